@@ -1,4 +1,7 @@
-"""The agent's door: run | once | check | replay | history. Exit 0: ok; 1: nothing to read, or the hub refused; 2: bad arguments."""
+"""The agent's door: run | once | check | replay | history.
+
+Exit 0: ok; 1: nothing to read, or the hub refused; 2: bad arguments.
+"""
 
 import importlib
 import logging
@@ -10,7 +13,8 @@ from agent import config, memory
 from agent.errors import AgentError, BadArgumentError
 
 FAILED, BAD_ARGUMENTS = 1, 2
-# A command's modules are loaded when it is asked for: a daemon that holds them all would be half as large again.
+# A command's modules are loaded when it is asked for: a daemon that holds them all would be half as
+# large again.
 COMMANDS = {
     "run": ("agent.daemon", "run"),
     "once": ("agent.look", "once"),
@@ -21,18 +25,24 @@ COMMANDS = {
 
 
 class OneLine(logging.Formatter):
-    """What drivers, exporters and commands say can't begin a line of its own in the log, nor speak to a terminal."""
+    """What drivers, exporters and commands say can't begin a line of its own in the log, nor speak
+    to a terminal.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         if not record.message.isprintable():
-            record.message = "".join(character if character.isprintable() else " " for character in record.message)
+            record.message = "".join(
+                character if character.isprintable() else " " for character in record.message
+            )
         return super().formatMessage(record)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """The exit status; every failure is one clear line on standard error."""
     if sys.version_info < (3, 8):
-        return _fail("Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2], BAD_ARGUMENTS)
+        return _fail(
+            "Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2], BAD_ARGUMENTS
+        )
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))

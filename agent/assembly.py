@@ -15,7 +15,8 @@ from agent.workloads.detect import Finder, Place
 
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     """Who is asked for the jobs: a source that knows who holds its GPUs, else the host."""
-    host: List[Resolver] = []  # one for the process's life: it has threads, and remembers since when who holds what
+    # one for the process's life: it has threads, and remembers since when who holds what
+    host: List[Resolver] = []
 
     def choose(source: Source) -> Workloads:
         def of_host() -> Workloads:
@@ -24,15 +25,21 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
             host[0].begin(source.gpus())
             return host[0]
 
-        own: Optional[Callable[[Callable[[], Workloads]], Workloads]] = getattr(source, "workloads", None)
+        own: Optional[Callable[[Callable[[], Workloads]], Workloads]] = getattr(
+            source, "workloads", None
+        )
         return of_host() if own is None else own(of_host)
 
     return choose
 
 
 def hub(chosen: Config, *, may_enrol: bool = True) -> EnrollingSender:
-    """The way to the hub; with may_enrol an enrolment token is exchanged for the node's own at the first refusal."""
-    access = Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file)
+    """The way to the hub; with may_enrol an enrolment token is exchanged for the node's own at the
+    first refusal.
+    """
+    access = Access(
+        chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file
+    )
     return EnrollingSender(access, may_enrol=may_enrol)
 
 
@@ -57,5 +64,11 @@ def _resolver(chosen: Config) -> Resolver:
 def _declared(job: JobOptions) -> Job:
     """The job that the operator names, from now on."""
     return Job(
-        key=job.key, scheduler="declared", id=job.key, user=job.user, account=job.account, kind=job.kind, start_ms=int(time.time() * 1000)
+        key=job.key,
+        scheduler="declared",
+        id=job.key,
+        user=job.user,
+        account=job.account,
+        kind=job.kind,
+        start_ms=int(time.time() * 1000),
     )

@@ -1,7 +1,7 @@
 """Windows, jobs and events of a few windows -> one batch of the wire. Pure.
 
-The hub refuses a batch for one wrong value, and all its windows with it. So what the wire does not take is cut, or left
-out as not read, whoever said it: drivers, exporters, schedulers and users.
+The hub refuses a batch for one wrong value, and all its windows with it. So what the wire does not
+take is cut, or left out as not read, whoever said it: drivers, exporters, schedulers and users.
 """
 
 import math
@@ -9,17 +9,44 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent import wire
-from agent.readings import NO_WORKLOAD, Allocation, Event, GPUInfo, Job, Process, SourceStatus, Workload
+from agent.readings import (
+    NO_WORKLOAD,
+    Allocation,
+    Event,
+    GPUInfo,
+    Job,
+    Process,
+    SourceStatus,
+    Workload,
+)
 from agent.window import GPUWindow
 
-_LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")  # of a GPU: for matching and for windows, not for the wire
+# of a GPU: for matching and for windows, not for the wire
+_LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")
 _JOB_FIELDS = tuple(item.name for item in fields(Job))
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
 _GPU_FIELDS = tuple(item.name for item in fields(GPUInfo) if item.name not in _LOCAL)
 _GPU_TEXTS = {"model": 100, "parent_uuid": 96, "mig_profile": 32}
-_GPU_COUNTS = {"index": wire.MAX_COUNT, "memory_total_bytes": wire.MAX_BYTE_COUNT, "sm_count": wire.MAX_COUNT}
-_JOB_TEXTS = {"scheduler": 64, "cluster": 128, "id": 200, "name": 300, "user": 128, "account": 128, "state": 32}
-_JOB_COUNTS = {"submit_ms": wire.MAX_TIME_MS, "start_ms": wire.MAX_TIME_MS, "end_ms": wire.MAX_TIME_MS, "restarts": wire.MAX_COUNT}
+_GPU_COUNTS = {
+    "index": wire.MAX_COUNT,
+    "memory_total_bytes": wire.MAX_BYTE_COUNT,
+    "sm_count": wire.MAX_COUNT,
+}
+_JOB_TEXTS = {
+    "scheduler": 64,
+    "cluster": 128,
+    "id": 200,
+    "name": 300,
+    "user": 128,
+    "account": 128,
+    "state": 32,
+}
+_JOB_COUNTS = {
+    "submit_ms": wire.MAX_TIME_MS,
+    "start_ms": wire.MAX_TIME_MS,
+    "end_ms": wire.MAX_TIME_MS,
+    "restarts": wire.MAX_COUNT,
+}
 
 
 @dataclass(frozen=True)
@@ -44,10 +71,20 @@ class Sender:
 
 
 def build(
-    closed: Sequence[ClosedWindow], *, sender: Sender, gpus: Sequence[GPUInfo], agent: Mapping[str, Any], events: Sequence[Event]
+    closed: Sequence[ClosedWindow],
+    *,
+    sender: Sender,
+    gpus: Sequence[GPUInfo],
+    agent: Mapping[str, Any],
+    events: Sequence[Event],
 ) -> wire.Batch:
-    """The batch of these windows, its sequence still 0. A GPU or job whose own name the wire does not take is left out."""
-    workload = _fitting(merge([(window.start_ms + sender.window_s * 1000, window.workload) for window in closed]))
+    """The batch of these windows, its sequence still 0.
+
+    A GPU or job whose own name the wire does not take is left out.
+    """
+    workload = _fitting(
+        merge([(window.start_ms + sender.window_s * 1000, window.workload) for window in closed])
+    )
     gpus = list({gpu.uuid: gpu for gpu in gpus if _is_name(gpu.uuid, 96)}.values())[: wire.MAX_LIST]
     positions = {gpu.uuid: place for place, gpu in enumerate(gpus)}
     job_positions = {job.key: place for place, job in enumerate(workload.jobs)}
@@ -58,7 +95,10 @@ def build(
         sequence=0,
         window_s=sender.window_s,
         gpus=[_gpu(gpu) for gpu in gpus],
-        windows=_columns([window for one in closed for window in one.windows if window.uuid in positions], positions),
+        windows=_columns(
+            [window for one in closed for window in one.windows if window.uuid in positions],
+            positions,
+        ),
         agent={key: value for key, value in agent.items() if value is not None},
         node_labels=_labels(sender.labels),
         sources=[_source(source) for source in workload.sources][: wire.MAX_LIST],
@@ -74,15 +114,19 @@ def build(
             for item in workload.processes
             if item.uuid in positions and _count(item.pid, wire.MAX_BYTE_COUNT) is not None
         ][: wire.MAX_LIST],
-        events=[_event(event, positions) for event in events if _count(event.at_ms, wire.MAX_TIME_MS) is not None][-wire.MAX_LIST :],
+        events=[
+            _event(event, positions)
+            for event in events
+            if _count(event.at_ms, wire.MAX_TIME_MS) is not None
+        ][-wire.MAX_LIST :],
     )
 
 
 def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
     """One answer from those of several windows, given with their ends, in order.
 
-    The newest facts of a job count; processes and sources are the last window's. An allocation that a later window no
-    longer names ends with the last window that named it.
+    The newest facts of a job count; processes and sources are the last window's. An allocation that
+    a later window no longer names ends with the last window that named it.
     """
     jobs: Dict[str, Job] = {}
     held: Dict[Tuple[Any, ...], Tuple[int, Allocation]] = {}
@@ -91,7 +135,10 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
         for item in workload.allocations:
             held[(item.uuid, item.job_key, item.source, item.share, item.start_ms)] = (end_ms, item)
     last_ms, last = workloads[-1] if workloads else (0, NO_WORKLOAD)
-    allocations = [item if item.end_ms is not None or until == last_ms else replace(item, end_ms=until) for until, item in held.values()]
+    allocations = [
+        item if item.end_ms is not None or until == last_ms else replace(item, end_ms=until)
+        for until, item in held.values()
+    ]
     return Workload(list(jobs.values()), allocations, last.processes, last.sources)
 
 
@@ -101,10 +148,17 @@ def clipped(text: str, limit: int) -> str:
 
 
 def _fitting(workload: Workload) -> Workload:
-    """With no more of each than the wire takes; where a holder had to go, nothing may be concluded from who is left."""
+    """With no more of each than the wire takes; where a holder had to go, nothing may be concluded
+    from who is left.
+    """
     # by a ~ the hub tells jobs of one key apart (wire.py)
     jobs = [job for job in workload.jobs if _is_name(job.key, 400) and "~" not in job.key]
-    kept = Workload(jobs[: wire.MAX_LIST], workload.allocations[: wire.MAX_LIST], workload.processes, workload.sources)
+    kept = Workload(
+        jobs[: wire.MAX_LIST],
+        workload.allocations[: wire.MAX_LIST],
+        workload.processes,
+        workload.sources,
+    )
     if len(kept.jobs) == len(workload.jobs) and len(kept.allocations) == len(workload.allocations):
         return kept
     return replace(kept, sources=[replace(source, ok=False) for source in workload.sources])
@@ -116,7 +170,9 @@ def _columns(windows: Sequence[GPUWindow], positions: Mapping[str, int]) -> wire
         "start_ms": [window.start_ms for window in windows],
         "observed_ms": [window.observed_ms for window in windows],
     }
-    read = {name for window in windows for name, value in window.columns.items() if value is not None}
+    read = {
+        name for window in windows for name, value in window.columns.items() if value is not None
+    }
     for name in (name for name in wire.WINDOW_COLUMNS if name in read):
         column: List[Optional[float]] = [window.columns.get(name) for window in windows]
         columns[name] = [_within_ratio(value) for value in column] if name in _RATIOS else column
@@ -136,15 +192,28 @@ def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
     for name in wire.HOST_COLUMNS:
         column = [_amount(name, window.host.get(name)) for window in read]
         if any(value is not None for value in column):
-            columns[name] = [_within_ratio(value) for value in column] if name.endswith("_ratio") else column
+            columns[name] = (
+                [_within_ratio(value) for value in column] if name.endswith("_ratio") else column
+            )
     return columns
 
 
 def _gpu(gpu: GPUInfo) -> wire.Item:
-    item = {name: getattr(gpu, name) for name in _GPU_FIELDS}  # asdict copies deeply: a fifth of a window's cost
-    texts = {name: clipped(item[name], limit) for name, limit in _GPU_TEXTS.items() if item[name] is not None}
+    # asdict copies deeply: a fifth of a window's cost
+    item = {name: getattr(gpu, name) for name in _GPU_FIELDS}
+    texts = {
+        name: clipped(item[name], limit)
+        for name, limit in _GPU_TEXTS.items()
+        if item[name] is not None
+    }
     counts = {name: _count(item[name], limit) for name, limit in _GPU_COUNTS.items()}
-    return {**item, **texts, **counts, "power_limit_w": _amount("power_w", gpu.power_limit_w), "unread": _labels(gpu.unread)}
+    return {
+        **item,
+        **texts,
+        **counts,
+        "power_limit_w": _amount("power_w", gpu.power_limit_w),
+        "unread": _labels(gpu.unread),
+    }
 
 
 def _job(job: Job) -> wire.Item:
@@ -154,8 +223,13 @@ def _job(job: Job) -> wire.Item:
     return {**item, **texts, **counts, "labels": _labels(job.labels)}
 
 
-def _allocation(item: Allocation, positions: Mapping[str, int], jobs: Mapping[str, int]) -> wire.Item:
-    start_ms, end_ms = _count(item.start_ms, wire.MAX_TIME_MS), _count(item.end_ms, wire.MAX_TIME_MS)
+def _allocation(
+    item: Allocation, positions: Mapping[str, int], jobs: Mapping[str, int]
+) -> wire.Item:
+    start_ms, end_ms = (
+        _count(item.start_ms, wire.MAX_TIME_MS),
+        _count(item.end_ms, wire.MAX_TIME_MS),
+    )
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
         start_ms = end_ms
     return {
@@ -192,12 +266,18 @@ def _event(event: Event, positions: Mapping[str, int]) -> wire.Item:
 
 
 def _source(source: SourceStatus) -> wire.Item:
-    item = {"kind": clipped(source.kind, 32), "ok": source.ok, "seen_ms": _count(source.seen_ms, wire.MAX_TIME_MS)}
+    item = {
+        "kind": clipped(source.kind, 32),
+        "ok": source.ok,
+        "seen_ms": _count(source.seen_ms, wire.MAX_TIME_MS),
+    }
     return {**item, "why": clipped(source.why, wire.MAX_WHY)} if source.why else item
 
 
 def _labels(given: Mapping[str, str]) -> Dict[str, str]:
-    cleaned = ((clipped(key, 128), clipped(str(value), wire.MAX_TEXT)) for key, value in given.items())
+    cleaned = (
+        (clipped(key, 128), clipped(str(value), wire.MAX_TEXT)) for key, value in given.items()
+    )
     return dict(list(dict(cleaned).items())[: wire.MAX_LABELS])
 
 
@@ -212,6 +292,8 @@ def _count(value: Optional[int], limit: int) -> Optional[int]:
 
 
 def _amount(name: str, value: Optional[float]) -> Optional[float]:
-    """What may be a value of the column, ratios of any size among them; None for NaN, infinity and any other."""
+    """What may be a value of the column, ratios of any size among them; None for NaN, infinity and
+    any other.
+    """
     high = math.inf if name.endswith("_ratio") else wire.LIMITS[name][1]
     return value if value is not None and math.isfinite(value) and 0 <= value <= high else None

@@ -1,4 +1,7 @@
-"""What `check` looks at, and what to do about each reason that something can't be read. A table of words; pure."""
+"""What `check` looks at, and what to do about each reason that something can't be read.
+
+A table of words; pure.
+"""
 
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
@@ -7,7 +10,9 @@ from agent.window import GPUWindow
 
 
 class Metric(NamedTuple):
-    """A line of the report: `column` stands for the metric; `group` chooses the advice; a board's has no MIG instance of its own."""
+    """A line of the report: `column` stands for the metric; `group` chooses the advice; a board's
+    has no MIG instance of its own.
+    """
 
     name: str
     column: str
@@ -38,36 +43,85 @@ METRICS = (
 )
 # What to write into dcgm-exporter's list of counters, after DCGM_FI_.
 EXPORTED_AS = {
-    "sm_active": "PROF_SM_ACTIVE", "sm_occupancy": "PROF_SM_OCCUPANCY", "tensor_active": "PROF_PIPE_TENSOR_ACTIVE",
-    "dram_active": "PROF_DRAM_ACTIVE", "fp32_active": "PROF_PIPE_FP32_ACTIVE", "fp64_active": "PROF_PIPE_FP64_ACTIVE",
-    "pcie_rx_bytes_s": "PROF_PCIE_RX_BYTES", "nvlink_rx_bytes_s": "PROF_NVLINK_RX_BYTES", "throttle_power_ratio": "DEV_POWER_VIOLATION",
-    "ecc_uncorrected": "DEV_ECC_DBE_VOL_TOTAL", "util_mean": "DEV_GPU_UTIL", "memory_used_bytes": "DEV_FB_USED",
-    "power_w": "DEV_POWER_USAGE", "energy_j": "DEV_TOTAL_ENERGY_CONSUMPTION", "temperature_c": "DEV_GPU_TEMP",
-    "memory_temperature_c": "DEV_MEMORY_TEMP", "sm_clock_hz": "DEV_SM_CLOCK", "encoder_ratio": "DEV_ENC_UTIL",
+    "sm_active": "PROF_SM_ACTIVE", "sm_occupancy": "PROF_SM_OCCUPANCY",
+    "tensor_active": "PROF_PIPE_TENSOR_ACTIVE",
+    "dram_active": "PROF_DRAM_ACTIVE", "fp32_active": "PROF_PIPE_FP32_ACTIVE",
+    "fp64_active": "PROF_PIPE_FP64_ACTIVE",
+    "pcie_rx_bytes_s": "PROF_PCIE_RX_BYTES", "nvlink_rx_bytes_s": "PROF_NVLINK_RX_BYTES",
+    "throttle_power_ratio": "DEV_POWER_VIOLATION",
+    "ecc_uncorrected": "DEV_ECC_DBE_VOL_TOTAL", "util_mean": "DEV_GPU_UTIL",
+    "memory_used_bytes": "DEV_FB_USED",
+    "power_w": "DEV_POWER_USAGE", "energy_j": "DEV_TOTAL_ENERGY_CONSUMPTION",
+    "temperature_c": "DEV_GPU_TEMP",
+    "memory_temperature_c": "DEV_MEMORY_TEMP", "sm_clock_hz": "DEV_SM_CLOCK",
+    "encoder_ratio": "DEV_ENC_UTIL",
 }  # fmt: skip
 # (reason, group; "" is any) -> what to do. The first that fits counts.
 _WHAT_TO_DO: Tuple[Tuple[str, str, str], ...] = (
-    ("not_supported", "activity", "NVML counts these from Hopper on; for older GPUs run dcgm-exporter and --source dcgm=URL"),
+    (
+        "not_supported",
+        "activity",
+        "NVML counts these from Hopper on; for older GPUs run dcgm-exporter and --source dcgm=URL",
+    ),
     ("not_supported", "sensor", "this board does not have it: nothing to do"),
     ("not_supported", "newer", "this GPU or driver does not tell it; a newer driver may"),
-    ("not_supported", "processes", "the driver does not list them (WSL, vGPU): holders come from a scheduler, see job sources"),
-    ("not_supported", "basic", "this GPU does not tell it (vGPU, or MIG is on: then the instances tell what they can)"),
-    ("no_permission", "activity", "run the agent by its unit or as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"),
+    (
+        "not_supported",
+        "processes",
+        "the driver does not list them (WSL, vGPU): holders come from a scheduler, see job sources",
+    ),
+    (
+        "not_supported",
+        "basic",
+        "this GPU does not tell it (vGPU, or MIG is on: then the instances tell what they can)",
+    ),
+    (
+        "no_permission",
+        "activity",
+        (
+            "run the agent by its unit or as root, or load the driver with"
+            " NVreg_RestrictProfilingToAdminUsers=0"
+        ),
+    ),
     ("no_permission", "", "run the agent by its systemd unit, or as root"),
-    ("operating_system", "", "the agent may not open /dev/nvidia*: DeviceAllow=char-nvidia* rw in a unit, --gpus all in a container"),
+    (
+        "operating_system",
+        "",
+        (
+            "the agent may not open /dev/nvidia*: DeviceAllow=char-nvidia* rw in a unit, --gpus all"
+            " in a container"
+        ),
+    ),
     ("off", "", "switched off by configuration"),
-    ("not_exported", "processes", "an exporter tells of no processes: holders come from its pod or hpc_job labels"),
+    (
+        "not_exported",
+        "processes",
+        "an exporter tells of no processes: holders come from its pod or hpc_job labels",
+    ),
     ("error", "", "the driver fails here: see nvidia-smi -q, and dmesg | grep -i xid"),
     ("nvidia_smi", "processes", "nvidia-smi has not listed them yet, or hangs: run check again"),
-    ("nvidia_smi", "", "nvidia-smi does not tell it: with NVML (libnvidia-ml.so.1) the agent reads it"),
-    ("silent", "", "the GPU gave no reading: lost GPUs come back by nvidia-smi -r -i N or a reboot; see dmesg | grep -i xid"),
+    (
+        "nvidia_smi",
+        "",
+        "nvidia-smi does not tell it: with NVML (libnvidia-ml.so.1) the agent reads it",
+    ),
+    (
+        "silent",
+        "",
+        (
+            "the GPU gave no reading: lost GPUs come back by nvidia-smi -r -i N or a reboot; see"
+            " dmesg | grep -i xid"
+        ),
+    ),
     ("not_told", "processes", "holders come from a scheduler, see job sources"),
     ("not_told", "", "this source does not tell it: nothing to do"),
 )
 
 
 class Row(NamedTuple):
-    """One metric: on how many of the GPUs that could have it, and on how many not for each reason."""
+    """One metric: on how many of the GPUs that could have it, and on how many not for each
+    reason.
+    """
 
     metric: Metric
     works: int
@@ -76,12 +130,19 @@ class Row(NamedTuple):
 
 
 def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: str) -> List[Row]:
-    """Every metric's row. A GPU that is cut into MIG instances is judged by its board, its instances by the rest."""
+    """Every metric's row.
+
+    A GPU that is cut into MIG instances is judged by its board, its instances by the rest.
+    """
     columns = {window.uuid: window.columns for window in windows}
     parents = {gpu.parent_uuid for gpu in gpus}
     rows = []
     for metric in METRICS:
-        able = [gpu for gpu in gpus if (gpu.parent_uuid is None if metric.is_board else gpu.uuid not in parents)]
+        able = [
+            gpu
+            for gpu in gpus
+            if (gpu.parent_uuid is None if metric.is_board else gpu.uuid not in parents)
+        ]
         why: Dict[str, int] = {}
         for gpu in able:
             if columns.get(gpu.uuid, {}).get(metric.column) is None:
@@ -97,10 +158,18 @@ def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
     for row in rows:
         for reason in row.why:
             found.setdefault((reason, _what_to_do(row.metric, reason)), []).append(row.metric.name)
-    missing = [EXPORTED_AS[row.metric.column] for row in rows if "not_exported" in row.why and row.metric.column in EXPORTED_AS]
+    missing = [
+        EXPORTED_AS[row.metric.column]
+        for row in rows
+        if "not_exported" in row.why and row.metric.column in EXPORTED_AS
+    ]
     fields = ", ".join("DCGM_FI_" + name for name in missing)
     return [
-        ("everything" if reason == "silent" else ", ".join(names), words(reason), what % {"fields": fields})
+        (
+            "everything" if reason == "silent" else ", ".join(names),
+            words(reason),
+            what % {"fields": fields},
+        )
         for (reason, what), names in found.items()
     ]
 
@@ -123,5 +192,7 @@ def _reason(metric: Metric, gpu: GPUInfo, *, is_silent: bool, source: str) -> st
 def _what_to_do(metric: Metric, reason: str) -> str:
     if reason == "not_exported" and metric.group != "processes":
         return "add %(fields)s to dcgm-exporter's list of counters (-f FILE)"
-    known = (what for why, group, what in _WHAT_TO_DO if why == reason and group in ("", metric.group))
+    known = (
+        what for why, group, what in _WHAT_TO_DO if why == reason and group in ("", metric.group)
+    )
     return next(known, "see nvidia-smi -q").replace("%", "%%")

@@ -8,7 +8,9 @@ MAX_DRIFT_MS = 500  # beyond it the wall clock was set, or has run away: follow 
 
 
 def elapsed_s() -> float:
-    """Seconds of the boot clock, which goes on through a suspend; of the monotonic one where there is none."""
+    """Seconds of the boot clock, which goes on through a suspend; of the monotonic one where there
+    is none.
+    """
     return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
@@ -18,7 +20,9 @@ _BOOT_CLOCK: Optional[int] = getattr(time, "CLOCK_BOOTTIME", None)
 class Clock:
     """Milliseconds since the epoch; durations are the boot clock's. For several threads."""
 
-    def __init__(self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = elapsed_s) -> None:
+    def __init__(
+        self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = elapsed_s
+    ) -> None:
         self._wall_s, self._elapsed_s = wall_s, elapsed_s
         self._mutex = threading.Lock()
         self._offset_s = wall_s() - elapsed_s()

@@ -1,7 +1,9 @@
-"""Flags and environment -> one frozen Config. A wrong or unknown value is one clear line, never a guess.
+"""Flags and environment -> one frozen Config. A wrong or unknown value is one clear line, never a
+guess.
 
-Every flag is also FLEETWATCH_<NAME>; a flag wins. The token may come from a file (FLEETWATCH_TOKEN_FILE), so that it
-stands in no process list. What looks at this host (check, once) takes the installed agent's settings where no hub is named.
+Every flag is also FLEETWATCH_<NAME>; a flag wins. The token may come from a file
+(FLEETWATCH_TOKEN_FILE), so that it stands in no process list. What looks at this host (check, once)
+takes the installed agent's settings where no hub is named.
 """
 
 import argparse
@@ -89,13 +91,19 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message)
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str], *, installed: Path = INSTALLED) -> Config:
+def parse(
+    arguments: Sequence[str], environment: Mapping[str, str], *, installed: Path = INSTALLED
+) -> Config:
     """The configuration. Raises ConfigError; --help and --version print and raise SystemExit(0)."""
     given = vars(_parser().parse_args(list(arguments)))
     if given.get("command") is None:
         raise ConfigError("say what to do: run, once, check, replay or history (--help tells more)")
     # where a hub is named, the installed agent's token is for another one
-    if given["command"] in ("check", "once") and given.get("server") is None and not environment.get(PREFIX + "SERVER"):
+    if (
+        given["command"] in ("check", "once")
+        and given.get("server") is None
+        and not environment.get(PREFIX + "SERVER")
+    ):
         environment = {**_settings_in(installed), **environment}
     _refuse_unknown(environment)
 
@@ -114,12 +122,20 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], *, installed
         gpm=_is_on("--gpm", value("gpm") or "on"),
         server=_server(value("server")) if needs_hub or may_ask_hub else "",
         token=_token(value("token"), environment) if needs_hub or may_have_token else "",
-        token_file=None if value("token") or not environment.get(TOKEN_FILE) else Path(environment[TOKEN_FILE]),
+        token_file=(
+            None
+            if value("token") or not environment.get(TOKEN_FILE)
+            else Path(environment[TOKEN_FILE])
+        ),
         ca_file=_existing("--ca-file", value("ca_file")),
         flush_s=_whole("--flush-s", value("flush_s") or "30", MIN_FLUSH_S, MAX_FLUSH_S),
-        release_min=_whole("--release-min", value("release_min") or "5", MIN_RELEASE_MIN, MAX_RELEASE_MIN),
+        release_min=_whole(
+            "--release-min", value("release_min") or "5", MIN_RELEASE_MIN, MAX_RELEASE_MIN
+        ),
         spool=Path(value("spool") or default_spool(environment)),
-        spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB) * 1024 * 1024,
+        spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB)
+        * 1024
+        * 1024,
         labels=_labels(value("labels")),
         record=Path(str(given["record"])) if given.get("record") else None,
         jobs=_job_sources(value("jobs") or "auto"),
@@ -138,7 +154,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], *, installed
 
 
 def _settings_in(path: Path) -> Dict[str, str]:
-    """The FLEETWATCH_ lines of a file as systemd reads it, and the token file beside it, as the unit has it.
+    """The FLEETWATCH_ lines of a file as systemd reads it, and the token file beside it, as the
+    unit has it.
 
     None of them where there is no such file, or it is root's alone.
     """
@@ -162,7 +179,8 @@ def default_spool(environment: Mapping[str, str]) -> str:
         return environment["STATE_DIRECTORY"].split(":")[0]
     if os.geteuid() == 0:
         return "/var/lib/fleetwatch-agent"
-    state = environment.get("XDG_STATE_HOME") or os.path.join(environment.get("HOME", "/tmp"), ".local", "state")  # noqa: S108
+    home = environment.get("HOME", "/tmp")  # noqa: S108
+    state = environment.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
     return os.path.join(state, "fleetwatch-agent")
 
 
@@ -170,104 +188,202 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="fleetwatch-agent",
         description="Reads this host's GPUs and streams them to a FleetWatch hub.",
-        epilog="Each flag of a command that is about the host or the hub is also FLEETWATCH_<NAME> in the environment. "
-        "Exit status: 0 well, 1 nothing to read or the hub did not take it, 2 a wrong argument or setting.",
+        epilog=(
+            "Each flag of a command that is about the host or the hub is also FLEETWATCH_<NAME> in"
+            " the environment. Exit status: 0 well, 1 nothing to read or the hub did not take it, 2"
+            " a wrong argument or setting."
+        ),
     )
     parser.add_argument("--version", action="version", version="fleetwatch-agent " + __version__)
-    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="run | once | check | replay | history")
+    commands = parser.add_subparsers(
+        dest="command", parser_class=_Parser, metavar="run | once | check | replay | history"
+    )
     run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
     _add_hub_flags(run)
     _add_source_flag(run)
     _add_host_flags(run)
     _add_job_flags(run)
-    run.add_argument("--flush-s", metavar="S", help="seconds between batches, 1 to 300 (30; the hub may ask for another)")
-    run.add_argument("--release-min", metavar="MIN", help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)")
-    run.add_argument("--spool", metavar="DIR", help="folder of the queue on disk (as root /var/lib/fleetwatch-agent)")
-    run.add_argument("--spool-mb", metavar="MB", help="the queue's limit; beyond it the oldest batches are dropped (512)")
+    run.add_argument(
+        "--flush-s",
+        metavar="S",
+        help="seconds between batches, 1 to 300 (30; the hub may ask for another)",
+    )
+    run.add_argument(
+        "--release-min",
+        metavar="MIN",
+        help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)",
+    )
+    run.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="folder of the queue on disk (as root /var/lib/fleetwatch-agent)",
+    )
+    run.add_argument(
+        "--spool-mb",
+        metavar="MB",
+        help="the queue's limit; beyond it the oldest batches are dropped (512)",
+    )
     run.add_argument("--labels", metavar="K=V,…", help="labels of this node, such as pool=a,rack=7")
-    run.add_argument("--record", metavar="FILE", help="also write every reading to FILE, for replay")
-    once = commands.add_parser("once", help="one window of this host on standard output; needs no hub")
+    run.add_argument(
+        "--record", metavar="FILE", help="also write every reading to FILE, for replay"
+    )
+    once = commands.add_parser(
+        "once", help="one window of this host on standard output; needs no hub"
+    )
     once.add_argument("--json", action="store_true", required=True, help="in the wire's format")
     once.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
-    check = commands.add_parser("check", help="what this host offers, what can't be read, why, and what to do about it")
+    check = commands.add_parser(
+        "check", help="what this host offers, what can't be read, why, and what to do about it"
+    )
     _add_hub_flags(check)
-    check.add_argument("--spool", metavar="DIR", help="folder of the queue on disk, to see whether it can be written")
+    check.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="folder of the queue on disk, to see whether it can be written",
+    )
     check.add_argument("--json", action="store_true", help="the report for machines")
     for command in (once, check):
         _add_source_flag(command)
         _add_host_flags(command)
     replay = commands.add_parser("replay", help="send a recorded log through the real pipeline")
-    replay.add_argument("files", nargs="+", metavar="FILE", help="CSV of nvidia-smi --query-gpu, or a recording of run --record")
+    replay.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="CSV of nvidia-smi --query-gpu, or a recording of run --record",
+    )
     _add_hub_flags(replay)
     _add_job_flags(replay)
-    replay.add_argument("--gpus", metavar="N", help="GPUs in a CSV that has neither index nor uuid (1)")
-    replay.add_argument("--model", metavar="M", help="the GPUs' model, where the file does not name it")
-    replay.add_argument("--tz", metavar="ZONE", help="zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)")
-    replay.add_argument("--start", metavar="ISO", help="move the log in time so that it begins here")
+    replay.add_argument(
+        "--gpus", metavar="N", help="GPUs in a CSV that has neither index nor uuid (1)"
+    )
+    replay.add_argument(
+        "--model", metavar="M", help="the GPUs' model, where the file does not name it"
+    )
+    replay.add_argument(
+        "--tz", metavar="ZONE", help="zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)"
+    )
+    replay.add_argument(
+        "--start", metavar="ISO", help="move the log in time so that it begins here"
+    )
     replay.add_argument("--speed", metavar="X", help="max, or how many times real time (max)")
-    history = commands.add_parser("history", help="send how Slurm's jobs ended and what they asked for, from its accounting")
+    history = commands.add_parser(
+        "history", help="send how Slurm's jobs ended and what they asked for, from its accounting"
+    )
     history.add_argument(
-        "files", nargs="+", metavar="FILE", help="output of sacct --json, or of sacct -P with its header; - reads it from a pipe"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="output of sacct --json, or of sacct -P with its header; - reads it from a pipe",
     )
     _add_hub_flags(history)
-    history.add_argument("--cluster", metavar="NAME", help="the jobs' cluster, where the file has no column Cluster")
-    history.add_argument("--tz", metavar="ZONE", help="zone in which sacct -P printed its times: UTC, +05:30, Europe/Berlin (UTC)")
+    history.add_argument(
+        "--cluster", metavar="NAME", help="the jobs' cluster, where the file has no column Cluster"
+    )
+    history.add_argument(
+        "--tz",
+        metavar="ZONE",
+        help="zone in which sacct -P printed its times: UTC, +05:30, Europe/Berlin (UTC)",
+    )
     return parser
 
 
 def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--server", metavar="URL", help="the hub, such as https://fleetwatch.example.org")
-    parser.add_argument("--token", metavar="T", help="an enrolment token, or this node's own (better: FLEETWATCH_TOKEN_FILE)")
+    parser.add_argument(
+        "--server", metavar="URL", help="the hub, such as https://fleetwatch.example.org"
+    )
+    parser.add_argument(
+        "--token",
+        metavar="T",
+        help="an enrolment token, or this node's own (better: FLEETWATCH_TOKEN_FILE)",
+    )
     parser.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
-    parser.add_argument("--ca-file", metavar="PEM", help="certificates to trust instead of the system's")
+    parser.add_argument(
+        "--ca-file", metavar="PEM", help="certificates to trust instead of the system's"
+    )
 
 
 def _add_source_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gpm", metavar="on|off", help="off: SM, tensor and memory activity of Hopper and newer are not read (on)")
-    parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)")
+    parser.add_argument(
+        "--gpm",
+        metavar="on|off",
+        help="off: SM, tensor and memory activity of Hopper and newer are not read (on)",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="S",
+        help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)",
+    )
 
 
 def _add_host_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", metavar="LIST", help="whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)")
-    parser.add_argument("--cluster", metavar="C", help="the cluster's name in job keys, where its scheduler has none (default)")
+    parser.add_argument(
+        "--jobs",
+        metavar="LIST",
+        help="whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="C",
+        help="the cluster's name in job keys, where its scheduler has none (default)",
+    )
     parser.add_argument(
         "--docker-all-counts",
         action="store_const",
         const="yes",
         help="a container that was given all GPUs holds them all (no: only those it uses)",
     )
-    parser.add_argument("--proc-root", metavar="DIR", help="where the host's /proc is mounted, in a container (/proc)")
+    parser.add_argument(
+        "--proc-root",
+        metavar="DIR",
+        help="where the host's /proc is mounted, in a container (/proc)",
+    )
 
 
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", metavar="KEY", help="declare one job that holds all GPUs")
     parser.add_argument("--user", metavar="U", help="the declared job's owner")
     parser.add_argument("--account", metavar="A", help="the declared job's account or team")
-    parser.add_argument("--kind", metavar="K", help="the declared job's kind: batch, interactive or service (batch)")
+    parser.add_argument(
+        "--kind", metavar="K", help="the declared job's kind: batch, interactive or service (batch)"
+    )
 
 
 _VARIABLES = (
-    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "GPM", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
+    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "GPM", "FLUSH_S", "SPOOL", "SPOOL_MB",
+    "CA_FILE", "LABELS", "RELEASE_MIN",
     "JOBS", "CLUSTER", "PROC_ROOT", "DOCKER_ALL_COUNTS",
 )  # fmt: skip
 
 
 def _refuse_unknown(environment: Mapping[str, str]) -> None:
-    """A misspelt FLEETWATCH_AGENT-ish name would be silence; names of the hub's own are not ours to judge."""
+    """A misspelt FLEETWATCH_AGENT-ish name would be silence; names of the hub's own are not ours to
+    judge.
+    """
     for name in environment:
         close = name.startswith(PREFIX) and name[len(PREFIX) :] not in _VARIABLES
-        if close and any(name[len(PREFIX) :].startswith(known + "_") for known in ("SERVER", "TOKEN", "FLUSH", "SPOOL")):
-            raise ConfigError("%s is not a setting of the agent; known: %s" % (name, ", ".join(PREFIX + known for known in _VARIABLES)))
+        if close and any(
+            name[len(PREFIX) :].startswith(known + "_")
+            for known in ("SERVER", "TOKEN", "FLUSH", "SPOOL")
+        ):
+            raise ConfigError(
+                "%s is not a setting of the agent; known: %s"
+                % (name, ", ".join(PREFIX + known for known in _VARIABLES))
+            )
 
 
 def _node(text: str) -> str:
     if _NODE.fullmatch(text) is None:
-        raise ConfigError("--node is %r, expected 1 to 253 characters without spaces, '/', '?' or '#'" % text)
+        raise ConfigError(
+            "--node is %r, expected 1 to 253 characters without spaces, '/', '?' or '#'" % text
+        )
     return text
 
 
 def _source(text: str) -> str:
-    if text in SOURCES or any(text.startswith(prefix) and len(text) > len(prefix) for prefix in SOURCE_PREFIXES):
+    if text in SOURCES or any(
+        text.startswith(prefix) and len(text) > len(prefix) for prefix in SOURCE_PREFIXES
+    ):
         return text
     if text.startswith(EXPORTER) and _is_address(text[len(EXPORTER) :]):
         return text
@@ -278,13 +394,17 @@ def _source(text: str) -> str:
 def _job_sources(text: str) -> Tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if any(name not in JOB_SOURCES for name in names) or ("auto" in names and len(names) > 1):
-        raise ConfigError("--jobs is %r, expected auto, or some of %s" % (text, ",".join(JOB_SOURCES[1:])))
+        raise ConfigError(
+            "--jobs is %r, expected auto, or some of %s" % (text, ",".join(JOB_SOURCES[1:]))
+        )
     return names
 
 
 def _cluster(text: Optional[str]) -> str:
     if text is not None and (_CLUSTER.fullmatch(text) is None or not text.isprintable()):
-        raise ConfigError("--cluster is %r, expected 1 to 128 characters without spaces and '/'" % text)
+        raise ConfigError(
+            "--cluster is %r, expected 1 to 128 characters without spaces and '/'" % text
+        )
     return text or ""
 
 
@@ -304,20 +424,34 @@ def _is_on(flag: str, text: str) -> bool:
 
 def _server(text: Optional[str]) -> str:
     if not text:
-        raise ConfigError("--server (or FLEETWATCH_SERVER) is missing: the hub's address, such as https://fleetwatch.example.org")
+        raise ConfigError(
+            "--server (or FLEETWATCH_SERVER) is missing: the hub's address, such as"
+            " https://fleetwatch.example.org"
+        )
     if not _is_address(text) or "?" in text:
         raise ConfigError("--server is %r, expected http:// or https:// and a host" % text)
     return text.rstrip("/")
 
 
 def _is_address(text: str) -> bool:
-    """True for http:// or https:// with a host, and nothing that would be left out in silence (a user, a fragment)."""
+    """True for http:// or https:// with a host, and nothing that would be left out in silence (a
+    user, a fragment).
+    """
     try:
         parts = urlsplit(text)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        is_good = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and "@" not in parts.netloc
+        )
     except ValueError:
         return False
-    return is_good and not parts.fragment and not any(character.isspace() or not character.isprintable() for character in text)
+    return (
+        is_good
+        and not parts.fragment
+        and not any(character.isspace() or not character.isprintable() for character in text)
+    )
 
 
 def _token(text: Optional[str], environment: Mapping[str, str]) -> str:
@@ -334,7 +468,10 @@ def token_in(path: Path) -> str:
         with open(path, encoding="utf-8") as file:
             text = file.read(MAX_TOKEN_FILE).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("%s %s can't be read: %s" % (TOKEN_FILE, path, getattr(error, "strerror", None) or "no text")) from error
+        raise ConfigError(
+            "%s %s can't be read: %s"
+            % (TOKEN_FILE, path, getattr(error, "strerror", None) or "no text")
+        ) from error
     if not text:
         raise ConfigError("%s %s is empty" % (TOKEN_FILE, path))
     return _checked_token(text)
@@ -354,7 +491,9 @@ def _existing(flag: str, text: Optional[str]) -> Optional[str]:
 
 def _whole(flag: str, text: str, low: int, high: int) -> int:
     if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
-        raise ConfigError("%s is %r, expected a whole number from %d to %d" % (flag, text, low, high))
+        raise ConfigError(
+            "%s is %r, expected a whole number from %d to %d" % (flag, text, low, high)
+        )
     return int(text)
 
 
@@ -374,8 +513,12 @@ def _speed(text: str) -> Optional[float]:
 
 def _labels(text: Optional[str]) -> Dict[str, str]:
     pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
-    if len(pairs) > MAX_LABELS or any(not key or not sign or len(key + value) > MAX_TEXT for key, sign, value in pairs):
-        raise ConfigError("--labels is %r, expected name=value,name=value (at most %d)" % (text, MAX_LABELS))
+    if len(pairs) > MAX_LABELS or any(
+        not key or not sign or len(key + value) > MAX_TEXT for key, sign, value in pairs
+    ):
+        raise ConfigError(
+            "--labels is %r, expected name=value,name=value (at most %d)" % (text, MAX_LABELS)
+        )
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -395,5 +538,7 @@ def _job(given: Mapping[str, Any]) -> Optional[JobOptions]:
     }
     for name, (text, limit) in limits.items():
         if len(text) > limit or not text.isprintable() or (name == "job" and not text.strip()):
-            raise ConfigError("--%s is %.50r, expected at most %d printable characters" % (name, text, limit))
+            raise ConfigError(
+                "--%s is %.50r, expected at most %d printable characters" % (name, text, limit)
+            )
     return JobOptions(given["job"], limits["user"][0], limits["account"][0], kind)

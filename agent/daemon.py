@@ -27,18 +27,39 @@ SETTLE_S = 75.0  # by then every part has run, sending too
 
 
 def run(chosen: Config) -> int:
-    """0 once it was told to stop. Raises AgentError, OSError or BadArgumentError when it can't start."""
+    """0 once it was told to stop.
+
+    Raises AgentError, OSError or BadArgumentError when it can't start.
+    """
     clock = Clock()
     recorder = _recorder(chosen)
     sampler = _sampler(chosen, clock, recorder)
-    if chosen.source.startswith(("simulated:", "replay:")):  # what is wrong with these, time does not mend
+    # what is wrong with these, time does not mend
+    if chosen.source.startswith(("simulated:", "replay:")):
         open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms()).close()
     spool = Spool(chosen.spool, identity=identity, max_bytes=chosen.spool_bytes)
     try:
         pump = Pump(spool, hub(chosen).send, flush_s=chosen.flush_s)
-        sender = batch.Sender(chosen.node, spool.identity.boot_id, spool.identity.boot_start_ms, WINDOW_S, chosen.labels)
+        sender = batch.Sender(
+            chosen.node,
+            spool.identity.boot_id,
+            spool.identity.boot_start_ms,
+            WINDOW_S,
+            chosen.labels,
+        )
         phase_ms, release_s = random.randrange(MAX_PHASE_MS), chosen.release_min * 60
-        loop = Loop(Parts(sender, sampler, spool, pump, HostReader(chosen.proc_root), clock, phase_ms, release_s))
+        loop = Loop(
+            Parts(
+                sender,
+                sampler,
+                spool,
+                pump,
+                HostReader(chosen.proc_root),
+                clock,
+                phase_ms,
+                release_s,
+            )
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
         signal.signal(signal.SIGUSR1, lambda *_: loop.release())
@@ -46,7 +67,13 @@ def run(chosen: Config) -> int:
         settling = threading.Timer(SETTLE_S, memory.settle)
         settling.daemon = True
         settling.start()
-        logging.info("agent started node=%s source=%s server=%s spool=%s", chosen.node, chosen.source, chosen.server, chosen.spool)
+        logging.info(
+            "agent started node=%s source=%s server=%s spool=%s",
+            chosen.node,
+            chosen.source,
+            chosen.server,
+            chosen.spool,
+        )
         must_restart = loop.run()
     finally:
         spool.close()
@@ -59,12 +86,29 @@ def run(chosen: Config) -> int:
 
 def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
     def open_now() -> Source:
-        return open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms(), cluster=chosen.cluster or "default", gpm=chosen.gpm)
+        return open_source(
+            chosen.source,
+            node=chosen.node,
+            start_ms=clock.now_ms(),
+            cluster=chosen.cluster or "default",
+            gpm=chosen.gpm,
+        )
 
     # what is simulated, replayed or scraped is not this host's kernel's to tell of
     kmsg = Kmsg() if chosen.source in SOURCES else None
-    return Sampler(open_now, workloads(chosen), window_ms=WINDOW_MS, interval_ms=INTERVAL_MS, recorder=recorder, kmsg=kmsg)
+    return Sampler(
+        open_now,
+        workloads(chosen),
+        window_ms=WINDOW_MS,
+        interval_ms=INTERVAL_MS,
+        recorder=recorder,
+        kmsg=kmsg,
+    )
 
 
 def _recorder(chosen: Config) -> Recorder:
-    return Recorder() if chosen.record is None else FileRecorder(Path(chosen.record), interval_ms=INTERVAL_MS)
+    return (
+        Recorder()
+        if chosen.record is None
+        else FileRecorder(Path(chosen.record), interval_ms=INTERVAL_MS)
+    )

@@ -1,6 +1,8 @@
-"""An enrolment token becomes this node's own token: exchanged at the first refusal, kept in the agent's folder.
+"""An enrolment token becomes this node's own token: exchanged at the first refusal, kept in the
+agent's folder.
 
-The token of the install line lets many nodes in; the hub takes batches only with a token that speaks for one.
+The token of the install line lets many nodes in; the hub takes batches only with a token that
+speaks for one.
 """
 
 import hashlib
@@ -19,9 +21,11 @@ log = logging.getLogger("agent.enrolment")
 
 @dataclass(frozen=True)
 class Access:
-    """Where batches go, as which node, with which given token; `folder` keeps the token that it was exchanged for.
+    """Where batches go, as which node, with which given token; `folder` keeps the token that it was
+    exchanged for.
 
-    `token_file` is where the given token came from, if it came from a file: an operator may put another there.
+    `token_file` is where the given token came from, if it came from a file: an operator may put
+    another there.
     """
 
     server: str
@@ -35,8 +39,9 @@ class Access:
 class EnrollingSender:
     """A Sender that enrols when the hub refuses the given token as an agent's.
 
-    A token that was exchanged and then revoked is not exchanged again: that takes a new one from the hub's settings.
-    `may_enrol` is False where the sender is no node, as an import: an exchange would make one.
+    A token that was exchanged and then revoked is not exchanged again: that takes a new one from
+    the hub's settings. `may_enrol` is False where the sender is no node, as an import: an exchange
+    would make one.
     """
 
     def __init__(self, access: Access, *, may_enrol: bool = True) -> None:
@@ -88,7 +93,9 @@ class EnrollingSender:
         return True
 
     def _exchange(self) -> Optional[str]:
-        """The node's own token; the one of an earlier exchange where the hub says that the node has one; else None."""
+        """The node's own token; the one of an earlier exchange where the hub says that the node has
+        one; else None.
+        """
         status, answer = self._sender.enroll(self._access.node)
         if status == 409:
             return self._kept.get("token")
@@ -96,11 +103,17 @@ class EnrollingSender:
         return token if status == 201 and isinstance(token, str) else None
 
     def _keep(self) -> None:
-        """A token that can't be kept serves this process all the same: the hub gives no second one."""
+        """A token that can't be kept serves this process all the same: the hub gives no
+        second one.
+        """
         try:
             _write(_file(self._access), self._kept)
         except OSError as error:
-            log.error("the node's own token can't be kept: after a restart it must be revoked and enrolled anew: %s", error)
+            log.error(
+                "the node's own token can't be kept: after a restart it must be revoked and"
+                " enrolled anew: %s",
+                error,
+            )
 
     def _with(self, token: str) -> Sender:
         return Sender(self._access.server, token, ca_file=self._access.ca_file)
@@ -112,7 +125,9 @@ def _digest(text: str) -> str:
 
 def _file(access: Access) -> Path:
     """One file for each node on each hub: a replay for another node leaves this host's alone."""
-    return access.folder / ("enrolled-%s.json" % _digest("%s %s" % (access.server.rstrip("/"), access.node))[:16])
+    return access.folder / (
+        "enrolled-%s.json" % _digest("%s %s" % (access.server.rstrip("/"), access.node))[:16]
+    )
 
 
 def _read(path: Path) -> Mapping[str, str]:
@@ -121,7 +136,11 @@ def _read(path: Path) -> Mapping[str, str]:
         kept = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    is_whole = isinstance(kept, dict) and isinstance(kept.get("token"), str) and isinstance(kept.get("given"), str)
+    is_whole = (
+        isinstance(kept, dict)
+        and isinstance(kept.get("token"), str)
+        and isinstance(kept.get("given"), str)
+    )
     return kept if is_whole else {}
 
 
@@ -130,7 +149,9 @@ def _write(path: Path, content: Mapping[str, str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(
+        os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())

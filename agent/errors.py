@@ -6,4 +6,7 @@ class AgentError(Exception):
 
 
 class BadArgumentError(ValueError):
-    """What the operator asked for can't be done as he wrote it; the text says what was expected. Ends with status 2."""
+    """What the operator asked for can't be done as he wrote it; the text says what was expected.
+
+    Ends with status 2.
+    """

@@ -1,6 +1,8 @@
-"""`history`: what Slurm's accounting tells of jobs, sent once: how they ended and what they had asked for.
+"""`history`: what Slurm's accounting tells of jobs, sent once: how they ended and what they had
+asked for.
 
-Batches without windows, for no GPU. Their identity derives from the file's content, so importing twice changes nothing.
+Batches without windows, for no GPU. Their identity derives from the file's content, so importing
+twice changes nothing.
 """
 
 import hashlib
@@ -23,12 +25,14 @@ from agent.spool import Identity, Spool
 JOBS_PER_BATCH = 2000  # about 1 MB of JSON
 MAX_BYTES = 512 * 1024 * 1024
 WINDOW_S = 10  # the wire wants one; there are no windows
-BOOT_START_MS = 0  # an import is older than every boot: whatever a living agent says of the node is newer
+# an import is older than every boot: whatever a living agent says of the node is newer
+BOOT_START_MS = 0
 STANDARD_INPUT = Path("-")
 # an enrolment token is not exchanged: who imports is no node, and its use is for one
 MAY_NOT_IMPORT = (
-    "the hub does not take this token for an import: it needs one with the right to import (an enrolment token has none), "
-    "made by manage.py create_agent_token --import NODE, or in Settings, Agents"
+    "the hub does not take this token for an import: it needs one with the right to import (an"
+    " enrolment token has none), made by manage.py create_agent_token --import NODE, or in"
+    " Settings, Agents"
 )
 
 
@@ -43,10 +47,15 @@ def send(chosen: Config) -> int:
 
 
 def import_file(path: Path, chosen: Config, deliver: Callable[[bytes], Outcome]) -> int:
-    """How many jobs of the file the hub has now. Raises HistoryError for the file and ReplayError for the hub."""
+    """How many jobs of the file the hub has now.
+
+    Raises HistoryError for the file and ReplayError for the hub.
+    """
     content = _content(path)
     try:
-        jobs = Reader(chosen.cluster or "default", zone(chosen.zone)).jobs(content.decode("utf-8", "replace"))
+        jobs = Reader(chosen.cluster or "default", zone(chosen.zone)).jobs(
+            content.decode("utf-8", "replace")
+        )
     except HistoryError as error:
         raise HistoryError("%s: %s" % (path, error)) from None
     identity = Identity(_boot_id(content, chosen), BOOT_START_MS)
@@ -76,7 +85,13 @@ def _send(pump: Pump) -> None:
 
 def _batch(jobs: Sequence[Job], sender: batch.Sender) -> wire.Batch:
     closed = batch.ClosedWindow(0, (), Workload(jobs=jobs))
-    return batch.build([closed], sender=sender, gpus=[], agent={"version": __version__, "source": "history"}, events=[])
+    return batch.build(
+        [closed],
+        sender=sender,
+        gpus=[],
+        agent={"version": __version__, "source": "history"},
+        events=[],
+    )
 
 
 def _parts(jobs: Sequence[Job]) -> Iterator[List[Job]]:
@@ -95,13 +110,17 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise HistoryError("%s can't be read: %s" % (path, error.strerror)) from error
     if len(content) > MAX_BYTES:
-        raise HistoryError("%s is larger than %d MiB: give it in parts" % (path, MAX_BYTES // 1024 // 1024))
+        raise HistoryError(
+            "%s is larger than %d MiB: give it in parts" % (path, MAX_BYTES // 1024 // 1024)
+        )
     if not content.strip():
         raise HistoryError("%s is empty, expected the output of sacct --json or sacct -P" % path)
     return content
 
 
 def _boot_id(content: bytes, chosen: Config) -> str:
-    """Another file, or another reading of it, is another life of a spool: its batches are not duplicates."""
+    """Another file, or another reading of it, is another life of a spool: its batches are not
+    duplicates.
+    """
     told = (hashlib.sha256(content).hexdigest(), chosen.cluster, chosen.zone)
     return "history-" + hashlib.sha256(repr(told).encode()).hexdigest()[:32]

@@ -1,4 +1,6 @@
-"""What the host itself did meanwhile: CPU, waiting, memory, disks and network, from /proc and /sys."""
+"""What the host itself did meanwhile: CPU, waiting, memory, disks and network, from /proc
+and /sys.
+"""
 
 import os
 import re
@@ -8,7 +10,9 @@ from typing import Callable, Dict, List, Mapping, Optional, Tuple
 from agent import procfs
 from agent.clock import elapsed_s
 
-SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own sectors are (kernel: Documentation/admin-guide/iostats.rst)
+# of /proc/diskstats, whatever the disk's own sectors are (kernel:
+# Documentation/admin-guide/iostats.rst)
+SECTOR_BYTES = 512
 INFINIBAND_WORD_BYTES = 4  # port_rcv_data and port_xmit_data count words of four bytes
 INFINIBAND_TYPE = "32"  # of a network interface: its bytes are in the port's counters too
 MICROSECONDS = 1_000_000
@@ -24,7 +28,8 @@ class _Counters:
 
     at_s: float
     cpu_ticks: Optional[List[int]] = None
-    waited_us: Mapping[str, int] = field(default_factory=dict)  # cpu, io: time in which some task waited for it
+    # cpu, io: time in which some task waited for it
+    waited_us: Mapping[str, int] = field(default_factory=dict)
     disks: Mapping[str, Pair] = field(default_factory=dict)
     nics: Mapping[str, Pair] = field(default_factory=dict)
 
@@ -32,13 +37,17 @@ class _Counters:
 class HostReader:
     """Each call tells of the time since the one before."""
 
-    def __init__(self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s) -> None:
+    def __init__(
+        self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s
+    ) -> None:
         self._proc, self._sys, self._clock_s = proc_root, procfs.sys_root(proc_root), clock_s
         self._physical: Dict[str, bool] = {}  # folder in /sys -> is a device of its own
         self._before = self._count()
 
     def read(self) -> Dict[str, float]:
-        """The wire's host columns that could be read: ratios and bytes per second since the last call, memory now."""
+        """The wire's host columns that could be read: ratios and bytes per second since the last
+        call, memory now.
+        """
         counters = self._count()
         columns = _columns(self._before, counters)
         self._before = counters
@@ -56,33 +65,64 @@ class HostReader:
         )
 
     def _cpu_ticks(self) -> Optional[List[int]]:
-        """Ticks of all CPUs: user nice system idle iowait irq softirq steal (proc(5); guest time is within user)."""
+        """Ticks of all CPUs: user nice system idle iowait irq softirq steal (proc(5); guest time is
+        within user).
+        """
         first = (procfs.read(os.path.join(self._proc, "stat"), 512) or "").split("\n", 1)[0].split()
-        return [int(ticks) for ticks in first[1:9]] if first[:1] == ["cpu"] and len(first) >= 9 else None
+        return (
+            [int(ticks) for ticks in first[1:9]]
+            if first[:1] == ["cpu"] and len(first) >= 9
+            else None
+        )
 
     def _waited_us(self, name: str) -> Optional[int]:
-        """The `some` total of pressure stall information; None on kernels without it (psi=0, before 4.20)."""
-        found = re.search(r"^some .*total=(\d+)", procfs.read(os.path.join(self._proc, "pressure", name)) or "", re.MULTILINE)
+        """The `some` total of pressure stall information; None on kernels without it (psi=0, before
+        4.20).
+        """
+        found = re.search(
+            r"^some .*total=(\d+)",
+            procfs.read(os.path.join(self._proc, "pressure", name)) or "",
+            re.MULTILINE,
+        )
         return None if found is None else int(found.group(1))
 
     def _disks(self) -> Dict[str, Pair]:
-        """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes again."""
-        rows = [line.split() for line in (procfs.read(os.path.join(self._proc, "diskstats"), STAT_BYTES) or "").splitlines()]
+        """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes
+        again.
+        """
+        rows = [
+            line.split()
+            for line in (
+                procfs.read(os.path.join(self._proc, "diskstats"), STAT_BYTES) or ""
+            ).splitlines()
+        ]
         return {
             row[2]: (int(row[5]) * SECTOR_BYTES, int(row[9]) * SECTOR_BYTES)
             for row in rows
-            if len(row) > 9 and row[5].isdigit() and row[9].isdigit() and self._is_physical("block", row[2])
+            if len(row) > 9
+            and row[5].isdigit()
+            and row[9].isdigit()
+            and self._is_physical("block", row[2])
         }
 
     def _nics(self) -> Dict[str, Pair]:
-        """Bytes of physical interfaces: bridges, bonds, VLANs and containers' ends count the same bytes again."""
-        text = procfs.read(os.path.join(self._proc, "1/net/dev")) or procfs.read(os.path.join(self._proc, "net/dev")) or ""
+        """Bytes of physical interfaces: bridges, bonds, VLANs and containers' ends count the same
+        bytes again.
+        """
+        text = (
+            procfs.read(os.path.join(self._proc, "1/net/dev"))
+            or procfs.read(os.path.join(self._proc, "net/dev"))
+            or ""
+        )
         rows = [line.partition(":") for line in text.splitlines()]
         counts = {name.strip(): words.split() for name, colon, words in rows if colon}
         return {
             name: (int(words[0]), int(words[8]))
             for name, words in counts.items()
-            if len(words) > 8 and words[0].isdigit() and words[8].isdigit() and self._is_physical("class/net", name)
+            if len(words) > 8
+            and words[0].isdigit()
+            and words[8].isdigit()
+            and self._is_physical("class/net", name)
         }
 
     def _infiniband_ports(self) -> Dict[str, Pair]:
@@ -92,21 +132,34 @@ class HostReader:
         for device in procfs.names(root):
             for port in procfs.names(os.path.join(root, device, "ports")):
                 counters = os.path.join(root, device, "ports", port, "counters")
-                words = [procfs.whole(procfs.read(os.path.join(counters, name))) for name in ("port_rcv_data", "port_xmit_data")]
+                words = [
+                    procfs.whole(procfs.read(os.path.join(counters, name)))
+                    for name in ("port_rcv_data", "port_xmit_data")
+                ]
                 if words[0] is not None and words[1] is not None:
-                    found["infiniband/%s/%s" % (device, port)] = (words[0] * INFINIBAND_WORD_BYTES, words[1] * INFINIBAND_WORD_BYTES)
+                    found["infiniband/%s/%s" % (device, port)] = (
+                        words[0] * INFINIBAND_WORD_BYTES,
+                        words[1] * INFINIBAND_WORD_BYTES,
+                    )
         return found
 
     def _is_physical(self, folder: str, name: str) -> bool:
         path = os.path.join(self._sys, folder, name.replace("/", "!"))
         if path not in self._physical:
             kind = procfs.read(os.path.join(path, "type")) or ""
-            self._physical[path] = os.path.exists(os.path.join(path, "device")) and kind.strip() != INFINIBAND_TYPE
+            self._physical[path] = (
+                os.path.exists(os.path.join(path, "device")) and kind.strip() != INFINIBAND_TYPE
+            )
         return self._physical[path]
 
     def _memory_used_bytes(self) -> Optional[int]:
-        lines = [line.replace(":", " ").split() for line in (procfs.read(os.path.join(self._proc, "meminfo")) or "").splitlines()]
-        kibibytes = {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
+        lines = [
+            line.replace(":", " ").split()
+            for line in (procfs.read(os.path.join(self._proc, "meminfo")) or "").splitlines()
+        ]
+        kibibytes = {
+            words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()
+        }
         if "MemTotal" not in kibibytes or "MemAvailable" not in kibibytes:
             return None
         return (kibibytes["MemTotal"] - kibibytes["MemAvailable"]) * 1024
@@ -121,7 +174,9 @@ def _columns(before: _Counters, after: _Counters) -> Dict[str, float]:
         waited_us = after.waited_us[name] - before.waited_us[name]
         if waited_us >= 0:
             columns[name + "_psi_ratio"] = min(1.0, waited_us / MICROSECONDS / elapsed_s)
-    columns.update(_rates(before.disks, after.disks, elapsed_s, ("disk_read_bytes_s", "disk_write_bytes_s")))
+    columns.update(
+        _rates(before.disks, after.disks, elapsed_s, ("disk_read_bytes_s", "disk_write_bytes_s"))
+    )
     columns.update(_rates(before.nics, after.nics, elapsed_s, ("nic_rx_bytes_s", "nic_tx_bytes_s")))
     return columns
 
@@ -137,21 +192,40 @@ def _cpu_columns(before: Optional[List[int]], after: Optional[List[int]]) -> Dic
     return {"cpu_ratio": 1 - (spent[3] + spent[4]) / total, "iowait_ratio": spent[4] / total}
 
 
-def _rates(before: Mapping[str, Pair], after: Mapping[str, Pair], elapsed_s: float, names: Tuple[str, str]) -> Dict[str, float]:
-    """Bytes per second of what is in both readings; nothing where a counter fell: it was reset, or has wrapped."""
-    gained = [[after[name][side] - before[name][side] for name in after if name in before] for side in (0, 1)]
-    return {column: sum(counts) / elapsed_s for column, counts in zip(names, gained) if counts and min(counts) >= 0}
+def _rates(
+    before: Mapping[str, Pair], after: Mapping[str, Pair], elapsed_s: float, names: Tuple[str, str]
+) -> Dict[str, float]:
+    """Bytes per second of what is in both readings; nothing where a counter fell: it was reset, or
+    has wrapped.
+    """
+    gained = [
+        [after[name][side] - before[name][side] for name in after if name in before]
+        for side in (0, 1)
+    ]
+    return {
+        column: sum(counts) / elapsed_s
+        for column, counts in zip(names, gained)
+        if counts and min(counts) >= 0
+    }
 
 
 def own_rss_bytes(proc_root: str = "/proc") -> Optional[int]:
     """The agent's resident memory; None where /proc does not say."""
     words = (procfs.read(os.path.join(proc_root, "self/statm")) or "").split()
-    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if len(words) > 1 and words[1].isdigit() else None
+    return (
+        int(words[1]) * os.sysconf("SC_PAGE_SIZE")
+        if len(words) > 1 and words[1].isdigit()
+        else None
+    )
 
 
 def boot_start_ms(proc_root: str = "/proc") -> Optional[int]:
     """When the kernel started, by the clock as it is now; None where /proc does not say."""
-    found = re.search(r"^btime (\d+)$", procfs.read(os.path.join(proc_root, "stat"), STAT_BYTES) or "", re.MULTILINE)
+    found = re.search(
+        r"^btime (\d+)$",
+        procfs.read(os.path.join(proc_root, "stat"), STAT_BYTES) or "",
+        re.MULTILINE,
+    )
     return None if found is None else int(found.group(1)) * 1000
 
 

@@ -1,6 +1,8 @@
-"""What `check` asks of the hub: is it there, is it well, does its clock agree, does it take this node's token.
+"""What `check` asks of the hub: is it there, is it well, does its clock agree, does it take this
+node's token.
 
-Nothing is stored and no token is exchanged: an empty batch is refused behind the door that looks at tokens.
+Nothing is stored and no token is exchanged: an empty batch is refused behind the door that looks at
+tokens.
 """
 
 import email.utils
@@ -39,60 +41,112 @@ class Hub:
         try:
             ready = self._ask("GET", "/readyz")
         except (OSError, http.client.HTTPException) as error:
-            what = "is the address right, and is it open from here? curl -v %s/readyz" % self._server
-            return [Finding("hub", "no", "%s can't be reached: %s" % (self._server, _reason(error)), what)]
-        return [self._readiness(ready), self._clock(ready), *([self._of_token()] if self._token else [])]
+            what = (
+                "is the address right, and is it open from here? curl -v %s/readyz" % self._server
+            )
+            return [
+                Finding(
+                    "hub", "no", "%s can't be reached: %s" % (self._server, _reason(error)), what
+                )
+            ]
+        return [
+            self._readiness(ready),
+            self._clock(ready),
+            *([self._of_token()] if self._token else []),
+        ]
 
     def _readiness(self, answer: Answer) -> Finding:
         missing = answer.body.get("missing")
         if answer.status == 200 and answer.body.get("ready") is True:
             return Finding("hub", "ok", "%s is ready" % self._server)
         if answer.status == 503 and isinstance(missing, list):
-            text = "%s is up, but misses: %s" % (self._server, ", ".join(str(name) for name in missing))
-            return Finding("hub", "warn", clipped(text, 300), "batches wait here until it is well: see the hub's own log")
+            text = "%s is up, but misses: %s" % (
+                self._server,
+                ", ".join(str(name) for name in missing),
+            )
+            return Finding(
+                "hub",
+                "warn",
+                clipped(text, 300),
+                "batches wait here until it is well: see the hub's own log",
+            )
         text = "%s answers %d: is it a FleetWatch hub?" % (self._server, answer.status)
         return Finding("hub", "no", text, "give the hub's own address as --server, without a path")
 
     def _clock(self, answer: Answer) -> Finding:
         if answer.offset_s is None:
             return Finding("clock", "-", "the hub does not tell its time")
-        text = "%+.0f s against the hub's" % -answer.offset_s if abs(answer.offset_s) >= 1 else "agrees with the hub's"
+        text = (
+            "%+.0f s against the hub's" % -answer.offset_s
+            if abs(answer.offset_s) >= 1
+            else "agrees with the hub's"
+        )
         if abs(answer.offset_s) <= MAX_SKEW_S:
             return Finding("clock", "ok", text)
-        return Finding("clock", "warn", text, "set up time synchronisation (chrony, systemd-timesyncd): timedatectl shows its state")
+        return Finding(
+            "clock",
+            "warn",
+            text,
+            "set up time synchronisation (chrony, systemd-timesyncd): timedatectl shows its state",
+        )
 
     def _of_token(self) -> Finding:
         try:
             batch = self._ask("POST", "/api/v1/batches")
             if batch.status == 401 and self._ask("POST", "/api/v1/enroll").status == 422:
-                return Finding("token", "ok", "an enrolment token: the first start exchanges it for this node's own")
+                return Finding(
+                    "token",
+                    "ok",
+                    "an enrolment token: the first start exchanges it for this node's own",
+                )
         except (OSError, http.client.HTTPException) as error:
-            return Finding("token", "no", "it could not be tried: %s" % _reason(error), "run check again")
+            return Finding(
+                "token", "no", "it could not be tried: %s" % _reason(error), "run check again"
+            )
         if batch.status == 422:
             return Finding("token", "ok", "the hub takes it")
         if batch.status in (401, 403):
             return Finding("token", "no", "the hub refuses it: %s" % _said(batch), HOW_TO_GET_ONE)
-        return Finding("token", "warn", "the hub answers %d: %s" % (batch.status, _said(batch)), "run check again")
+        return Finding(
+            "token",
+            "warn",
+            "the hub answers %d: %s" % (batch.status, _said(batch)),
+            "run check again",
+        )
 
     def _ask(self, method: str, path: str) -> Answer:
-        """Raises OSError or HTTPException where there is no answer. A redirect is not followed: the token goes nowhere else."""
+        """Raises OSError or HTTPException where there is no answer.
+
+        A redirect is not followed: the token goes nowhere else.
+        """
         parts = urlsplit(self._server)
         connection = self._connection(parts.scheme == "https", parts.hostname or "", parts.port)
         headers = {"User-Agent": "fleetwatch-agent/" + __version__, "Accept": "application/json"}
         if method == "POST":
-            headers.update({"Authorization": "Bearer " + self._token, "Content-Type": "application/json"})
+            headers.update(
+                {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"}
+            )
         try:
-            connection.request(method, parts.path.rstrip("/") + path, body=b"{}" if method == "POST" else None, headers=headers)
+            connection.request(
+                method,
+                parts.path.rstrip("/") + path,
+                body=b"{}" if method == "POST" else None,
+                headers=headers,
+            )
             response = connection.getresponse()
             offset_s = _offset_s(response.headers.get("Date"), time.time())
             return Answer(response.status, _object(response.read(MAX_ANSWER_BYTES)), offset_s)
         finally:
             connection.close()
 
-    def _connection(self, is_tls: bool, host: str, port: Optional[int]) -> http.client.HTTPConnection:
+    def _connection(
+        self, is_tls: bool, host: str, port: Optional[int]
+    ) -> http.client.HTTPConnection:
         if not is_tls:
             return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=ssl.create_default_context(cafile=self._ca_file))
+        return http.client.HTTPSConnection(
+            host, port, timeout=TIMEOUT_S, context=ssl.create_default_context(cafile=self._ca_file)
+        )
 
 
 def _offset_s(date: Optional[str], now_s: float) -> Optional[float]:
@@ -118,7 +172,12 @@ def _said(answer: Answer) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "its certificate is not trusted (%s); --ca-file names whom to trust" % error.verify_message
+        return (
+            "its certificate is not trusted (%s); --ca-file names whom to trust"
+            % error.verify_message
+        )
     if isinstance(error, ssl.SSLError):
-        return "it does not speak TLS as it should (%s): is it http://?" % clipped(error.reason or str(error), 100)
+        return "it does not speak TLS as it should (%s): is it http://?" % clipped(
+            error.reason or str(error), 100
+        )
     return clipped(str(getattr(error, "strerror", None) or error) or type(error).__name__, 200)

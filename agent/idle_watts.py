@@ -3,7 +3,8 @@
 import re
 from typing import Optional
 
-# Watts a bare card draws, lower end of what was measured or published. A model that is not here is not guessed:
+# Watts a bare card draws, lower end of what was measured or published. A model that is not here is
+# not guessed:
 # another form of the same chip (PCIe, NVL) idles elsewhere.
 _IDLE_W = (
     (r"A100-SXM4-80GB", 60.0),
@@ -25,7 +26,9 @@ _IDLE_W = (
     (r"GeForce RTX 3060", 11.0),
     (r"GeForce RTX 2080 SUPER", 37.0),
 )
-_PATTERNS = tuple((re.compile(r"(?:NVIDIA |Tesla |NVIDIA Tesla )?" + name), watts) for name, watts in _IDLE_W)
+_PATTERNS = tuple(
+    (re.compile(r"(?:NVIDIA |Tesla |NVIDIA Tesla )?" + name), watts) for name, watts in _IDLE_W
+)
 
 
 def idle_power_w(model: Optional[str]) -> Optional[float]:

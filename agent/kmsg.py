@@ -1,8 +1,10 @@
-"""The kernel's log as a second witness of XIDs: NVML tells only of those that happen while it listens.
+"""The kernel's log as a second witness of XIDs: NVML tells only of those that happen while it
+listens.
 
-Records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg): "priority,sequence,microseconds,flags;text", one per read;
-reading needs CAP_SYSLOG where kernel.dmesg_restrict is set. Their text holds names that users chose: only records of the
-kernel itself count, only from their first character on, and little of them is passed on.
+Records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg):
+"priority,sequence,microseconds,flags;text", one per read; reading needs CAP_SYSLOG where
+kernel.dmesg_restrict is set. Their text holds names that users chose: only records of the kernel
+itself count, only from their first character on, and little of them is passed on.
 """
 
 import logging
@@ -20,11 +22,15 @@ PATH = "/dev/kmsg"
 MAX_RECORDS = 2000  # of one poll; the kernel's buffer holds some ten thousand
 MAX_RECORD_BYTES = 8192  # the kernel's own limit; a shorter buffer is refused with EINVAL
 MAX_TEXT = 200
-SAME_MS = 5000  # the same XID of the same GPU, seen by NVML and by the kernel's log, or told for each of its channels
+# the same XID of the same GPU, seen by NVML and by the kernel's log, or told for each of its
+# channels
+SAME_MS = 5000
 FALLEN = 79
 # domain.md 1.6; the pid and the name are the process's, which may call itself anything
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?![0-9])(?:, (.*))?")
-_FALLEN = re.compile(r"NVRM: (?:The NVIDIA GPU|GPU) ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus")
+_FALLEN = re.compile(
+    r"NVRM: (?:The NVIDIA GPU|GPU) ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus"
+)
 
 Bus = Tuple[int, int, int]  # domain, bus, device
 
@@ -44,7 +50,9 @@ class Kmsg:
             self.close()
 
     def poll(self, now_ms: int, gpus: Sequence[GPUInfo]) -> List[Event]:
-        """The XIDs since the last call; on no GPU (so: on the node) when the bus names none of these."""
+        """The XIDs since the last call; on no GPU (so: on the node) when the bus names none of
+        these.
+        """
         by_bus: Dict[Bus, str] = {}
         for gpu in gpus:
             bus = bus_of(gpu.bus_id or "")
@@ -53,7 +61,10 @@ class Kmsg:
         with self._mutex:
             records = self._records()
         found = (xid for xid in map(_xid, records) if xid is not None)
-        return [Event(now_ms, "xid", by_bus.get(bus), code, text if bus in by_bus else _at(bus, text)) for bus, code, text in found]
+        return [
+            Event(now_ms, "xid", by_bus.get(bus), code, text if bus in by_bus else _at(bus, text))
+            for bus, code, text in found
+        ]
 
     def close(self) -> None:
         """Nothing is followed afterwards."""
@@ -100,11 +111,16 @@ class XIDs:
         return kept
 
     def _is_told(self, event: Event) -> bool:
-        return any((uuid, code) == (event.uuid, event.code) and abs(event.at_ms - at_ms) <= SAME_MS for uuid, code, at_ms in self._told)
+        return any(
+            (uuid, code) == (event.uuid, event.code) and abs(event.at_ms - at_ms) <= SAME_MS
+            for uuid, code, at_ms in self._told
+        )
 
 
 def bus_of(text: str) -> Optional[Bus]:
-    """The PCI address as numbers: NVML writes the domain with 8 digits, the kernel with 4, in either case."""
+    """The PCI address as numbers: NVML writes the domain with 8 digits, the kernel with 4, in
+    either case.
+    """
     parts = text.partition(".")[0].split(":")
     try:
         domain, bus, device = (int(part, 16) for part in parts)
@@ -132,7 +148,11 @@ def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
     if found is None or bus is None:
         return None
     said = (found.group(3) or "") if found.re is _XID else "GPU has fallen off the bus"
-    return bus, code, "".join(character if character.isprintable() else "?" for character in said[:MAX_TEXT])
+    return (
+        bus,
+        code,
+        "".join(character if character.isprintable() else "?" for character in said[:MAX_TEXT]),
+    )
 
 
 def _why(path: str, error: OSError) -> str:

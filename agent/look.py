@@ -28,9 +28,14 @@ OK, FAILED = 0, 1
 WINDOW_MS = WINDOW_S * 1000
 CHECK_MS = 6000  # what changes slowly is read every five seconds
 NO_PROCESSES = "no list of processes can be read: who holds the GPUs is not known"
-HOW_TO_KNOW = "let a scheduler tell it (--jobs), or let dcgm-exporter map pods or batch jobs to GPUs"
+HOW_TO_KNOW = (
+    "let a scheduler tell it (--jobs), or let dcgm-exporter map pods or batch jobs to GPUs"
+)
 MAX_NOTES = 10
-NO_HUB = "not asked: no --server, no FLEETWATCH_SERVER, and no %s that can be read (it is root's)" % INSTALLED
+NO_HUB = (
+    "not asked: no --server, no FLEETWATCH_SERVER, and no %s that can be read (it is root's)"
+    % INSTALLED
+)
 # why books that could be read are not, where nobody named the kinds
 NOT_ASKED = {"slurm": "no slurmd runs here", "docker": "a scheduler is asked instead"}
 
@@ -51,18 +56,31 @@ class Seen(NamedTuple):
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
     seen = _one_window(chosen, WINDOW_MS)
-    windows = [window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + WINDOW_MS) for gpu in seen.observed.gpus]
-    closed = batch.ClosedWindow(seen.start_ms, windows, seen.observed.workload, host_columns(seen.host, seen.observed))
+    windows = [
+        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + WINDOW_MS)
+        for gpu in seen.observed.gpus
+    ]
+    closed = batch.ClosedWindow(
+        seen.start_ms, windows, seen.observed.workload, host_columns(seen.host, seen.observed)
+    )
     name = identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
-    agent = {"version": __version__, "driver": batch.clipped(seen.driver, 64) or None, "source": seen.source}
-    content = batch.build([closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events)
+    agent = {
+        "version": __version__,
+        "driver": batch.clipped(seen.driver, 64) or None,
+        "source": seen.source,
+    }
+    content = batch.build(
+        [closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events
+    )
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
 
 
 def check(chosen: Config) -> int:
-    """Prints what this host offers; FAILED when nothing can be read, or the hub or its token does not work."""
+    """Prints what this host offers; FAILED when nothing can be read, or the hub or its token does
+    not work.
+    """
     said = _Listener()
     logging.getLogger("agent").addHandler(said)
     logging.getLogger("agent").propagate = False  # a report says it in its place
@@ -70,12 +88,18 @@ def check(chosen: Config) -> int:
     try:
         look = _gpus(chosen, look, said)
     except SourceError as error:
-        look = replace(look, failure=str(error), host=[look_for_driver(), *look.host], notes=said.notes())
+        look = replace(
+            look, failure=str(error), host=[look_for_driver(), *look.host], notes=said.notes()
+        )
     if chosen.is_json:
         print(json.dumps(report.as_json(look), indent=2))
     else:
         print(report.text(look, has_colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-    return OK if look.is_readable and not any(finding.state == "no" for finding in look.hub) else FAILED
+    return (
+        OK
+        if look.is_readable and not any(finding.state == "no" for finding in look.hub)
+        else FAILED
+    )
 
 
 class _Listener(logging.Handler):
@@ -88,7 +112,11 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """A scheduler's reason goes to its line, everything else to the notes."""
-        if str(record.msg).startswith("the scheduler") and isinstance(record.args, tuple) and len(record.args) == 2:
+        if (
+            str(record.msg).startswith("the scheduler")
+            and isinstance(record.args, tuple)
+            and len(record.args) == 2
+        ):
             self.schedulers[str(record.args[0])] = str(record.args[1])
         else:
             self._lines.append(record.getMessage())
@@ -101,15 +129,27 @@ class _Listener(logging.Handler):
 def _host(chosen: Config) -> Look:
     """What can be said without a GPU."""
     token = hub(chosen).token if chosen.token else ""
-    findings = Hub(chosen.server, token, ca_file=chosen.ca_file).look() if chosen.server else [Finding("hub", "-", NO_HUB)]
+    findings = (
+        Hub(chosen.server, token, ca_file=chosen.ca_file).look()
+        if chosen.server
+        else [Finding("hub", "-", NO_HUB)]
+    )
     versions = {"agent": "%s on Python %s" % (__version__, platform.python_version())}
-    return Look(node=chosen.node, versions=versions, host=look_at_host(chosen.spool, proc=Path(chosen.proc_root)), hub=findings)
+    return Look(
+        node=chosen.node,
+        versions=versions,
+        host=look_at_host(chosen.spool, proc=Path(chosen.proc_root)),
+        hub=findings,
+    )
 
 
 def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
     """Raises SourceError when there is no GPU."""
     seen = _one_window(chosen, CHECK_MS)
-    windows = [window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + CHECK_MS) for gpu in seen.observed.gpus]
+    windows = [
+        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + CHECK_MS)
+        for gpu in seen.observed.gpus
+    ]
     statuses = seen.observed.workload.sources
     is_asked = not chosen.source.startswith(("simulated:", "replay:"))
     return replace(
@@ -118,25 +158,50 @@ def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
         versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
         gpus=seen.observed.gpus,
         windows=windows,
-        jobs=_job_sources(statuses, look_for_schedulers() if is_asked else [], said.schedulers, is_auto="auto" in chosen.jobs),
+        jobs=_job_sources(
+            statuses,
+            look_for_schedulers() if is_asked else [],
+            said.schedulers,
+            is_auto="auto" in chosen.jobs,
+        ),
         notes=[*seen.notes, *said.notes()][:MAX_NOTES],
     )
 
 
 def _job_sources(
-    statuses: Sequence[SourceStatus], here: Sequence[Finding], reasons: Dict[str, str], *, is_auto: bool = True
+    statuses: Sequence[SourceStatus],
+    here: Sequence[Finding],
+    reasons: Dict[str, str],
+    *,
+    is_auto: bool = True,
 ) -> List[Finding]:
     """Those that were asked, with their answer; then those that could be, with what keeps them."""
     known = {finding.name: finding for finding in here}
     findings = []
     for status in statuses:
-        advice = known[status.kind].advice if status.kind in known else HOW_TO_KNOW if status.kind == "process" else ""
+        advice = (
+            known[status.kind].advice
+            if status.kind in known
+            else HOW_TO_KNOW
+            if status.kind == "process"
+            else ""
+        )
         silence = NO_PROCESSES if status.kind == "process" else "has not answered yet"
         text = "answers" if status.ok else reasons.get(status.kind, silence)
-        findings.append(Finding(status.kind, "ok" if status.ok else "no" if status.kind in reasons else "warn", text, advice))
+        findings.append(
+            Finding(
+                status.kind,
+                "ok" if status.ok else "no" if status.kind in reasons else "warn",
+                text,
+                advice,
+            )
+        )
     asked = {status.kind for status in statuses}
     others = [finding for finding in here if finding.name not in asked]
-    return findings + [_left_out(finding, is_auto=is_auto) if finding.state == "ok" else finding for finding in others]
+    return findings + [
+        _left_out(finding, is_auto=is_auto) if finding.state == "ok" else finding
+        for finding in others
+    ]
 
 
 def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
@@ -147,7 +212,13 @@ def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
 
 def _opened(chosen: Config, start_ms: int) -> Source:
     """Raises SourceError when it names no GPU."""
-    source = open_source(chosen.source, node=chosen.node, start_ms=start_ms, cluster=chosen.cluster or "default", gpm=chosen.gpm)
+    source = open_source(
+        chosen.source,
+        node=chosen.node,
+        start_ms=start_ms,
+        cluster=chosen.cluster or "default",
+        gpm=chosen.gpm,
+    )
     if not source.gpus():
         source.close()
         raise SourceError("the driver names no GPU")
@@ -155,18 +226,28 @@ def _opened(chosen: Config, start_ms: int) -> Source:
 
 
 def _one_window(chosen: Config, window_ms: int) -> Seen:
-    """One window of this host: the one just past where time is simulated, else the next whole one. Raises SourceError."""
+    """One window of this host: the one just past where time is simulated, else the next whole one.
+
+    Raises SourceError.
+    """
     clock = Clock()
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = clock.now_ms() // window_ms * window_ms - window_ms
     source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
     if window_ms == CHECK_MS and hasattr(source, "interval_ms"):
-        source.interval_ms = INTERVAL_MS  # a scrape per second, for these seconds, shows what there is
+        # a scrape per second, for these seconds, shows what there is
+        source.interval_ms = INTERVAL_MS
     if not is_simulated:
         start_ms = clock.now_ms() // window_ms * window_ms + window_ms
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
-    sampler = Sampler(lambda: source, workloads(chosen), window_ms=window_ms, interval_ms=INTERVAL_MS, recorder=Recorder())
+    sampler = Sampler(
+        lambda: source,
+        workloads(chosen),
+        window_ms=window_ms,
+        interval_ms=INTERVAL_MS,
+        recorder=Recorder(),
+    )
     for at_ms in range(start_ms - INTERVAL_MS, start_ms + window_ms + INTERVAL_MS, INTERVAL_MS):
         if not is_simulated:
             time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
@@ -175,4 +256,13 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
     versions: Dict[str, str] = getattr(source, "versions", dict)()
     notes: List[str] = getattr(source, "notes", list)()
     sampler.close()
-    return Seen(sampler.name, sampler.driver, observed, start_ms, host, versions, notes, sampler.take_events())
+    return Seen(
+        sampler.name,
+        sampler.driver,
+        observed,
+        start_ms,
+        host,
+        versions,
+        notes,
+        sampler.take_events(),
+    )

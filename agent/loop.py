@@ -1,7 +1,8 @@
-"""The daemon: closes windows on the clock, puts them in the spool, sees to it that the driver's thread is alive.
+"""The daemon: closes windows on the clock, puts them in the spool, sees to it that the driver's
+thread is alive.
 
-Three threads that never wait for each other: the sampler's (may hang in the driver), the pump's (may hang in the
-network) and this one, which goes on reporting the host whatever the others suffer.
+Three threads that never wait for each other: the sampler's (may hang in the driver), the pump's
+(may hang in the network) and this one, which goes on reporting the host whatever the others suffer.
 """
 
 import logging
@@ -25,9 +26,12 @@ log = logging.getLogger("agent.loop")
 
 WINDOW_S = 10
 INTERVAL_MS = 1000
-GRACE_MS = int(COUNTS_INTERVALS * INTERVAL_MS) + 100  # until the reading after a window's end is surely there
+# until the reading after a window's end is surely there
+GRACE_MS = int(COUNTS_INTERVALS * INTERVAL_MS) + 100
 PATIENCE_MS = 5000  # for a sampler that is late with a window's processes
-LAG_MS = KEPT_MS  # so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or we slept
+# so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or
+# we slept
+LAG_MS = KEPT_MS
 STUCK_S = 30.0
 REMIND_S = 600.0  # the same bug, at each second, is logged again after this long
 FAREWELL_S = 5.0  # for sending what waits before the exit
@@ -44,7 +48,8 @@ class Parts:
     pump: Pump
     host: HostReader
     clock: Clock
-    phase_ms: int = 0  # how much later than it could this node closes its windows: a fleet must not call at one moment
+    # how much later than it could this node closes its windows: a fleet must not call at one moment
+    phase_ms: int = 0
     release_s: float = 300.0  # how long the driver is let go of when that is asked for
 
 
@@ -64,7 +69,8 @@ class Loop:
         self._mishap, self._mishap_until = "", 0.0  # the bug last logged
         self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
-        # Orders come from signal handlers, which may interrupt any line of this thread: SimpleQueue.put is made for that,
+        # Orders come from signal handlers, which may interrupt any line of this thread:
+        # SimpleQueue.put is made for that,
         # while Event.set would wait for ever for a lock that the interrupted line holds.
         self._orders: "queue.SimpleQueue[str]" = queue.SimpleQueue()
 
@@ -77,10 +83,17 @@ class Loop:
         self._orders.put("release")
 
     def run(self) -> bool:
-        """Until it is told to stop; then sends what it has. True when a new process must take over: the driver changed."""
+        """Until it is told to stop; then sends what it has.
+
+        True when a new process must take over: the driver changed.
+        """
         stopping = threading.Event()
-        sampling = threading.Thread(target=self._sample, args=(stopping,), name="sampler", daemon=True)
-        pumping = threading.Thread(target=self._parts.pump.run, args=(stopping,), name="pump", daemon=True)
+        sampling = threading.Thread(
+            target=self._sample, args=(stopping,), name="sampler", daemon=True
+        )
+        pumping = threading.Thread(
+            target=self._parts.pump.run, args=(stopping,), name="pump", daemon=True
+        )
         sampling.start()
         pumping.start()
         while True:
@@ -98,7 +111,9 @@ class Loop:
 
     @property
     def must_restart(self) -> bool:
-        """True when the driver was changed under this process, and it is old enough to replace itself."""
+        """True when the driver was changed under this process, and it is old enough to replace
+        itself.
+        """
         return self._parts.sampler.is_driver_changed and time.monotonic() - self._began >= ALIVE_S
 
     def advance(self) -> None:
@@ -111,7 +126,9 @@ class Loop:
             self.close(end_ms, now_ms=now_ms)
 
     def close(self, end_ms: int, *, now_ms: int) -> None:
-        """Closes the window that ends at end_ms (now_ms, when that is earlier) and flushes when it is time."""
+        """Closes the window that ends at end_ms (now_ms, when that is earlier) and flushes when it
+        is time.
+        """
         start_ms = end_ms - self._window_ms
         self._watch(now_ms)
         self._parts.sampler.hear(now_ms)
@@ -120,8 +137,14 @@ class Loop:
             self.flush()
         self._seen = observed
         until_ms = min(end_ms, max(start_ms, now_ms))
-        windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=until_ms) for gpu in observed.gpus]
-        self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, host_columns(self._parts.host, observed)))
+        windows = [
+            window_of(observed, gpu, start_ms=start_ms, end_ms=until_ms) for gpu in observed.gpus
+        ]
+        self._closed.append(
+            batch.ClosedWindow(
+                start_ms, windows, observed.workload, host_columns(self._parts.host, observed)
+            )
+        )
         self._events = [*self._events, *self._parts.sampler.take_events()][-MAX_EVENTS:]
         if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
             self.flush()
@@ -137,12 +160,19 @@ class Loop:
         windows = sum(len(one.windows) for one in closed)
         try:
             self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
-        except Exception:  # a fact that can't be written must not end the agent, nor cost the windows it came with
+        # a fact that can't be written must not end the agent, nor cost the windows it came with
+        except Exception:
             log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
             self._append_bare(closed, seen.gpus, windows, events)
         self._parts.pump.wake()
 
-    def _append_bare(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], windows: int, events: Sequence[Event]) -> None:
+    def _append_bare(
+        self,
+        closed: Sequence[batch.ClosedWindow],
+        gpus: Sequence[GPUInfo],
+        windows: int,
+        events: Sequence[Event],
+    ) -> None:
         """Without jobs; if need be without events too."""
         bare = [replace(one, workload=_unknown(one.workload)) for one in closed]
         for kept in (events, ()):
@@ -158,23 +188,34 @@ class Loop:
         if self._seen is not None:
             newest, events = self._closed[-1:], self._events[self._drafted_events :]
             self._drafted_events = len(self._events)
-            self._parts.spool.draft(self._maker(newest, self._seen.gpus, events), windows=len(newest[0].windows))
+            self._parts.spool.draft(
+                self._maker(newest, self._seen.gpus, events), windows=len(newest[0].windows)
+            )
 
-    def _maker(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], events: Sequence[Event]) -> Callable[[int], bytes]:
-        content = batch.build(closed, sender=self._parts.sender, gpus=gpus, agent=self._about_agent(), events=events)
-        if not content.windows["start_ms"] and not content.host:  # jobs alone would be an import of accounting
+    def _maker(
+        self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], events: Sequence[Event]
+    ) -> Callable[[int], bytes]:
+        content = batch.build(
+            closed, sender=self._parts.sender, gpus=gpus, agent=self._about_agent(), events=events
+        )
+        # jobs alone would be an import of accounting
+        if not content.windows["start_ms"] and not content.host:
             content = replace(content, jobs=[], allocations=[], processes=[])
         return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
 
     def _follow(self, now_ms: int) -> None:
-        """The clock was set, or the host slept: closes what was open by the old time and begins anew by the new one."""
+        """The clock was set, or the host slept: closes what was open by the old time and begins
+        anew by the new one.
+        """
         log.info("the clock jumped seconds=%d", round((now_ms - self._end_ms) / 1000))
         end_ms, self._end_ms = self._end_ms, self._end_after(now_ms)
         self.close(end_ms, now_ms=end_ms)
         self._parts.sampler.forget_around(now_ms)
 
     def _follows(self, start_ms: int) -> bool:
-        """False when a batch of this window and the closed ones could span hours, or go back: the clock was set."""
+        """False when a batch of this window and the closed ones could span hours, or go back: the
+        clock was set.
+        """
         return not self._closed or 0 < start_ms - self._closed[-1].start_ms <= LAG_MS
 
     def _sample(self, stopping: threading.Event) -> None:
@@ -184,7 +225,8 @@ class Loop:
     def _safely(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception as error:  # the top of two threads: a bug in one reading or one window must not blind the node
+        # the top of two threads: a bug in one reading or one window must not blind the node
+        except Exception as error:
             if repr(error) != self._mishap or time.monotonic() >= self._mishap_until:
                 log.exception("a step failed")
                 self._mishap, self._mishap_until = repr(error), time.monotonic() + REMIND_S
@@ -195,14 +237,20 @@ class Loop:
         is_stuck = stuck_s > STUCK_S
         if is_stuck and not self._is_stuck:
             log.error("the driver hangs gpu=%s seconds=%d", uuid, stuck_s)
-            self._events.append(Event(now_ms, "nvml_stuck", uuid, text="a call into the driver does not return"))
+            self._events.append(
+                Event(now_ms, "nvml_stuck", uuid, text="a call into the driver does not return")
+            )
         if self._is_stuck and not is_stuck:
             log.info("the driver answers again")
         self._is_stuck = is_stuck
 
     def _is_read(self, end_ms: int, now_ms: int) -> bool:
         """False while it is worth waiting a little for the sampler to finish this window."""
-        return self._parts.sampler.has_finished(end_ms) or now_ms > end_ms + self._grace_ms + PATIENCE_MS or self._is_stuck
+        return (
+            self._parts.sampler.has_finished(end_ms)
+            or now_ms > end_ms + self._grace_ms + PATIENCE_MS
+            or self._is_stuck
+        )
 
     def _leave(self, sampling: threading.Thread, pumping: threading.Thread) -> None:
         sampling.join(timeout=2)
@@ -253,17 +301,26 @@ class Loop:
             return None
 
     def _wait_s(self) -> float:
-        """Until the window can be closed: half a second at least, a window at most, so that a set clock is noticed."""
+        """Until the window can be closed: half a second at least, a window at most, so that a set
+        clock is noticed.
+        """
         left_ms = self._end_ms + self._grace_ms - self._parts.clock.now_ms()
         return min(self._window_ms, max(500, left_ms)) / 1000
 
 
-def _differs(observed: Observed, closed: Sequence[batch.ClosedWindow], before: Optional[Observed]) -> bool:
-    """True when one batch can't speak for these windows: other GPUs, or a job source that answered and no longer does."""
+def _differs(
+    observed: Observed, closed: Sequence[batch.ClosedWindow], before: Optional[Observed]
+) -> bool:
+    """True when one batch can't speak for these windows: other GPUs, or a job source that answered
+    and no longer does.
+    """
     if not closed or before is None:
         return False
     same_gpus = [gpu.uuid for gpu in observed.gpus] == [gpu.uuid for gpu in before.gpus]
-    states = [{(source.kind, source.ok) for source in workload.sources} for workload in (observed.workload, closed[-1].workload)]
+    states = [
+        {(source.kind, source.ok) for source in workload.sources}
+        for workload in (observed.workload, closed[-1].workload)
+    ]
     return not same_gpus or states[0] != states[1]
 
 
@@ -278,12 +335,21 @@ def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -
     A value that the wire does not take is left out: the hub would refuse the whole batch for it.
     """
     readings = observed.readings.get(gpu.uuid, [])
-    window = close_window(readings, gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms)
+    window = close_window(
+        readings, gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms
+    )
     columns: Dict[str, float] = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:
         columns["process_count"] = len(processes)
-    return replace(window, columns={name: value for name, value in columns.items() if name in _COLUMNS and _is_sendable(name, value)})
+    return replace(
+        window,
+        columns={
+            name: value
+            for name, value in columns.items()
+            if name in _COLUMNS and _is_sendable(name, value)
+        },
+    )
 
 
 _COLUMNS = frozenset(wire.WINDOW_COLUMNS)
@@ -296,7 +362,9 @@ def _is_sendable(name: str, value: float) -> bool:
 
 
 def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:
-    """What the GPUs' host did since the last call, with the queue's demand where a scheduler tells it."""
+    """What the GPUs' host did since the last call, with the queue's demand where a scheduler tells
+    it.
+    """
     pending, elsewhere = observed.workload.pending_gpus, observed.workload.host
     columns = host.read() if elsewhere is None else dict(elsewhere)
     return columns if pending is None else {**columns, "pending_gpus": pending}

@@ -13,22 +13,25 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+\s*(.*)")
 
 
 def prepare(*, reads_nvml: bool) -> None:
-    """Before the daemon's modules are loaded: one heap for all threads, and the NVML bindings first.
+    """Before the daemon's modules are loaded: one heap for all threads, and the NVML bindings
+    first.
 
-    They are 8,000 lines, which Python compiles at each start where it runs from one file, in 20 MB of memory: taken first,
-    the modules loaded next are put in what becomes free of it.
+    They are 8,000 lines, which Python compiles at each start where it runs from one file, in 20 MB
+    of memory: taken first, the modules loaded next are put in what becomes free of it.
     """
     _libc("mallopt", ctypes.c_int(M_ARENA_MAX), ctypes.c_int(1))
     if reads_nvml:
         try:
             importlib.import_module(BINDINGS)
-        except Exception:  # whatever is wrong with them, the source says it where it is told and tried again
+        # whatever is wrong with them, the source says it where it is told and tried again
+        except Exception:
             return
         give_back()
 
 
 def settle() -> None:
-    """Once everything has run: hands back what only the start needed, the libraries' code too (a third of their pages).
+    """Once everything has run: hands back what only the start needed, the libraries' code too (a
+    third of their pages).
 
     Code that is needed after all is mapped again from the page cache.
     """
@@ -39,20 +42,26 @@ def settle() -> None:
     except OSError:
         return
     for start, length in unchanged:
-        _libc("madvise", ctypes.c_size_t(start), ctypes.c_size_t(length), ctypes.c_int(MADV_DONTNEED))
+        _libc(
+            "madvise", ctypes.c_size_t(start), ctypes.c_size_t(length), ctypes.c_int(MADV_DONTNEED)
+        )
 
 
 def give_back() -> None:
-    """Hands free memory to the system, and spares the garbage collector what was loaded by now and will stay."""
+    """Hands free memory to the system, and spares the garbage collector what was loaded by now and
+    will stay.
+    """
     gc.collect()
     gc.freeze()
     _libc("malloc_trim", ctypes.c_size_t(0))
 
 
 def unchanged_file_mappings(smaps: Iterable[str]) -> Iterator[Tuple[int, int]]:
-    """(start, length) of the mappings that hold nothing but what their file holds: dropping such a page loses nothing.
+    """(start, length) of the mappings that hold nothing but what their file holds: dropping such a
+    page loses nothing.
 
-    Written pages count as Anonymous: the linker's relocations, which a later mprotect made read-only, must stay.
+    Written pages count as Anonymous: the linker's relocations, which a later mprotect made
+    read-only, must stay.
     """
     mapping: Optional[Tuple[int, int]] = None
     for line in smaps:

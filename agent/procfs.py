@@ -48,5 +48,7 @@ def whole(text: Optional[str]) -> Optional[int]:
 
 
 def sys_root(proc_root: str) -> str:
-    """Where /sys is, given where /proc is: beside it, also where a container has the host's both under /host."""
+    """Where /sys is, given where /proc is: beside it, also where a container has the host's both
+    under /host.
+    """
     return os.path.join(os.path.dirname(os.path.abspath(proc_root)), "sys")

@@ -24,12 +24,17 @@ class DriverChangedError(SourceError):
 
 
 class UnreachableError(SourceError):
-    """Who could tell of the GPUs does not answer (an exporter); of the driver and the GPUs that says nothing."""
+    """Who could tell of the GPUs does not answer (an exporter); of the driver and the GPUs that
+    says nothing.
+    """
 
 
 @dataclass(frozen=True)
 class GPUInfo:
-    """A GPU's identity and limits. `bus_id` and `minor` help to match jobs and stay on this host."""
+    """A GPU's identity and limits.
+
+    `bus_id` and `minor` help to match jobs and stay on this host.
+    """
 
     uuid: str
     index: Optional[int] = None
@@ -43,17 +48,20 @@ class GPUInfo:
     persistence: Optional[bool] = None
     bus_id: Optional[str] = None
     minor: Optional[int] = None
-    gpu_instance: Optional[int] = None  # of a MIG instance: the number by which prologs name it beside its parent
-    unread: Mapping[str, str] = field(default_factory=dict)  # wire column -> why: not_supported, no_permission, ...
+    # of a MIG instance: the number by which prologs name it beside its parent
+    gpu_instance: Optional[int] = None
+    # wire column -> why: not_supported, no_permission, ...
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reading:
     """One GPU at one instant.
 
-    `util_samples` are the driver's own samples since the previous reading, oldest first, as (microseconds of the
-    driver's clock, ratio): only their distances mean anything. `energy_j` is the counter as it stands.
-    `means` are averages since the previous reading, by wire column (sm_active, encoder_ratio, ...).
+    `util_samples` are the driver's own samples since the previous reading, oldest first, as
+    (microseconds of the driver's clock, ratio): only their distances mean anything. `energy_j` is
+    the counter as it stands. `means` are averages since the previous reading, by wire column
+    (sm_active, encoder_ratio, ...).
     """
 
     at_ms: int
@@ -73,7 +81,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class ProcessReading:
-    """One process with a context on a GPU, as the driver names it (host pid where the agent runs on the host)."""
+    """One process with a context on a GPU, as the driver names it (host pid where the agent runs on
+    the host).
+    """
 
     pid: int
     memory_bytes: Optional[int] = None
@@ -95,10 +105,11 @@ class Event:
 
 
 class Source(Protocol):
-    """Where readings come from. Called from one thread only; a call may hang, never raise but SourceError.
+    """Where readings come from. Called from one thread only; a call may hang, never raise but
+    SourceError.
 
-    A source whose readings are not a second apart has an `interval_ms`; one that knows who holds its GPUs has
-    `workloads(otherwise)`, given what makes the host's own Workloads.
+    A source whose readings are not a second apart has an `interval_ms`; one that knows who holds
+    its GPUs has `workloads(otherwise)`, given what makes the host's own Workloads.
     """
 
     name: str  # as the wire says it: nvml, nvidia-smi, simulated, replay
@@ -107,13 +118,22 @@ class Source(Protocol):
         """The driver's version; None where the source does not know it."""
 
     def gpus(self) -> List[GPUInfo]:
-        """Every GPU the source knows, readable or not; asked again at each flush. Raises SourceError."""
+        """Every GPU the source knows, readable or not; asked again at each flush.
+
+        Raises SourceError.
+        """
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The GPU at now_ms, asked once a second; None when there is nothing newer. Raises SourceError for this GPU."""
+        """The GPU at now_ms, asked once a second; None when there is nothing newer.
+
+        Raises SourceError for this GPU.
+        """
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The GPU's processes, asked once per window; None when they can't be read. Raises SourceError."""
+        """The GPU's processes, asked once per window; None when they can't be read.
+
+        Raises SourceError.
+        """
 
     def events(self, now_ms: int) -> List[Event]:
         """What happened since the last call."""
@@ -170,7 +190,9 @@ class Process:
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """Whether a source of jobs (slurm, kubernetes, declared, docker, process) answered; `why` it did not, for people."""
+    """Whether a source of jobs (slurm, kubernetes, declared, docker, process) answered; `why` it
+    did not, for people.
+    """
 
     kind: str
     ok: bool
@@ -186,23 +208,27 @@ class Workload:
     allocations: Sequence[Allocation] = ()
     processes: Sequence[Process] = ()
     sources: Sequence[SourceStatus] = ()
-    facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # GPU uuid -> its holder's job_* columns of the wire
-    host: Optional[Mapping[str, float]] = None  # the host's columns, where the GPUs are on another host than this agent
+    # GPU uuid -> its holder's job_* columns of the wire
+    facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # the host's columns, where the GPUs are on another host than this agent
+    host: Optional[Mapping[str, float]] = None
     pending_gpus: Optional[int] = None  # GPUs that jobs wait for in the scheduler's queue
     drained: Optional[str] = None  # as in Holdings
 
 
 class SchedulerError(Exception):
-    """A scheduler does not answer, or not so that it can be understood; the text says why, for the operator."""
+    """A scheduler does not answer, or not so that it can be understood; the text says why, for the
+    operator.
+    """
 
 
 @dataclass(frozen=True)
 class Holdings:
     """What a scheduler's books say of this node's GPUs now.
 
-    `aliases` lead from what a control group may name (a SLUID, a pod's uid, a container's id) to the key of a job.
-    `unplaced` are the keys of jobs that run here while nobody says on which GPUs; `doubt` says why GPUs without an
-    allocation may be theirs, "" where none may.
+    `aliases` lead from what a control group may name (a SLUID, a pod's uid, a container's id) to
+    the key of a job. `unplaced` are the keys of jobs that run here while nobody says on which GPUs;
+    `doubt` says why GPUs without an allocation may be theirs, "" where none may.
     """
 
     jobs: Sequence[Job] = ()
@@ -211,13 +237,16 @@ class Holdings:
     unplaced: FrozenSet[str] = frozenset()
     doubt: str = ""
     pending_gpus: Optional[int] = None
-    drained: Optional[str] = None  # why the node takes no jobs; "" when it takes them, None when the books do not say
+    # why the node takes no jobs; "" when it takes them, None when the books do not say
+    drained: Optional[str] = None
 
 
 class Scheduler(Protocol):
-    """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it may take seconds.
+    """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it
+    may take seconds.
 
-    One that can see on this host that a job came or went has a `has_changed()`, called each second between two questions.
+    One that can see on this host that a job came or went has a `has_changed()`, called each second
+    between two questions.
     """
 
     kind: str  # as the wire's sources say it: slurm, kubernetes, docker
@@ -230,8 +259,12 @@ class Scheduler(Protocol):
 class Workloads(Protocol):
     """From processes to jobs. Called once per window, from the same thread as the source."""
 
-    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
-        """Every job and allocation that overlaps [start_ms, end_ms), and the processes alive at its end. Never raises."""
+    def resolve(
+        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
+    ) -> Workload:
+        """Every job and allocation that overlaps [start_ms, end_ms), and the processes alive at its
+        end. Never raises.
+        """
 
 
 NO_WORKLOAD = Workload()

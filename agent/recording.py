@@ -23,7 +23,10 @@ FORMAT = 1
 
 
 class FileRecorder(Recorder):
-    """Writes what it hears to a file, each line whole. Process names and ids stay on the host: only counts are kept."""
+    """Writes what it hears to a file, each line whole.
+
+    Process names and ids stay on the host: only counts are kept.
+    """
 
     def __init__(self, path: Path, *, interval_ms: int) -> None:
         # appended: a daemon that starts anew after a driver's upgrade goes on with its recording
@@ -37,7 +40,11 @@ class FileRecorder(Recorder):
 
     def reading(self, uuid: str, reading: Reading) -> None:
         """One reading, without what was not read."""
-        values = {name: value for name, value in asdict(reading).items() if value is not None and value not in ((), {})}
+        values = {
+            name: value
+            for name, value in asdict(reading).items()
+            if value is not None and value not in ((), {})
+        }
         self._write({"uuid": uuid, "reading": values})
 
     def processes(self, end_ms: int, processes: Processes) -> None:
@@ -60,7 +67,11 @@ class FileRecorder(Recorder):
             if self._file.write(content) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            log.error("the recording ends here, it can't be written file=%s: %s", self._file.name, error.strerror or error)
+            log.error(
+                "the recording ends here, it can't be written file=%s: %s",
+                self._file.name,
+                error.strerror or error,
+            )
             self._cut(end)
 
     def _cut(self, end: int) -> None:

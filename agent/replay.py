@@ -1,7 +1,7 @@
 """`replay`: recorded logs through the real pipeline: readings -> windows -> spool -> hub.
 
-Everything that names a batch derives from node, file and options, so that a second run is a no-op on the hub and a run
-that was killed is simply started again.
+Everything that names a batch derives from node, file and options, so that a second run is a no-op
+on the hub and a run that was killed is simply started again.
 """
 
 import hashlib
@@ -51,12 +51,24 @@ class Done:
 
 
 def send(chosen: Config) -> int:
-    """The command: sends the files, and says of each what it became; 0. Raises what replay raises, and for windows that don't count."""
+    """The command: sends the files, and says of each what it became; 0.
+
+    Raises what replay raises, and for windows that don't count.
+    """
     for done in replay(chosen, hub(chosen).send):
         if done.refused is not None:
             raise ReplayError("%s: %s" % (done.path, done.refused))
-        sent = (done.path, done.windows, done.gpus, _minute(done.first_ms), _minute(done.last_ms), done.batches)
-        sys.stdout.write("%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n" % sent)
+        sent = (
+            done.path,
+            done.windows,
+            done.gpus,
+            _minute(done.first_ms),
+            _minute(done.last_ms),
+            done.batches,
+        )
+        sys.stdout.write(
+            "%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n" % sent
+        )
         sys.stdout.flush()
     return 0
 
@@ -68,7 +80,9 @@ def _minute(at_ms: int) -> str:
 def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
     """Sends one file after the other. Raises LogError for a file and ReplayError for the hub."""
     start_ms = None if config.start is None else moment_ms(config.start, config.zone)
-    options = Options(node=config.node, gpus=config.gpus, model=config.model, zone=config.zone, start_ms=start_ms)
+    options = Options(
+        node=config.node, gpus=config.gpus, model=config.model, zone=config.zone, start_ms=start_ms
+    )
     logs = [scan(path, options) for path in config.files]
     job = _job(config.job, logs)
     for one in logs:
@@ -101,10 +115,16 @@ def windows_of(recorded: Log, window_s: int) -> Iterator[batch.ClosedWindow]:
 
 
 def window_seconds(recorded: Log) -> int:
-    """10, or the longest interval rounded up when that is longer. Raises LogError beyond what a window holds."""
+    """10, or the longest interval rounded up when that is longer.
+
+    Raises LogError beyond what a window holds.
+    """
     longest_s = math.ceil(max(recorded.interval_ms.values()) / 1000)
     if longest_s > wire.MAX_WINDOW_S:
-        raise LogError("%s has a reading each %d s, more than the %d s a window holds" % (recorded.path, longest_s, wire.MAX_WINDOW_S))
+        raise LogError(
+            "%s has a reading each %d s, more than the %d s a window holds"
+            % (recorded.path, longest_s, wire.MAX_WINDOW_S)
+        )
     return max(WINDOW_S, longest_s)
 
 
@@ -123,19 +143,38 @@ def _closed(
     for gpu in recorded.gpus.values():
         readings, interval_ms = kept[gpu.uuid], recorded.interval_ms[gpu.uuid]
         end_ms = start_ms + window_ms
-        if is_end and readings:  # the log's last reading counts one interval: nothing after it says more
+        # the log's last reading counts one interval: nothing after it says more
+        if is_end and readings:
             end_ms = min(end_ms, readings[-1].at_ms + round(interval_ms))
-        window = close_window(readings, gpu=gpu, start_ms=start_ms, end_ms=max(start_ms, end_ms), interval_ms=interval_ms)
+        window = close_window(
+            readings,
+            gpu=gpu,
+            start_ms=start_ms,
+            end_ms=max(start_ms, end_ms),
+            interval_ms=interval_ms,
+        )
         count = known.get(gpu.uuid)
-        windows.append(window if count is None else replace(window, columns={**window.columns, "process_count": count}))
+        windows.append(
+            window
+            if count is None
+            else replace(window, columns={**window.columns, "process_count": count})
+        )
         before = [reading for reading in readings if reading.at_ms < start_ms + window_ms][-1:]
-        kept[gpu.uuid] = before + [reading for reading in readings if reading.at_ms >= start_ms + window_ms]
+        kept[gpu.uuid] = before + [
+            reading for reading in readings if reading.at_ms >= start_ms + window_ms
+        ]
     observed = [window for window in windows if window.observed_ms > 0]
     if observed:
         yield batch.ClosedWindow(start_ms, observed)
 
 
-def _next_start(kept: Mapping[str, Sequence[Reading]], start_ms: int, window_ms: int, now_ms: int, reach_ms: float) -> int:
+def _next_start(
+    kept: Mapping[str, Sequence[Reading]],
+    start_ms: int,
+    window_ms: int,
+    now_ms: int,
+    reach_ms: float,
+) -> int:
     """The next window, past a gap in one step: nothing that is kept reaches beyond reach_ms."""
     newest_ms = max((readings[-1].at_ms for readings in kept.values() if readings), default=0)
     if newest_ms + reach_ms > start_ms:
@@ -143,10 +182,14 @@ def _next_start(kept: Mapping[str, Sequence[Reading]], start_ms: int, window_ms:
     return max(start_ms, now_ms - now_ms % window_ms)
 
 
-def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[[bytes], Outcome]) -> Done:
+def _send_log(
+    recorded: Log, config: Config, job: Optional[Job], send: Callable[[bytes], Outcome]
+) -> Done:
     window_s = window_seconds(recorded)
     identity = Identity(_boot_id(recorded, config), recorded.first_ms)
-    sender = batch.Sender(config.node, identity.boot_id, identity.boot_start_ms, window_s, config.labels)
+    sender = batch.Sender(
+        config.node, identity.boot_id, identity.boot_start_ms, window_s, config.labels
+    )
     workload = _workload(recorded, job, window_s)
     folder = Path(tempfile.mkdtemp(prefix="fleetwatch-replay-"))
     spool = Spool(folder, identity=lambda _: identity)
@@ -166,11 +209,21 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
             spool.append(maker(content), windows=count)
             send_all(pump)
             windows, batches = windows + count, batches + 1
-            _keep_pace(config.speed, started, recorded.first_ms, closed[-1].start_ms + window_s * 1000)
+            _keep_pace(
+                config.speed, started, recorded.first_ms, closed[-1].start_ms + window_s * 1000
+            )
     finally:
         spool.close()
         shutil.rmtree(folder, ignore_errors=True)
-    return Done(recorded.path, windows, batches, len(recorded.gpus), recorded.first_ms, recorded.last_ms, pump.last_refusal)
+    return Done(
+        recorded.path,
+        windows,
+        batches,
+        len(recorded.gpus),
+        recorded.first_ms,
+        recorded.last_ms,
+        pump.last_refusal,
+    )
 
 
 def maker(content: wire.Batch) -> Callable[[int], bytes]:
@@ -178,9 +231,17 @@ def maker(content: wire.Batch) -> Callable[[int], bytes]:
     return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
 
 
-def _batches(windows: Iterator[batch.ClosedWindow], window_s: int, speed: Optional[float]) -> Iterator[List[batch.ClosedWindow]]:
-    """Windows in batches within the wire's span and a comfortable size; cut by nothing but the windows themselves."""
-    span_ms = wire.MAX_SPAN_MS if speed is None else min(wire.MAX_SPAN_MS, max(window_s * 1000, round(STEP_S * speed * 1000)))
+def _batches(
+    windows: Iterator[batch.ClosedWindow], window_s: int, speed: Optional[float]
+) -> Iterator[List[batch.ClosedWindow]]:
+    """Windows in batches within the wire's span and a comfortable size; cut by nothing but the
+    windows themselves.
+    """
+    span_ms = (
+        wire.MAX_SPAN_MS
+        if speed is None
+        else min(wire.MAX_SPAN_MS, max(window_s * 1000, round(STEP_S * speed * 1000)))
+    )
     waiting: List[batch.ClosedWindow] = []
     rows = 0
     for one in windows:
@@ -195,7 +256,10 @@ def _batches(windows: Iterator[batch.ClosedWindow], window_s: int, speed: Option
 
 
 def send_all(pump: Pump) -> None:
-    """Sends until nothing waits. Raises ReplayError for a refusal, or when the hub can't be reached for PATIENCE_S."""
+    """Sends until nothing waits.
+
+    Raises ReplayError for a refusal, or when the hub can't be reached for PATIENCE_S.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while True:
         delay = pump.step()
@@ -217,8 +281,15 @@ def _keep_pace(speed: Optional[float], started: float, first_ms: int, now_ms: in
 
 
 def _boot_id(recorded: Log, config: Config) -> str:
-    """Another file, another reading of it or another declared job is another boot: its batches are not duplicates."""
-    told = (recorded.digest, astuple(recorded.options), None if config.job is None else astuple(config.job), config.speed)
+    """Another file, another reading of it or another declared job is another boot: its batches are
+    not duplicates.
+    """
+    told = (
+        recorded.digest,
+        astuple(recorded.options),
+        None if config.job is None else astuple(config.job),
+        config.speed,
+    )
     return "replay-" + hashlib.sha256(repr(told).encode()).hexdigest()[:32]
 
 
@@ -253,5 +324,10 @@ def _workload(recorded: Log, job: Optional[Job], window_s: int) -> Workload:
     window_ms = window_s * 1000
     start_ms = recorded.first_ms - recorded.first_ms % window_ms
     end_ms = recorded.last_ms + -recorded.last_ms % window_ms
-    held = [Allocation(gpu.uuid, job.key, "declared", start_ms, end_ms) for gpu in recorded.gpus.values()]
-    return Workload(jobs=[job], allocations=held, sources=[SourceStatus("declared", ok=True, seen_ms=end_ms)])
+    held = [
+        Allocation(gpu.uuid, job.key, "declared", start_ms, end_ms)
+        for gpu in recorded.gpus.values()
+    ]
+    return Workload(
+        jobs=[job], allocations=held, sources=[SourceStatus("declared", ok=True, seen_ms=end_ms)]
+    )

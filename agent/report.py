@@ -1,4 +1,7 @@
-"""What `check` prints: what this host offers, what can't be read, why, and what to do about it. Pure."""
+"""What `check` prints: what this host offers, what can't be read, why, and what to do about it.
+
+Pure.
+"""
 
 from dataclasses import asdict, dataclass, field
 from textwrap import wrap
@@ -15,7 +18,10 @@ _MIN_MODEL = 12
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `state`: ok; warn, works with a loss; no, does not work; `-`, not on this host."""
+    """One thing that was looked at.
+
+    `state`: ok; warn, works with a loss; no, does not work; `-`, not on this host.
+    """
 
     name: str
     state: str
@@ -77,10 +83,19 @@ def as_json(look: Look) -> Dict[str, Any]:
         "versions": dict(look.versions),
         "gpus": [{**asdict(gpu), "columns": columns.get(gpu.uuid, {})} for gpu in look.gpus],
         "metrics": [
-            {"metric": row.metric.name, "column": row.metric.column, "works_on": row.works, "of": row.of, "why": dict(row.why)}
+            {
+                "metric": row.metric.name,
+                "column": row.metric.column,
+                "works_on": row.works,
+                "of": row.of,
+                "why": dict(row.why),
+            }
             for row in rows
         ],
-        "advice": [{"metrics": names, "reason": reason, "do": what} for names, reason, what in check_advice.advice_of(rows)],
+        "advice": [
+            {"metrics": names, "reason": reason, "do": what}
+            for names, reason, what in check_advice.advice_of(rows)
+        ],
         "jobs": [asdict(finding) for finding in look.jobs],
         "host": [asdict(finding) for finding in look.host],
         "hub": [asdict(finding) for finding in look.hub],
@@ -92,13 +107,18 @@ def table(rows: Sequence[Sequence[str]]) -> List[str]:
     """The rows with aligned columns; the first is the head."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    ]
 
 
 def _gpu_rows(look: Look) -> List[Sequence[str]]:
     """Identity and the present moment of each GPU; the model takes the room that is left."""
     columns = {window.uuid: window.columns for window in look.windows}
-    rows = [("GPU", "model", "memory", "power", "util", "uuid"), *(_gpu_row(place, gpu, columns) for place, gpu in enumerate(look.gpus))]
+    rows = [
+        ("GPU", "model", "memory", "power", "util", "uuid"),
+        *(_gpu_row(place, gpu, columns) for place, gpu in enumerate(look.gpus)),
+    ]
     taken = sum(max(len(row[place]) for row in rows) + 2 for place in (0, 2, 3, 4, 5))
     room = max(_MIN_MODEL, WIDTH - taken)
     return [(row[0], clipped(row[1], room), *row[2:]) for row in rows]
@@ -112,7 +132,14 @@ def _gpu_row(place: int, gpu: GPUInfo, columns: Mapping[str, Mapping[str, float]
     memory = _of(now.get("memory_used_bytes"), gpu.memory_total_bytes, 2**30, "%.1f", "GiB")
     power = "" if is_part else _of(now.get("power_w"), gpu.power_limit_w, 1, "%.0f", "W")
     util = now.get("util_mean", now.get("gr_engine_active"))
-    return (number, model, memory, power, "-" if util is None else "%.0f %%" % (util * 100), gpu.uuid)
+    return (
+        number,
+        model,
+        memory,
+        power,
+        "-" if util is None else "%.0f %%" % (util * 100),
+        gpu.uuid,
+    )
 
 
 def _of(value: Optional[float], total: Optional[float], unit: float, form: str, name: str) -> str:
@@ -124,7 +151,12 @@ def _of(value: Optional[float], total: Optional[float], unit: float, form: str, 
 def _metric_lines(rows: Sequence[check_advice.Row], has_colour: bool) -> List[str]:
     head = [("", "metric", "works on", "why not")]
     body = [
-        (_row_state(row), row.metric.name, "%d of %d" % (row.works, row.of), ", ".join(_counted(row, why) for why in sorted(row.why)))
+        (
+            _row_state(row),
+            row.metric.name,
+            "%d of %d" % (row.works, row.of),
+            ", ".join(_counted(row, why) for why in sorted(row.why)),
+        )
         for row in rows
         if row.of
     ]
@@ -136,7 +168,11 @@ def _row_state(row: check_advice.Row) -> str:
 
 
 def _counted(row: check_advice.Row, why: str) -> str:
-    return check_advice.words(why) if row.why[why] == row.of else "%s on %d" % (check_advice.words(why), row.why[why])
+    return (
+        check_advice.words(why)
+        if row.why[why] == row.of
+        else "%s on %d" % (check_advice.words(why), row.why[why])
+    )
 
 
 def _finding_lines(title: str, findings: Sequence[Finding], has_colour: bool) -> List[str]:
@@ -157,21 +193,42 @@ def _coloured(lines: Sequence[str], has_colour: bool) -> List[str]:
     coloured = ["\033[1m%s\033[0m" % lines[0]]
     for line in lines[1:]:
         state = line.split(" ", 1)[0]
-        coloured.append("\033[%sm%s\033[0m%s" % (_COLOURS[state], state, line[len(state) :]) if state in _COLOURS else line)
+        coloured.append(
+            "\033[%sm%s\033[0m%s" % (_COLOURS[state], state, line[len(state) :])
+            if state in _COLOURS
+            else line
+        )
     return coloured
 
 
 def _to_do(look: Look, rows: Sequence[check_advice.Row]) -> List[str]:
     """One item for each reason, the host's first."""
     findings = (*look.hub, *look.host, *look.jobs)
-    todo = ["%s: %s" % (finding.name, finding.advice) for finding in findings if finding.advice and finding.state in ("no", "warn")]
+    todo = [
+        "%s: %s" % (finding.name, finding.advice)
+        for finding in findings
+        if finding.advice and finding.state in ("no", "warn")
+    ]
     if any(gpu.persistence is False for gpu in look.gpus):
-        todo.append("persistence mode is off (idle GPUs may read as busy): nvidia-smi -pm 1, or nvidia-persistenced")
-    return todo + ["%s (%s): %s" % item for item in check_advice.advice_of(rows) if "nothing to do" not in item[2]]
+        todo.append(
+            "persistence mode is off (idle GPUs may read as busy): nvidia-smi -pm 1, or"
+            " nvidia-persistenced"
+        )
+    return todo + [
+        "%s (%s): %s" % item
+        for item in check_advice.advice_of(rows)
+        if "nothing to do" not in item[2]
+    ]
 
 
 def _item(item: str) -> List[str]:
-    return wrap(clipped(item, 600), WIDTH, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False)
+    return wrap(
+        clipped(item, 600),
+        WIDTH,
+        initial_indent="  - ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )
 
 
 def clipped(words: str, length: int) -> str:
@@ -181,5 +238,11 @@ def clipped(words: str, length: int) -> str:
 
 
 def printable(words: str) -> str:
-    """What drivers, exporters and commands said, on one line and without anything that a terminal would obey."""
-    return words if words.isprintable() else "".join(character if character.isprintable() else " " for character in words)
+    """What drivers, exporters and commands said, on one line and without anything that a terminal
+    would obey.
+    """
+    return (
+        words
+        if words.isprintable()
+        else "".join(character if character.isprintable() else " " for character in words)
+    )

@@ -1,6 +1,7 @@
 """A new process of the agent in the place of this one: same number, arguments and environment.
 
-After a change of the driver its old library stays mapped here, and only a new process can load the new one.
+After a change of the driver its old library stays mapped here, and only a new process can load the
+new one.
 """
 
 import logging
@@ -10,7 +11,8 @@ from typing import List, NoReturn
 
 log = logging.getLogger("agent.restart")
 
-ALIVE_S = 60.0  # a process no older than this does not replace itself: a mismatch that stays costs a start a minute
+# a process no older than this does not replace itself: a mismatch that stays costs a start a minute
+ALIVE_S = 60.0
 
 
 def restart() -> NoReturn:

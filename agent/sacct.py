@@ -1,6 +1,7 @@
 """What Slurm's accounting tells of jobs: `sacct --json`, and `sacct -P` with its header. Pure.
 
-Only the allocation of a job is read, not its steps; of its fields only those named here, so no command line and no comment.
+Only the allocation of a job is read, not its steps; of its fields only those named here, so no
+command line and no comment.
 """
 
 import json
@@ -28,20 +29,29 @@ _NO_TIME = ("", "Unknown", "None", "N/A", "0")
 
 
 class HistoryError(AgentError):
-    """The text is no accounting of Slurm; the message says what is wrong, and in which line or job."""
+    """The text is no accounting of Slurm; the message says what is wrong, and in which line
+    or job.
+    """
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How a file is read: its jobs' cluster where it names none, the zone of its times where it is text."""
+    """How a file is read: its jobs' cluster where it names none, the zone of its times where it is
+    text.
+    """
 
     cluster: str
     zone: tzinfo
 
     def jobs(self, content: str) -> List[Job]:
-        """The jobs, in the file's order; of a job that was requeued its last run. Raises HistoryError."""
+        """The jobs, in the file's order; of a job that was requeued its last run.
+
+        Raises HistoryError.
+        """
         found: Dict[str, Job] = {}
-        for job, is_told in self._json(content) if content.lstrip()[:1] in ("{", "[") else self._table(content):
+        for job, is_told in (
+            self._json(content) if content.lstrip()[:1] in ("{", "[") else self._table(content)
+        ):
             before = found.pop(job.key, None)
             if before is not None and not is_told:  # sacct -D: one row per run
                 job = _with_restarts(job, before.restarts + 1)
@@ -59,18 +69,25 @@ class Reader:
             raise HistoryError("%sno JSON: %s" % (place, getattr(error, "msg", error))) from error
         jobs = answer.get("jobs") if isinstance(answer, dict) else None
         if not isinstance(jobs, list):
-            raise HistoryError("line 1: JSON without a list of jobs, expected the output of sacct --json")
+            raise HistoryError(
+                "line 1: JSON without a list of jobs, expected the output of sacct --json"
+            )
         for count, job in enumerate(jobs, start=1):
             if not isinstance(job, dict) or not whole(job.get("job_id")):
                 raise HistoryError("job %d of the list has no job_id" % count)
             yield _job_of_json(job, self.cluster), job.get("restart_cnt") is not None
 
     def _table(self, content: str) -> Iterator[Tuple[Job, bool]]:
-        """Each allocation of `sacct -P`, whatever the order of its columns, and whether it tells its restarts."""
+        """Each allocation of `sacct -P`, whatever the order of its columns, and whether it tells
+        its restarts.
+        """
         lines = content.split("\n")
         columns = [name.strip().lower() for name in lines[0].strip().split(DELIMITER)]
         if "state" not in columns or not {"jobid", "jobidraw"} & set(columns):
-            raise HistoryError("line 1: expected JSON, or a header with JobIDRaw (or JobID), State and others, parted by '|'")
+            raise HistoryError(
+                "line 1: expected JSON, or a header with JobIDRaw (or JobID), State and others,"
+                " parted by '|'"
+            )
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip():
                 continue
@@ -90,7 +107,11 @@ class Reader:
             name=text(row.get("jobname")),
             user=text(row.get("user")),
             account=text(row.get("account")),
-            times=(self._moment(row, "submit", number), start_ms, end_ms if is_over(states) else None),
+            times=(
+                self._moment(row, "submit", number),
+                start_ms,
+                end_ms if is_over(states) else None,
+            ),
             restarts=min(whole(row.get("restarts")) or 0, MAX_COUNT),
             facts={
                 **labels(
@@ -112,12 +133,18 @@ class Reader:
         elapsed_ms = _elapsed_ms(row.get("elapsed", ""))
         if end_ms is None and start_ms is not None and elapsed_ms is not None:
             return start_ms, start_ms + elapsed_ms
-        if end_ms is not None and start_ms is not None and end_ms < start_ms:  # the hour that autumn repeats
+        # the hour that autumn repeats
+        if end_ms is not None and start_ms is not None and end_ms < start_ms:
             return start_ms, max(start_ms, self._moment(row, "end", number, fold=1) or start_ms)
         return start_ms, end_ms
 
-    def _moment(self, row: Mapping[str, str], column: str, number: int, *, fold: int = 0) -> Optional[int]:
-        """Milliseconds of the time in the column; it may be epoch seconds. None where there is none. Raises HistoryError."""
+    def _moment(
+        self, row: Mapping[str, str], column: str, number: int, *, fold: int = 0
+    ) -> Optional[int]:
+        """Milliseconds of the time in the column; it may be epoch seconds.
+
+        None where there is none. Raises HistoryError.
+        """
         value = row.get(column, "").strip()
         if value in _NO_TIME:
             return None
@@ -125,13 +152,19 @@ class Reader:
             if _ID.fullmatch(value):
                 at_ms = int(value) * 1000
             elif _TIME.fullmatch(value):
-                at_ms = round(datetime.fromisoformat(value).replace(tzinfo=self.zone, fold=fold).timestamp() * 1000)
+                at_ms = round(
+                    datetime.fromisoformat(value).replace(tzinfo=self.zone, fold=fold).timestamp()
+                    * 1000
+                )
             else:
                 at_ms = -1
         except (ValueError, OverflowError):
             at_ms = -1
         if not 0 <= at_ms <= MAX_TIME_MS:
-            raise HistoryError("line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00" % (number, column, value))
+            raise HistoryError(
+                "line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00"
+                % (number, column, value)
+            )
         return at_ms
 
 
@@ -140,7 +173,11 @@ def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
     states = tuple(words(state.get("current") if isinstance(state, Mapping) else state))
     times = _mapping(job.get("time"))
     moments = [_seconds_ms(times.get(name)) for name in ("submission", "start", "end")]
-    array, het, tres = _mapping(job.get("array")), _mapping(job.get("het")), _mapping(job.get("tres"))
+    array, het, tres = (
+        _mapping(job.get("array")),
+        _mapping(job.get("het")),
+        _mapping(job.get("tres")),
+    )
     return _job(
         identity=str(whole(job.get("job_id"))),
         cluster=text(job.get("cluster")) or cluster,
@@ -200,17 +237,25 @@ def _with_restarts(job: Job, restarts: int) -> Job:
 
 
 def _identity(row: Mapping[str, str], number: int) -> str:
-    """The id by which the node's own agent knows the job: an array's task has one of its own, JobIDRaw."""
+    """The id by which the node's own agent knows the job: an array's task has one of its own,
+    JobIDRaw.
+    """
     shown = (row.get("jobidraw") or row.get("jobid") or "").strip()
     if _ID.fullmatch(shown):
         return shown
     if re.fullmatch(r"\d+[_+]\d+", shown):
-        raise HistoryError("line %d: job %s is part of an array or heterogeneous job: export the column JobIDRaw too" % (number, shown))
+        raise HistoryError(
+            "line %d: job %s is part of an array or heterogeneous job: export the column"
+            " JobIDRaw too" % (number, shown)
+        )
     raise HistoryError("line %d: %.40r is no job id" % (number, shown))
 
 
 def _cells(line: str, columns: List[str], number: int) -> List[str]:
-    """The row's values; more of them than columns means that the job's name holds the delimiter. Raises HistoryError."""
+    """The row's values; more of them than columns means that the job's name holds the delimiter.
+
+    Raises HistoryError.
+    """
     cells = line.split(DELIMITER)
     if cells[-1] == "" and len(cells) == len(columns) + 1:  # sacct -p ends each line with one
         cells.pop()
@@ -220,7 +265,9 @@ def _cells(line: str, columns: List[str], number: int) -> List[str]:
         name = DELIMITER.join(cells[place : place + extra + 1])
         return [*cells[:place], name, *cells[place + extra + 1 :]]
     if extra != 0:
-        raise HistoryError("line %d has %d values for %d columns" % (number, len(cells), len(columns)))
+        raise HistoryError(
+            "line %d has %d values for %d columns" % (number, len(cells), len(columns))
+        )
     return cells
 
 
@@ -231,7 +278,10 @@ def _parts(shown: str, sign: str) -> Tuple[str, str]:
 
 def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
     gpus = gpu_count(allocated)
-    found = {"allocated_gpus": "" if gpus is None else str(gpus), "exit_code": "" if exit_code in ("0:0", "") else exit_code}
+    found = {
+        "allocated_gpus": "" if gpus is None else str(gpus),
+        "exit_code": "" if exit_code in ("0:0", "") else exit_code,
+    }
     return {name: value for name, value in found.items() if value}
 
 
@@ -240,7 +290,11 @@ def _exit_code(value: Any) -> str:
     given = _mapping(value)
     signal = _mapping(given.get("signal"))
     code = whole(given.get("return_code"))
-    return "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0) if code is not None or signal else ""
+    return (
+        "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0)
+        if code is not None or signal
+        else ""
+    )
 
 
 def _tres(value: Any) -> str:

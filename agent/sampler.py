@@ -1,7 +1,8 @@
-"""The thread that speaks to the driver: one reading per GPU and second, who holds the GPUs once per window.
+"""The thread that speaks to the driver: one reading per GPU and second, who holds the GPUs once per
+window.
 
-A call into a sick driver may never return, so nothing else waits for this thread: the loop takes what is there, and
-sees by `stuck_s` how long the present call has lasted.
+A call into a sick driver may never return, so nothing else waits for this thread: the loop takes
+what is there, and sees by `stuck_s` how long the present call has lasted.
 """
 
 import logging
@@ -9,6 +10,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from agent.kmsg import Kmsg, XIDs
@@ -40,7 +42,8 @@ DRIVER_KINDS = ("driver_missing", "driver_mismatch", "driver_ok")
 
 @dataclass(frozen=True)
 class Observed:
-    """What is known of one window; `workload` is NO_WORKLOAD and `processes` empty where nobody could be asked.
+    """What is known of one window; `workload` is NO_WORKLOAD and `processes` empty where nobody
+    could be asked.
 
     Readings are meant to be interval_ms apart.
     """
@@ -78,7 +81,12 @@ class Sampler:
         recorder: Recorder,
         kmsg: Optional[Kmsg] = None,
     ) -> None:
-        self._open_source, self._choose_workloads, self._kmsg, self._xids = open_source, workloads, kmsg, XIDs()
+        self._open_source, self._choose_workloads, self._kmsg, self._xids = (
+            open_source,
+            workloads,
+            kmsg,
+            XIDs(),
+        )
         self._window_ms, self._interval_ms, self._recorder = window_ms, interval_ms, recorder
         self._mutex = threading.Lock()
         self._source: Optional[Source] = None
@@ -89,12 +97,14 @@ class Sampler:
         self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
         self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
         self._statuses: Sequence[SourceStatus] = ()
-        self._said: Dict[Tuple[str, str], str] = {}  # (GPU, what was asked) -> the trouble last logged
+        # (GPU, what was asked) -> the trouble last logged
+        self._said: Dict[Tuple[str, str], str] = {}
         self._lost: Set[str] = set()  # GPUs told lost, by whatever source
         self._window_end_ms: Optional[int] = None
         self._retry_at = self._retry_s = 0.0
         self._is_drained: Optional[bool] = None  # None: not told yet
-        self._trouble: Optional[str] = None  # the event kind last told of the driver; None: nothing yet
+        # the event kind last told of the driver; None: nothing yet
+        self._trouble: Optional[str] = None
         self._is_open: Optional[bool] = None  # None: not tried yet
         self._released_until: Optional[float] = None
         self._call_began: Optional[float] = None
@@ -104,7 +114,10 @@ class Sampler:
 
     @property
     def stuck_s(self) -> float:
-        """Seconds that the present call into the source has lasted; 0 between calls. A suspend does not count."""
+        """Seconds that the present call into the source has lasted; 0 between calls.
+
+        A suspend does not count.
+        """
         began = self._call_began
         return 0.0 if began is None else time.monotonic() - began
 
@@ -114,7 +127,9 @@ class Sampler:
         return self._call_about
 
     def tick(self, now_ms: int) -> None:
-        """One pass: a reading of each GPU; at a window's end the processes, the jobs and the list of GPUs too."""
+        """One pass: a reading of each GPU; at a window's end the processes, the jobs and the list
+        of GPUs too.
+        """
         began = self._call_began = time.monotonic()
         self.hear(now_ms)
         try:
@@ -131,32 +146,57 @@ class Sampler:
             self._call_began = self._call_about = None
 
     def hear(self, now_ms: int) -> None:
-        """What the kernel's log says; also from another thread while a call hangs, when there is most to say."""
+        """What the kernel's log says; also from another thread while a call hangs, when there is
+        most to say.
+        """
         if self._kmsg is not None:
             for event in self._kmsg.poll(now_ms, self._gpus):
                 self._note(event)
 
     def release(self, seconds: float) -> None:
-        """Lets go of the driver at the next pass, for that long: a GPU can be reset and the driver's module unloaded."""
+        """Lets go of the driver at the next pass, for that long: a GPU can be reset and the
+        driver's module unloaded.
+        """
         self._released_until = time.monotonic() + seconds
 
     def take(self, start_ms: int, end_ms: int) -> Observed:
-        """What was read for the window [start_ms, end_ms), with the readings next to it; older ones are forgotten."""
+        """What was read for the window [start_ms, end_ms), with the readings next to it; older ones
+        are forgotten.
+        """
         with self._mutex:
             held = self._held.pop(end_ms, None)
-            kept = {uuid: _around(readings, start_ms, end_ms) for uuid, readings in self._readings.items()}
+            kept = {
+                uuid: _around(readings, start_ms, end_ms)
+                for uuid, readings in self._readings.items()
+            }
             self._forget(before_ms=start_ms - self._margin_ms)
             statuses = [replace(status, ok=False) for status in self._statuses]
             workload = held.workload if held is not None else Workload(sources=statuses)
-            return Observed(list(self._gpus), kept, held.processes if held is not None else {}, workload, self._interval_ms)
+            return Observed(
+                list(self._gpus),
+                kept,
+                held.processes if held is not None else {},
+                workload,
+                self._interval_ms,
+            )
 
     def forget_around(self, now_ms: int) -> None:
-        """After the clock was set: what bears another time than about now would count again when that time comes."""
+        """After the clock was set: what bears another time than about now would count again when
+        that time comes.
+        """
         with self._mutex:
             for uuid, readings in self._readings.items():
-                near = (reading for reading in readings if abs(reading.at_ms - now_ms) <= 2 * self._window_ms)
+                near = (
+                    reading
+                    for reading in readings
+                    if abs(reading.at_ms - now_ms) <= 2 * self._window_ms
+                )
                 self._readings[uuid] = deque(near, maxlen=MAX_READINGS)
-            self._held = {end_ms: held for end_ms, held in self._held.items() if abs(end_ms - now_ms) <= 2 * self._window_ms}
+            self._held = {
+                end_ms: held
+                for end_ms, held in self._held.items()
+                if abs(end_ms - now_ms) <= 2 * self._window_ms
+            }
 
     def has_finished(self, end_ms: int) -> bool:
         """True when the window's processes and jobs were asked for, or no longer will be."""
@@ -184,7 +224,10 @@ class Sampler:
 
     def finish_window(self, end_ms: int) -> None:
         """The window that has just ended: who held its GPUs."""
-        processes = {gpu.uuid: self._ask(gpu.uuid, "processes", lambda source, uuid: source.processes(uuid)) for gpu in self._gpus}
+        processes = {
+            gpu.uuid: self._ask(gpu.uuid, "processes", lambda source, uuid: source.processes(uuid))
+            for gpu in self._gpus
+        }
         self._recorder.processes(end_ms, processes)
         workload = self._resolve(processes, end_ms)
         with self._mutex:
@@ -201,9 +244,11 @@ class Sampler:
             self._lose(end_ms, error)
 
     def _tell_drain(self, reason: Optional[str], now_ms: int) -> None:
-        """Says once that the scheduler took the node out of service or back; nothing while its books do not say.
+        """Says once that the scheduler took the node out of service or back; nothing while its
+        books do not say.
 
-        The first word after a start is told either way: it may have changed while no agent was there to see it.
+        The first word after a start is told either way: it may have changed while no agent was
+        there to see it.
         """
         if reason is None or bool(reason) == self._is_drained:
             return
@@ -216,7 +261,13 @@ class Sampler:
         if self._workloads is None:
             return NO_WORKLOAD
         try:
-            return within(self._workloads.resolve(processes, gpus=self._gpus, start_ms=start_ms, end_ms=end_ms), start_ms, end_ms)
+            return within(
+                self._workloads.resolve(
+                    processes, gpus=self._gpus, start_ms=start_ms, end_ms=end_ms
+                ),
+                start_ms,
+                end_ms,
+            )
         except Exception as error:
             if self._is_new_trouble("", "jobs", error):
                 log.exception("the jobs could not be made out")
@@ -248,8 +299,14 @@ class Sampler:
             return False
         self.name, self.driver = self._source.name, self._source.driver() or ""
         self._interval_ms = getattr(self._source, "interval_ms", self._interval_ms)
-        log.info("source opened name=%s driver=%s gpus=%d", self.name, self.driver or "unknown", len(self._gpus))
-        # also at the first opening: this process may follow one that told of trouble and could not tell of its end
+        log.info(
+            "source opened name=%s driver=%s gpus=%d",
+            self.name,
+            self.driver or "unknown",
+            len(self._gpus),
+        )
+        # also at the first opening: this process may follow one that told of trouble and could not
+        # tell of its end
         self._note(Event(now_ms, "driver_ok", text="driver answers"))
         self._is_open, self._retry_s, self.is_driver_changed = True, 0.0, False
         return True
@@ -268,19 +325,22 @@ class Sampler:
         self._retry_at = time.monotonic() + self._retry_s
 
     def _read_all(self, now_ms: int, began: float) -> None:
-        """A reading that took longer than it counts is nobody's; those after a slow one bear their own time."""
+        """A reading that took longer than it counts is nobody's; those after a slow one bear their
+        own time.
+        """
         read = set()
         for gpu in self._gpus:
             asked = time.monotonic()
             at_ms = now_ms + _late_ms(asked - began, self._interval_ms)
-            reading = self._ask(gpu.uuid, "reading", lambda source, uuid, at_ms=at_ms: source.read(uuid, at_ms))  # type: ignore[misc]
+            reading = self._ask(gpu.uuid, "reading", partial(_read, at_ms=at_ms))
             if reading is not None and (time.monotonic() - asked) * 1000 <= self._margin_ms:
                 with self._mutex:
                     self._readings.setdefault(gpu.uuid, deque(maxlen=MAX_READINGS)).append(reading)
                 self._recorder.reading(gpu.uuid, reading)
                 read.add(gpu.uuid)
         self._take_source_events(now_ms)
-        for uuid in self._lost & read:  # lost as an earlier source told, which was opened anew since
+        # lost as an earlier source told, which was opened anew since
+        for uuid in self._lost & read:
             self._note(Event(now_ms, "gpu_ok", uuid, text="GPU answers again"))
 
     def _take_source_events(self, now_ms: int) -> None:
@@ -295,7 +355,9 @@ class Sampler:
             self._note(event)
 
     def _finish_until(self, end_ms: int) -> None:
-        """At a new window: finishes the one before; also the one that was open when passes hung or the clock was set."""
+        """At a new window: finishes the one before; also the one that was open when passes hung or
+        the clock was set.
+        """
         before_ms = self._window_end_ms
         if before_ms is not None and end_ms not in (before_ms, before_ms + self._window_ms):
             self.finish_window(before_ms + self._window_ms)
@@ -310,13 +372,20 @@ class Sampler:
         uuids = {gpu.uuid for gpu in gpus}
         with self._mutex:
             self._gpus = gpus
-            self._said = {(uuid, about): trouble for (uuid, about), trouble in self._said.items() if uuid in uuids or not uuid}
+            self._said = {
+                (uuid, about): trouble
+                for (uuid, about), trouble in self._said.items()
+                if uuid in uuids or not uuid
+            }
 
-    def _ask(self, uuid: str, about: str, question: Callable[[Source, str], Optional[Answer]]) -> Optional[Answer]:
+    def _ask(
+        self, uuid: str, about: str, question: Callable[[Source, str], Optional[Answer]]
+    ) -> Optional[Answer]:
         """The answer about one GPU; None when it can't be read, which stops no other GPU."""
         if self._source is None:
             return None
-        is_in_pass = self._call_began is not None  # else the loop asks, at the end: then no call lasts when this one is over
+        # else the loop asks, at the end: then no call lasts when this one is over
+        is_in_pass = self._call_began is not None
         self._call_about, self._call_began = uuid, time.monotonic()
         try:
             answer = question(self._source, uuid)
@@ -336,8 +405,12 @@ class Sampler:
         return answer
 
     def _is_new_trouble(self, uuid: str, about: str, error: Exception) -> bool:
-        """False when the same is the last trouble with this GPU, whatever was asked: it was logged then."""
-        is_said = any(said == repr(error) for (other, _), said in self._said.items() if other == uuid)
+        """False when the same is the last trouble with this GPU, whatever was asked: it was logged
+        then.
+        """
+        is_said = any(
+            said == repr(error) for (other, _), said in self._said.items() if other == uuid
+        )
         self._said[uuid, about] = repr(error)
         return not is_said
 
@@ -360,31 +433,59 @@ class Sampler:
 
     def _forget(self, *, before_ms: int) -> None:
         known = {gpu.uuid for gpu in self._gpus}
-        kept = {uuid: [reading for reading in readings if reading.at_ms >= before_ms] for uuid, readings in self._readings.items()}
-        self._readings = {uuid: deque(found, maxlen=MAX_READINGS) for uuid, found in kept.items() if found or uuid in known}
-        self._held = {end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS}
+        kept = {
+            uuid: [reading for reading in readings if reading.at_ms >= before_ms]
+            for uuid, readings in self._readings.items()
+        }
+        self._readings = {
+            uuid: deque(found, maxlen=MAX_READINGS)
+            for uuid, found in kept.items()
+            if found or uuid in known
+        }
+        self._held = {
+            end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS
+        }
+
+
+def _read(source: Source, uuid: str, *, at_ms: int) -> Optional[Reading]:
+    return source.read(uuid, at_ms)
 
 
 def _late_ms(seconds: float, interval_ms: int) -> int:
-    """How much later than the pass a reading is; 0 while that is little, so that readings stay on the full second."""
+    """How much later than the pass a reading is; 0 while that is little, so that readings stay on
+    the full second.
+    """
     return 0 if seconds * 1000 < interval_ms / 2 else round(seconds * 1000)
 
 
 def within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
-    """The holders of the window. One that began a little after its end is the next window's: the books were read since.
+    """The holders of the window. One that began a little after its end is the next window's: the
+    books were read since.
 
-    One that began long after it is held now nevertheless, whatever it says: the clock was set back since.
+    One that began long after it is held now nevertheless, whatever it says: the clock was set back
+    since.
     """
     if all(item.start_ms is None or item.start_ms < end_ms for item in workload.allocations):
         return workload
     late_ms = end_ms + (end_ms - start_ms)
-    held = [item for item in workload.allocations if item.start_ms is None or item.start_ms < end_ms]
-    ahead = [item for item in workload.allocations if item.start_ms is not None and item.start_ms >= late_ms]
-    return replace(workload, allocations=held + [replace(item, start_ms=start_ms, end_ms=None) for item in ahead])
+    held = [
+        item for item in workload.allocations if item.start_ms is None or item.start_ms < end_ms
+    ]
+    ahead = [
+        item
+        for item in workload.allocations
+        if item.start_ms is not None and item.start_ms >= late_ms
+    ]
+    return replace(
+        workload,
+        allocations=held + [replace(item, start_ms=start_ms, end_ms=None) for item in ahead],
+    )
 
 
 def _around(readings: Sequence[Reading], start_ms: int, end_ms: int) -> List[Reading]:
-    """The readings of the window with the last before it and the first at or after its end, in order of time."""
+    """The readings of the window with the last before it and the first at or after its end, in
+    order of time.
+    """
     ordered = sorted(readings, key=lambda reading: reading.at_ms)
     inside = [place for place, reading in enumerate(ordered) if start_ms <= reading.at_ms < end_ms]
     before = [place for place, reading in enumerate(ordered) if reading.at_ms < start_ms][-1:]

@@ -1,7 +1,8 @@
 """Batches from the spool to the hub: one POST at a time, oldest first.
 
-ACCEPTED: the hub committed it, it is forgotten. REJECTED: it can never be accepted, it is set aside. TOO_LARGE: it is
-split. RETRY: everything else, an outage, a refused token, a full hub: it is kept and sent again later.
+ACCEPTED: the hub committed it, it is forgotten. REJECTED: it can never be accepted, it is set
+aside. TOO_LARGE: it is split. RETRY: everything else, an outage, a refused token, a full hub: it is
+kept and sent again later.
 """
 
 import email.utils
@@ -37,7 +38,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 TOKEN_WAIT_S = 60.0  # a refused token heals only when a person acts
 LONGEST_RETRY_AFTER_S = 3600.0
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
-# So many times the hub failed at one batch before the next one is tried: if it takes that, this one waits, and the others go on.
+# So many times the hub failed at one batch before the next one is tried: if it takes that, this one
+# waits, and the others go on.
 FAILURES_OF_ONE = 5
 RETURN_EVERY_S = 3600.0  # and is tried again so often
 HUB_IS_AWAY = frozenset((502, 503, 504))  # says nothing of the batch
@@ -55,7 +57,10 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to one POST. `wait_s` is the least to wait before the next one; `text` is for the operator."""
+    """The answer to one POST.
+
+    `wait_s` is the least to wait before the next one; `text` is for the operator.
+    """
 
     verdict: Verdict
     text: str = ""
@@ -88,7 +93,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class Sender:
     """Speaks to one hub with one token."""
 
-    def __init__(self, server: str, token: str, *, ca_file: Optional[str] = None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: str,
+        *,
+        ca_file: Optional[str] = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
         self._url = server.rstrip("/") + PATH
         self._enroll_url = server.rstrip("/") + ENROLL_PATH
         self._token = token
@@ -97,8 +109,12 @@ class Sender:
         self._opener = urllib.request.build_opener(tls, _NoRedirect)
 
     def send(self, payload: bytes) -> Outcome:
-        """What the hub said to this gzip body; trouble on the way is a RETRY, never an exception."""
-        request = urllib.request.Request(self._url, data=payload, headers=self._headers(), method="POST")
+        """What the hub said to this gzip body; trouble on the way is a RETRY, never an
+        exception.
+        """
+        request = urllib.request.Request(
+            self._url, data=payload, headers=self._headers(), method="POST"
+        )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
                 return _judge(response.status, response.headers, self._read(response))
@@ -109,10 +125,14 @@ class Sender:
             return Outcome(Verdict.RETRY, "the hub at %s %s" % (self._url, _trouble(error)))
 
     def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
-        """The hub's status and answer to this token as an enrolment token for the node; no status without an answer."""
+        """The hub's status and answer to this token as an enrolment token for the node; no status
+        without an answer.
+        """
         headers = {**self._headers(), "Content-Encoding": "identity"}
         body = json.dumps({"node": node}).encode("utf-8")
-        request = urllib.request.Request(self._enroll_url, data=body, headers=headers, method="POST")
+        request = urllib.request.Request(
+            self._enroll_url, data=body, headers=headers, method="POST"
+        )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
                 return response.status, _json_object(self._read(response))
@@ -123,10 +143,13 @@ class Sender:
             return None, {}
 
     def _read(self, answer: IO[bytes]) -> bytes:
-        """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only drips."""
+        """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only
+        drips.
+        """
         pieces, left = [], MAX_ANSWER_BYTES
         deadline = time.monotonic() + self._timeout_s
-        read = getattr(answer, "read1", answer.read)  # one recv each, while read would wait for all of them
+        # one recv each, while read would wait for all of them
+        read = getattr(answer, "read1", answer.read)
         try:
             while left > 0 and time.monotonic() < deadline:
                 piece = read(left)
@@ -152,7 +175,10 @@ def _trouble(error: Exception) -> str:
     """What an operator can do something about, in one line."""
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return "has a certificate that is not trusted (%s); its authority can be given as --ca-file" % clean(reason.verify_message)
+        return (
+            "has a certificate that is not trusted (%s); its authority can be given as --ca-file"
+            % clean(reason.verify_message)
+        )
     if isinstance(reason, ssl.SSLError):
         return "does not speak TLS as it should (%s)" % clean(str(reason.reason or reason))
     return "can't be reached: %s" % clean(str(reason) or type(reason).__name__)
@@ -167,32 +193,58 @@ def _judge(status: int, headers: Message, body: bytes) -> Outcome:
     answer = _json_object(body)
     if 200 <= status < 300:
         return _accepted(status, answer)
-    said = clean("%s: %s" % (answer.get("field") or "batch", answer["error"])) if answer.get("error") else ""
+    said = (
+        clean("%s: %s" % (answer.get("field") or "batch", answer["error"]))
+        if answer.get("error")
+        else ""
+    )
     if status == 422:
-        return Outcome(Verdict.REJECTED, "the hub can never accept this batch: " + (said or "422"), status)
+        return Outcome(
+            Verdict.REJECTED, "the hub can never accept this batch: " + (said or "422"), status
+        )
     if status == 413:
         return Outcome(Verdict.TOO_LARGE, "the batch is too large for the hub", status)
     if status in (401, 403):
         reason = clean(str(answer.get("error") or "no reason given"))
-        text = "the hub refuses this agent's token (%d: %s): give it a new one, made on the hub's settings page" % (status, reason)
+        text = (
+            "the hub refuses this agent's token (%d: %s): give it a new one, made on the hub's"
+            " settings page" % (status, reason)
+        )
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     if 300 <= status < 400:
-        text = "the hub answers with a redirect to %s: give that address as the server" % clean(headers.get("Location", "nowhere"))
+        text = "the hub answers with a redirect to %s: give that address as the server" % clean(
+            headers.get("Location", "nowhere")
+        )
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
     said = said or ("is this the address of a FleetWatch hub?" if status == 404 else "")
-    return Outcome(Verdict.RETRY, "the hub answers %d%s" % (status, said and ": " + said), status, wait_s=wait_s)
+    return Outcome(
+        Verdict.RETRY,
+        "the hub answers %d%s" % (status, said and ": " + said),
+        status,
+        wait_s=wait_s,
+    )
 
 
 def _accepted(status: int, answer: Mapping[str, object]) -> Outcome:
     """A 200 of a proxy's login page is no acknowledgement: only the hub's own words are."""
     if "stored" not in answer:
-        return Outcome(Verdict.RETRY, "something that is no FleetWatch hub answers %d" % status, status, wait_s=TOKEN_WAIT_S)
+        return Outcome(
+            Verdict.RETRY,
+            "something that is no FleetWatch hub answers %d" % status,
+            status,
+            wait_s=TOKEN_WAIT_S,
+        )
     text = _refused(answer.get("refused"))
     flush_s = answer.get("next_flush_s")
     if isinstance(flush_s, bool) or not isinstance(flush_s, (int, float)):
         return Outcome(Verdict.ACCEPTED, text, status)
-    return Outcome(Verdict.ACCEPTED, text, status, next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))))
+    return Outcome(
+        Verdict.ACCEPTED,
+        text,
+        status,
+        next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))),
+    )
 
 
 def _refused(gpus: object) -> str:
@@ -213,7 +265,9 @@ def _json_object(body: bytes) -> Mapping[str, object]:
 
 
 def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:
-    """Seconds that a Retry-After header asks for, as seconds or as a date, at most an hour; None when it says nothing."""
+    """Seconds that a Retry-After header asks for, as seconds or as a date, at most an hour; None
+    when it says nothing.
+    """
     if value is None:
         return None
     if re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
@@ -226,7 +280,8 @@ def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:
 
 
 def wait_s(outcome: Outcome, *, failures: int, jitter: float) -> float:
-    """Seconds before the next attempt: doubling from 1 to 60 s, or what the answer asks for if that is longer.
+    """Seconds before the next attempt: doubling from 1 to 60 s, or what the answer asks for if that
+    is longer.
 
     jitter is 0 to 1: a fleet that lost its hub must not come back in one second.
     """
@@ -236,16 +291,25 @@ def wait_s(outcome: Outcome, *, failures: int, jitter: float) -> float:
 
 
 class Pump:
-    """Empties the spool into the hub, one batch after the other; owns what an answer does to a batch.
+    """Empties the spool into the hub, one batch after the other; owns what an answer does to a
+    batch.
 
     `ends_at_refusal` is for a command whose last words are the refusal: it is not logged before.
     """
 
-    def __init__(self, spool: Spool, send: Callable[[bytes], Outcome], *, flush_s: int, ends_at_refusal: bool = False) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        send: Callable[[bytes], Outcome],
+        *,
+        flush_s: int,
+        ends_at_refusal: bool = False,
+    ) -> None:
         self.flush_s = flush_s  # the hub may ask for another
         self.last: Optional[Outcome] = None
         self.rejected = 0
-        self.last_refusal: Optional[str] = None  # what the hub said of the last batch that was set aside
+        # what the hub said of the last batch that was set aside
+        self.last_refusal: Optional[str] = None
         self._spool, self._send, self._ends_at_refusal = spool, send, ends_at_refusal
         self._failures = 0
         self._is_trying_next = False
@@ -272,13 +336,21 @@ class Pump:
         return 0.0
 
     def _after_failure(self, entry: Entry, outcome: Outcome) -> float:
-        """Seconds to wait. A batch at which the hub fails again and again is passed over, if it takes the one behind it."""
+        """Seconds to wait.
+
+        A batch at which the hub fails again and again is passed over, if it takes the one behind
+        it.
+        """
         delay = wait_s(outcome, failures=self._failures, jitter=random.random())
         self._failures += 1
         if self._is_trying_next:  # it was not that one batch
             self._is_trying_next = False
             self._spool.go_back()
-        elif outcome.is_failure and self._failures >= FAILURES_OF_ONE and self._spool.pass_over(entry.sequence):
+        elif (
+            outcome.is_failure
+            and self._failures >= FAILURES_OF_ONE
+            and self._spool.pass_over(entry.sequence)
+        ):
             self._is_trying_next = True
         return delay
 
@@ -287,7 +359,10 @@ class Pump:
         if self._is_trying_next:
             self._is_trying_next = False
             self._return_at = now + RETURN_EVERY_S
-            log.error("the hub fails at one batch and takes others: it waits (batches passed over=%d)", self._spool.passed_over)
+            log.error(
+                "the hub fails at one batch and takes others: it waits (batches passed over=%d)",
+                self._spool.passed_over,
+            )
         elif self._spool.passed_over and now >= self._return_at:
             self._return_at = now + RETURN_EVERY_S
             self._spool.go_back()
@@ -307,7 +382,13 @@ class Pump:
         kept = self._spool.set_aside(entry.sequence, reason=str(outcome.status))
         if self._ends_at_refusal:
             return
-        log.error("batch set aside sequence=%d windows=%d status=%s file=%s", entry.sequence, entry.windows, outcome.status, kept)
+        log.error(
+            "batch set aside sequence=%d windows=%d status=%s file=%s",
+            entry.sequence,
+            entry.windows,
+            outcome.status,
+            kept,
+        )
 
     def _log_change(self, outcome: Outcome) -> None:
         """One line when things go wrong or well again, and a reminder now and then."""
@@ -316,13 +397,18 @@ class Pump:
         before = self.last.text if self.last is not None else ""
         if self.last is None and outcome.verdict is Verdict.ACCEPTED:
             log.info("the hub accepts batches")
-        if outcome.text and (outcome.text != before or self._failures % REMIND_EVERY == REMIND_EVERY - 1):
+        if outcome.text and (
+            outcome.text != before or self._failures % REMIND_EVERY == REMIND_EVERY - 1
+        ):
             log.warning("%s (batches waiting=%d)", outcome.text, self._spool.waiting)
         elif before and not outcome.text:
             log.info("the hub accepts batches again")
 
     def run(self, stop: threading.Event) -> None:
-        """Until stop: sends what waits, then sleeps until there is more. The disk's troubles pass like the network's."""
+        """Until stop: sends what waits, then sleeps until there is more.
+
+        The disk's troubles pass like the network's.
+        """
         while not stop.is_set():
             self._wake.clear()
             try:
@@ -336,7 +422,9 @@ class Pump:
                 stop.wait(delay)
 
     def drain(self, *, deadline: float) -> None:
-        """Sends what waits until something fails or time.monotonic() passes the deadline: the last act before an exit."""
+        """Sends what waits until something fails or time.monotonic() passes the deadline: the last
+        act before an exit.
+        """
         try:
             while time.monotonic() < deadline and self.step() == 0.0:
                 pass

@@ -7,22 +7,32 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from agent import wire
 from agent.store import Entry
 
-# A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the whole's sequence, so
-# that a batch split again after a restart gets the same names and a half never answers to the name of the whole.
+# A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the
+# whole's sequence, so
+# that a batch split again after a restart gets the same names and a half never answers to the name
+# of the whole.
 PLACE_SHIFT = 40
 MAX_PLACE = 2**21
 
 
 def split(entry: Entry) -> Optional[Tuple[Entry, Entry]]:
-    """Both halves, by time where the windows have more than one start, else by GPU; None when there is nothing to halve."""
+    """Both halves, by time where the windows have more than one start, else by GPU; None when there
+    is nothing to halve.
+    """
     batch = wire.decode(gzip.decompress(entry.payload))
     starts = sorted(batch.windows["start_ms"])
     place = max(1, entry.sequence >> PLACE_SHIFT)
     if len(starts) < 2 or 2 * place + 1 >= MAX_PLACE:
         return None
-    halves = _by_time(batch, cut_ms=starts[len(starts) // 2]) if starts[0] < starts[-1] else _by_row(batch, len(starts) // 2)
+    halves = (
+        _by_time(batch, cut_ms=starts[len(starts) // 2])
+        if starts[0] < starts[-1]
+        else _by_row(batch, len(starts) // 2)
+    )
     number = entry.sequence & ((1 << PLACE_SHIFT) - 1)
-    first, second = (_entry(half, number | (2 * place + side) << PLACE_SHIFT) for side, half in enumerate(halves))
+    first, second = (
+        _entry(half, number | (2 * place + side) << PLACE_SHIFT) for side, half in enumerate(halves)
+    )
     return first, second
 
 
@@ -33,7 +43,9 @@ def _by_time(batch: wire.Batch, *, cut_ms: int) -> Tuple[wire.Batch, wire.Batch]
     return _part(batch, until_ms=cut_ms), _part(batch, from_ms=cut_ms)
 
 
-def _part(batch: wire.Batch, *, from_ms: int = 0, until_ms: int = wire.MAX_TIME_MS + 1) -> wire.Batch:
+def _part(
+    batch: wire.Batch, *, from_ms: int = 0, until_ms: int = wire.MAX_TIME_MS + 1
+) -> wire.Batch:
     def rows(starts: Sequence[int]) -> List[int]:
         return [row for row, start_ms in enumerate(starts) if from_ms <= start_ms < until_ms]
 

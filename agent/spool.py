@@ -1,18 +1,23 @@
 """The queue between the windows and the hub: append, peek, ack.
 
-One file per batch, written aside, fsynced and renamed into place, so that a file that is there is whole; `state.json`
-keeps what outlives the files (the next sequence, what was dropped). A batch leaves only by ack, by set_aside (it can
-never be accepted) or by the cap (the oldest goes, and is counted). While the disk takes nothing, batches wait in memory.
+One file per batch, written aside, fsynced and renamed into place, so that a file that is there is
+whole; `state.json` keeps what outlives the files (the next sequence, what was dropped). A batch
+leaves only by ack, by set_aside (it can never be accepted) or by the cap (the oldest goes, and is
+counted). While the disk takes nothing, batches wait in memory.
 
 What can be lost, and why no more is fsynced than this:
-    kill -9, crash    the window that is still open, at most 15 s: closed windows are noted in `draft` at once, which is
+    kill -9, crash    the window that is still open, at most 15 s: closed windows are noted in
+    `draft` at once, which is
                       not fsynced (the kernel has it), and become a batch at the next start
-    power cut         what is not yet a batch: --flush-s and the open window, 45 s. A batch is fsynced, with its folder,
-                      before append returns; an fsync per window would triple the writes of 10,000 nodes for 20 s more
+    power cut         what is not yet a batch: --flush-s and the open window, 45 s. A batch is
+    fsynced, with its folder,
+                      before append returns; an fsync per window would triple the writes of 10,000
+                      nodes for 20 s more
     disk that takes nothing, then either of both: what waited in memory (store.py)
 What was sent but not yet acknowledged is sent again, which changes nothing on the hub.
 
-A file holds one frame per batch; more than one after `replace` split a batch, or for windows of a killed agent.
+A file holds one frame per batch; more than one after `replace` split a batch, or for windows of a
+killed agent.
 """
 
 import fcntl
@@ -34,9 +39,11 @@ log = logging.getLogger("agent.spool")
 MAX_BYTES = 512 * 1024 * 1024  # about two months of outage of a node with 8 GPUs (3 kB per 30 s)
 MAX_PASSED_OVER = 100
 MAX_SET_ASIDE = 100  # poison is for people to look at; more of the same helps nobody
-# The state can't be saved either while batches wait in memory. A later process, which can't know of them, must not give
+# The state can't be saved either while batches wait in memory. A later process, which can't know of
+# them, must not give
 # their numbers again under the same boot_id: they are numbered from a random place far above.
-JUMP, LAST_NUMBER = (2**20, 2**28), 2**40 - 2**28  # split.py keeps the bits from 40 on for the parts of a batch
+# split.py keeps the bits from 40 on for the parts of a batch
+JUMP, LAST_NUMBER = (2**20, 2**28), 2**40 - 2**28
 _WAITS, _DONE, _DRAFT = ".batch", ".done", "draft"
 _MAX_DRAFT_BYTES = 64 * 1024 * 1024
 
@@ -49,7 +56,9 @@ class SpoolError(AgentError):
 
 @dataclass(frozen=True)
 class Identity:
-    """(node, boot_id, sequence) names a batch for ever: boot_id is one spool's life within one boot."""
+    """(node, boot_id, sequence) names a batch for ever: boot_id is one spool's life within one
+    boot.
+    """
 
     boot_id: str
     boot_start_ms: int
@@ -69,10 +78,13 @@ class State:
 class Spool:
     """The queue in one folder, for one process; its methods may be called from several threads."""
 
-    def __init__(self, folder: Path, *, identity: Callable[[str], Identity], max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, identity: Callable[[str], Identity], max_bytes: int = MAX_BYTES
+    ) -> None:
         """Opens or creates the folder; identity(spool_id) is asked for the boot's.
 
-        A disk that is full, read-only or failing is said and lived with. Raises SpoolError for what an operator set wrong.
+        A disk that is full, read-only or failing is said and lived with. Raises SpoolError for what
+        an operator set wrong.
         """
         self._folder, self._max_bytes = Path(folder), max_bytes
         self._mutex = threading.Lock()
@@ -87,7 +99,9 @@ class Spool:
             self._open()
         except OSError as error:
             if error.errno not in DISK_TROUBLE:
-                raise SpoolError("the spool %s can't be used: %s" % (folder, error.strerror or error)) from error
+                raise SpoolError(
+                    "the spool %s can't be used: %s" % (folder, error.strerror or error)
+                ) from error
             self._store.say(error)
         self.identity = self._identity(identity(self._state.spool_id))
         self._save_state()
@@ -108,9 +122,11 @@ class Spool:
         return len(self._store)
 
     def append(self, make: Maker, *, windows: int) -> int:
-        """Puts the batch that make(sequence) gives at the end, in place of what was drafted; its sequence.
+        """Puts the batch that make(sequence) gives at the end, in place of what was drafted; its
+        sequence.
 
-        It is safe on disk then, or in memory while the disk takes nothing. At the cap the oldest batches make room.
+        It is safe on disk then, or in memory while the disk takes nothing. At the cap the oldest
+        batches make room.
         """
         with self._mutex:
             is_disk_well = self._store.settle()
@@ -125,7 +141,9 @@ class Spool:
             return sequence
 
     def draft(self, make: Maker, *, windows: int) -> None:
-        """Notes windows that the next append will hold, as a batch of their own, for the case that it never comes."""
+        """Notes windows that the next append will hold, as a batch of their own, for the case that
+        it never comes.
+        """
         with self._mutex:
             sequence = self._state.next_sequence + self._drafted
             try:
@@ -133,12 +151,16 @@ class Spool:
                 with open(self._folder / _DRAFT, "ab" if self._drafted else "wb") as handle:
                     handle.write(content)
             except (OSError, ValueError) as error:
-                log.debug("windows not drafted: %s", error)  # append will meet the same trouble, and say it
+                # append will meet the same trouble, and say it
+                log.debug("windows not drafted: %s", error)
                 return
             self._drafted += 1
 
     def peek(self) -> Optional[Entry]:
-        """The oldest batch that waits; None when there is none. What the disk damaged is set aside on the way."""
+        """The oldest batch that waits; None when there is none.
+
+        What the disk damaged is set aside on the way.
+        """
         with self._mutex:
             while True:
                 name = self._store.first(without=self._passed_over)
@@ -147,7 +169,11 @@ class Spool:
                 try:
                     frames = unframe(self._store.read(name))
                 except OSError as error:
-                    log.error("batch file can't be read, passed over file=%s: %s", name, error.strerror or error)
+                    log.error(
+                        "batch file can't be read, passed over file=%s: %s",
+                        name,
+                        error.strerror or error,
+                    )
                     self._store.forget(name)
                     continue
                 if frames:
@@ -155,7 +181,10 @@ class Spool:
                 self._move_aside(name)
 
     def ack(self, sequence: int) -> None:
-        """Forgets the batch: the hub has it. Nothing happens when it is not the oldest (the cap dropped it)."""
+        """Forgets the batch: the hub has it.
+
+        Nothing happens when it is not the oldest (the cap dropped it).
+        """
         with self._mutex:
             self._remove_first(sequence)
 
@@ -167,7 +196,8 @@ class Spool:
                 self._rewrite(name, [*parts, *frames[1:]])
 
     def set_aside(self, sequence: int, *, reason: str) -> Optional[Path]:
-        """Takes the oldest batch out for people to look at, with the reason in its name: it can never be accepted.
+        """Takes the oldest batch out for people to look at, with the reason in its name: it can
+        never be accepted.
 
         The file that keeps it; None when it could not be kept.
         """
@@ -181,10 +211,16 @@ class Spool:
             return kept
 
     def pass_over(self, sequence: int) -> bool:
-        """True once the batch keeps the ones behind it waiting no longer; it stays on disk until go_back(), a restart or the cap."""
+        """True once the batch keeps the ones behind it waiting no longer; it stays on disk until
+        go_back(), a restart or the cap.
+        """
         with self._mutex:
             name, frames = self._first()
-            if name is None or frames[0].sequence != sequence or len(self._passed_over) >= MAX_PASSED_OVER:
+            if (
+                name is None
+                or frames[0].sequence != sequence
+                or len(self._passed_over) >= MAX_PASSED_OVER
+            ):
                 return False
             self._passed_over.add(name)
             return True
@@ -208,7 +244,10 @@ class Spool:
         """Releases the folder to another process; a last try to write what waits in memory."""
         with self._mutex:
             if not self._store.settle(limit=len(self._store)):
-                log.error("batches lost with this process: they waited in memory, and the disk takes nothing")
+                log.error(
+                    "batches lost with this process: they waited in memory, and the disk takes"
+                    " nothing"
+                )
             self._save_state()
             if self._lock_file is not None:
                 self._lock_file.close()
@@ -221,7 +260,9 @@ class Spool:
         self._take_up_draft()
 
     def _identity(self, current: Identity) -> Identity:
-        """The current boot's, with the start it was first given: a clock that was set since must not look like a reboot."""
+        """The current boot's, with the start it was first given: a clock that was set since must
+        not look like a reboot.
+        """
         if self._state.boot_id != current.boot_id:
             self._state.boot_id, self._state.boot_start_ms = current.boot_id, current.boot_start_ms
         return Identity(self._state.boot_id, self._state.boot_start_ms)
@@ -230,7 +271,9 @@ class Spool:
         """Puts the batch in memory, whose oldest make room; its sequence."""
         if not self._has_jumped:
             self._has_jumped = True
-            self._state.next_sequence = min(LAST_NUMBER, self._state.next_sequence) + random.randrange(*JUMP)
+            self._state.next_sequence = min(
+                LAST_NUMBER, self._state.next_sequence
+            ) + random.randrange(*JUMP)
         sequence = self._state.next_sequence
         self._store.hold(_name(sequence), frame(Entry(sequence, windows, make(sequence))))
         while self._store.is_memory_full:
@@ -267,8 +310,10 @@ class Spool:
         return is_written
 
     def _forget(self, name: str) -> None:
-        """Deletes the file. The last one on disk is emptied and renamed first, which a full disk allows too: until the state is
-        saved, its name is what keeps its sequence from being used again."""
+        """Deletes the file. The last one on disk is emptied and renamed first, which a full disk
+        allows too: until the state is saved, its name is what keeps its sequence from being used
+        again.
+        """
         if not self._store.is_last_on_disk(name):
             self._store.remove(name)
             return
@@ -307,7 +352,9 @@ class Spool:
         folder = self._folder / "set-aside"
         try:
             folder.mkdir(exist_ok=True)
-            for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[: 1 - MAX_SET_ASIDE or None]:
+            for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[
+                : 1 - MAX_SET_ASIDE or None
+            ]:
                 old.unlink()
             (folder / name).write_bytes(content)
             return folder / name
@@ -316,15 +363,21 @@ class Spool:
             return None
 
     def _read_state(self) -> State:
-        """The state; a new spool's life (and so a new boot_id) when there is none or it is damaged."""
+        """The state; a new spool's life (and so a new boot_id) when there is none or it is
+        damaged.
+        """
         try:
             known = json.loads((self._folder / "state.json").read_text())
-            return State(**{name: kind(known[name]) for name, kind in State.__annotations__.items()})
+            return State(
+                **{name: kind(known[name]) for name, kind in State.__annotations__.items()}
+            )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return State(spool_id=uuid.uuid4().hex)
 
     def _save_state(self) -> None:
-        """On a disk that takes nothing the old state stays: the files' names still carry the sequence."""
+        """On a disk that takes nothing the old state stays: the files' names still carry the
+        sequence.
+        """
         try:
             write_safely(self._folder / "state.json", json.dumps(asdict(self._state)).encode())
         except OSError as error:
@@ -337,7 +390,11 @@ class Spool:
         """Finds the files that wait, after whatever killed the process before us."""
         for torn in self._folder.glob("*.tmp"):
             remove_if_possible(torn)
-        used = [path for path in self._folder.iterdir() if path.suffix in (_WAITS, _DONE) and path.stem.isdigit()]
+        used = [
+            path
+            for path in self._folder.iterdir()
+            if path.suffix in (_WAITS, _DONE) and path.stem.isdigit()
+        ]
         for path in used:
             self._state.next_sequence = max(self._state.next_sequence, int(path.stem) + 1)
         self._done = [path for path in used if path.suffix == _DONE]
@@ -347,8 +404,9 @@ class Spool:
     def _take_up_draft(self) -> None:
         """Makes batches of the windows that a killed agent had closed and not put in.
 
-        Its first number was used when the append came after all: then nothing of it is taken. The file is named by the
-        last number, so that none of them is given again, also when we are killed before the draft is gone.
+        Its first number was used when the append came after all: then nothing of it is taken. The
+        file is named by the last number, so that none of them is given again, also when we are
+        killed before the draft is gone.
         """
         path = self._folder / _DRAFT
         if not path.exists() or path.stat().st_size > _MAX_DRAFT_BYTES:
@@ -356,7 +414,10 @@ class Spool:
         entries = unframe(path.read_bytes(), is_torn=True)
         if entries and entries[0].sequence >= self._state.next_sequence:
             self._state.next_sequence = entries[-1].sequence + 1
-            log.info("windows of a killed agent taken up windows=%d", sum(entry.windows for entry in entries))
+            log.info(
+                "windows of a killed agent taken up windows=%d",
+                sum(entry.windows for entry in entries),
+            )
             if not self._rewrite(_name(entries[-1].sequence), entries):
                 return  # the draft stays the only copy on disk
         remove_if_possible(path)
@@ -372,7 +433,9 @@ def _name(sequence: int) -> str:
 
 
 def _lock(folder: Path) -> IO[str]:
-    """An open file that only one process at a time can hold; the kernel lets go of it however we end."""
+    """An open file that only one process at a time can hold; the kernel lets go of it however we
+    end.
+    """
     path = folder / "lock"
     try:
         handle = open(path, "a")  # noqa: SIM115 - held as long as the spool

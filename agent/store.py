@@ -1,8 +1,9 @@
 """Named pieces of bytes in one folder, oldest first; in memory for as long as the disk takes none.
 
-A full, read-only or failing disk must not cost a batch and must not end the agent: what can't be written is held in
-memory up to MEMORY_BYTES and written once the disk takes it. What can't be read is passed over, what can't be removed
-stays and is sent again after a restart, which changes nothing on the hub.
+A full, read-only or failing disk must not cost a batch and must not end the agent: what can't be
+written is held in memory up to MEMORY_BYTES and written once the disk takes it. What can't be read
+is passed over, what can't be removed stays and is sent again after a restart, which changes nothing
+on the hub.
 """
 
 import errno
@@ -17,7 +18,8 @@ from typing import Container, List, Optional
 
 log = logging.getLogger("agent.store")
 
-MEMORY_BYTES = 4 * 1024 * 1024  # half a day of a node with 8 GPUs (3 kB per 30 s), a seventh of the agent's memory
+# half a day of a node with 8 GPUs (3 kB per 30 s), a seventh of the agent's memory
+MEMORY_BYTES = 4 * 1024 * 1024
 DISK_TROUBLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO))
 _FRAME = struct.Struct(">4sQIII")
 _MAGIC = b"FWB1"
@@ -25,7 +27,9 @@ _MAGIC = b"FWB1"
 
 @dataclass(frozen=True)
 class Entry:
-    """A batch that waits: its sequence, how many windows it holds, and its bytes as they will be sent."""
+    """A batch that waits: its sequence, how many windows it holds, and its bytes as they will be
+    sent.
+    """
 
     sequence: int
     windows: int
@@ -37,7 +41,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._sizes: "OrderedDict[str, int]" = OrderedDict()  # a dict is slow at its front once many have left there
+        # a dict is slow at its front once many have left there
+        self._sizes: "OrderedDict[str, int]" = OrderedDict()
         self._memory: "OrderedDict[str, bytes]" = OrderedDict()
         self._memory_bytes = 0
         self._trouble: Optional[int] = None  # the errno last said
@@ -71,12 +76,15 @@ class Store:
         self._count(name, size)
 
     def write(self, name: str, content: bytes) -> bool:
-        """True once the piece is safe on disk; False when the disk does not take it, which is said once."""
+        """True once the piece is safe on disk; False when the disk does not take it, which is said
+        once.
+        """
         try:
             write_safely(self._folder / name, content)
         except OSError as error:
             self.say(error)
-            if error.errno == errno.ENOENT:  # somebody cleaned up: the next write finds a folder again
+            # somebody cleaned up: the next write finds a folder again
+            if error.errno == errno.ENOENT:
                 self._make_folder()
             return False
         self._let_go(name)
@@ -119,7 +127,11 @@ class Store:
     def say(self, error: OSError) -> None:
         """One line for each kind of trouble with the disk."""
         if error.errno != self._trouble:
-            log.error("the disk can't be written, batches wait in memory folder=%s: %s", self._folder, error.strerror or error)
+            log.error(
+                "the disk can't be written, batches wait in memory folder=%s: %s",
+                self._folder,
+                error.strerror or error,
+            )
             self._trouble = error.errno
 
     def _make_folder(self) -> None:
@@ -138,12 +150,16 @@ class Store:
 
 def frame(entry: Entry) -> bytes:
     """Magic, sequence, windows, length and CRC-32 of the payload; then the payload."""
-    header = _FRAME.pack(_MAGIC, entry.sequence, entry.windows, len(entry.payload), zlib.crc32(entry.payload))
+    header = _FRAME.pack(
+        _MAGIC, entry.sequence, entry.windows, len(entry.payload), zlib.crc32(entry.payload)
+    )
     return header + entry.payload
 
 
 def unframe(content: bytes, *, is_torn: bool = False) -> List[Entry]:
-    """The batches of a file; none at all when any of it is damaged, or those before the damage where it may be torn."""
+    """The batches of a file; none at all when any of it is damaged, or those before the damage
+    where it may be torn.
+    """
     entries: List[Entry] = []
     place = 0
     while place < len(content):
@@ -166,7 +182,10 @@ def _entry_at(content: bytes, place: int) -> Optional[Entry]:
 
 
 def write_safely(path: Path, content: bytes) -> None:
-    """The file with this content, or (when anything stops us) as it was; on disk when this returns. Raises OSError."""
+    """The file with this content, or (when anything stops us) as it was; on disk when this returns.
+
+    Raises OSError.
+    """
     aside = path.with_name(path.name + ".tmp")
     try:
         with open(aside, "wb") as handle:

@@ -1,7 +1,7 @@
 """Readings of one GPU -> one window of the wire. Pure; nothing here knows a clock or a driver.
 
-A reading counts until the next one, at most COUNTS_INTERVALS intervals: nothing bridges a gap.
-What the driver averaged itself (its sample buffer, energy, `means`) counts back to the reading before.
+A reading counts until the next one, at most COUNTS_INTERVALS intervals: nothing bridges a gap. What
+the driver averaged itself (its sample buffer, energy, `means`) counts back to the reading before.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ COUNTS_INTERVALS = 1.5
 LOW, HIGH = 0.10, 0.90
 DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
 SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
-# Finer than any sensor; digits beyond it are noise that the hub would store (ten times the bytes), and without rounding
+# Finer than any sensor; digits beyond it are noise that the hub would store (ten times the bytes),
+# and without rounding
 # ten readings of 0.9 average to 0.8999999999999999, below HIGH.
 RATIO_DECIMALS, AMOUNT_DECIMALS = 5, 3
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
@@ -29,7 +30,9 @@ Number = Union[int, float]
 
 @dataclass(frozen=True)
 class GPUWindow:
-    """One GPU over [start_ms, start_ms + the window's length); `columns` are the wire's, without what was not read."""
+    """One GPU over [start_ms, start_ms + the window's length); `columns` are the wire's, without
+    what was not read.
+    """
 
     uuid: str
     start_ms: int
@@ -38,7 +41,9 @@ class GPUWindow:
 
 
 class Piece(NamedTuple):
-    """A reading's part of the window: from start_ms to end_ms, and the reading that ended it if it came in time."""
+    """A reading's part of the window: from start_ms to end_ms, and the reading that ended it if it
+    came in time.
+    """
 
     start_ms: float
     end_ms: float
@@ -58,10 +63,14 @@ class Level(NamedTuple):
     value: float
 
 
-def close_window(readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, end_ms: int, interval_ms: float) -> GPUWindow:
-    """The window of these readings, in order of time, with one before and one after it where there are any.
+def close_window(
+    readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, end_ms: int, interval_ms: float
+) -> GPUWindow:
+    """The window of these readings, in order of time, with one before and one after it where there
+    are any.
 
-    interval_ms is how far apart readings are meant to be. A window that nothing covers has observed_ms 0 and no columns.
+    interval_ms is how far apart readings are meant to be. A window that nothing covers has
+    observed_ms 0 and no columns.
     """
     pieces = _pieces(readings, start_ms, end_ms, interval_ms)
     columns: Dict[str, Optional[Number]] = {}
@@ -74,12 +83,16 @@ def close_window(readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, en
         columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
     read = {
-        name: round(value, RATIO_DECIMALS if name in _RATIOS else AMOUNT_DECIMALS) for name, value in columns.items() if value is not None
+        name: round(value, RATIO_DECIMALS if name in _RATIOS else AMOUNT_DECIMALS)
+        for name, value in columns.items()
+        if value is not None
     }
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
 
 
-def _pieces(readings: Sequence[Reading], start_ms: int, end_ms: int, interval_ms: float) -> List[Piece]:
+def _pieces(
+    readings: Sequence[Reading], start_ms: int, end_ms: int, interval_ms: float
+) -> List[Piece]:
     pieces = []
     followers: List[Optional[Reading]] = [*readings[1:], None]
     for reading, following in zip(readings, followers):
@@ -93,7 +106,9 @@ def _pieces(readings: Sequence[Reading], start_ms: int, end_ms: int, interval_ms
 
 
 def _levels(pieces: Sequence[Piece]) -> List[Level]:
-    """The utilisation through the window: the driver's own samples where it had some, else the readings."""
+    """The utilisation through the window: the driver's own samples where it had some, else the
+    readings.
+    """
     levels: List[Level] = []
     for piece in pieces:
         if piece.following is not None and piece.following.util_samples:
@@ -104,13 +119,16 @@ def _levels(pieces: Sequence[Piece]) -> List[Level]:
 
 
 def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
-    """The driver's samples as levels: each back to the one before, the last one up to the reading that fetched it."""
+    """The driver's samples as levels: each back to the one before, the last one up to the reading
+    that fetched it.
+    """
     first_ms, last_ms, at_ms = piece.start_ms, piece.end_ms, following.at_ms
     newest_us = following.util_samples[-1][0]
     left: float = piece.reading.at_ms
     for stamp_us, value in following.util_samples:
         right = at_ms - (newest_us - stamp_us) / 1000
-        start = left if left > first_ms else first_ms  # not max and min: this is done 50 times a second
+        # not max and min: this is done 50 times a second
+        start = left if left > first_ms else first_ms
         end = right if right < last_ms else last_ms
         if start < end:
             yield Level(start, end, value)
@@ -180,7 +198,9 @@ def _dips(levels: Sequence[Level], before: Optional[float]) -> List[float]:
 
 
 def _cycle(dips: Sequence[float]) -> Dict[str, Optional[Number]]:
-    """Median seconds from dip to dip (two dips at least) and how much they vary (three at least)."""
+    """Median seconds from dip to dip (two dips at least) and how much they vary (three at
+    least).
+    """
     gaps = sorted((later - earlier) / 1000 for earlier, later in zip(dips, dips[1:]))
     if not gaps:
         return {}
@@ -218,7 +238,8 @@ def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Dict[str, Optional[Number]]
 
 
 def _energy_j(pieces: Sequence[Piece], limit_w: Optional[float]) -> Optional[float]:
-    """Joules of the observed time: the counter where it can be believed, else power x time; None if a piece has neither.
+    """Joules of the observed time: the counter where it can be believed, else power x time; None if
+    a piece has neither.
 
     A sum with a piece missing would read as a GPU that drew nothing meanwhile.
     """
@@ -234,8 +255,14 @@ def _energy_j(pieces: Sequence[Piece], limit_w: Optional[float]) -> Optional[flo
 
 
 def _counter_w(piece: Piece, limit_w: Optional[float]) -> Optional[float]:
-    """Average watts by the energy counter; None where it was reset (it fell) or claims more than the board can draw."""
-    if piece.following is None or piece.reading.energy_j is None or piece.following.energy_j is None:
+    """Average watts by the energy counter; None where it was reset (it fell) or claims more than
+    the board can draw.
+    """
+    if (
+        piece.following is None
+        or piece.reading.energy_j is None
+        or piece.following.energy_j is None
+    ):
         return None
     seconds = (piece.following.at_ms - piece.reading.at_ms) / 1000
     watts = (piece.following.energy_j - piece.reading.energy_j) / seconds
@@ -256,7 +283,9 @@ def _trapezoid_w(piece: Piece) -> Optional[float]:
 
 
 def _spin_fraction(pieces: Sequence[Piece], gpu: GPUInfo) -> Optional[float]:
-    """Share of the read time in which the GPU only waited in a kernel; None where model, limit or power is not known."""
+    """Share of the read time in which the GPU only waited in a kernel; None where model, limit or
+    power is not known.
+    """
     idle_w = idle_power_w(gpu.model)
     if idle_w is None or gpu.power_limit_w is None:
         return None
@@ -270,12 +299,17 @@ def _is_spinning(reading: Reading, ceiling_w: float) -> Optional[float]:
     util = _utilisation_of(reading)
     if util is None or reading.power_w is None:
         return None
-    works = reading.means.get("tensor_active", 0.0) >= SPIN_TENSOR or reading.means.get("dram_active", 0.0) >= SPIN_DRAM
+    works = (
+        reading.means.get("tensor_active", 0.0) >= SPIN_TENSOR
+        or reading.means.get("dram_active", 0.0) >= SPIN_DRAM
+    )
     return float(util >= SPIN_UTIL and reading.power_w <= ceiling_w and not works)
 
 
 def _utilisation_of(reading: Reading) -> Optional[float]:
-    """Over the time since the reading before where the driver sampled it (as its power is), else the snapshot."""
+    """Over the time since the reading before where the driver sampled it (as its power is), else
+    the snapshot.
+    """
     if not reading.util_samples:
         return reading.util
     return sum(value for _, value in reading.util_samples) / len(reading.util_samples)
@@ -286,7 +320,8 @@ def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str,
     columns: Dict[str, Optional[Number]] = {}
     for name in sorted({name for reading in readings for name in reading.means}):
         parts: List[Tuple[Optional[float], float]] = []
-        own: List[float] = []  # values that are mostly this window's: one read just after its start is the window's before
+        # values that are mostly this window's: one read just after its start is the window's before
+        own: List[float] = []
         left = readings[0].at_ms
         for reading in readings:
             if name in reading.means:

@@ -10,7 +10,18 @@ import json
 import math
 import re
 from dataclasses import dataclass, field, fields
-from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
@@ -21,11 +32,13 @@ MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
 MAX_GPUS = 256  # of a batch, MIG instances included: 16 GPUs of seven instances are 128
 MAX_LABELS = 64
-# Keys that this version does not know are kept as they came and read by nobody: more of them than a newer agent will ever add.
+# Keys that this version does not know are kept as they came and read by nobody: more of them than a
+# newer agent will ever add.
 MAX_UNKNOWN = 64  # in one object
 MAX_UNKNOWN_EACH = 8  # on average in a list
 MAX_UNKNOWN_BYTES = MAX_BYTES // 4  # of one object or list, as JSON
-MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars overflow, also after a clock correction
+# the year 3000: far from where calendars overflow, also after a clock correction
+MAX_TIME_MS = 32_503_680_000_000
 MAX_SEQUENCE = 2**62
 MAX_COUNT = 2**31 - 1
 MAX_BYTE_COUNT = 2**62
@@ -35,39 +48,61 @@ RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no rat
 
 # Shares of time or of capacity, 0 to 1.
 RATIO_COLUMNS = (
-    "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90", "util_zero_fraction",
-    "util_low_fraction", "util_high_fraction", "spin_fraction", "memory_util_mean", "gr_engine_active", "sm_active",
-    "sm_active_max", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
-    "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
+    "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90",
+    "util_zero_fraction",
+    "util_low_fraction", "util_high_fraction", "spin_fraction", "memory_util_mean",
+    "gr_engine_active", "sm_active",
+    "sm_active_max", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+    "fp16_active",
+    "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio",
+    "jpeg_ratio", "ofa_ratio",
     "process_sm_ratio", "job_main_thread_ratio",
 )  # fmt: skip
 # Counts, bytes, watts, ...: not negative, and no more than LARGEST.
 AMOUNT_COLUMNS = (
-    "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv", "memory_used_bytes", "memory_reserved_bytes",
-    "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
-    "nvlink_tx_bytes_s", "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected", "process_count", "job_cpu_ratio",
+    "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv", "memory_used_bytes",
+    "memory_reserved_bytes",
+    "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s", "pcie_tx_bytes_s",
+    "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s", "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected", "process_count",
+    "job_cpu_ratio",
     "job_io_read_bytes_s", "job_cores", "job_workers",
 )  # fmt: skip
 SIGNED_COLUMNS = ("temperature_c", "memory_temperature_c")
-# Far above what a board, a host or a counter can mean in one window, and above what broken sensors are known to say
-# (NVML's 32 bits of milliwatts are 4.3e6 W), but not so much that sums and quotients overflow. By the end of the name, the
+# Far above what a board, a host or a counter can mean in one window, and above what broken sensors
+# are known to say
+# (NVML's 32 bits of milliwatts are 4.3e6 W), but not so much that sums and quotients overflow. By
+# the end of the name, the
 # first that fits; "" is a count.
-LARGEST = (("_w", 1e7), ("_j", 1e10), ("_hz", 1e12), ("_bytes", 1e15), ("_bytes_s", 1e15), ("_s", 1e6), ("pending_gpus", 1e6), ("", 1e12))
+LARGEST = (
+    ("_w", 1e7),
+    ("_j", 1e10),
+    ("_hz", 1e12),
+    ("_bytes", 1e15),
+    ("_bytes_s", 1e15),
+    ("_s", 1e6),
+    ("pending_gpus", 1e6),
+    ("", 1e12),
+)
 MAX_AGENT_AMOUNT = 1e15  # bytes, seconds, batches: of what the agent says of itself
 AGENT_AMOUNTS = (
-    "dropped_windows", "spool_bytes", "set_aside_batches", "passed_over_batches", "cpu_s", "rss_bytes", "poll_ms_p95", "clock_steps",
+    "dropped_windows", "spool_bytes", "set_aside_batches", "passed_over_batches", "cpu_s",
+    "rss_bytes", "poll_ms_p95", "clock_steps",
 )  # fmt: skip
 WINDOW_COLUMNS = RATIO_COLUMNS + AMOUNT_COLUMNS + SIGNED_COLUMNS
 HOST_COLUMNS = (
-    "cpu_ratio", "iowait_ratio", "memory_used_bytes", "cpu_psi_ratio", "io_psi_ratio", "disk_read_bytes_s",
+    "cpu_ratio", "iowait_ratio", "memory_used_bytes", "cpu_psi_ratio", "io_psi_ratio",
+    "disk_read_bytes_s",
     "disk_write_bytes_s", "nic_rx_bytes_s", "nic_tx_bytes_s", "pending_gpus",
 )  # fmt: skip
 EVENT_KINDS = (
-    "xid", "gpu_lost", "gpu_ok", "recovery_action", "driver_missing", "driver_mismatch", "driver_ok", "nvml_stuck",
+    "xid", "gpu_lost", "gpu_ok", "recovery_action", "driver_missing", "driver_mismatch",
+    "driver_ok", "nvml_stuck",
     "drained", "resumed", "action_result",
 )  # fmt: skip
 JOB_KINDS = ("batch", "interactive", "service")
-# A label that a process's environment tells -> the one by which a scheduler's books tell the same: it counts before the other.
+# A label that a process's environment tells -> the one by which a scheduler's books tell the same:
+# it counts before the other.
 BOOKED_LABELS = {
     "slurm_array_job_id": "array_job",
     "slurm_array_task_id": "array_task",
@@ -75,8 +110,12 @@ BOOKED_LABELS = {
     "slurm_job_qos": "qos",
 }
 
-# NVML's form: of a GPU, of a MIG instance, and of one as drivers before R470 named it. https://docs.nvidia.com/deploy/nvml-api
-_UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/[0-9]+/[0-9]+)?", re.IGNORECASE | re.ASCII)
+# NVML's form: of a GPU, of a MIG instance, and of one as drivers before R470 named it.
+# https://docs.nvidia.com/deploy/nvml-api
+_UUID = re.compile(
+    r"(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/[0-9]+/[0-9]+)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
@@ -120,7 +159,11 @@ class Batch:
     @property
     def end_ms(self) -> Optional[int]:
         """End of the last window; None when there is no window."""
-        return max(self.windows["start_ms"]) + self.window_s * 1000 if self.windows["start_ms"] else None
+        return (
+            max(self.windows["start_ms"]) + self.window_s * 1000
+            if self.windows["start_ms"]
+            else None
+        )
 
 
 class Work(NamedTuple):
@@ -131,9 +174,14 @@ class Work(NamedTuple):
 
 
 def encode(batch: Batch) -> bytes:
-    """The batch as JSON, the same bytes for the same batch. Raises ValueError for NaN or infinity."""
+    """The batch as JSON, the same bytes for the same batch.
+
+    Raises ValueError for NaN or infinity.
+    """
     keys = {item.name: getattr(batch, item.name) for item in fields(batch)}
-    return json.dumps(keys, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode("utf-8")
+    return json.dumps(keys, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode(
+        "utf-8"
+    )
 
 
 def compress(body: bytes) -> bytes:
@@ -152,10 +200,12 @@ def decode(body: bytes) -> Batch:
 
 
 def parse(mapping: Any) -> Batch:
-    """The batch in a decoded JSON object, checked: the door behind which everything may be believed.
+    """The batch in a decoded JSON object, checked: the door behind which everything may be
+    believed.
 
-    Null and absent lists come back empty; a column that is null or unknown is left out; ratios that rounding put
-    up to RATIO_SLACK outside 0 to 1 are clamped. Raises WireError with the field and what was expected.
+    Null and absent lists come back empty; a column that is null or unknown is left out; ratios that
+    rounding put up to RATIO_SLACK outside 0 to 1 are clamped. Raises WireError with the field and
+    what was expected.
     """
     top = _object("", mapping)
     _bound_unknown("batch", [top], _BATCH_KEYS)
@@ -168,18 +218,29 @@ def parse(mapping: Any) -> Batch:
     windows = _windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus))
     labels = _labels("node_labels", top.get("node_labels"))
     work = parse_work(top, gpu_count=len(gpus))
-    return parse_rest(top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels, work=work)
+    return parse_rest(
+        top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels, work=work
+    )
 
 
 def parse_work(top: Item, *, gpu_count: int) -> Work:
     """What a decoded JSON object says of jobs and of who holds which GPU. Raises WireError."""
     jobs = _items("jobs", top.get("jobs"), _job)
     _distinct("jobs", [job["key"] for job in jobs])
-    return Work(jobs, _items("allocations", top.get("allocations"), _allocation, {"gpu": gpu_count, "job": len(jobs)}))
+    return Work(
+        jobs,
+        _items(
+            "allocations", top.get("allocations"), _allocation, {"gpu": gpu_count, "job": len(jobs)}
+        ),
+    )
 
 
-def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, node_labels: Item, work: Work) -> Batch:
-    """The batch in a decoded JSON object of which these parts, version and window_s were checked already. Raises WireError."""
+def parse_rest(
+    top: Item, *, gpus: List[Item], windows: Columns, host: Columns, node_labels: Item, work: Work
+) -> Batch:
+    """The batch in a decoded JSON object of which these parts, version and window_s were checked
+    already. Raises WireError.
+    """
     positions = {"gpu": len(gpus), "job": len(work.jobs)}
     return Batch(
         node=_text("node", top.get("node"), 253, required=True),
@@ -206,11 +267,15 @@ def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
     columns: Columns = {
         "gpu": _integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
         "start_ms": _starts("windows.start_ms", given.get("start_ms"), window_s),
-        "observed_ms": _integers("windows.observed_ms", given.get("observed_ms"), 0, window_s * 1000),
+        "observed_ms": _integers(
+            "windows.observed_ms", given.get("observed_ms"), 0, window_s * 1000
+        ),
     }
     for name in ("start_ms", "observed_ms"):
         _same_length("windows." + name, columns[name], columns["gpu"])
-    return _add_columns(columns, given, room="windows", names=WINDOW_COLUMNS, length=len(columns["gpu"]))
+    return _add_columns(
+        columns, given, room="windows", names=WINDOW_COLUMNS, length=len(columns["gpu"])
+    )
 
 
 def _host(value: Any) -> Columns:
@@ -219,32 +284,46 @@ def _host(value: Any) -> Columns:
     if not given:
         return {}
     columns: Columns = {"start_ms": _starts("host.start_ms", given.get("start_ms"), MIN_WINDOW_S)}
-    return _add_columns(columns, given, room="host", names=HOST_COLUMNS, length=len(columns["start_ms"]))
+    return _add_columns(
+        columns, given, room="host", names=HOST_COLUMNS, length=len(columns["start_ms"])
+    )
 
 
-def _add_columns(columns: Columns, given: Item, *, room: str, names: Sequence[str], length: int) -> Columns:
+def _add_columns(
+    columns: Columns, given: Item, *, room: str, names: Sequence[str], length: int
+) -> Columns:
     for name in names:
         if given.get(name) is not None:
             field_name = room + "." + name
             column = _list(field_name, given[name])
             if len(column) != length:
-                raise WireError(field_name, "%s has %d values for %d windows" % (field_name, len(column), length))
+                raise WireError(
+                    field_name,
+                    "%s has %d values for %d windows" % (field_name, len(column), length),
+                )
             columns[name] = _numbers(field_name, column, name)
     return columns
 
 
 def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
-    """The column of finite numbers and nulls within its kind's limits; in C, because the hub checks millions."""
+    """The column of finite numbers and nulls within its kind's limits; in C, because the hub checks
+    millions.
+    """
     types = set(map(type, column))
     if not types <= _NUMBER_TYPES:
-        raise WireError(field_name, "%s holds something that is neither a number nor null" % field_name)
+        raise WireError(
+            field_name, "%s holds something that is neither a number nor null" % field_name
+        )
     values = [value for value in column if value is not None] if type(None) in types else column
     if not values:
         return column
     low, high = LIMITS[name]
     smallest, largest = min(values), max(values)
     if not (low <= smallest and largest <= high and _is_finite_sum(values)):
-        raise WireError(field_name, "%s holds %r to %r, expected %g to %g" % (field_name, smallest, largest, low, high))
+        raise WireError(
+            field_name,
+            "%s holds %r to %r, expected %g to %g" % (field_name, smallest, largest, low, high),
+        )
     if low < 0 and name in _RATIOS and (smallest < 0 or largest > 1):
         return [value if value is None else min(1, max(0, value)) for value in column]
     return column
@@ -287,7 +366,9 @@ def _gpu(item: Item, _: Mapping[str, int]) -> Item:
 
 
 def canonical_uuid(uuid: str) -> str:
-    """The UUID as NVML writes it (`GPU-` or `MIG-` and lower-case hex), however it was written; any other name as it is."""
+    """The UUID as NVML writes it (`GPU-` or `MIG-` and lower-case hex), however it was written; any
+    other name as it is.
+    """
     if not _UUID.fullmatch(uuid):
         return uuid
     return uuid.lower().replace("gpu-", "GPU-").replace("mig-", "MIG-")
@@ -297,8 +378,28 @@ def _job(item: Item, _: Mapping[str, int]) -> Item:
     _text("key", item.get("key"), 400, required=True)
     if "~" in item["key"]:
         raise WireError("key", "key has a ~, by which the hub tells jobs of one key apart")
-    _texts(item, {"scheduler": 64, "cluster": 128, "id": 200, "name": 300, "user": 128, "account": 128, "kind": 64, "state": 32})
-    _counts(item, {"submit_ms": MAX_TIME_MS, "start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS, "restarts": MAX_COUNT})
+    _texts(
+        item,
+        {
+            "scheduler": 64,
+            "cluster": 128,
+            "id": 200,
+            "name": 300,
+            "user": 128,
+            "account": 128,
+            "kind": 64,
+            "state": 32,
+        },
+    )
+    _counts(
+        item,
+        {
+            "submit_ms": MAX_TIME_MS,
+            "start_ms": MAX_TIME_MS,
+            "end_ms": MAX_TIME_MS,
+            "restarts": MAX_COUNT,
+        },
+    )
     kind = item.get("kind") if item.get("kind") in JOB_KINDS else "batch"
     return dict(item, kind=kind, labels=_labels("labels", item.get("labels")))
 
@@ -347,7 +448,9 @@ def _source(item: Item, _: Mapping[str, int]) -> Item:
 
 
 def _agent(value: Any) -> Item:
-    """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left out."""
+    """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left
+    out.
+    """
     given = _object("agent", value) if value is not None else {}
     _bound_unknown("agent", [given], _KNOWN["agent"])
     try:
@@ -356,8 +459,14 @@ def _agent(value: Any) -> Item:
         raise WireError("agent." + error.field, "agent.%s" % error) from None
     for name in AGENT_AMOUNTS:
         value = given.get(name)
-        if value is not None and not (type(value) in (int, float) and 0 <= value <= MAX_AGENT_AMOUNT):
-            raise WireError("agent." + name, "agent.%s is %.60r, expected a number from 0 to %g" % (name, value, MAX_AGENT_AMOUNT))
+        if value is not None and not (
+            type(value) in (int, float) and 0 <= value <= MAX_AGENT_AMOUNT
+        ):
+            raise WireError(
+                "agent." + name,
+                "agent.%s is %.60r, expected a number from 0 to %g"
+                % (name, value, MAX_AGENT_AMOUNT),
+            )
     return {key: item for key, item in given.items() if _is_storable(key) and _is_storable(item)}
 
 
@@ -368,15 +477,24 @@ def _labels(place: str, value: Any) -> Item:
         raise WireError(place, "%s has more than %d entries" % (place, MAX_LABELS))
     for key, item in given.items():
         if not (_is_storable(key) and _is_storable(item)):
-            raise WireError(place, "%s holds a name or value that is no plain short text, number or boolean" % place)
+            raise WireError(
+                place,
+                "%s holds a name or value that is no plain short text, number or boolean" % place,
+            )
     return dict(given)
 
 
 def _is_storable(value: Any) -> bool:
-    """True for what a Postgres JSON column takes and a page can show: no nesting, no NUL, no half surrogate."""
+    """True for what a Postgres JSON column takes and a page can show: no nesting, no NUL, no half
+    surrogate.
+    """
     if isinstance(value, str):
         return len(value) <= MAX_TEXT and _is_clean(value)
-    return value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) <= MAX_AMOUNT)
+    return (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, (int, float)) and abs(value) <= MAX_AMOUNT)
+    )
 
 
 def _is_clean(text: str) -> bool:
@@ -385,8 +503,12 @@ def _is_clean(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = {}, *, most: int = MAX_LIST) -> List[Item]:
-    """The checked items; each check speaks of its own fields, the place is put before them only when something is wrong."""
+def _items(
+    place: str, value: Any, check: Check, positions: Mapping[str, int] = {}, *, most: int = MAX_LIST
+) -> List[Item]:
+    """The checked items; each check speaks of its own fields, the place is put before them only
+    when something is wrong.
+    """
     items = _list(place, value) if value is not None else []
     if len(items) > most:
         raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), most))
@@ -408,9 +530,13 @@ def _bound_unknown(place: str, items: Sequence[Item], known: AbstractSet[str]) -
     unknown = [(key, item[key]) for item in items for key in item.keys() - known]
     allowed = max(MAX_UNKNOWN, MAX_UNKNOWN_EACH * len(items))
     if len(unknown) > allowed:
-        raise WireError(place, "%s has %d keys that are not known, at most %d" % (place, len(unknown), allowed))
+        raise WireError(
+            place, "%s has %d keys that are not known, at most %d" % (place, len(unknown), allowed)
+        )
     if unknown and _json_bytes(place, unknown) > MAX_UNKNOWN_BYTES:
-        raise WireError(place, "the unknown keys of %s are larger than %d bytes" % (place, MAX_UNKNOWN_BYTES))
+        raise WireError(
+            place, "the unknown keys of %s are larger than %d bytes" % (place, MAX_UNKNOWN_BYTES)
+        )
 
 
 def _json_bytes(place: str, value: Any) -> int:
@@ -455,7 +581,9 @@ def _texts(item: Item, limits: Mapping[str, int]) -> None:
 
 def _integer(place: str, value: Any, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise WireError(place, "%s is %.60r, expected a whole number from %d to %d" % (place, value, low, high))
+        raise WireError(
+            place, "%s is %.60r, expected a whole number from %d to %d" % (place, value, low, high)
+        )
     return value
 
 
@@ -481,7 +609,10 @@ def _integers(place: str, value: Any, low: int, high: int) -> List[int]:
     if not set(map(type, column)) <= {int}:
         raise WireError(place, "%s holds something that is no whole number" % place)
     if column and not (low <= min(column) and max(column) <= high):
-        raise WireError(place, "%s holds %d to %d, expected %d to %d" % (place, min(column), max(column), low, high))
+        raise WireError(
+            place,
+            "%s holds %d to %d, expected %d to %d" % (place, min(column), max(column), low, high),
+        )
     return column
 
 
@@ -502,9 +633,17 @@ _HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
 _KNOWN = {
     place: frozenset(keys.split())
     for place, keys in {
-        "agent": " ".join(("version", "driver", "source", "last_refusal", "stopping", *AGENT_AMOUNTS)),
-        "gpus": "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile persistence unread",
-        "jobs": "key scheduler cluster id name user account kind state submit_ms start_ms end_ms restarts labels",
+        "agent": " ".join(
+            ("version", "driver", "source", "last_refusal", "stopping", *AGENT_AMOUNTS)
+        ),
+        "gpus": (
+            "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile"
+            " persistence unread"
+        ),
+        "jobs": (
+            "key scheduler cluster id name user account kind state submit_ms start_ms end_ms"
+            " restarts labels"
+        ),
         "allocations": "gpu job start_ms end_ms source share",
         "processes": "gpu job pid started_ms user name state memory_bytes",
         "events": "gpu at_ms kind code text",

@@ -1,4 +1,6 @@
-"""`make bench`, `make bench-full`: every benchmarks/bench_*.py in a process of its own; all together write docs/benchmarks.md."""
+"""`make bench`, `make bench-full`: every benchmarks/bench_*.py in a process of its own; all
+together write docs/benchmarks.md.
+"""
 
 import argparse
 import subprocess
@@ -15,16 +17,26 @@ from benchmarks.tables import Size
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-BESIDE = ("agent",)  # warms up for long and takes no core: it starts first and measures last, when it is alone
+# warms up for long and takes no core: it starts first and measures last, when it is alone
+BESIDE = ("agent",)
 
 
 def main() -> int:
     """0 when every bench gave its tables."""
     names = [path.stem.removeprefix("bench_") for path in sorted(HERE.glob("bench_*.py"))]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Runs the benchmarks; without a name all of them.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Runs the benchmarks; without a name all of them."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
-    parser.add_argument("--size", type=Size, default=Size.QUICK, help="quick or full (default quick)")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="where the tables go (default, of all benches: docs/benchmarks.md)")
+    parser.add_argument(
+        "--size", type=Size, default=Size.QUICK, help="quick or full (default quick)"
+    )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="where the tables go (default, of all benches: docs/benchmarks.md)",
+    )
     wanted = parser.parse_args()
     if unknown := set(wanted.names) - set(names):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(names)}")
@@ -62,7 +74,9 @@ def _run(names: Sequence[str], size: Size) -> list[page.Result]:
     """What each gave, in the order of the names; one at a time measures."""
     with tempfile.TemporaryDirectory() as folder:
         waiting = {name: _start(name, size, Path(folder)) for name in names if name in BESIDE}
-        found = {name: _end(_start(name, size, Path(folder))) for name in names if name not in waiting}
+        found = {
+            name: _end(_start(name, size, Path(folder))) for name in names if name not in waiting
+        }
         found |= {name: _end(one) for name, one in waiting.items()}
     return [found[name] for name in names]
 
@@ -74,7 +88,10 @@ def _start(name: str, size: Size, folder: Path) -> Running:
 
 
 def _end(one: Running) -> page.Result:
-    """The bench's tables, or what went wrong. It is alone now: its standard input ends (`apart.until_alone`)."""
+    """The bench's tables, or what went wrong.
+
+    It is alone now: its standard input ends (`apart.until_alone`).
+    """
     print(f"\n== {one.name} ==", flush=True)
     began = time.monotonic()
     assert one.process.stdin is not None

@@ -17,12 +17,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-BYTES_ACKED = 120  # offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows
+# offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows
+BYTES_ACKED = 120
 
 
 def transferred_bytes(connection: socket.socket) -> int:
     """What TCP carried both ways so far, TLS and its handshake included, IP and TCP headers not."""
-    return sum(struct.unpack_from("QQ", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), BYTES_ACKED))
+    return sum(
+        struct.unpack_from(
+            "QQ", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), BYTES_ACKED
+        )
+    )
 
 
 def certificate(folder: Path) -> None:
@@ -38,17 +43,23 @@ def certificate(folder: Path) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     plain = serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    )
 
 
 class AcceptingHub:
-    """Answers 200 to everything; `carried_bytes` is what its connections carried, `batches` how many came."""
+    """Answers 200 to everything; `carried_bytes` is what its connections carried, `batches` how
+    many came.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.batches = self.last_windows = self.last_bytes = 0

@@ -1,4 +1,5 @@
-"""What the agent costs the host: the daemon on a stub driver with 8 GPUs at 1 Hz, sending over TLS, beside Debian's node exporter.
+"""What the agent costs the host: the daemon on a stub driver with 8 GPUs at 1 Hz, sending over TLS,
+beside Debian's node exporter.
 
 All run at the same time and are measured over the same seconds, because machines drift.
 """
@@ -25,7 +26,9 @@ from tests.stack.living import ROOT, free_port
 GPUS = 8
 FLUSH_S = 30
 SLICE_S = 30  # CPU is told as the median of slices: one flush each
-WARM_UP_S = 80  # the first batches have left, and the agent has given back what only the start needed (agent.daemon.SETTLE_S)
+# the first batches have left, and the agent has given back what only the start needed
+# (agent.daemon.SETTLE_S)
+WARM_UP_S = 80
 SECONDS = {Size.QUICK: 30, Size.FULL: 120}
 SCRAPE_S = 10
 DAY_S = 86_400
@@ -43,8 +46,11 @@ class Subject:
     def cpu_s(self) -> float:
         """Its own CPU time to the nanosecond, and that of the children that ended (to 10 ms)."""
         children = [int(ticks) for ticks in self._stat()[13:15]]
-        # the kernel's clock of a process: (~pid << 3) | CPUCLOCK_SCHED (include/linux/posix-timers_types.h)
-        return time.clock_gettime((~self.process.pid) << 3 | 2) + sum(children) / os.sysconf("SC_CLK_TCK")
+        # the kernel's clock of a process: (~pid << 3) | CPUCLOCK_SCHED
+        # (include/linux/posix-timers_types.h)
+        return time.clock_gettime((~self.process.pid) << 3 | 2) + sum(children) / os.sysconf(
+            "SC_CLK_TCK"
+        )
 
     def memory_mb(self) -> dict[str, float]:
         """Rss, Pss and private memory; a MB is 10^6 bytes."""
@@ -61,8 +67,13 @@ class Subject:
 
     def switches(self) -> int:
         """Context switches of all its threads, wanted and unwanted."""
-        found = [path.read_text().splitlines() for path in Path(f"/proc/{self.process.pid}/task").glob("*/status")]
-        return sum(int(line.split()[1]) for lines in found for line in lines if "ctxt_switches" in line)
+        found = [
+            path.read_text().splitlines()
+            for path in Path(f"/proc/{self.process.pid}/task").glob("*/status")
+        ]
+        return sum(
+            int(line.split()[1]) for lines in found for line in lines if "ctxt_switches" in line
+        )
 
     def _stat(self) -> list[str]:
         return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -90,10 +101,14 @@ def stub_driver(folder: Path) -> None:
     """libnvidia-ml.so.1 that answers from the clock."""
     source = Path(__file__).parent / "live_nvml.c"
     options = ["-O2", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run(["cc", *options, "-o", str(folder / "libnvidia-ml.so.1"), str(source)], check=True)
+    subprocess.run(
+        ["cc", *options, "-o", str(folder / "libnvidia-ml.so.1"), str(source)], check=True
+    )
 
 
-def start_agent(command: list[str], hub: AcceptingHub, folder: Path, holders: "list[subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
+def start_agent(
+    command: list[str], hub: AcceptingHub, folder: Path, holders: "list[subprocess.Popen[bytes]]"
+) -> "subprocess.Popen[bytes]":
     environment = {
         "PATH": os.environ["PATH"],
         "LD_LIBRARY_PATH": str(folder),
@@ -102,13 +117,31 @@ def start_agent(command: list[str], hub: AcceptingHub, folder: Path, holders: "l
         "FLEETWATCH_TOKEN": "fw_benchmark",
     }
     name = f"node-{hub.port}"
-    arguments = ["--server", hub.url, "--ca-file", str(folder / "cert.pem"), "--node", name, "--flush-s", str(FLUSH_S), "--source", "nvml"]
+    arguments = [
+        "--server",
+        hub.url,
+        "--ca-file",
+        str(folder / "cert.pem"),
+        "--node",
+        name,
+        "--flush-s",
+        str(FLUSH_S),
+        "--source",
+        "nvml",
+    ]
     with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen([*command, "run", *arguments, "--spool", str(folder / name)], cwd=ROOT, env=environment, stderr=log)
+        return subprocess.Popen(
+            [*command, "run", *arguments, "--spool", str(folder / name)],
+            cwd=ROOT,
+            env=environment,
+            stderr=log,
+        )
 
 
 def measure(subjects: list[Subject], seconds: int) -> dict[str, dict[str, float]]:
-    """By name: cpu (% of a core, median of slices), cpu_worst, threads, switches (per second), memory at the end."""
+    """By name: cpu (% of a core, median of slices), cpu_worst, threads, switches (per second),
+    memory at the end.
+    """
     cpu: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     switches = {subject.name: subject.switches() for subject in subjects}
     for _ in range(seconds // SLICE_S):
@@ -129,8 +162,13 @@ def measure(subjects: list[Subject], seconds: int) -> dict[str, dict[str, float]
 
 
 def run(size: Size) -> list[Table]:
-    """What the agent costs its host: 8 GPUs at 1 Hz on a stub driver, sending over TLS, beside Debian's node exporter."""
-    for program, why in (("cc", "builds the stub driver"), (PEER, "is the peer: apt-get install " + PEER)):
+    """What the agent costs its host: 8 GPUs at 1 Hz on a stub driver, sending over TLS, beside
+    Debian's node exporter.
+    """
+    for program, why in (
+        ("cc", "builds the stub driver"),
+        (PEER, "is the peer: apt-get install " + PEER),
+    ):
         if shutil.which(program) is None:
             raise BenchError(f"{program} is not installed; it {why}")
     with tempfile.TemporaryDirectory() as folder:
@@ -142,11 +180,19 @@ def measured_beside(folder: Path, seconds: int) -> Table:
     certificate(folder)
     (folder / "agent.pyz").write_bytes(agent_package.build())
     hubs = {"agent": AcceptingHub(folder), "agent .pyz": AcceptingHub(folder)}
-    commands = {"agent": [sys.executable, "-m", "agent"], "agent .pyz": [sys.executable, str(folder / "agent.pyz")]}
+    commands = {
+        "agent": [sys.executable, "-m", "agent"],
+        "agent .pyz": [sys.executable, str(folder / "agent.pyz")],
+    }
     holders = [subprocess.Popen(["sleep", str(DAY_S)]) for _ in range(GPUS)]
-    subjects = [Subject(name, start_agent(commands[name], hub, folder, holders)) for name, hub in hubs.items()]
+    subjects = [
+        Subject(name, start_agent(commands[name], hub, folder, holders))
+        for name, hub in hubs.items()
+    ]
     port = free_port()
-    peer = subprocess.Popen([PEER, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+    peer = subprocess.Popen(
+        [PEER, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+    )
     subjects.append(Subject(PEER, peer))
     time.sleep(1)
     scraper = Scraper(port)
@@ -157,10 +203,13 @@ def measured_beside(folder: Path, seconds: int) -> Table:
         found = measure(subjects, seconds)
         wire = {name: count - began[name] for name, count in carried(hubs, scraper).items()}
         sent = [
-            f"{name}: {hub.batches - batches[name]} batches of {hub.last_windows} windows, the last one {hub.last_bytes:,} bytes gzip"
+            f"{name}: {hub.batches - batches[name]} batches of {hub.last_windows} windows, the last"
+            f" one {hub.last_bytes:,} bytes gzip"
             for name, hub in hubs.items()
         ]
-        return table(found, {name: count * DAY_S / seconds for name, count in wire.items()}, sent, seconds)
+        return table(
+            found, {name: count * DAY_S / seconds for name, count in wire.items()}, sent, seconds
+        )
     finally:
         for subject in subjects:
             subject.process.send_signal(signal.SIGTERM)
@@ -178,8 +227,21 @@ def carried(hubs: dict[str, AcceptingHub], scraper: Scraper) -> dict[str, int]:
     return {name: hub.carried_bytes for name, hub in hubs.items()} | {PEER: scraper.carried_bytes}
 
 
-def table(found: dict[str, dict[str, float]], per_day: dict[str, float], sent: list[str], seconds: int) -> Table:
-    columns = ("", "RSS MB", "PSS MB", "private MB", "CPU %", "worst CPU %", "threads", "switches/s", "MB/day", "kB/GPU-day")
+def table(
+    found: dict[str, dict[str, float]], per_day: dict[str, float], sent: list[str], seconds: int
+) -> Table:
+    columns = (
+        "",
+        "RSS MB",
+        "PSS MB",
+        "private MB",
+        "CPU %",
+        "worst CPU %",
+        "threads",
+        "switches/s",
+        "MB/day",
+        "kB/GPU-day",
+    )
     rows = [
         [
             name,
@@ -192,7 +254,10 @@ def table(found: dict[str, dict[str, float]], per_day: dict[str, float], sent: l
         for name, row in found.items()
     ]
     notes = (
-        f"over {seconds} s in slices of {SLICE_S} s, after {WARM_UP_S} s of warming up and more; CPU is of one core, the median slice",
+        (
+            f"over {seconds} s in slices of {SLICE_S} s, after {WARM_UP_S} s of warming up and"
+            " more; CPU is of one core, the median slice"
+        ),
         f"the exporter knows no GPU; it is scraped each {SCRAPE_S} s, as our windows are",
         *sent,
     )

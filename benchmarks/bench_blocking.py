@@ -1,7 +1,9 @@
-"""Blocking: what a request waits while hours are sealed, joined, posted, and what is old is dropped, all at once.
+"""Blocking: what a request waits while hours are sealed, joined, posted, and what is old is
+dropped, all at once.
 
-Agents send and somebody asks, at a steady pace, with the workers' work beside them and without, in turns. Locks are
-looked at in Postgres 50 times a second: how long somebody waited, who, and for what.
+Agents send and somebody asks, at a steady pace, with the workers' work beside them and without, in
+turns. Locks are looked at in Postgres 50 times a second: how long somebody waited, who, and for
+what.
 """
 
 import itertools
@@ -27,17 +29,28 @@ from benchmarks.tables import BenchError, Goal, Size, Table
 SECONDS = {Size.QUICK: 8, Size.FULL: 30}
 ROUNDS = 2
 NODES, GPUS, SENDERS = 24, 8, 3
-HOURS_BACK = 30  # where agents begin: their hours are closed, so sealing and joining follow them at once
+# where agents begin: their hours are closed, so sealing and joining follow them at once
+HOURS_BACK = 30
 PAUSE_S, ASK_S, LOOK_S = 0.03, 0.2, 0.02
 WORKERS = ("seal, join", "post", "partitions", "retention")
-COLUMNS = ("util_mean", "util_max", "memory_used_bytes", "power_w", "energy_j", "sm_active", "dram_active", "temperature_c")
+COLUMNS = (
+    "util_mean",
+    "util_max",
+    "memory_used_bytes",
+    "power_w",
+    "energy_j",
+    "sm_active",
+    "dram_active",
+    "temperature_c",
+)
 PAGES = ("/fleet", "/nodes/node-1", "/jobs", "/status")
 ALONE, BESIDE = "requests alone", "beside all background work"
 BACKGROUND = "background"
 LIMIT_MS = 100.0
 
 WAITING = """
-SELECT activity.application_name, locks.locktype, locks.mode, coalesce(locks.relation::regclass::text, ''),
+SELECT activity.application_name, locks.locktype, locks.mode,
+coalesce(locks.relation::regclass::text, ''),
        extract(epoch FROM clock_timestamp() - locks.waitstart) * 1000
 FROM pg_locks AS locks
 JOIN pg_stat_activity AS activity USING (pid)
@@ -51,7 +64,8 @@ class Phase:
 
     sent_s: list[float] = field(default_factory=list)
     asked_s: list[float] = field(default_factory=list)
-    waits: dict[str, tuple[float, str]] = field(default_factory=dict)  # who -> the longest wait (ms), for what
+    # who -> the longest wait (ms), for what
+    waits: dict[str, tuple[float, str]] = field(default_factory=dict)
     rounds: dict[str, int] = field(default_factory=dict)  # of background work
 
 
@@ -75,17 +89,29 @@ class Sender:
             "observed_ms": [10_000 for _ in rows],
             **{name: [round(draw.random(), 3) for _ in rows] for name in COLUMNS},
         }
-        gpus = [{"uuid": f"GPU-{self.node}-{index}", "index": index, "memory_total_bytes": 80 * 2**30} for index in range(GPUS)]
-        body = wire.compress(wire.encode(wire.Batch(self.node, "bench", self.boot_ms, self.sequence, 10, gpus, windows)))
+        gpus = [
+            {"uuid": f"GPU-{self.node}-{index}", "index": index, "memory_total_bytes": 80 * 2**30}
+            for index in range(GPUS)
+        ]
+        body = wire.compress(
+            wire.encode(
+                wire.Batch(self.node, "bench", self.boot_ms, self.sequence, 10, gpus, windows)
+            )
+        )
         self.sequence += 1
         head = (
-            f"POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
+            "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
+            f" {self.token}\r\nContent-Type: application/json\r\n"
         )
-        return f"{head}Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        return (
+            f"{head}Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        )
 
 
 def run(size: Size) -> list[Table]:
-    """The longest that a request or a lock had to wait, with sealing, joining, posting, partitions and retention beside it."""
+    """The longest that a request or a lock had to wait, with sealing, joining, posting, partitions
+    and retention beside it.
+    """
     phases = {ALONE: Phase(), BESIDE: Phase()}
     with running_hub(with_web=True) as hub:
         senders = _senders()
@@ -106,7 +132,9 @@ def _senders() -> list[Sender]:
     now = timezone.now()
     boot = datetime.now(UTC) - timedelta(hours=HOURS_BACK)
     names = [f"node-{number}" for number in range(NODES)]
-    return [Sender(name, create_agent_token(name, now), int(boot.timestamp() * 1000)) for name in names]
+    return [
+        Sender(name, create_agent_token(name, now), int(boot.timestamp() * 1000)) for name in names
+    ]
 
 
 def _round(hub: Hub, senders: Sequence[Sender], phase: Phase, *, seconds: float) -> None:
@@ -114,7 +142,10 @@ def _round(hub: Hub, senders: Sequence[Sender], phase: Phase, *, seconds: float)
     until = time.monotonic() + seconds
     failed: list[BaseException] = []
     work = [
-        *(lambda part=part: _send(hub, senders[part::SENDERS], phase, until) for part in range(SENDERS)),
+        *(
+            lambda part=part: _send(hub, senders[part::SENDERS], phase, until)
+            for part in range(SENDERS)
+        ),
         lambda: _ask(Reader(hub), phase, until),
         lambda: _look(phase, until),
     ]
@@ -158,7 +189,9 @@ def _look(phase: Phase, until: float) -> None:
     """Who waits for which lock, again and again."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         while time.monotonic() < until:
-            for application, kind, mode, relation, waited_ms in connection.execute(WAITING, prepare=True):
+            for application, kind, mode, relation, waited_ms in connection.execute(
+                WAITING, prepare=True
+            ):
                 who = "background work" if application == BACKGROUND else "requests"
                 if waited_ms > phase.waits.get(who, (0.0, ""))[0]:
                     phase.waits[who] = (float(waited_ms), f"{kind} {mode} {relation}".strip())
@@ -171,7 +204,10 @@ def _background(phase: Phase) -> Iterator[None]:
     environment = {**os.environ, "PGAPPNAME": BACKGROUND}
     workers: dict[str, subprocess.Popen[bytes]] = {
         name: subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.background", name], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "benchmarks.background", name],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         for name in WORKERS
     }
@@ -195,7 +231,10 @@ def _table(phases: dict[str, Phase]) -> Table:
     for name, phase in phases.items():
         rows.append([f"{name}: batches", len(phase.sent_s), *_quantiles_ms(phase.sent_s)])
         rows.append([f"{name}: pages", len(phase.asked_s), *_quantiles_ms(phase.asked_s)])
-    waits = {name: {who: longest for who, (longest, _) in phase.waits.items()} for name, phase in phases.items()}
+    waits = {
+        name: {who: longest for who, (longest, _) in phase.waits.items()}
+        for name, phase in phases.items()
+    }
     done = ", ".join(f"{name} {count}" for name, count in phases[BESIDE].rounds.items())
     said = [
         f"longest wait for a lock, {name}: {who} {ms:.0f} ms ({what})"
@@ -203,7 +242,12 @@ def _table(phases: dict[str, Phase]) -> Table:
         for who, (ms, what) in phase.waits.items()
     ]
     goal = Goal(
-        "longest wait of a request for a lock", waits[BESIDE].get("requests", 0.0), LIMIT_MS, None, "ms", where=f"{NODES * GPUS} GPUs"
+        "longest wait of a request for a lock",
+        waits[BESIDE].get("requests", 0.0),
+        LIMIT_MS,
+        None,
+        "ms",
+        where=f"{NODES * GPUS} GPUs",
     )
     return Table(
         f"Blocking: {NODES} nodes x {GPUS} GPUs, {SENDERS} connections",
@@ -213,7 +257,10 @@ def _table(phases: dict[str, Phase]) -> Table:
             f"rounds of background work: {done}",
             *said,
             f"locks are looked at every {LOOK_S * 1000:.0f} ms: a shorter wait may be missed",
-            "all processes share the machine's cores: what a request takes longer without waiting for a lock, it waits for a core",
+            (
+                "all processes share the machine's cores: what a request takes longer without"
+                " waiting for a lock, it waits for a core"
+            ),
         ),
         goals=(goal,),
     )
@@ -221,4 +268,6 @@ def _table(phases: dict[str, Phase]) -> Table:
 
 def _quantiles_ms(took_s: Sequence[float]) -> tuple[float, float, float]:
     ordered = sorted(took_s)
-    return tuple(1000 * ordered[min(len(ordered) - 1, int(len(ordered) * part))] for part in (0.5, 0.99, 1))  # type: ignore[return-value]
+    return tuple(
+        1000 * ordered[min(len(ordered) - 1, int(len(ordered) * part))] for part in (0.5, 0.99, 1)
+    )  # type: ignore[return-value]

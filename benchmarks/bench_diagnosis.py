@@ -1,8 +1,10 @@
 """Diagnosis: how often it is right on cases that it was not tuned on, and what it costs.
 
-Cases are the simulator's labelled ones (docs/simulator.md), 90 minutes each, with every number drawn from the range that thresholds
-were tuned on and multiplied by 0.7 to 1.3. Each five-minute cell of each GPU is judged; a case counts as one, whatever its size. Cost
-is measured on a real Postgres: a day of a fleet from sealed columns, then its newest hour while batches come in, with the ledger posted.
+Cases are the simulator's labelled ones (docs/simulator.md), 90 minutes each, with every number
+drawn from the range that thresholds were tuned on and multiplied by 0.7 to 1.3. Each five-minute
+cell of each GPU is judged; a case counts as one, whatever its size. Cost is measured on a real
+Postgres: a day of a fleet from sealed columns, then its newest hour while batches come in, with the
+ledger posted.
 """
 
 import time
@@ -20,14 +22,27 @@ from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, dra
 from fleetwatch.diagnosis.verdicts import CAUSES, judge
 
 SEEDS = {Size.QUICK: 4, Size.FULL: 15}
-FIRST_SEED = 20_000  # of the cases that are judged here and nowhere else: no rule was made with them
-NODES = 125  # as many as the targets name: of a small fleet most would be what a run costs however few GPUs there are
+# of the cases that are judged here and nowhere else: no rule was made with them
+FIRST_SEED = 20_000
+# as many as the targets name: of a small fleet most would be what a run costs however few GPUs
+# there are
+NODES = 125
 MINUTES = 90
-RIGHT, ALTERNATIVE, UNDETERMINED, WRONG = GRADES = ("right", "told as alternative", "undetermined", "wrong")
+RIGHT, ALTERNATIVE, UNDETERMINED, WRONG = GRADES = (
+    "right",
+    "told as alternative",
+    "undetermined",
+    "wrong",
+)
 UNDECIDED = ("undetermined", "busy", "no_telemetry")
 WELL = ("healthy", "busy", "undetermined", "no_telemetry")  # what is no accusation
 SAME = {"unobserved": "no_telemetry"}
-TITLES = {"all": "all sensors", "no_gpm": "without GPM", "no_host": "without host facts", "utilisation_only": "utilisation and memory only"}
+TITLES = {
+    "all": "all sensors",
+    "no_gpm": "without GPM",
+    "no_host": "without host facts",
+    "utilisation_only": "utilisation and memory only",
+}
 # sensors -> least right, most wrong, in percent of the cases
 BOUNDS = {"all": (96.0, 1.5), "no_gpm": (82.0, 5.0)}
 BOUNDS_OUTSIDE = {"all": (93.0, 4.0)}
@@ -39,7 +54,9 @@ CELLS_PER_HOUR = 12
 
 @dataclass(slots=True)
 class Judged:
-    """What was said of cases: weights by name and grade, and by name and cause; each case sums to 1."""
+    """What was said of cases: weights by name and grade, and by name and cause; each case sums to
+    1.
+    """
 
     grades: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     causes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -53,11 +70,17 @@ class Judged:
     def accused(self) -> float:
         """Percent of the time of healthy GPUs for which a cause was told."""
         told = self.truths["healthy"]
-        return 100 * sum(weight for cause, weight in told.items() if cause not in WELL) / sum(told.values())
+        return (
+            100
+            * sum(weight for cause, weight in told.items() if cause not in WELL)
+            / sum(told.values())
+        )
 
 
 def run(size: Size) -> list[Table]:
-    """How often diagnosis is right on held-out cases, by sensors, and CPU seconds of diagnosing 1,000 GPUs: a day, and five minutes."""
+    """How often diagnosis is right on held-out cases, by sensors, and CPU seconds of diagnosing
+    1,000 GPUs: a day, and five minutes.
+    """
     found = together(side_by_side(partial(_judged, SEEDS[size]), (*NAMES, *EXTRAS, *MIXTURES)))
     outside = together(side_by_side(partial(_judged_outside, SEEDS[size]), (*NAMES, *EXTRAS)))
     say("the labelled cases are judged")
@@ -129,7 +152,9 @@ def _judge(into: Judged, name: str, case: labelled.Case) -> None:
 
 
 def grade(cause: str, also: int, truth: Sequence[str]) -> str:
-    """One of GRADES: `busy` is right where healthy is, an accusation of the healthy is wrong whatever else is possible."""
+    """One of GRADES: `busy` is right where healthy is, an accusation of the healthy is wrong
+    whatever else is possible.
+    """
     if cause in truth or (cause == "busy" and "healthy" in truth):
         return RIGHT
     if cause in UNDECIDED:
@@ -149,55 +174,142 @@ def summary(found: Mapping[str, Judged], seeds: int) -> Table:
         rows.append([TITLES[sensors], *shares.values(), one.accused()])
         if sensors in BOUNDS:
             least, most = BOUNDS[sensors]
-            goals.append(Goal(f"right, {TITLES[sensors]}", shares[RIGHT], least, None, "%", is_more_better=True, where=where))
+            goals.append(
+                Goal(
+                    f"right, {TITLES[sensors]}",
+                    shares[RIGHT],
+                    least,
+                    None,
+                    "%",
+                    is_more_better=True,
+                    where=where,
+                )
+            )
             wrong = shares[WRONG] + shares[ALTERNATIVE]
-            goals.append(Goal(f"wrong (or told as alternative alone), {TITLES[sensors]}", wrong, most, None, "%", where=where))
-        goals.append(Goal(f"healthy accused, {TITLES[sensors]}", one.accused(), MOST_ACCUSED, None, "%", where=where))
+            goals.append(
+                Goal(
+                    f"wrong (or told as alternative alone), {TITLES[sensors]}",
+                    wrong,
+                    most,
+                    None,
+                    "%",
+                    where=where,
+                )
+            )
+        goals.append(
+            Goal(
+                f"healthy accused, {TITLES[sensors]}",
+                one.accused(),
+                MOST_ACCUSED,
+                None,
+                "%",
+                where=where,
+            )
+        )
     notes = (
-        "held out: every number is drawn from its tuning range and then multiplied by anything from 0.7 to 1.3, saturated signals apart; "
-        "many of them so lie outside that range, by up to 30 %, and some within",
-        "a cell is right when its primary cause is the truth; told as alternative when another cause is primary and the truth is among "
-        "the others that are possible; undetermined also where it says busy, with an efficiency that can't be measured",
-        "busy counts as right where the truth is healthy: without GPM nothing is called healthy; so does undetermined where the ledger "
-        "calls more than 15 % of such a cell wasted",
+        (
+            "held out: every number is drawn from its tuning range and then multiplied by anything"
+            " from 0.7 to 1.3, saturated signals apart; many of them so lie outside that range, by"
+            " up to 30 %, and some within"
+        ),
+        (
+            "a cell is right when its primary cause is the truth; told as alternative when another"
+            " cause is primary and the truth is among the others that are possible; undetermined"
+            " also where it says busy, with an efficiency that can't be measured"
+        ),
+        (
+            "busy counts as right where the truth is healthy: without GPM nothing is called"
+            " healthy; so does undetermined where the ledger calls more than 15 % of such a cell"
+            " wasted"
+        ),
     )
-    return Table(f"Accuracy on {where}, %", ["sensors", *GRADES, "healthy accused"], rows, notes=notes, goals=goals)
+    return Table(
+        f"Accuracy on {where}, %",
+        ["sensors", *GRADES, "healthy accused"],
+        rows,
+        notes=notes,
+        goals=goals,
+    )
 
 
 def beyond(found: Mapping[str, Judged], seeds: int) -> Table:
     """The same where no number lies in the range that thresholds were tuned on."""
     names = (*NAMES, *EXTRAS)
     rows: list[list[Cell]] = [
-        [TITLES[sensors], *(one.share(names, grade) for grade in GRADES), one.accused()] for sensors, one in found.items()
+        [TITLES[sensors], *(one.share(names, grade) for grade in GRADES), one.accused()]
+        for sensors, one in found.items()
     ]
     goals: list[Goal] = []
     where = f"{seeds} cases of each of {len(names)} kinds, every number outside its range"
     for sensors, (least, most) in BOUNDS_OUTSIDE.items():
         one = found[sensors]
         wrong = _wrong(one, names)
-        goals.append(Goal(f"right, strict, {TITLES[sensors]}", one.share(names, RIGHT), least, None, "%", is_more_better=True, where=where))
+        goals.append(
+            Goal(
+                f"right, strict, {TITLES[sensors]}",
+                one.share(names, RIGHT),
+                least,
+                None,
+                "%",
+                is_more_better=True,
+                where=where,
+            )
+        )
         goals.append(Goal(f"wrong, strict, {TITLES[sensors]}", wrong, most, None, "%", where=where))
-        goals.append(Goal(f"healthy accused, strict, {TITLES[sensors]}", one.accused(), MOST_ACCUSED, None, "%", where=where))
+        goals.append(
+            Goal(
+                f"healthy accused, strict, {TITLES[sensors]}",
+                one.accused(),
+                MOST_ACCUSED,
+                None,
+                "%",
+                where=where,
+            )
+        )
     notes = (
-        "most of what is wrong here is another truth by then: a throttled GPU near its full clock and a checkpoint of a few percent of the "
-        "time are called healthy, and so is work whose communication costs little",
+        (
+            "most of what is wrong here is another truth by then: a throttled GPU near its full"
+            " clock and a checkpoint of a few percent of the time are called healthy, and so is"
+            " work whose communication costs little"
+        ),
     )
     return Table(
-        f"Accuracy where every number lies below or above its range, by up to 30 %: {seeds} cases of each of {len(names)} kinds, %",
+        "Accuracy where every number lies below or above its range, by up to 30 %:"
+        f" {seeds} cases of each of {len(names)} kinds, %",
         ["sensors", *GRADES, "healthy accused"], rows, notes=notes, goals=goals,
     )  # fmt: skip
 
 
 def rows_of(found: Mapping[str, Judged]) -> Table:
     rows = [[name, *(_two(one, name) for one in found.values())] for name in (*NAMES, *EXTRAS)]
-    return Table("Right / wrong by kind of case, %", ["case", *(TITLES[sensors] for sensors in found)], rows)
+    return Table(
+        "Right / wrong by kind of case, %", ["case", *(TITLES[sensors] for sensors in found)], rows
+    )
 
 
 def mixtures(found: Mapping[str, Judged]) -> Table:
     rows = [[name, *(_two(one, name) for one in found.values())] for name in MIXTURES]
-    rows.append(["all", *(f"{one.share(MIXTURES, RIGHT):.0f} / {_wrong(one, MIXTURES):.0f}" for one in found.values())])
-    notes = ("where two causes are true at once either is right; one that starts half-way must be told from its beginning on",)
-    return Table("Mixtures, never used for tuning: right / wrong, %", ["case", *(TITLES[sensors] for sensors in found)], rows, notes=notes)
+    rows.append(
+        [
+            "all",
+            *(
+                f"{one.share(MIXTURES, RIGHT):.0f} / {_wrong(one, MIXTURES):.0f}"
+                for one in found.values()
+            ),
+        ]
+    )
+    notes = (
+        (
+            "where two causes are true at once either is right; one that starts half-way must be"
+            " told from its beginning on"
+        ),
+    )
+    return Table(
+        "Mixtures, never used for tuning: right / wrong, %",
+        ["case", *(TITLES[sensors] for sensors in found)],
+        rows,
+        notes=notes,
+    )
 
 
 def _two(one: Judged, name: str) -> str:
@@ -216,7 +328,11 @@ def confusion(one: Judged, sensors: str) -> Table:
         [truth, *(_percent(told[cause] / sum(told.values())) for cause in said)]
         for truth, told in sorted(one.truths.items(), key=lambda item: CAUSES.index(item[0]))
     ]
-    return Table(f"Confusion matrix, {TITLES[sensors]}, % of each truth (mixtures are apart)", ["truth", *said], rows)
+    return Table(
+        f"Confusion matrix, {TITLES[sensors]}, % of each truth (mixtures are apart)",
+        ["truth", *said],
+        rows,
+    )
 
 
 def _percent(share: float) -> str:
@@ -224,15 +340,18 @@ def _percent(share: float) -> str:
 
 
 def cost(hub: Hub, nodes: int) -> list[Table]:
-    """CPU seconds of Python and Postgres: the day for the first time, then, with a month before it, the newest hour while it goes on;
-    and where Python goes then."""
+    """CPU seconds of Python and Postgres: the day for the first time, then, with a month before it,
+    the newest hour while it goes on; and where Python goes then.
+    """
     from fleetwatch.diagnosis import services
     from fleetwatch.ledger.services import post
 
     post(bench_posting.NOW, bench_posting.NO_LIMIT)
     gpus = nodes * bench_posting.GPUS
     scale = 1000 / gpus
-    first = _measured(hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale)
+    first = _measured(
+        hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale
+    )
     _tell_days_before()
     lives, modules = [], Counter[str]()
     for known in _growing_hour():
@@ -250,27 +369,50 @@ def cost(hub: Hub, nodes: int) -> list[Table]:
     ]
     goals = (
         Goal("diagnosing 1,000 GPUs x 24 h", sum(first), 30, None, "CPU-s", where=where),
-        Goal("diagnosing 1,000 GPUs each 5 min", sum(live), 1, None, "CPU-s", where=f"{where}, {DAYS_BEFORE} days later"),
+        Goal(
+            "diagnosing 1,000 GPUs each 5 min",
+            sum(live),
+            1,
+            None,
+            "CPU-s",
+            where=f"{where}, {DAYS_BEFORE} days later",
+        ),
     )
     told = Table(
-        f"Diagnosis from posted hours, per 1,000 GPUs (measured on {where})", ["", "CPU-s", "Python", "Postgres"], rows,
-        notes=("one process; reading windows and the ledger's cells, judging, and writing causes and findings are all in it",), goals=goals,
+        f"Diagnosis from posted hours, per 1,000 GPUs (measured on {where})",
+        ["", "CPU-s", "Python", "Postgres"], rows,
+        notes=(
+            "one process; reading windows and the ledger's cells, judging, and writing causes"
+            " and findings are all in it",
+        ),
+        goals=goals,
     )  # fmt: skip
-    return [told, profiled.table("Where diagnosis' Python goes, five minutes more", modules, python_s=live[0])]
+    return [
+        told,
+        profiled.table(
+            "Where diagnosis' Python goes, five minutes more", modules, python_s=live[0]
+        ),
+    ]
 
 
 def _tell_days_before() -> None:
-    """The same causes on each of DAYS_BEFORE days before: five minutes must not cost more on a hub that is older."""
+    """The same causes on each of DAYS_BEFORE days before: five minutes must not cost more on a hub
+    that is older.
+    """
     from django.db import connection
 
     from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry
 
     with connection.cursor() as cursor:
         for model in (CauseEntry, CapacityEntry):
-            names = ", ".join(one.column for one in model._meta.concrete_fields if one.column not in ("id", "start"))
+            names = ", ".join(
+                one.column
+                for one in model._meta.concrete_fields
+                if one.column not in ("id", "start")
+            )
             cursor.execute(
-                f"INSERT INTO {model._meta.db_table} (start, {names}) SELECT start - day * interval '1 day', {names}"
-                f" FROM {model._meta.db_table}, generate_series(1, %s) AS day",
+                f"INSERT INTO {model._meta.db_table} (start, {names}) SELECT start - day * interval"
+                f" '1 day', {names} FROM {model._meta.db_table}, generate_series(1, %s) AS day",
                 [DAYS_BEFORE],
             )
         cursor.execute("VACUUM ANALYZE")
@@ -287,7 +429,9 @@ _CELL = timedelta(milliseconds=CELL_MS)
 
 
 def _growing_hour() -> Iterator[int]:
-    """How many cells of the newest hour are known, one more each time: batches came in, the ledger is posted. Then the hour is due."""
+    """How many cells of the newest hour are known, one more each time: batches came in, the ledger
+    is posted. Then the hour is due.
+    """
     from django.db import connection
 
     from benchmarks import hot_hour
@@ -306,5 +450,8 @@ def _growing_hour() -> Iterator[int]:
             told = {name: values[is_told] for name, values in table.items()}
             hour_cells.write(node_id, told, [start_ms], start_ms=start_ms, end_ms=end_ms)
         with connection.cursor() as cursor:
-            cursor.execute("UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s", [bench_posting.START.date()])
+            cursor.execute(
+                "UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s",
+                [bench_posting.START.date()],
+            )
         yield known

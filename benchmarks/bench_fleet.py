@@ -1,4 +1,6 @@
-"""A fleet's day in the store, its month in the ledger: bytes, questions, pages; beside VictoriaMetrics and Prometheus, and as it grows."""
+"""A fleet's day in the store, its month in the ledger: bytes, questions, pages; beside
+VictoriaMetrics and Prometheus, and as it grows.
+"""
 
 import math
 import os
@@ -22,13 +24,22 @@ from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import BenchError, Goal, Size, Table
 
 # GPUs, whether the peers get the same, and rounds of questions and pages
-FLEETS = {Size.QUICK: ((100, True, 3), (1000, False, 3)), Size.FULL: ((100, True, 5), (1000, True, 3), (10_000, False, 3))}
-DISK_GB = 6  # of a thousand GPUs' month while it is made: parts of runs, their indexes, and what Postgres logs
-HEAT, SERIES, WASTE = "heat map of utilisation, 24 h", "one GPU, all columns, 24 h", "waste by job, util < 5 %, from raw, 24 h"
+FLEETS = {
+    Size.QUICK: ((100, True, 3), (1000, False, 3)),
+    Size.FULL: ((100, True, 5), (1000, True, 3), (10_000, False, 3)),
+}
+# of a thousand GPUs' month while it is made: parts of runs, their indexes, and what Postgres logs
+DISK_GB = 6
+HEAT, SERIES, WASTE = (
+    "heat map of utilisation, 24 h",
+    "one GPU, all columns, 24 h",
+    "waste by job, util < 5 %, from raw, 24 h",
+)
 REPORT = "report of 30 days by team"
 OURS = "FleetWatch"
 WRITE_AT_ONCE = 4
-TARGET_GPUS = 1000  # pages' and reports' targets are of a fleet of this size; of a larger one their growth is
+# pages' and reports' targets are of a fleet of this size; of a larger one their growth is
+TARGET_GPUS = 1000
 CHECKED_DAYS = 2  # the posted one, and one that is tiled from it
 SLICES_TOLD = 12  # half hours between two lines on the terminal
 
@@ -58,7 +69,9 @@ class Measured:
 
 
 def run(size: Size) -> list[Table]:
-    """Bytes of a value, questions and pages for a simulated fleet: its day of 10 s windows and its month of ledger."""
+    """Bytes of a value, questions and pages for a simulated fleet: its day of 10 s windows and its
+    month of ledger.
+    """
     fleets = FLEETS[size]
     _check_disk(max(gpus for gpus, *_ in fleets))
     # the largest first: what fails there fails early
@@ -118,7 +131,8 @@ def _stored() -> tuple[int, int]:
 def _fill_peers(fleet: Fleet, peers: Sequence[Peer], found: Measured) -> None:
     """Sends each the same samples, and who holds what. Raises BenchError when one refuses.
 
-    Bytes are those of the columns alone where a peer takes the holders later: not Prometheus, which wants all in order of time.
+    Bytes are those of the columns alone where a peer takes the holders later: not Prometheus, which
+    wants all in order of time.
     """
     samples = 0
     later: list[list[bytes]] = []
@@ -142,7 +156,9 @@ def _fill_peers(fleet: Fleet, peers: Sequence[Peer], found: Measured) -> None:
 
 def _write(peer: Peer, bodies: Sequence[bytes]) -> None:
     requests = [http(peer.write_path, body) for body in bodies]
-    post_all(peer.port, [queue for at in range(WRITE_AT_ONCE) if (queue := requests[at::WRITE_AT_ONCE])])
+    post_all(
+        peer.port, [queue for at in range(WRITE_AT_ONCE) if (queue := requests[at::WRITE_AT_ONCE])]
+    )
 
 
 def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
@@ -160,11 +176,30 @@ def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
 
     rounds = [
         asked(HEAT, OURS, lambda took: questions.ask_heat_map(reader, day, took)),
-        *(asked(HEAT, peer.name, lambda took, peer=peer: questions.ask_peer_heat_map(peer, day, step_s, took)) for peer in peers),
+        *(
+            asked(
+                HEAT,
+                peer.name,
+                lambda took, peer=peer: questions.ask_peer_heat_map(peer, day, step_s, took),
+            )
+            for peer in peers
+        ),
         asked(SERIES, OURS, lambda took: questions.ask_series(reader, day, uuid, took)),
-        *(asked(SERIES, peer.name, lambda took, peer=peer: questions.ask_peer_series(peer, day, uuid, took)) for peer in peers),
+        *(
+            asked(
+                SERIES,
+                peer.name,
+                lambda took, peer=peer: questions.ask_peer_series(peer, day, uuid, took),
+            )
+            for peer in peers
+        ),
         asked(WASTE, OURS, lambda took: questions.ask_waste(hub, day, took)),
-        *(asked(WASTE, peer.name, lambda took, peer=peer: questions.ask_peer_waste(peer, day, took)) for peer in peers),
+        *(
+            asked(
+                WASTE, peer.name, lambda took, peer=peer: questions.ask_peer_waste(peer, day, took)
+            )
+            for peer in peers
+        ),
         asked(REPORT, OURS, lambda took: _report(reader, took)),
     ]
     questions.taking_turns(1, rounds)  # not measured: the first of its kind
@@ -174,10 +209,15 @@ def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
     say("the questions are asked")
     for peer in peers:
         found.deviations[HEAT, peer.name] = _heat_deviation(answers[HEAT, OURS], peer, day)
-        for question, tolerance, relative in ((SERIES, questions.SERIES_TOLERANCE, True), (WASTE, questions.WASTE_TOLERANCE_H, False)):
+        for question, tolerance, relative in (
+            (SERIES, questions.SERIES_TOLERANCE, True),
+            (WASTE, questions.WASTE_TOLERANCE_H, False),
+        ):
             ours, theirs = answers[question, OURS], answers[question, peer.name]
             name = f"{question}: {OURS} and {peer.name}"
-            found.deviations[question, peer.name] = questions.deviation(name, ours, theirs, tolerance=tolerance, relative=relative)
+            found.deviations[question, peer.name] = questions.deviation(
+                name, ours, theirs, tolerance=tolerance, relative=relative
+            )
 
 
 def _heat_deviation(ours: tuple[list[str], Any], peer: Peer, day: Day) -> float:
@@ -188,9 +228,19 @@ def _heat_deviation(ours: tuple[list[str], Any], peer: Peer, day: Day) -> float:
     theirs = [questions.five_minute_means(fine.get(uuid, empty), shown.shape[1]) for uuid in uuids]
 
     def cells(rows: Sequence[Any]) -> dict[tuple[str, int], float]:
-        return {(uuid, at): value for uuid, row in zip(uuids, rows, strict=True) for at, value in enumerate(row) if not math.isnan(value)}
+        return {
+            (uuid, at): value
+            for uuid, row in zip(uuids, rows, strict=True)
+            for at, value in enumerate(row)
+            if not math.isnan(value)
+        }
 
-    return questions.deviation(f"{HEAT}: {OURS} and {peer.name}", cells(shown), cells(theirs), tolerance=questions.HEAT_TOLERANCE)
+    return questions.deviation(
+        f"{HEAT}: {OURS} and {peer.name}",
+        cells(shown),
+        cells(theirs),
+        tolerance=questions.HEAT_TOLERANCE,
+    )
 
 
 def _report(reader: Reader, took: Took) -> None:
@@ -208,7 +258,9 @@ def _open_pages(found: Measured, hub: Hub) -> None:
     for _ in range(found.rounds):
         for path in paths:
             page = reader.get(path)
-            found.pages.setdefault(path.split("?")[0], Took()).add(page.clock_s, page.cpu_s, len(page.body))
+            found.pages.setdefault(path.split("?")[0], Took()).add(
+                page.clock_s, page.cpu_s, len(page.body)
+            )
     say("the pages are opened")
 
 
@@ -220,7 +272,17 @@ def _paths() -> list[str]:
     gpu = GPU.objects.filter(node__name=node).order_by("index")[0].uuid
     job = Job.objects.filter(entry__isnull=False).order_by("-pk")[0].key
     month = "?from=now-30d&to=now"
-    plain = ["/", "/fleet", "/jobs", "/waste", f"/nodes/{node}", f"/gpus/{gpu}", f"/jobs/{job}", "/charts/spend", "/charts/fleet"]
+    plain = [
+        "/",
+        "/fleet",
+        "/jobs",
+        "/waste",
+        f"/nodes/{node}",
+        f"/gpus/{gpu}",
+        f"/jobs/{job}",
+        "/charts/spend",
+        "/charts/fleet",
+    ]
     plain += ["/budgets", "/findings"]
     rest = [
         "/now",
@@ -234,18 +296,27 @@ def _paths() -> list[str]:
         "/api/v1/nodes",
     ]
     rest += ["/api/v1/jobs", "/api/v1/gpus"]
-    return [path + month for path in plain] + [path + ("&" if "?" in path else "?") + month[1:] for path in rest]
+    return [path + month for path in plain] + [
+        path + ("&" if "?" in path else "?") + month[1:] for path in rest
+    ]
 
 
 def _check_ledger(fleet: Fleet) -> float:
-    """Seconds in which every rule was recomputed over the last days. Raises BenchError where one does not hold."""
+    """Seconds in which every rule was recomputed over the last days.
+
+    Raises BenchError where one does not hold.
+    """
     from django.core.management import call_command
 
     began = time.perf_counter()
     try:
-        call_command("check_ledger", stored=True, start=(fleet.end - CHECKED_DAYS * DAY).isoformat())
+        call_command(
+            "check_ledger", stored=True, start=(fleet.end - CHECKED_DAYS * DAY).isoformat()
+        )
     except SystemExit:
-        raise BenchError("the ledger of the fleet does not balance: the lines above say where") from None
+        raise BenchError(
+            "the ledger of the fleet does not balance: the lines above say where"
+        ) from None
     return time.perf_counter() - began
 
 
@@ -264,11 +335,32 @@ def _post_again(hub: Hub, day: Day) -> float:
 def beside_peers(found: Measured) -> Table:
     """The table of one size with the peers, and the goals that it decides."""
     systems = list(found.bytes_per_value)
-    rows: list[list[Any]] = [["bytes of a value on disk, index included", *(f"{found.bytes_per_value[one]:.3f}" for one in systems), ""]]
+    rows: list[list[Any]] = [
+        [
+            "bytes of a value on disk, index included",
+            *(f"{found.bytes_per_value[one]:.3f}" for one in systems),
+            "",
+        ]
+    ]
     for question in (HEAT, SERIES, WASTE):
         worst = max(found.deviations[question, one] for one in systems[1:])
-        rows.append([f"{question}: ms", *(found.of(question, one).spread for one in systems), f"{worst:.2g}"])
-        rows.append(["– its CPU ms", *(f"{statistics.median(found.of(question, one).cpu_s) * 1000:,.0f}" for one in systems), ""])
+        rows.append(
+            [
+                f"{question}: ms",
+                *(found.of(question, one).spread for one in systems),
+                f"{worst:.2g}",
+            ]
+        )
+        rows.append(
+            [
+                "– its CPU ms",
+                *(
+                    f"{statistics.median(found.of(question, one).cpu_s) * 1000:,.0f}"
+                    for one in systems
+                ),
+                "",
+            ]
+        )
     where = f"{found.gpus:,} GPUs x 24 h"
     peer = "VictoriaMetrics"
     return Table(
@@ -276,19 +368,55 @@ def beside_peers(found: Measured) -> Table:
         ["", *systems, "largest deviation"],
         rows,
         notes=(
-            f"medians of {found.rounds} rounds that take turns, with the range; the first answer of each kind is not counted",
-            f"tolerances: heat map {questions.HEAT_TOLERANCE:.4f} (a cell is one byte), series {questions.SERIES_TOLERANCE:g} relative, "
-            f"waste {questions.WASTE_TOLERANCE_H} GPU-h of each job; a larger deviation fails the benchmark",
-            "the heat map of ours comes from the day's matrix that sealing writes, that of the peers from samples; both as the answer "
-            "of an HTTP request with its JSON; ours carries a page's figure (labels, links), theirs only the numbers",
-            "waste is read from raw columns in this process by telemetry.frames, without HTTP; the peers' answer is a small JSON",
-            "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and forced merge, Prometheus' as a snapshot, "
-            "in which the samples of who holds what are too (it takes them in order of time alone)",
+            (
+                f"medians of {found.rounds} rounds that take turns, with the range; the first"
+                " answer of each kind is not counted"
+            ),
+            (
+                f"tolerances: heat map {questions.HEAT_TOLERANCE:.4f} (a cell is one byte), series"
+                f" {questions.SERIES_TOLERANCE:g} relative, waste {questions.WASTE_TOLERANCE_H}"
+                " GPU-h of each job; a larger deviation fails the benchmark"
+            ),
+            (
+                "the heat map of ours comes from the day's matrix that sealing writes, that of the"
+                " peers from samples; both as the answer of an HTTP request with its JSON; ours"
+                " carries a page's figure (labels, links), theirs only the numbers"
+            ),
+            (
+                "waste is read from raw columns in this process by telemetry.frames, without HTTP;"
+                " the peers' answer is a small JSON"
+            ),
+            (
+                "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and"
+                " forced merge, Prometheus' as a snapshot, in which the samples of who holds what"
+                " are too (it takes them in order of time alone)"
+            ),
         ),
         goals=(
-            Goal("bytes per value, lossless", found.bytes_per_value[OURS] / found.bytes_per_value[peer], 1.05, 0.85, "x VM", where=where),
-            Goal("heat map, HTTP answer incl. JSON", found.ratio(HEAT, peer), 0.2, 0.05, "x VM", where=where),
-            Goal("exact waste by job from raw", found.ratio(WASTE, peer), 0.1, 0.03, "x VM", where=where),
+            Goal(
+                "bytes per value, lossless",
+                found.bytes_per_value[OURS] / found.bytes_per_value[peer],
+                1.05,
+                0.85,
+                "x VM",
+                where=where,
+            ),
+            Goal(
+                "heat map, HTTP answer incl. JSON",
+                found.ratio(HEAT, peer),
+                0.2,
+                0.05,
+                "x VM",
+                where=where,
+            ),
+            Goal(
+                "exact waste by job from raw",
+                found.ratio(WASTE, peer),
+                0.1,
+                0.03,
+                "x VM",
+                where=where,
+            ),
         ),
     )
 
@@ -304,7 +432,12 @@ def pages_table(found: Measured) -> Table:
         f"Pages: {where}",
         ["page", "ms", "CPU ms of web and Postgres", "bytes"],
         rows,
-        notes=("over one kept connection to the web server as `manage.py up` starts it; nothing is cached between requests",),
+        notes=(
+            (
+                "over one kept connection to the web server as `manage.py up` starts it; nothing is"
+                " cached between requests"
+            ),
+        ),
         goals=_page_goals(found, where) if found.gpus <= TARGET_GPUS else (),
     )
 
@@ -312,7 +445,14 @@ def pages_table(found: Measured) -> Table:
 def _page_goals(found: Measured, where: str) -> tuple[Goal, ...]:
     slowest_ms = max(one.median_s for one in found.pages.values()) * 1000
     return (
-        Goal("30-day fleet report from the ledger", found.of(REPORT, OURS).median_s, 0.3, 0.05, "s", where=where),
+        Goal(
+            "30-day fleet report from the ledger",
+            found.of(REPORT, OURS).median_s,
+            0.3,
+            0.05,
+            "s",
+            where=where,
+        ),
         Goal("any page, server time: the slowest", slowest_ms, 300, 80, "ms", where=where),
     )
 
@@ -321,13 +461,23 @@ def growth(measured: Sequence[Measured]) -> Table:
     """Each cost by the fleet's size; the slope is that of the whole range on logarithmic axes."""
     lines: dict[str, list[float]] = {
         "making the fleet, s (two processes)": [one.fill_s for one in measured],
-        "bytes of the day's columns, MB": [one.bytes_per_value[OURS] * one.values / 1e6 for one in measured],
+        "bytes of the day's columns, MB": [
+            one.bytes_per_value[OURS] * one.values / 1e6 for one in measured
+        ],
         "posting the day, CPU-s": [one.post_cpu_s for one in measured],
         f"checking every rule over {CHECKED_DAYS} days, s": [one.check_s for one in measured],
-        **{f"{name}, ms": [one.of(name, OURS).median_s * 1000 for one in measured] for name in (HEAT, SERIES, WASTE, REPORT)},
-        "slowest page, ms": [max(page.median_s for page in one.pages.values()) * 1000 for one in measured],
+        **{
+            f"{name}, ms": [one.of(name, OURS).median_s * 1000 for one in measured]
+            for name in (HEAT, SERIES, WASTE, REPORT)
+        },
+        "slowest page, ms": [
+            max(page.median_s for page in one.pages.values()) * 1000 for one in measured
+        ],
     }
-    rows = [[name, *(f"{cost:,.3g}" for cost in costs), f"{_slope(measured, costs):.2f}"] for name, costs in lines.items()]
+    rows = [
+        [name, *(f"{cost:,.3g}" for cost in costs), f"{_slope(measured, costs):.2f}"]
+        for name, costs in lines.items()
+    ]
     steepest = max(lines, key=lambda name: _slope(measured, lines[name]))
     sizes = f"{measured[0].gpus:,} to {measured[-1].gpus:,} GPUs"
     return Table(
@@ -335,12 +485,28 @@ def growth(measured: Sequence[Measured]) -> Table:
         ["", *(f"{one.gpus:,} GPUs" for one in measured), "slope"],
         rows,
         notes=(
-            "slope 1 = linear, 0 = the same at any size; measured on logarithmic axes from the smallest fleet to the largest",
-            "the rules are those of `check_ledger --stored`: one that does not hold, at any size, fails the benchmark",
-            "of the ledger's 30 days one is posted from windows, the others are tiled from it with other GPUs, jobs and people",
+            (
+                "slope 1 = linear, 0 = the same at any size; measured on logarithmic axes from the"
+                " smallest fleet to the largest"
+            ),
+            (
+                "the rules are those of `check_ledger --stored`: one that does not hold, at any"
+                " size, fails the benchmark"
+            ),
+            (
+                "of the ledger's 30 days one is posted from windows, the others are tiled from it"
+                " with other GPUs, jobs and people"
+            ),
         ),
         goals=(
-            Goal(f"growth, the steepest slope ({steepest.split(',')[0]})", _slope(measured, lines[steepest]), 1.05, None, "", where=sizes),
+            Goal(
+                f"growth, the steepest slope ({steepest.split(',')[0]})",
+                _slope(measured, lines[steepest]),
+                1.05,
+                None,
+                "",
+                where=sizes,
+            ),
         ),
     )
 

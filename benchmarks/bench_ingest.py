@@ -1,7 +1,9 @@
-"""Ingest with sealing: what a server core takes in of agents' batches, beside the remote write of VictoriaMetrics and Prometheus.
+"""Ingest with sealing: what a server core takes in of agents' batches, beside the remote write of
+VictoriaMetrics and Prometheus.
 
-Each system gets the same windows of the same hours: one request of each node per 60 s, alone and with who holds which GPU,
-and per 10 s. An hour's requests are sent over kept connections; then our worker seals it. CPU is of all server processes.
+Each system gets the same windows of the same hours: one request of each node per 60 s, alone and
+with who holds which GPU, and per 10 s. An hour's requests are sent over kept connections; then our
+worker seals it. CPU is of all server processes.
 """
 
 import dataclasses
@@ -26,7 +28,9 @@ GPUS = {Size.QUICK: (100,), Size.FULL: (100, 1000)}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """How the nodes send: so many windows in a request; with who holds which GPU, or the windows alone."""
+    """How the nodes send: so many windows in a request; with who holds which GPU, or the windows
+    alone.
+    """
 
     name: str
     windows: int
@@ -48,7 +52,8 @@ class Rate:
 
     per_core: list[float] = dataclasses.field(default_factory=list)
     answer_s: list[float] = dataclasses.field(default_factory=list)
-    parts: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))  # CPU seconds by process
+    # CPU seconds by process
+    parts: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
 
 
 Hour = list[tuple[wire.Batch, list[fleet.Columns]]]  # one node's facts and windows each
@@ -91,14 +96,22 @@ def _hour(gpus: int, first_ms: int, at: int) -> Hour:
     from fleetwatch.demo.fleet import nodes
 
     start_ms = first_ms + at * HOUR_MS
-    block = Block(Fill(start_ms, start_ms + HOUR_MS), start_ms, start_ms + HOUR_MS, WINDOW_MS // 1000)
-    return [voice for group in bulk.groups(nodes(gpus), 16) for voice in bulk.voices(group, block, [0], fleet.COLUMNS)]
+    block = Block(
+        Fill(start_ms, start_ms + HOUR_MS), start_ms, start_ms + HOUR_MS, WINDOW_MS // 1000
+    )
+    return [
+        voice
+        for group in bulk.groups(nodes(gpus), 16)
+        for voice in bulk.voices(group, block, [0], fleet.COLUMNS)
+    ]
 
 
 def _systems(
     hub: Hub, peers: Sequence[Peer], hour: Hour, tokens: dict[str, str], *, kind: Kind, at: int
 ) -> Iterator[tuple[str, tuple[list[float], dict[str, float]]]]:
-    """(name, (seconds of each answer, CPU seconds by process)) of each system, ours first in even rounds and last in odd ones."""
+    """(name, (seconds of each answer, CPU seconds by process)) of each system, ours first in even
+    rounds and last in odd ones.
+    """
     turns = [(OURS, lambda: _ours(hub, hour, tokens, kind))]
     bodies = [_bodies(batch, told, kind) for batch, told in hour]
     turns += [(peer.name, lambda peer=peer: _theirs(peer, bodies)) for peer in peers]
@@ -106,7 +119,9 @@ def _systems(
         yield name, turn()
 
 
-def _ours(hub: Hub, hour: Hour, tokens: dict[str, str], kind: Kind) -> tuple[list[float], dict[str, float]]:
+def _ours(
+    hub: Hub, hour: Hour, tokens: dict[str, str], kind: Kind
+) -> tuple[list[float], dict[str, float]]:
     from django.utils import timezone
 
     from fleetwatch.ingest.tokens import create_agent_token
@@ -115,22 +130,39 @@ def _ours(hub: Hub, hour: Hour, tokens: dict[str, str], kind: Kind) -> tuple[lis
     for batch, _ in hour:
         if batch.node not in tokens:
             tokens[batch.node] = create_agent_token(batch.node, timezone.now())
-    queues = _queues([[_batch(batch, told, rows, tokens[batch.node], kind) for rows in _cuts(told, kind.windows)] for batch, told in hour])
+    queues = _queues(
+        [
+            [
+                _batch(batch, told, rows, tokens[batch.node], kind)
+                for rows in _cuts(told, kind.windows)
+            ]
+            for batch, told in hour
+        ]
+    )
     before = hub.web_s(), hub.postgres_s()
     assert hub.port is not None
     took = post_all(hub.port, queues)
     web_s, stored_s = hub.web_s() - before[0], hub.postgres_s() - before[1]
-    before_s = hub.postgres_s(), time.process_time()  # in this order, and below the other way round: asking after Postgres takes CPU too
+    # in this order, and below the other way round: asking after Postgres takes CPU too
+    before_s = hub.postgres_s(), time.process_time()
     sealed = seal_closed_hours(timezone.now(), 10**6)
     worker_s = time.process_time() - before_s[1]
-    if sealed.get("failed") or sealed["windows"] < sum(len(columns["start_ms"]) for _, told in hour for columns in told):
+    if sealed.get("failed") or sealed["windows"] < sum(
+        len(columns["start_ms"]) for _, told in hour for columns in told
+    ):
         raise BenchError(f"the hour was not sealed whole: {sealed}")
-    parts = {"web": web_s, "Postgres": stored_s, "sealing": worker_s + hub.postgres_s() - before_s[0]}
+    parts = {
+        "web": web_s,
+        "Postgres": stored_s,
+        "sealing": worker_s + hub.postgres_s() - before_s[0],
+    }
     return took, parts
 
 
 def _theirs(peer: Peer, bodies: Sequence[Sequence[bytes]]) -> tuple[list[float], dict[str, float]]:
-    queues = _queues([[remote_write.http(peer.write_path, body) for body in of_node] for of_node in bodies])
+    queues = _queues(
+        [[remote_write.http(peer.write_path, body) for body in of_node] for of_node in bodies]
+    )
     before = peer.cpu_s()
     took = post_all(peer.port, queues)
     if not peer.is_ordered:
@@ -143,7 +175,9 @@ def _bodies(batch: wire.Batch, told: Sequence[fleet.Columns], kind: Kind) -> lis
     columns, holds = fleet.series_of(batch, told, run=kind.name)
     starts = told[0]["start_ms"]
     edges = [int(starts[rows.start]) for rows in _cuts(told, kind.windows)]
-    return remote_write.requests([*columns, *holds] if kind.with_jobs else columns, [*edges, int(starts[-1]) + 1])
+    return remote_write.requests(
+        [*columns, *holds] if kind.with_jobs else columns, [*edges, int(starts[-1]) + 1]
+    )
 
 
 def _cuts(told: Sequence[fleet.Columns], windows: int) -> list[slice]:
@@ -161,20 +195,34 @@ def _queues(requests: Sequence[Sequence[bytes]]) -> list[list[bytes]]:
     return queues
 
 
-def _batch(batch: wire.Batch, told: Sequence[fleet.Columns], rows: slice, token: str, kind: Kind) -> bytes:
+def _batch(
+    batch: wire.Batch, told: Sequence[fleet.Columns], rows: slice, token: str, kind: Kind
+) -> bytes:
     """The HTTP request in which an agent sends these windows."""
     cut = [{name: values[rows].tolist() for name, values in columns.items()} for columns in told]
     start_ms, end_ms = cut[0]["start_ms"][0], cut[0]["start_ms"][-1] + WINDOW_MS
-    windows: dict[str, list[Any]] = {"gpu": [place for place, columns in enumerate(cut) for _ in columns["start_ms"]]}
+    windows: dict[str, list[Any]] = {
+        "gpu": [place for place, columns in enumerate(cut) for _ in columns["start_ms"]]
+    }
     for name in (*("start_ms", "observed_ms"), *fleet.COLUMNS):
         if name in cut[0]:
-            windows[name] = [None if math.isnan(value) else value for columns in cut for value in columns[name]]
+            windows[name] = [
+                None if math.isnan(value) else value for columns in cut for value in columns[name]
+            ]
     held = [
-        item for item in batch.allocations if kind.with_jobs and (item["start_ms"] or 0) < end_ms and (item["end_ms"] or end_ms) > start_ms
+        item
+        for item in batch.allocations
+        if kind.with_jobs
+        and (item["start_ms"] or 0) < end_ms
+        and (item["end_ms"] or end_ms) > start_ms
     ]
     places = sorted({item["job"] for item in held})
     allocations = [
-        item | {"job": places.index(item["job"]), "end_ms": item["end_ms"] if (item["end_ms"] or end_ms) < end_ms else None}
+        item
+        | {
+            "job": places.index(item["job"]),
+            "end_ms": item["end_ms"] if (item["end_ms"] or end_ms) < end_ms else None,
+        }
         for item in held
     ]
     made = dataclasses.replace(
@@ -190,9 +238,9 @@ def _batch(batch: wire.Batch, told: Sequence[fleet.Columns], rows: slice, token:
     )
     body = wire.compress(wire.encode(made))
     head = (
-        "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
+        f" {token}\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length:"
+        f" {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -207,22 +255,52 @@ def _note(rate: Rate, values: int, took: list[float], parts: dict[str, float]) -
 def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]) -> Table:
     rows = []
     for (kind, name), rate in sorted(
-        found.items(), key=lambda item: ([kind.name for kind in KINDS].index(item[0][0]), systems.index(item[0][1]))
+        found.items(),
+        key=lambda item: (
+            [kind.name for kind in KINDS].index(item[0][0]),
+            systems.index(item[0][1]),
+        ),
     ):
         low, high = min(rate.per_core) / 1e6, max(rate.per_core) / 1e6
-        parts = ", ".join(f"{part} {statistics.median(used_s):.2f}" for part, used_s in rate.parts.items())
+        parts = ", ".join(
+            f"{part} {statistics.median(used_s):.2f}" for part, used_s in rate.parts.items()
+        )
         median = statistics.median(rate.per_core) / 1e6
-        rows.append([f"{kind}, {name}", f"{median:.2f} ({low:.2f}–{high:.2f})", parts, f"{statistics.median(rate.answer_s) * 1000:.1f}"])
+        rows.append(
+            [
+                f"{kind}, {name}",
+                f"{median:.2f} ({low:.2f}–{high:.2f})",
+                parts,
+                f"{statistics.median(rate.answer_s) * 1000:.1f}",
+            ]
+        )
     return Table(
         f"Ingest: {gpus:,} GPUs, requests of one node each, {CONNECTIONS} connections",
-        ["request, system", "million values/s of a server core", "CPU-s of an hour", "median answer, ms"],
+        [
+            "request, system",
+            "million values/s of a server core",
+            "CPU-s of an hour",
+            "median answer, ms",
+        ],
         rows,
         notes=(
-            f"medians of {ROUNDS} rounds (an hour of all nodes each) with the range; the systems take turns, the first hour is not counted",
+            (
+                f"medians of {ROUNDS} rounds (an hour of all nodes each) with the range; the"
+                " systems take turns, the first hour is not counted"
+            ),
             "our answer follows a commit that is synced to disk, the peers' does not",
-            "our agents pack and compress what the peers unpack, sort and compress in the server; that work is on the GPU hosts",
-            "with jobs: our batches name jobs and who holds which GPU, the peers get one more series for each hold (not counted as values)",
-            "ours includes sealing the hour (worker and Postgres); re-sealing at 6 hours, posting and the peers' later merges not",
+            (
+                "our agents pack and compress what the peers unpack, sort and compress in the"
+                " server; that work is on the GPU hosts"
+            ),
+            (
+                "with jobs: our batches name jobs and who holds which GPU, the peers get one more"
+                " series for each hold (not counted as values)"
+            ),
+            (
+                "ours includes sealing the hour (worker and Postgres); re-sealing at 6 hours,"
+                " posting and the peers' later merges not"
+            ),
         ),
         goals=(
             Goal(
@@ -239,4 +317,6 @@ def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]
 
 
 def _ratio(found: dict[tuple[str, str], Rate], kind: str) -> float:
-    return statistics.median(found[kind, OURS].per_core) / statistics.median(found[kind, PEER].per_core)
+    return statistics.median(found[kind, OURS].per_core) / statistics.median(
+        found[kind, PEER].per_core
+    )

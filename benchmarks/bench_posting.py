@@ -1,7 +1,9 @@
-"""Posting the ledger from sealed columns: CPU seconds of Python and of Postgres for 1,000 GPU-days, on a real Postgres.
+"""Posting the ledger from sealed columns: CPU seconds of Python and of Postgres for 1,000 GPU-days,
+on a real Postgres.
 
-Nodes of 8 GPUs, a day of 10 s windows with every column, no two alike; jobs of all kinds, GPUs with two holders, outages of
-telemetry. Posted for the first time by a worker that has posted before, then once more with nothing changed, then one hour of each node.
+Nodes of 8 GPUs, a day of 10 s windows with every column, no two alike; jobs of all kinds, GPUs with
+two holders, outages of telemetry. Posted for the first time by a worker that has posted before,
+then once more with nothing changed, then one hour of each node.
 """
 
 import time
@@ -25,7 +27,9 @@ NODES_TOLD = 25  # between two lines on the terminal
 
 
 def run(size: Size) -> list[Table]:
-    """CPU seconds of posting 1,000 GPU-days from sealed columns: first, again, and an hour of it."""
+    """CPU seconds of posting 1,000 GPU-days from sealed columns: first, again, and an hour
+    of it.
+    """
     nodes = NODES[size]
     with running_hub() as hub:
         fill(nodes)
@@ -33,12 +37,16 @@ def run(size: Size) -> list[Table]:
 
 
 def fill(nodes: int) -> None:
-    """The nodes with their jobs, their windows as sealed chunks; every hour is marked to be posted."""
+    """The nodes with their jobs, their windows as sealed chunks; every hour is marked to be
+    posted.
+    """
     from django.db import connection
 
     from fleetwatch.demo import fleet
 
-    for done, _ in enumerate(side_by_side(_tell, fleet.nodes(nodes * GPUS), starts=django.setup), 1):
+    for done, _ in enumerate(
+        side_by_side(_tell, fleet.nodes(nodes * GPUS), starts=django.setup), 1
+    ):
         if done % NODES_TOLD == 0:
             say(f"{done} of {nodes} nodes are made")
     with connection.cursor() as cursor:
@@ -54,7 +62,9 @@ def _tell(member: Any) -> None:
 
 
 def _warm_up() -> None:
-    """A worker that has posted before: what is imported and prepared once in its life is not the cost of a GPU-day."""
+    """A worker that has posted before: what is imported and prepared once in its life is not the
+    cost of a GPU-day.
+    """
     from django.db import transaction
 
     from fleetwatch.ledger import services
@@ -90,18 +100,55 @@ def measure(hub: Hub, nodes: int) -> list[Table]:
     for label, work in works:
         python_s, postgres_s = time.process_time(), hub.postgres_s()
         did = work()
-        python_s, postgres_s = (time.process_time() - python_s) * scale, (hub.postgres_s() - postgres_s) * scale
+        python_s, postgres_s = (
+            (time.process_time() - python_s) * scale,
+            (hub.postgres_s() - postgres_s) * scale,
+        )
         costs.append(python_s + postgres_s)
         say(f"posted: {label}")
-        rows.append([label, python_s + postgres_s, python_s, postgres_s, did["hours"], did["entries"], did["runs"]])
+        rows.append(
+            [
+                label,
+                python_s + postgres_s,
+                python_s,
+                postgres_s,
+                did["hours"],
+                did["entries"],
+                did["runs"],
+            ]
+        )
     with profiled.sampled() as modules:
         again(0, HOURS)()
     where = f"{nodes * GPUS:,} GPUs x {HOURS} h, all columns"
     told = Table(
         f"Posting from sealed columns: {where}",
-        ["", "CPU-s for 1,000 GPU-days", "Python", "Postgres", "node-hours", "entries", "parts of runs"],
+        [
+            "",
+            "CPU-s for 1,000 GPU-days",
+            "Python",
+            "Postgres",
+            "node-hours",
+            "entries",
+            "parts of runs",
+        ],
         rows,
-        notes=("one process; reading and decoding the columns, judging, and writing what differs are all in it",),
-        goals=(Goal("posting 1,000 GPU-days from sealed columns", costs[0], 10, 3, "CPU-s", where=where),),
+        notes=(
+            (
+                "one process; reading and decoding the columns, judging, and writing what differs"
+                " are all in it"
+            ),
+        ),
+        goals=(
+            Goal(
+                "posting 1,000 GPU-days from sealed columns", costs[0], 10, 3, "CPU-s", where=where
+            ),
+        ),
     )
-    return [told, profiled.table("Where posting's Python goes, once more with nothing changed", modules, python_s=float(rows[1][2]))]
+    return [
+        told,
+        profiled.table(
+            "Where posting's Python goes, once more with nothing changed",
+            modules,
+            python_s=float(rows[1][2]),
+        ),
+    ]

@@ -1,7 +1,8 @@
-"""Storage: what a value costs in bytes, and how fast hours are sealed and read back, on a real Postgres.
+"""Storage: what a value costs in bytes, and how fast hours are sealed and read back, on a real
+Postgres.
 
-Simulated nodes of 8 GPUs, 10 s windows, one batch per 30 s. A value is one
-number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted.
+Simulated nodes of 8 GPUs, 10 s windows, one batch per 30 s. A value is one number read in a column
+of one window; keys (GPU, start, sequence, ...) are carried along and not counted.
 """
 
 import statistics
@@ -23,7 +24,9 @@ HOURS = {Size.QUICK: 2, Size.FULL: 6}
 
 
 def run(size: Size) -> list[Table]:
-    """Sealing, packing and reading back hours of windows, and what a value costs by how many digits it has."""
+    """Sealing, packing and reading back hours of windows, and what a value costs by how many digits
+    it has.
+    """
     with running_hub() as hub:
         return [measure(hub, HOURS[size])]
 
@@ -32,9 +35,14 @@ def measure(hub: Hub, hours: int) -> Table:
     from fleetwatch.telemetry import frames, hot, partitions, seal
 
     start = datetime(2026, 11, 20, tzinfo=UTC)
-    start_ms, end_ms = (int(moment.timestamp() * 1000) for moment in (start, start + timedelta(hours=hours)))
+    start_ms, end_ms = (
+        int(moment.timestamp() * 1000) for moment in (start, start + timedelta(hours=hours))
+    )
     partitions.ensure(start)
-    stored = [store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1) for number in range(NODES)]
+    stored = [
+        store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1)
+        for number in range(NODES)
+    ]
     values = sum(node.values for node in stored)
 
     first = stored[0]
@@ -42,7 +50,11 @@ def measure(hub: Hub, hours: int) -> Table:
     wanted = first.values / columns_of(rows[0]) * len(WANTED)
     found = [
         speed("decode hot batches", first.values, timed(lambda: hot.decode(rows, None))),
-        speed(f"read {hours} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))),
+        speed(
+            f"read {hours} h hot, {len(WANTED)} columns",
+            wanted,
+            timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)),
+        ),
     ]
     before = hub.server_s()
     seal.seal_closed_hours(start + timedelta(days=1), 1_000)
@@ -55,7 +67,12 @@ def measure(hub: Hub, hours: int) -> Table:
         f"Packed columns: {NODES} nodes x 8 GPUs x {hours} h, {values:,} values",
         ["", "million values per CPU-s", "CPU ms", "bytes of a value"],
         found,
-        notes=("a value is one number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted",),
+        notes=(
+            (
+                "a value is one number read in a column of one window; keys (GPU, start, sequence,"
+                " ...) are carried along and not counted"
+            ),
+        ),
     )
 
 
@@ -67,10 +84,23 @@ def packed_sizes(name: str, nodes: list["Stored"]) -> list[list[Cell]]:
     chunks = Chunk.objects.filter(node_id__in=[node.pk for node in nodes])
     packed = [bytes(payload) for payload in chunks.values_list("payload", flat=True)]
     return [
-        [f"{name}, hot (gzip)", None, None, f"{sum(node.payload_bytes for node in nodes) / count:.2f}"],
+        [
+            f"{name}, hot (gzip)",
+            None,
+            None,
+            f"{sum(node.payload_bytes for node in nodes) / count:.2f}",
+        ],
         [f"{name}, packed", None, None, f"{sum(map(len, packed)) / count:.3f}"],
-        speed(f"{name}, pack (decoding included)", count, timed(lambda: [codec.pack(codec.unpack(data)) for data in packed])),
-        speed(f"{name}, decode all columns", count, timed(lambda: [codec.unpack(data) for data in packed])),
+        speed(
+            f"{name}, pack (decoding included)",
+            count,
+            timed(lambda: [codec.pack(codec.unpack(data)) for data in packed]),
+        ),
+        speed(
+            f"{name}, decode all columns",
+            count,
+            timed(lambda: [codec.unpack(data) for data in packed]),
+        ),
     ]
 
 
@@ -83,7 +113,16 @@ class Stored:
     payload_bytes: int
 
 
-WANTED = ("util_mean", "util_max", "power_w", "memory_used_bytes", "sm_active", "dram_active", "tensor_active", "live_process_count")
+WANTED = (
+    "util_mean",
+    "util_max",
+    "power_w",
+    "memory_used_bytes",
+    "sm_active",
+    "dram_active",
+    "tensor_active",
+    "live_process_count",
+)
 
 
 def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Stored:
@@ -96,16 +135,31 @@ def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool
     node = Node.objects.create(name=f"bench-{number}")
     for batch in batches(number, start_ms, end_ms, full_precision=full_precision):
         if not node.gpus.exists():
-            GPU.objects.bulk_create([GPU(uuid=gpu["uuid"], node=node, memory_total_bytes=80 * 2**30) for gpu in batch.gpus])
+            GPU.objects.bulk_create(
+                [
+                    GPU(uuid=gpu["uuid"], node=node, memory_total_bytes=80 * 2**30)
+                    for gpu in batch.gpus
+                ]
+            )
         payload = wire.compress(wire.encode(batch))
-        services.append_batch(node, batch, payload, offset_ms=0, received_at=from_ms(start_ms), quarantined=False)
+        services.append_batch(
+            node, batch, payload, offset_ms=0, received_at=from_ms(start_ms), quarantined=False
+        )
         size += len(payload)
-        values += sum(value is not None for name in wire.WINDOW_COLUMNS for value in batch.windows.get(name, ()))
+        values += sum(
+            value is not None
+            for name in wire.WINDOW_COLUMNS
+            for value in batch.windows.get(name, ())
+        )
     return Stored(node.pk, values, size)
 
 
-def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Iterator[wire.Batch]:
-    """The node's hours cut into batches of 30 s, as an agent sends them, without the host's samples (told once for all hours)."""
+def batches(
+    number: int, start_ms: int, end_ms: int, *, full_precision: bool
+) -> Iterator[wire.Batch]:
+    """The node's hours cut into batches of 30 s, as an agent sends them, without the host's samples
+    (told once for all hours).
+    """
     from fleetwatch.demo import blocks, fleet, story
 
     member = fleet.nodes(8 * NODES)[number]
@@ -116,11 +170,19 @@ def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) ->
     part = columns["start_ms"][order].astype(int) // BATCH_MS
     for sequence, rows in enumerate(np.split(order, np.flatnonzero(np.diff(part)) + 1)):
         windows = {name: values[rows].tolist() for name, values in columns.items()}
-        yield replace(whole, windows=blurred(windows, rng) if full_precision else windows, sequence=sequence, host={}, events=[])
+        yield replace(
+            whole,
+            windows=blurred(windows, rng) if full_precision else windows,
+            sequence=sequence,
+            host={},
+            events=[],
+        )
 
 
 def blurred(windows: wire.Columns, rng: np.random.Generator) -> wire.Columns:
-    """The same windows with the digits that means over readings have; whole numbers and 0 and 1 stay."""
+    """The same windows with the digits that means over readings have; whole numbers and 0 and 1
+    stay.
+    """
     return {name: [blur(value, rng) for value in values] for name, values in windows.items()}
 
 
@@ -134,7 +196,9 @@ def columns_of(row: object) -> int:
     from fleetwatch.telemetry import hot
 
     table = hot.decode([row], None).windows
-    return sum(name in wire.WINDOW_COLUMNS and not np.isnan(values).all() for name, values in table.items())
+    return sum(
+        name in wire.WINDOW_COLUMNS and not np.isnan(values).all() for name, values in table.items()
+    )
 
 
 def timed(work: Callable[[], object]) -> float:

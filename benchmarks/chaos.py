@@ -1,9 +1,11 @@
-"""Chaos: processes killed by kill -9, GPUs that move, a thief beside them; the ledger must equal that of an undisturbed fleet.
+"""Chaos: processes killed by kill -9, GPUs that move, a thief beside them; the ledger must equal
+that of an undisturbed fleet.
 
     python -m benchmarks.chaos --minutes 4
 
-Two fleets of one hub live the same 36 hours: `calm` is told first and in peace, `storm` while processes die, a tenth of its
-batches is sent twice, and a node with a token of its own claims storm's GPUs, over time that storm observed and ahead of now.
+Two fleets of one hub live the same 36 hours: `calm` is told first and in peace, `storm` while
+processes die, a tenth of its batches is sent twice, and a node with a token of its own claims
+storm's GPUs, over time that storm observed and ahead of now.
 """
 
 import argparse
@@ -25,14 +27,17 @@ import psycopg
 from fleetwatch.lib import env
 from tests.stack.living import Living, living_stack
 
-NODES, GPUS, BATCHES, WINDOWS = 4, 4, 108, 120  # a batch is twenty minutes of windows of ten seconds
+# a batch is twenty minutes of windows of ten seconds
+NODES, GPUS, BATCHES, WINDOWS = 4, 4, 108, 120
 STAY = 18  # batches that a GPU is with a node: six hours
 WINDOW_MS = 10_000
 BATCH_MS = WINDOWS * WINDOW_MS
 VICTIMS = ("fleetwatch.front", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres")
 ENTRIES = """
-    SELECT replace(replace(gpu.uuid, 'storm', ''), 'calm', ''), replace(replace(node.name, 'storm', ''), 'calm', ''), entry.start,
-           entry.state, entry.kind, entry.reason, entry.signal, entry.tier, entry.gpu_ms, round(entry.energy_j::numeric, 3)
+    SELECT replace(replace(gpu.uuid, 'storm', ''), 'calm', ''), replace(replace(node.name,
+    'storm', ''), 'calm', ''), entry.start,
+           entry.state, entry.kind, entry.reason, entry.signal, entry.tier, entry.gpu_ms,
+           round(entry.energy_j::numeric, 3)
     FROM ledger_entry AS entry
     JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
     JOIN inventory_node AS node ON node.id = entry.node_id
@@ -42,7 +47,9 @@ ENTRIES = """
 
 @dataclass
 class Fleet:
-    """One of the two fleets: who it is, the tokens of its nodes, and how far each node was acknowledged."""
+    """One of the two fleets: who it is, the tokens of its nodes, and how far each node was
+    acknowledged.
+    """
 
     name: str
     url: str
@@ -54,9 +61,13 @@ class Fleet:
     def batch(self, node: int, number: int) -> dict[str, Any]:
         """The node's batch; GPUs change to the next node after each stay, one of them each time."""
         here = [gpu for gpu in range(NODES * GPUS) if home(gpu, number) == node]
-        return self.body(f"{self.name}-{node}", number, here, self.begin_ms + number * BATCH_MS, boot="boot")
+        return self.body(
+            f"{self.name}-{node}", number, here, self.begin_ms + number * BATCH_MS, boot="boot"
+        )
 
-    def body(self, node: str, number: int, gpus: list[int], start_ms: int, *, boot: str) -> dict[str, Any]:
+    def body(
+        self, node: str, number: int, gpus: list[int], start_ms: int, *, boot: str
+    ) -> dict[str, Any]:
         draw = random.Random(f"{gpus} {start_ms - self.begin_ms}")
         starts = [start_ms + step * WINDOW_MS for step in range(WINDOWS)]
         util = [[draw.choice((0.0, 0.0, 0.4, 1.0))] * WINDOWS for _ in gpus]
@@ -67,7 +78,10 @@ class Fleet:
             "boot_start_ms": self.begin_ms - 3_600_000,
             "sequence": number,
             "window_s": WINDOW_MS // 1000,
-            "gpus": [{"uuid": f"GPU-{self.name}-{gpu}", "index": gpu, "model": "NVIDIA H100 80GB HBM3"} for gpu in gpus],
+            "gpus": [
+                {"uuid": f"GPU-{self.name}-{gpu}", "index": gpu, "model": "NVIDIA H100 80GB HBM3"}
+                for gpu in gpus
+            ],
             "windows": {
                 "gpu": [place for place in range(len(gpus)) for _ in starts],
                 "start_ms": [start for _ in gpus for start in starts],
@@ -80,8 +94,16 @@ class Fleet:
 
     def post(self, token: str, body: dict[str, Any]) -> int:
         """The status of the answer; 0 where there is none."""
-        request = urllib.request.Request(f"{self.url}/api/v1/batches", data=gzip.compress(json.dumps(body).encode()), method="POST")
-        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Type", "application/json"), ("Content-Encoding", "gzip")):
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/batches",
+            data=gzip.compress(json.dumps(body).encode()),
+            method="POST",
+        )
+        for name, value in (
+            ("Authorization", f"Bearer {token}"),
+            ("Content-Type", "application/json"),
+            ("Content-Encoding", "gzip"),
+        ):
             request.add_header(name, value)
         status = 0
         with contextlib.suppress(OSError):
@@ -94,7 +116,9 @@ class Fleet:
         return status
 
     def send(self, node: int, *, pause_s: float, twice: float) -> None:
-        """All batches of a node in their order, each until it is acknowledged, as an agent sends them."""
+        """All batches of a node in their order, each until it is acknowledged, as an agent sends
+        them.
+        """
         draw = random.Random(node)
         for number in range(BATCHES):
             body = self.batch(node, number)
@@ -107,13 +131,17 @@ class Fleet:
 
 
 def home(gpu: int, number: int) -> int:
-    """The node that has the GPU in the batch of that number: a quarter of all GPUs moves on with each stay."""
+    """The node that has the GPU in the batch of that number: a quarter of all GPUs moves on with
+    each stay.
+    """
     moves = sum(1 for stay in range(1, number // STAY + 1) if stay % GPUS == gpu % GPUS)
     return (gpu // GPUS + moves) % NODES
 
 
 def steal(fleet: Fleet, token: str, over: threading.Event) -> None:
-    """A node that claims the fleet's GPUs: time that was acknowledged of them, and time ahead of now."""
+    """A node that claims the fleet's GPUs: time that was acknowledged of them, and time ahead of
+    now.
+    """
     draw = random.Random(7)
     number = 0
     while not over.is_set():
@@ -121,7 +149,11 @@ def steal(fleet: Fleet, token: str, over: threading.Event) -> None:
         gpus = draw.sample(range(NODES * GPUS), 4)
         least = min(fleet.acknowledged)
         ahead = draw.random() < 0.3 or least == 0
-        start_ms = int(time.time() * 1000) - 900_000 if ahead else fleet.begin_ms + draw.randrange(least) * BATCH_MS
+        start_ms = (
+            int(time.time() * 1000) - 900_000
+            if ahead
+            else fleet.begin_ms + draw.randrange(least) * BATCH_MS
+        )
         if ahead:
             start_ms += 0 - start_ms % WINDOW_MS
         fleet.post(token, fleet.body("thief", number, gpus, start_ms, boot="thief"))
@@ -129,7 +161,9 @@ def steal(fleet: Fleet, token: str, over: threading.Event) -> None:
 
 
 def kill(stack: Living, over: threading.Event) -> Counter[str]:
-    """Processes of the hub die by kill -9, one each quarter to half a minute, until it is over; how often each did."""
+    """Processes of the hub die by kill -9, one each quarter to half a minute, until it is over; how
+    often each did.
+    """
     draw, killed = random.Random(11), Counter[str]()
     while not over.wait(draw.uniform(15.0, 30.0)):
         victim = draw.choice(VICTIMS)
@@ -148,21 +182,28 @@ def entries(stack: Living, name: str) -> Counter[tuple[Any, ...]]:
 
 def told(fleet: Fleet, *, pause_s: float, twice: float) -> Iterator[threading.Thread]:
     for node in range(NODES):
-        thread = threading.Thread(target=fleet.send, args=(node,), kwargs={"pause_s": pause_s, "twice": twice})
+        thread = threading.Thread(
+            target=fleet.send, args=(node,), kwargs={"pause_s": pause_s, "twice": twice}
+        )
         thread.start()
         yield thread
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=4.0, help="how long the storm's batches take at least")
+    parser.add_argument(
+        "--minutes", type=float, default=4.0, help="how long the storm's batches take at least"
+    )
     minutes = parser.parse_args().minutes
     begin_ms = (int(time.time()) // 3600 - 40) * 3_600_000
     with living_stack() as stack:
         stack.start()
         fleets = [Fleet(name, stack.url, begin_ms) for name in ("calm", "storm")]
         for fleet in fleets:
-            fleet.tokens = [stack.manage("create_agent_token", f"{fleet.name}-{node}").stdout.strip() for node in range(NODES)]
+            fleet.tokens = [
+                stack.manage("create_agent_token", f"{fleet.name}-{node}").stdout.strip()
+                for node in range(NODES)
+            ]
         thief = stack.manage("create_agent_token", "thief").stdout.strip()
         calm, storm = fleets
         for thread in list(told(calm, pause_s=0.0, twice=0.0)):
@@ -185,12 +226,19 @@ def main() -> None:
         expected, found = entries(stack, "calm"), entries(stack, "storm")
         print(f"killed: {dict(killed[0])}")
         print(f"answers to storm and thief: {dict(storm.answers)}")
-        print(f"settle {settled.returncode}, check_ledger {checked.returncode}: {checked.stdout.strip().splitlines()[-1:]}")
         print(
-            f"entries: {sum(expected.values())} calm, {sum(found.values())} storm; lost {sum((expected - found).values())},"
-            f" doubled or other {sum((found - expected).values())}"
+            f"settle {settled.returncode}, check_ledger {checked.returncode}:"
+            f" {checked.stdout.strip().splitlines()[-1:]}"
         )
-        print(f"GPU-milliseconds: {sum(row[8] for row in expected.elements())} calm, {sum(row[8] for row in found.elements())} storm")
+        print(
+            f"entries: {sum(expected.values())} calm, {sum(found.values())} storm; lost"
+            f" {sum((expected - found).values())}, doubled or other"
+            f" {sum((found - expected).values())}"
+        )
+        print(
+            f"GPU-milliseconds: {sum(row[8] for row in expected.elements())} calm,"
+            f" {sum(row[8] for row in found.elements())} storm"
+        )
         for row in list(expected - found)[:5] + list(found - expected)[:5]:
             print("differs:", row)
 

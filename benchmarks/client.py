@@ -1,4 +1,6 @@
-"""HTTP as a client of the servers under test: kept connections that post, and one that asks and is measured."""
+"""HTTP as a client of the servers under test: kept connections that post, and one that asks and is
+measured.
+"""
 
 import http.client
 import json
@@ -13,16 +15,22 @@ from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
 
 END = b"\r\n\r\n"
-KEPT_S = 20  # the web server closes a connection that is silent for a minute and a quarter, proxies earlier
+# the web server closes a connection that is silent for a minute and a quarter, proxies earlier
+KEPT_S = 20
 
 
 def post_all(port: int, queues: Sequence[Sequence[bytes]]) -> list[float]:
-    """Seconds that each answer took; every queue of HTTP requests goes over one kept connection, all at once.
+    """Seconds that each answer took; every queue of HTTP requests goes over one kept connection,
+    all at once.
 
     Raises BenchError when a request is refused.
     """
     with ThreadPoolExecutor(len(queues)) as pool:
-        return [seconds for took in pool.map(lambda queue: _empty(port, queue), queues) for seconds in took]
+        return [
+            seconds
+            for took in pool.map(lambda queue: _empty(port, queue), queues)
+            for seconds in took
+        ]
 
 
 def _empty(port: int, queue: Sequence[bytes]) -> list[float]:
@@ -69,7 +77,9 @@ class Page:
 
 
 class Reader:
-    """Somebody who is logged in, and asks over one kept connection; a new one after a pause, as the server closes it then."""
+    """Somebody who is logged in, and asks over one kept connection; a new one after a pause, as the
+    server closes it then.
+    """
 
     def __init__(self, hub: Hub) -> None:
         from django.test import Client

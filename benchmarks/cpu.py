@@ -8,7 +8,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def seconds(pids: Iterable[int]) -> float:
-    """User and system time of these processes and of their children that ended; of one that is gone nothing."""
+    """User and system time of these processes and of their children that ended; of one that is gone
+    nothing.
+    """
     total = 0
     for pid in pids:
         try:
@@ -25,7 +27,9 @@ def family(root: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                )
             except OSError:
                 continue
     found, grown = {root}, True

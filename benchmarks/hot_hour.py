@@ -1,4 +1,6 @@
-"""A sealed hour made hot again: its windows as agents' batches of a minute, which come in as time goes on, as in a living fleet."""
+"""A sealed hour made hot again: its windows as agents' batches of a minute, which come in as time
+goes on, as in a living fleet.
+"""
 
 import math
 from collections.abc import Sequence
@@ -16,19 +18,29 @@ MINUTE_MS = 60_000
 
 
 def cut(start_ms: int) -> dict[int, Table]:
-    """Node -> its windows of the clock hour that begins then, the last one of its chunk: they are no longer sealed."""
+    """Node -> its windows of the clock hour that begins then, the last one of its chunk: they are
+    no longer sealed.
+    """
     found = {}
-    for chunk in Chunk.objects.filter(start__lt=from_ms(start_ms), end=from_ms(start_ms + HOUR_MS)).iterator(chunk_size=1):
+    for chunk in Chunk.objects.filter(
+        start__lt=from_ms(start_ms), end=from_ms(start_ms + HOUR_MS)
+    ).iterator(chunk_size=1):
         table = codec.unpack(bytes(chunk.payload))
         found[chunk.node_id] = started_in(table, start_ms, start_ms + HOUR_MS)
         rest = started_in(table, 0, start_ms)
-        chunk.payload, chunk.window_count, chunk.end = codec.pack(rest), len(rest["start_ms"]), from_ms(start_ms)
+        chunk.payload, chunk.window_count, chunk.end = (
+            codec.pack(rest),
+            len(rest["start_ms"]),
+            from_ms(start_ms),
+        )
         chunk.save(update_fields=["payload", "window_count", "end"])
     return found
 
 
 def come_in(hour: dict[int, Table], start_ms: int, end_ms: int) -> None:
-    """The windows that start in [start_ms, end_ms) are stored as the door stores them; who held which GPU was told before."""
+    """The windows that start in [start_ms, end_ms) are stored as the door stores them; who held
+    which GPU was told before.
+    """
     nodes, uuids = Node.objects.in_bulk(list(hour)), dict(GPU.objects.values_list("pk", "uuid"))
     for minute_ms in range(start_ms, end_ms, MINUTE_MS):
         for node_id, table in hour.items():
@@ -36,7 +48,14 @@ def come_in(hour: dict[int, Table], start_ms: int, end_ms: int) -> None:
             if len(told["start_ms"]):
                 batch = _batch(nodes[node_id].name, told, uuids)
                 payload = wire.compress(wire.encode(batch))
-                services.append_batch(nodes[node_id], batch, payload, offset_ms=0, received_at=from_ms(minute_ms), quarantined=False)
+                services.append_batch(
+                    nodes[node_id],
+                    batch,
+                    payload,
+                    offset_ms=0,
+                    received_at=from_ms(minute_ms),
+                    quarantined=False,
+                )
 
 
 def _batch(node: str, told: Table, uuids: dict[int, str]) -> wire.Batch:
@@ -54,7 +73,11 @@ def _batch(node: str, told: Table, uuids: dict[int, str]) -> wire.Batch:
             "gpu": np.searchsorted(gpu_ids, told["gpu_id"]).tolist(),
             "start_ms": told["start_ms"].tolist(),
             "observed_ms": told["observed_ms"].tolist(),
-            **{name: _numbers(values.tolist()) for name, values in told.items() if name not in WINDOW_INTS},
+            **{
+                name: _numbers(values.tolist())
+                for name, values in told.items()
+                if name not in WINDOW_INTS
+            },
         },
         host={"start_ms": starts, "pending_gpus": [0.0] * len(starts)},
     )

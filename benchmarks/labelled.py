@@ -1,4 +1,6 @@
-"""Labelled cases as diagnosis sees them, without a database: the simulator's windows, judged by the ledger, laid out as lanes. Pure."""
+"""Labelled cases as diagnosis sees them, without a database: the simulator's windows, judged by the
+ledger, laid out as lanes. Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,11 +69,17 @@ class Held:
 
 
 def lanes_of(case: Case) -> Lanes:
-    """The case's lanes, one row per job and GPU, as fleetwatch.diagnosis.lane_rows makes them from rows."""
+    """The case's lanes, one row per job and GPU, as fleetwatch.diagnosis.lane_rows makes them from
+    rows.
+    """
     windows, jobs = _windows(case), _jobs(case)
     gpus, count = len(case.gpus), len(case.truth[0])
     board = case.gpus[0]
-    idle_w, limit_w, memory = idle_power_w(board.model), board.power_limit_w, float(board.memory_total_bytes)
+    idle_w, limit_w, memory = (
+        idle_power_w(board.model),
+        board.power_limit_w,
+        float(board.memory_total_bytes),
+    )
     made = cell_figures.cells(
         windows,
         [HostSamples(case.starts_ms, case.host)],
@@ -85,7 +93,9 @@ def lanes_of(case: Case) -> Lanes:
     rows = [(job, gpu) for job in jobs for gpu in range(gpus)]
     at = [gpu for _, gpu in rows]
     shares = _states(case, windows, jobs, limit_w=limit_w, idle_w=idle_w)
-    age = np.array([(case.start_ms - job.start_ms) // CELL_MS for job, _ in rows]).reshape(-1, 1) + np.arange(count)
+    age = np.array([(case.start_ms - job.start_ms) // CELL_MS for job, _ in rows]).reshape(
+        -1, 1
+    ) + np.arange(count)
     return Lanes(
         gpu_id=np.array(at) + 1,
         job_id=np.array([job.job_id for job, _ in rows]),
@@ -110,10 +120,16 @@ def lanes_of(case: Case) -> Lanes:
 
 
 def truth_of(case: Case, lanes: Lanes) -> list[tuple[str, ...]]:
-    """The truth of each row of lanes_of. What works well and wastes more than what is well may waste is to be told undetermined."""
+    """The truth of each row of lanes_of.
+
+    What works well and wastes more than what is well may waste is to be told undetermined.
+    """
     told = [case.truth[gpu] for _ in _jobs(case) for gpu in range(len(case.gpus))]
     wasted = np.nan_to_num(Features(lanes, 1)["wasted_of_cell"]) > WASTEFUL
-    return [tuple(_strict(truth, is_over) for truth, is_over in zip(*row, strict=True)) for row in zip(told, wasted.tolist(), strict=True)]
+    return [
+        tuple(_strict(truth, is_over) for truth, is_over in zip(*row, strict=True))
+        for row in zip(told, wasted.tolist(), strict=True)
+    ]
 
 
 def _strict(truth: str, is_wasteful: bool) -> str:
@@ -139,31 +155,62 @@ def _windows(case: Case) -> Windows:
         observed_ms=np.concatenate(case.observed_ms),
         boot_start_ms=nothing,
         sequence=nothing,
-        columns={name: np.concatenate([one[name] for one in case.columns]).astype(np.float64) for name in case.columns[0]},
+        columns={
+            name: np.concatenate([one[name] for one in case.columns]).astype(np.float64)
+            for name in case.columns[0]
+        },
     )
 
 
-def _states(case: Case, windows: Windows, jobs: Sequence[Held], *, idle_w: float | None, limit_w: float | None) -> dict[str, Floats]:
-    """The share of each cell in each of STATES as the ledger judges it; NaN where it says nothing."""
+def _states(
+    case: Case,
+    windows: Windows,
+    jobs: Sequence[Held],
+    *,
+    idle_w: float | None,
+    limit_w: float | None,
+) -> dict[str, Floats]:
+    """The share of each cell in each of STATES as the ledger judges it; NaN where it says
+    nothing.
+    """
     gpus, count = len(case.gpus), len(case.truth[0])
     first, end_ms = case.start_ms // HOUR_MS * HOUR_MS, case.start_ms + count * CELL_MS
     question = Question(
         windows=windows,
-        capacities=[Capacity(gpu, case.start_ms, end_ms, True, None, 1.0, idle_w, limit_w) for gpu in range(1, gpus + 1)],
-        holdings=[Holding(gpu, job.job_id, job.kind, None, [(job.start_ms, end_ms)]) for job in jobs for gpu in range(1, gpus + 1)],
+        capacities=[
+            Capacity(gpu, case.start_ms, end_ms, True, None, 1.0, idle_w, limit_w)
+            for gpu in range(1, gpus + 1)
+        ],
+        holdings=[
+            Holding(gpu, job.job_id, job.kind, None, [(job.start_ms, end_ms)])
+            for job in jobs
+            for gpu in range(1, gpus + 1)
+        ],
         sources=[Source("slurm", True, [(case.start_ms, end_ms)])],
-        outages={_gpu(case, event.uuid): [Outage(event.at_ms, end_ms, event.kind)] for event in case.events if event.kind == "gpu_lost"},
+        outages={
+            _gpu(case, event.uuid): [Outage(event.at_ms, end_ms, event.kind)]
+            for event in case.events
+            if event.kind == "gpu_lost"
+        },
         cuts=np.arange(first, end_ms + HOUR_MS, HOUR_MS),
         target=(first, end_ms),
         policy=Policy(),
     )
     table = states.judge(question).cells
-    at = (table["job_id"] - 1) * gpus + table["gpu_id"] - 1, (table["start_ms"] - case.start_ms) // CELL_MS
+    at = (
+        (table["job_id"] - 1) * gpus + table["gpu_id"] - 1,
+        (table["start_ms"] - case.start_ms) // CELL_MS,
+    )
     total = sum(table[name] for name in cell_states.NAMES)
     found = {state: np.full((len(jobs) * gpus, count), np.nan) for state in STATES}
     for state, shares in found.items():
         shares[at] = (
-            sum(table[name] for name, label in zip(cell_states.NAMES, cell_states.LABELS, strict=True) if label[0] == state) / total
+            sum(
+                table[name]
+                for name, label in zip(cell_states.NAMES, cell_states.LABELS, strict=True)
+                if label[0] == state
+            )
+            / total
         )
     return found
 

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.one NAME SIZE FILE`: one bench in this process; its tables go to the file as JSON."""
+"""`python -m benchmarks.one NAME SIZE FILE`: one bench in this process; its tables go to the file
+as JSON.
+"""
 
 import importlib
 import json
@@ -19,7 +21,10 @@ def main() -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     about = (bench.run.__doc__ or "").strip().split("\n")[0]
-    Path(file).write_text(json.dumps({"about": about, "tables": [asdict(table) for table in tables]}), encoding="utf-8")
+    Path(file).write_text(
+        json.dumps({"about": about, "tables": [asdict(table) for table in tables]}),
+        encoding="utf-8",
+    )
     return 0
 
 

@@ -17,10 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("victoria-metrics", "prometheus", "prometheus-node-exporter")
 INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page in some nine minutes on two cores, `make bench-full` in {full_time}; `benchmarks/` says how each figure
-comes about. Peers are Debian's packages on the same machine, with the same data and the same queries, in rounds that take turns;
-answers are compared, and a benchmark whose answers differ, or whose peer is missing, fails and writes no page. Figures are medians
-with their range. CPU seconds count all processes of a server. Machines differ and drift: ratios within one run are what counts.
+`make bench` writes this page in some nine minutes on two cores, `make bench-full` in {full_time};
+`benchmarks/` says how each figure
+comes about. Peers are Debian's packages on the same machine, with the same data and the same
+queries, in rounds that take turns;
+answers are compared, and a benchmark whose answers differ, or whose peer is missing, fails and
+writes no page. Figures are medians
+with their range. CPU seconds count all processes of a server. Machines differ and drift: ratios
+within one run are what counts.
 Fleets of 1,000 GPUs beside the peers, and of 10,000: [benchmarks-fleet.md](benchmarks-fleet.md).
 """
 FULL_TIME = "about an hour"
@@ -44,7 +48,10 @@ class Result:
 
 def text(results: Sequence[Result], *, command: str, began: datetime) -> str:
     """The whole page, with the command that gave it."""
-    parts = [INTRODUCTION.format(full_time=FULL_TIME), _where(results, command=command, began=began)]
+    parts = [
+        INTRODUCTION.format(full_time=FULL_TIME),
+        _where(results, command=command, began=began),
+    ]
     if goals := [goal for result in results for table in result.tables for goal in table.goals]:
         parts.append(_goals(goals))
     for result in results:
@@ -63,18 +70,29 @@ def _where(results: Iterable[Result], *, command: str, began: datetime) -> str:
         f"- {began:%Y-%m-%d %H:%M} UTC, `{command}`; minutes: {took}",
         f"- {_processor()}, {platform.system()} {platform.release()}",
         f"- revision {_revision()}",
-        f"- Python {platform.python_version()}, numpy {numpy.__version__}, {', '.join(map(_package, PACKAGES))}",
+        (
+            f"- Python {platform.python_version()}, numpy {numpy.__version__},"
+            f" {', '.join(map(_package, PACKAGES))}"
+        ),
     ]
     return "\n".join([*lines, ""])
 
 
 def _goals(goals: Iterable[Goal]) -> str:
-    lines = ["## Targets", "", "| target | at | measured | must | moonshot | met |", "| --- | --- | ---: | ---: | ---: | --- |"]
+    lines = [
+        "## Targets",
+        "",
+        "| target | at | measured | must | moonshot | met |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
     for goal in goals:
         sign = "≥" if goal.is_more_better else "≤"
         moonshot = "–" if goal.moonshot is None else f"{sign} {goal.moonshot:g}"
         measured = shown(goal.measured if goal.measured is None else float(goal.measured))
-        lines.append(f"| {goal.name} | {goal.where} | {measured} {goal.unit} | {sign} {goal.must:g} | {moonshot} | {goal.verdict()} |")
+        lines.append(
+            f"| {goal.name} | {goal.where} | {measured} {goal.unit} | {sign} {goal.must:g} |"
+            f" {moonshot} | {goal.verdict()} |"
+        )
     return "\n".join([*lines, ""])
 
 
@@ -82,17 +100,28 @@ def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     memory_kib = int(Path("/proc/meminfo").read_text(encoding="utf-8").split()[1])
-    return f"{len(models)} × {models[0] if models else platform.machine()}, {memory_kib / 2**20:.0f} GiB"
+    return (
+        f"{len(models)} × {models[0] if models else platform.machine()},"
+        f" {memory_kib / 2**20:.0f} GiB"
+    )
 
 
 def _revision() -> str:
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        ).stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "fleetwatch", "agent", "benchmarks")
-    return git("rev-parse", "--short=12", "HEAD") + (" with changes that are not committed" if changed else "")
+    changed = git(
+        "status", "--porcelain", "--untracked-files=no", "--", "fleetwatch", "agent", "benchmarks"
+    )
+    return git("rev-parse", "--short=12", "HEAD") + (
+        " with changes that are not committed" if changed else ""
+    )
 
 
 def _package(name: str) -> str:
-    found = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True, text=True, check=False
+    )
     return f"{name} {found.stdout.strip() or 'not installed'}"

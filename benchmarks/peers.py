@@ -1,7 +1,9 @@
-"""The monitoring databases beside which FleetWatch is measured: Debian's VictoriaMetrics and Prometheus, on loopback and empty folders.
+"""The monitoring databases beside which FleetWatch is measured: Debian's VictoriaMetrics and
+Prometheus, on loopback and empty folders.
 
-Settings are those that an expert would choose for exact answers: samples are looked back for less than a window, not for
-five minutes, and no answer comes from a cache. A peer that is not installed or does not start raises BenchError.
+Settings are those that an expert would choose for exact answers: samples are looked back for less
+than a window, not for five minutes, and no answer comes from a cache. A peer that is not installed
+or does not start raises BenchError.
 """
 
 import http.client
@@ -22,7 +24,8 @@ from benchmarks.servers import wait_for
 from benchmarks.tables import BenchError
 from tests.stack.living import free_port
 
-LOOKBACK_S = 9  # Prometheus 2 looks back over a closed interval: with 10 s each gap would count one window twice
+# Prometheus 2 looks back over a closed interval: with 10 s each gap would count one window twice
+LOOKBACK_S = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ class Peer:
         body = answer.read()
         connection.close()
         if answer.status >= 300:
-            raise BenchError(f"{self.name} answered {answer.status} to {target[:200]}: {body[:300]!r}")
+            raise BenchError(
+                f"{self.name} answered {answer.status} to {target[:200]}: {body[:300]!r}"
+            )
         return body
 
 
@@ -111,12 +116,20 @@ def running_peers() -> Iterator[list[Peer]]:
 def _victoria_metrics(folder: Path) -> Peer:
     port = free_port()
     arguments = [
-        f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={folder}", "-retentionPeriod=12", "-search.disableCache",
-        f"-search.maxLookback={LOOKBACK_S}s", "-search.latencyOffset=0s", "-search.maxPointsPerTimeseries=100000", "-selfScrapeInterval=0",
-        "-search.maxQueryDuration=300s", "-search.maxUniqueTimeseries=10000000", "-search.maxSamplesPerQuery=10000000000",
+        f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={folder}", "-retentionPeriod=12",
+        "-search.disableCache",
+        f"-search.maxLookback={LOOKBACK_S}s", "-search.latencyOffset=0s",
+        "-search.maxPointsPerTimeseries=100000", "-selfScrapeInterval=0",
+        "-search.maxQueryDuration=300s", "-search.maxUniqueTimeseries=10000000",
+        "-search.maxSamplesPerQuery=10000000000",
     ]  # fmt: skip
     return Peer(
-        "VictoriaMetrics", _version("victoria-metrics"), _start("victoria-metrics", arguments, folder), port, folder, "/api/v1/write"
+        "VictoriaMetrics",
+        _version("victoria-metrics"),
+        _start("victoria-metrics", arguments, folder),
+        port,
+        folder,
+        "/api/v1/write",
     )
 
 
@@ -125,23 +138,41 @@ def _prometheus(folder: Path) -> Peer:
     (folder / "prometheus.yml").write_text("global: {}\n")
     port = free_port()
     arguments = [
-        f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}", f"--web.listen-address=127.0.0.1:{port}",
-        "--web.enable-remote-write-receiver", "--web.enable-admin-api", "--storage.tsdb.retention.time=1y",
-        f"--query.lookback-delta={LOOKBACK_S}s", "--query.max-samples=2000000000", "--query.timeout=10m",
+        f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.enable-remote-write-receiver", "--web.enable-admin-api",
+        "--storage.tsdb.retention.time=1y",
+        f"--query.lookback-delta={LOOKBACK_S}s", "--query.max-samples=2000000000",
+        "--query.timeout=10m",
     ]  # fmt: skip
-    return Peer("Prometheus", _version("prometheus"), _start("prometheus", arguments, folder), port, folder, "/api/v1/write")
+    return Peer(
+        "Prometheus",
+        _version("prometheus"),
+        _start("prometheus", arguments, folder),
+        port,
+        folder,
+        "/api/v1/write",
+    )
 
 
 def _start(name: str, arguments: list[str], folder: Path) -> "subprocess.Popen[bytes]":
     if shutil.which(name) is None:
-        raise BenchError(f"{name} is not installed: apt-get install {name} (a peer that is missing is no benchmark)")
+        raise BenchError(
+            f"{name} is not installed: apt-get install {name} (a peer that is missing is no"
+            " benchmark)"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{name}.log").open("wb") as log:
         return subprocess.Popen([name, *arguments], stdout=log, stderr=log, cwd=folder)
 
 
 def _version(package: str) -> str:
-    found = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Version}", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return found.stdout.strip() or "unknown"
 
 
@@ -150,7 +181,9 @@ def _size(folder: Path) -> int:
 
 
 def _settled(folder: Path) -> int:
-    """The folder's size once it has not changed for two seconds: merging goes on in the background."""
+    """The folder's size once it has not changed for two seconds: merging goes on in the
+    background.
+    """
     before, unchanged = _size(folder), 0
     while unchanged < 4:
         time.sleep(0.5)

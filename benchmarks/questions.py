@@ -1,4 +1,6 @@
-"""The questions that FleetWatch and its peers are asked about the same day of a fleet, and how the answers are brought to one shape."""
+"""The questions that FleetWatch and its peers are asked about the same day of a fleet, and how the
+answers are brought to one shape.
+"""
 
 import statistics
 import time
@@ -21,9 +23,11 @@ IDLE_BELOW = 0.05
 WINDOW_S = 10
 GPU_APART = 2**43  # milliseconds: more than any moment has
 MS = 1000
-# A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of the same cells.
+# A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of
+# the same cells.
 HEAT_TOLERANCE = 0.5 / 250 + 0.0006
-SERIES_TOLERANCE = 1e-6  # relative: a mean of one window is that window, but for a float's last bits
+# relative: a mean of one window is that window, but for a float's last bits
+SERIES_TOLERANCE = 1e-6
 WASTE_TOLERANCE_H = 0.01
 
 Key = Any
@@ -50,7 +54,10 @@ class Took:
     @property
     def spread(self) -> str:
         """Median and range of the clock, in milliseconds."""
-        return f"{self.median_s * MS:,.1f} ({min(self.clock_s) * MS:,.1f}–{max(self.clock_s) * MS:,.1f})"
+        return (
+            f"{self.median_s * MS:,.1f}"
+            f" ({min(self.clock_s) * MS:,.1f}–{max(self.clock_s) * MS:,.1f})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +85,14 @@ def ask_heat_map(reader: Reader, day: Day, took: Took) -> tuple[list[str], NDArr
     page = reader.get(f"/charts/fleet?{day.query(metric='util')}")
     took.add(page.clock_s, page.cpu_s, len(page.body))
     trace = page.json()["data"][0]
-    return [link.rsplit("/", 1)[1] for link in trace["meta"]["links"]], np.array(trace["z"], dtype=np.float64)
+    return [link.rsplit("/", 1)[1] for link in trace["meta"]["links"]], np.array(
+        trace["z"], dtype=np.float64
+    )
 
 
-def ask_peer_heat_map(peer: Peer, day: Day, step_s: int, took: Took | None = None) -> dict[str, NDArray[np.float64]]:
+def ask_peer_heat_map(
+    peer: Peer, day: Day, step_s: int, took: Took | None = None
+) -> dict[str, NDArray[np.float64]]:
     """GPU UUID -> its steps: the mean of the samples that start in each."""
     # evaluated in the last window's middle: [t - step, t] then holds exactly the step's windows
     late = WINDOW_S // 2
@@ -107,7 +118,9 @@ def ask_peer_heat_map(peer: Peer, day: Day, step_s: int, took: Took | None = Non
 
 def ask_series(reader: Reader, day: Day, uuid: str, took: Took) -> dict[tuple[str, int], float]:
     """(column, second) -> value of every window of one GPU."""
-    page = reader.get(f"/api/v1/gpus/{uuid}/series?{day.query(step_s=WINDOW_S, metrics=','.join(COLUMNS))}")
+    page = reader.get(
+        f"/api/v1/gpus/{uuid}/series?{day.query(step_s=WINDOW_S, metrics=','.join(COLUMNS))}"
+    )
     took.add(page.clock_s, page.cpu_s, len(page.body))
     told = page.json()
     start_s = [start // MS for start in told["start_ms"]]
@@ -130,11 +143,17 @@ def ask_peer_series(peer: Peer, day: Day, uuid: str, took: Took) -> dict[tuple[s
         },
     )
     _note(answer, took)
-    return {(series["metric"]["__name__"], int(at_s)): float(value) for series in answer.result for at_s, value in series["values"]}
+    return {
+        (series["metric"]["__name__"], int(at_s)): float(value)
+        for series in answer.result
+        for at_s, value in series["values"]
+    }
 
 
 def ask_waste(hub: Hub, day: Day, took: Took) -> dict[str, float]:
-    """Job key -> GPU-hours that it held below 5 % utilisation, from the raw windows; by its granted share where it shares a GPU."""
+    """Job key -> GPU-hours that it held below 5 % utilisation, from the raw windows; by its granted
+    share where it shares a GPU.
+    """
     before, began = hub.server_s(), time.perf_counter()
     found = _waste_by_job(day.start_s * MS, day.end_s * MS)
     took.add(time.perf_counter() - began, hub.server_s() - before)
@@ -150,37 +169,66 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
 
     nodes = list(Node.objects.values_list("pk", flat=True))
     held = {
-        node_id: [(hold.job_id, hold.share or 1.0, hold.gpu_id, *span) for hold in holds for span in hold.spans]
+        node_id: [
+            (hold.job_id, hold.share or 1.0, hold.gpu_id, *span)
+            for hold in holds
+            for span in hold.spans
+        ]
         for node_id, holds in holdings_of(nodes, start_ms, end_ms).items()
     }
-    # a GPU and a moment as one number, by which windows are sorted: two look-ups count what lies in a span
+    # a GPU and a moment as one number, by which windows are sorted: two look-ups count what lies in
+    # a span
     edges = {node_id: _edges(spans, start_ms, end_ms) for node_id, spans in held.items()}
     windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
     for node_id, frame in frames.each(nodes, start_ms, end_ms, ("util_mean",)):
         idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
-        low, high = np.searchsorted(frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id])
+        low, high = np.searchsorted(
+            frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id]
+        )
         windows[node_id] += high - low
     told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
-    jobs, place = np.unique(np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True)
-    counts = np.concatenate(list(windows.values()) or [np.zeros(0)]) * np.array([share for _, share in told])
-    hours = dict(zip(jobs.tolist(), (np.bincount(place, counts, len(jobs)) * WINDOW_S / 3600).tolist(), strict=True))
-    keys = dict(Job.objects.filter(pk__in=[job_id for job_id, found in hours.items() if found]).values_list("pk", "key"))
+    jobs, place = np.unique(
+        np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True
+    )
+    counts = np.concatenate(list(windows.values()) or [np.zeros(0)]) * np.array(
+        [share for _, share in told]
+    )
+    hours = dict(
+        zip(
+            jobs.tolist(),
+            (np.bincount(place, counts, len(jobs)) * WINDOW_S / 3600).tolist(),
+            strict=True,
+        )
+    )
+    keys = dict(
+        Job.objects.filter(pk__in=[job_id for job_id, found in hours.items() if found]).values_list(
+            "pk", "key"
+        )
+    )
     return {key: hours[job_id] for job_id, key in keys.items()}
 
 
-def _edges(spans: Sequence[tuple[int, float, int, int, int]], start_ms: int, end_ms: int) -> NDArray[np.int64]:
+def _edges(
+    spans: Sequence[tuple[int, float, int, int, int]], start_ms: int, end_ms: int
+) -> NDArray[np.int64]:
     """Where each span (its GPU, from, to) begins and ends, in [start_ms, end_ms): two rows."""
-    gpu, low, high = (np.array([span[place] for span in spans], dtype=np.int64) for place in (2, 3, 4))
+    gpu, low, high = (
+        np.array([span[place] for span in spans], dtype=np.int64) for place in (2, 3, 4)
+    )
     return np.stack([low, high]).clip(start_ms, end_ms) + gpu * GPU_APART
 
 
 def ask_peer_waste(peer: Peer, day: Day, took: Took) -> dict[str, float]:
     held_idle = f"{HOLDS} * on (gpu) group_left () (util_mean < bool {IDLE_BELOW})"
-    range_s = day.end_s - day.start_s  # open at its start in one of the peers: a window more than the day, in which there is none
+    # open at its start in one of the peers: a window more than the day, in which there is none
+    range_s = day.end_s - day.start_s
     query = f"sum by (job) (sum_over_time(({held_idle})[{range_s}s:{WINDOW_S}s]))"
     answer = peer.query("/api/v1/query", {"query": query, "time": day.end_s - WINDOW_S})
     _note(answer, took)
-    hours = {series["metric"]["job"]: float(series["value"][1]) * WINDOW_S / 3600 for series in answer.result}
+    hours = {
+        series["metric"]["job"]: float(series["value"][1]) * WINDOW_S / 3600
+        for series in answer.result
+    }
     return {job: found for job, found in hours.items() if found}
 
 
@@ -190,21 +238,33 @@ def _note(answer: Answer, took: Took | None) -> None:
 
 
 def five_minute_means(cells: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Steps from cells of five minutes: the mean of those that were observed; NaN where none was."""
+    """Steps from cells of five minutes: the mean of those that were observed; NaN where
+    none was.
+    """
     parts = cells.reshape(count, -1)
     known = ~np.isnan(parts)
     sums = np.where(known, parts, 0.0).sum(axis=1)
     return np.divide(sums, known.sum(axis=1), out=np.full(count, np.nan), where=known.any(axis=1))
 
 
-def deviation(name: str, ours: Values, theirs: Values, *, tolerance: float, relative: bool = False) -> float:
-    """The largest difference between two answers. Raises BenchError beyond the tolerance, or where one says what the other does not."""
+def deviation(
+    name: str, ours: Values, theirs: Values, *, tolerance: float, relative: bool = False
+) -> float:
+    """The largest difference between two answers.
+
+    Raises BenchError beyond the tolerance, or where one says what the other does not.
+    """
     if lost := ours.keys() ^ theirs.keys():
         worst = max(abs(ours.get(key, 0.0) or theirs.get(key, 0.0)) for key in lost)
         if relative or worst > tolerance:
-            raise BenchError(f"{name}: {len(lost)} of {len(ours)} are in one answer alone, such as {sorted(map(str, lost))[:3]}")
+            raise BenchError(
+                f"{name}: {len(lost)} of {len(ours)} are in one answer alone, such as"
+                f" {sorted(map(str, lost))[:3]}"
+            )
     keys = ours.keys() & theirs.keys()
-    found = max((_difference(ours[key], theirs[key], relative=relative) for key in keys), default=0.0)
+    found = max(
+        (_difference(ours[key], theirs[key], relative=relative) for key in keys), default=0.0
+    )
     if not found <= tolerance:
         raise BenchError(f"{name}: the answers differ by {found:g}, more than {tolerance:g}")
     return found
@@ -215,7 +275,9 @@ def _difference(one: float, other: float, *, relative: bool) -> float:
 
 
 def taking_turns(rounds: int, asked: Sequence[Callable[[], object]]) -> None:
-    """Each is asked once per round, one after the other, so that a machine's moods meet all of them."""
+    """Each is asked once per round, one after the other, so that a machine's moods meet all of
+    them.
+    """
     for _ in range(rounds):
         for ask in asked:
             ask()

@@ -1,7 +1,9 @@
-"""Prometheus' remote write, protocol 0.1.0: a WriteRequest in protobuf, snappy around it. What peers take in.
+"""Prometheus' remote write, protocol 0.1.0: a WriteRequest in protobuf, snappy around it. What
+peers take in.
 
-https://prometheus.io/docs/concepts/remote_write_spec/ and prometheus/prompb/types.proto: WriteRequest.timeseries = 1,
-TimeSeries.labels = 1 and .samples = 2, Label.name = 1 and .value = 2, Sample.value = 1 (double) and .timestamp = 2 (varint).
+https://prometheus.io/docs/concepts/remote_write_spec/ and prometheus/prompb/types.proto:
+WriteRequest.timeseries = 1, TimeSeries.labels = 1 and .samples = 2, Label.name = 1 and .value = 2,
+Sample.value = 1 (double) and .timestamp = 2 (varint).
 """
 
 import itertools
@@ -14,17 +16,30 @@ from numpy.typing import NDArray
 Labels = Mapping[str, str]
 TIME_BYTES = 6  # of a varint: milliseconds from 2004 to 2109
 _SAMPLE_BYTES = 1 + 8 + 1 + TIME_BYTES
-_HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
+_HEADERS = {
+    "Content-Type": "application/x-protobuf",
+    "Content-Encoding": "snappy",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}
 
 
 def request(series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64]]]) -> bytes:
-    """The body of one request: for each series its `labels()`, times in ms, values. A NaN is no sample."""
-    message = b"".join(_field(1, head + _samples(times, values)) for head, times, values in _read(series))
+    """The body of one request: for each series its `labels()`, times in ms, values.
+
+    A NaN is no sample.
+    """
+    message = b"".join(
+        _field(1, head + _samples(times, values)) for head, times, values in _read(series)
+    )
     return bytes(cramjam.snappy.compress_raw(message))
 
 
-def requests(series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64]]], edges: Sequence[int]) -> list[bytes]:
-    """A request's body for each span between two edges (ms) with what of the series lies in it; each series is encoded once."""
+def requests(
+    series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64]]], edges: Sequence[int]
+) -> list[bytes]:
+    """A request's body for each span between two edges (ms) with what of the series lies in it;
+    each series is encoded once.
+    """
     parts: list[list[bytes]] = [[] for _ in edges[1:]]
     for head, times, values in _read(series):
         samples = _samples(times, values)
@@ -37,13 +52,22 @@ def requests(series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64
 
 def http(path: str, body: bytes) -> bytes:
     """The HTTP request that carries it over a kept connection."""
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{name}: {value}" for name, value in _HEADERS.items())]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        *(f"{name}: {value}" for name, value in _HEADERS.items()),
+    ]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 def labels(named: Labels) -> bytes:
-    """A series' labels, encoded once and used for all its samples; the protocol wants them sorted."""
-    return b"".join(_field(1, _field(1, name.encode()) + _field(2, value.encode())) for name, value in sorted(named.items()))
+    """A series' labels, encoded once and used for all its samples; the protocol wants them
+    sorted.
+    """
+    return b"".join(
+        _field(1, _field(1, name.encode()) + _field(2, value.encode()))
+        for name, value in sorted(named.items())
+    )
 
 
 def _read(

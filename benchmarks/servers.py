@@ -1,4 +1,6 @@
-"""The hub's servers for a bench: an embedded Postgres with fsync on, Redis, and the web server as `manage.py up` starts it."""
+"""The hub's servers for a bench: an embedded Postgres with fsync on, Redis, and the web server as
+`manage.py up` starts it.
+"""
 
 import http.client
 import os
@@ -37,13 +39,17 @@ class Hub:
         return cpu.seconds(cpu.family(self.web.pid)) if self.web else 0.0
 
     def server_s(self) -> float:
-        """CPU seconds of Postgres, the web server and this process, which does the workers' work."""
+        """CPU seconds of Postgres, the web server and this process, which does the workers'
+        work.
+        """
         return self.postgres_s() + self.web_s() + time.process_time()
 
 
 @contextmanager
 def running_hub(*, with_web: bool = False) -> Iterator[Hub]:
-    """A migrated hub on folders and ports of its own, Django set up for this process; stopped and removed at the end."""
+    """A migrated hub on folders and ports of its own, Django set up for this process; stopped and
+    removed at the end.
+    """
     servers = Servers(DURABLE)
     web: subprocess.Popen[bytes] | None = None
     try:
@@ -71,7 +77,9 @@ def _started_web(port: int) -> "subprocess.Popen[bytes]":
     from fleetwatch.stack import plan
 
     spec = plan.web(dict(os.environ), plan.Listen("127.0.0.1", port))
-    web = subprocess.Popen(spec.command, cwd=spec.folder, env=dict(spec.environment), stderr=subprocess.DEVNULL)
+    web = subprocess.Popen(
+        spec.command, cwd=spec.folder, env=dict(spec.environment), stderr=subprocess.DEVNULL
+    )
     wait_for(port, "/healthz")
     return web
 

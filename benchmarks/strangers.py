@@ -1,8 +1,9 @@
 """Peers that are slow on purpose, against a hub of its own: what others wait meanwhile.
 
-`python -m benchmarks.strangers [--behind nginx|caddy]`: 66 sockets that drip a body without a token, 60 with one, 500 half
-heads, 200 readers of a large answer that do not read. Beside each, one after the other: /healthz, the log-in page, a batch
-of another node. Bounded: only 127.0.0.1, some seconds an attack. Not part of `make bench`: it has no peer to be compared with.
+`python -m benchmarks.strangers [--behind nginx|caddy]`: 66 sockets that drip a body without a
+token, 60 with one, 500 half heads, 200 readers of a large answer that do not read. Beside each, one
+after the other: /healthz, the log-in page, a batch of another node. Bounded: only 127.0.0.1, some
+seconds an attack. Not part of `make bench`: it has no peer to be compared with.
 """
 
 import argparse
@@ -30,7 +31,9 @@ LARGE = "/static/plotly/plotly.min.js"  # 4.5 MB, for everybody
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the hub, or what stands before it, listens; a token of a node that attacks and one of an honest node."""
+    """Where the hub, or what stands before it, listens; a token of a node that attacks and one of
+    an honest node.
+    """
 
     port: int
     bad_token: str
@@ -54,15 +57,31 @@ def head(method: str, path: str, *lines: str) -> bytes:
 
 def batch_head(token: str, length: int) -> bytes:
     return head(
-        "POST", "/api/v1/batches", f"Authorization: Bearer {token}", "Content-Type: application/json",
+        "POST", "/api/v1/batches", f"Authorization: Bearer {token}",
+        "Content-Type: application/json",
         "Content-Encoding: gzip", f"Content-Length: {length}",
     )  # fmt: skip
 
 
 ATTACKS = (
-    Attack("66 bodies without a token", 66, lambda target: batch_head("fw_nonsense", 1_000_000), drips=True),
-    Attack("60 bodies with a token", 60, lambda target: batch_head(target.bad_token, 1_000_000), drips=True),
-    Attack("66 forms", 66, lambda target: head("POST", "/accounts/login/", "Content-Length: 60000"), drips=True),
+    Attack(
+        "66 bodies without a token",
+        66,
+        lambda target: batch_head("fw_nonsense", 1_000_000),
+        drips=True,
+    ),
+    Attack(
+        "60 bodies with a token",
+        60,
+        lambda target: batch_head(target.bad_token, 1_000_000),
+        drips=True,
+    ),
+    Attack(
+        "66 forms",
+        66,
+        lambda target: head("POST", "/accounts/login/", "Content-Length: 60000"),
+        drips=True,
+    ),
     Attack("500 half heads", 500, lambda target: b"GET / HTTP/1.1\r\nX-Half: ", drips=True),
     Attack("200 slow readers", 200, lambda target: head("GET", LARGE), receive_buffer=2048),
 )
@@ -70,8 +89,12 @@ ATTACKS = (
 
 def main() -> None:
     """Prints the 50th and 95th percentile of each question, quiet and under each attack."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--behind", choices=("nginx", "caddy"), help="through this proxy, with its file in deploy/")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--behind", choices=("nginx", "caddy"), help="through this proxy, with its file in deploy/"
+    )
     given = parser.parse_args()
     if given.behind:
         os.environ["FLEETWATCH_TRUSTED_PROXIES"] = "1"
@@ -96,12 +119,18 @@ def report(target: Target, *, where: str) -> None:
     for attack in ATTACKS:
         with attacking(attack, target) as sockets:
             took = questions.ask_all()
-            print_line(attack.name, took, f"   {still_open(sockets)} of {attack.count} wait" if attack.drips else "")
+            print_line(
+                attack.name,
+                took,
+                f"   {still_open(sockets)} of {attack.count} wait" if attack.drips else "",
+            )
     print_line("quiet again", questions.ask_all())
 
 
 def print_line(name: str, took: dict[str, list[float]], more: str = "") -> None:
-    cells = (f"{percentile(times, 0.5):.0f} / {percentile(times, 0.95):.0f}" for times in took.values())
+    cells = (
+        f"{percentile(times, 0.5):.0f} / {percentile(times, 0.95):.0f}" for times in took.values()
+    )
     print(f"{name:28}" + "".join(f"{cell:>22}" for cell in cells) + more, flush=True)
 
 
@@ -123,7 +152,10 @@ class Questions:
         }
 
     def ask_all(self) -> dict[str, list[float]]:
-        """Seconds of each answer; infinite for none within WAIT_S. One question that nobody answers is not asked again."""
+        """Seconds of each answer; infinite for none within WAIT_S.
+
+        One question that nobody answers is not asked again.
+        """
         return {name: self._ask(request) for name, request in self.all.items()}
 
     def _ask(self, request: Callable[[], bytes]) -> list[float]:
@@ -150,12 +182,19 @@ class Questions:
         body = gzip.compress(
             json.dumps(
                 {
-                    "version": 1, "node": "good", "boot_id": "b", "boot_start_ms": 1_600_000_000_000, "sequence": self._sequence,
-                    "window_s": 10, "gpus": [{"uuid": "GPU-good", "index": 0, "model": "H100"}], "windows": windows,
+                    "version": 1, "node": "good", "boot_id": "b",
+                    "boot_start_ms": 1_600_000_000_000, "sequence": self._sequence,
+                    "window_s": 10, "gpus": [{"uuid": "GPU-good", "index": 0, "model": "H100"}],
+                    "windows": windows,
                 }
             ).encode()
         )  # fmt: skip
-        return batch_head(self._target.good_token, len(body)).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + body
+        return (
+            batch_head(self._target.good_token, len(body)).replace(
+                b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
+            )
+            + body
+        )
 
 
 @contextlib.contextmanager
@@ -209,7 +248,9 @@ def still_open(sockets: list[socket.socket]) -> int:
 
 @contextlib.contextmanager
 def proxy(name: str | None, hub_port: int) -> Iterator[int]:
-    """The port where to ask: the hub's own, or that of a proxy in front with our file, without TLS."""
+    """The port where to ask: the hub's own, or that of a proxy in front with our file,
+    without TLS.
+    """
     if name is None:
         yield hub_port
         return
@@ -226,17 +267,33 @@ def proxy(name: str | None, hub_port: int) -> Iterator[int]:
 
 
 def _nginx(folder: Path, hub_port: int, port: int) -> list[str]:
-    text = (ROOT / "deploy/nginx.conf").read_text().replace("127.0.0.1:8000", f"127.0.0.1:{hub_port}")
-    kept = [line for line in text.splitlines() if not line.strip().startswith(("ssl_", "return 301"))]
-    text = "\n".join(kept).replace("listen 80;", f"listen 127.0.0.1:{free_port()};").replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
-    temporary = "".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    whole = f"daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_rlimit_nofile 4096; events {{worker_connections 2048;}}\n"
+    text = (
+        (ROOT / "deploy/nginx.conf").read_text().replace("127.0.0.1:8000", f"127.0.0.1:{hub_port}")
+    )
+    kept = [
+        line for line in text.splitlines() if not line.strip().startswith(("ssl_", "return 301"))
+    ]
+    text = (
+        "\n".join(kept)
+        .replace("listen 80;", f"listen 127.0.0.1:{free_port()};")
+        .replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
+    )
+    temporary = "".join(
+        f"{kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    whole = (
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_rlimit_nofile 4096;"
+        " events {worker_connections 2048;}\n"
+    )
     (folder / "nginx.conf").write_text(f"{whole}http {{ access_log off; {temporary}\n{text}\n}}\n")
     return ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
 
 
 def _caddy(folder: Path, hub_port: int, port: int) -> list[str]:
-    text = (ROOT / "deploy/Caddyfile").read_text().replace("127.0.0.1:8000", f"127.0.0.1:{hub_port}")
+    text = (
+        (ROOT / "deploy/Caddyfile").read_text().replace("127.0.0.1:8000", f"127.0.0.1:{hub_port}")
+    )
     text = text.replace("\nfleetwatch.example.com {", f"\nhttp://127.0.0.1:{port} {{").replace(
         "{\n\tservers", "{\n\tadmin off\n\tservers", 1
     )

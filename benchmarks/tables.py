@@ -15,12 +15,17 @@ class Size(StrEnum):
 
 
 class BenchError(Exception):
-    """The measurement is worth nothing: answers disagree, a peer is missing, a server did not start."""
+    """The measurement is worth nothing: answers disagree, a peer is missing, a server did not
+    start.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One line of the target table. `measured` is in the unit of `must`; None: this run did not measure it."""
+    """One line of the target table.
+
+    `measured` is in the unit of `must`; None: this run did not measure it.
+    """
 
     name: str
     measured: float | None
@@ -48,23 +53,36 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under columns. A float is printed with three significant digits; write anything else as text."""
+    """Rows under columns.
+
+    A float is printed with three significant digits; write anything else as text.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    notes: Sequence[str] = ()  # what is not comparable, what was left out, tolerances: one sentence each
+    # what is not comparable, what was left out, tolerances: one sentence each
+    notes: Sequence[str] = ()
     goals: Sequence[Goal] = field(default_factory=tuple)
 
     def markdown(self) -> str:
         """The table and its notes as Markdown, without the goals."""
-        lines = [f"### {self.title}", "", _line(self.columns), _line(["---", *["---:"] * (len(self.columns) - 1)])]
+        lines = [
+            f"### {self.title}",
+            "",
+            _line(self.columns),
+            _line(["---", *["---:"] * (len(self.columns) - 1)]),
+        ]
         lines += [_line([shown(cell) for cell in row]) for row in self.rows]
-        return "\n".join([*lines, "", *[f"- {note}" for note in self.notes], *([""] if self.notes else [])])
+        return "\n".join(
+            [*lines, "", *[f"- {note}" for note in self.notes], *([""] if self.notes else [])]
+        )
 
 
 def shown(cell: Cell) -> str:
-    """A cell as text: thousands separated, three significant digits; "–" for what was not measured."""
+    """A cell as text: thousands separated, three significant digits; "–" for what was not
+    measured.
+    """
     if cell is None:
         return "–"
     if isinstance(cell, str):

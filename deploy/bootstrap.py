@@ -32,7 +32,10 @@ def go_on_with_new_enough_python():
             path = os.path.join(folder, name)
             if os.access(path, os.X_OK):
                 os.execv(path, [path] + sys.argv)
-    refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
+    refuse(
+        "Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again"
+        % sys.version_info[:2]
+    )
 
 
 def stamp_of(files):
@@ -45,20 +48,33 @@ def stamp_of(files):
 
 def make_venv():
     python = os.path.join(VENV, "bin", "python")
-    if os.path.exists(python) and subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0:
+    if (
+        os.path.exists(python)
+        and subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0
+    ):
         return python
     shutil.rmtree(VENV, ignore_errors=True)
-    done = subprocess.run([sys.executable, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [sys.executable, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     if done.returncode != 0:
         shutil.rmtree(VENV, ignore_errors=True)
         if b"ensurepip" in done.stdout or b"No module named venv" in done.stdout:
-            refuse("Python's venv module is incomplete: apt install python3-venv (or your system's package of it)")
-        refuse("can't make %s: %s" % (VENV, done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
+            refuse(
+                "Python's venv module is incomplete: apt install python3-venv (or your system's"
+                " package of it)"
+            )
+        refuse(
+            "can't make %s: %s"
+            % (VENV, done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+        )
     return python
 
 
 def install(python, files):
-    """Installs what the files pin, once for each content of them; only ready-made packages, so no compiler is needed."""
+    """Installs what the files pin, once for each content of them; only ready-made packages, so no
+    compiler is needed.
+    """
     stamp_file = os.path.join(VENV, ".stamp-" + "-".join(name.split(".")[0] for name in files))
     wanted = stamp_of(files)
     if os.path.exists(stamp_file):
@@ -67,12 +83,24 @@ def install(python, files):
                 return
     sys.stdout.write("fleetwatch: installing %s\n" % " and ".join(files))
     sys.stdout.flush()
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+    ]
     for name in files:
         command += ["-r", os.path.join(ROOT, name)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [
+            line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()
+        ]
         errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no output"]
         refuse("installing the requirements failed: %s" % errors[-1])
     with open(stamp_file, "w") as file:
@@ -84,15 +112,25 @@ def ensure_browser():
     if os.environ.get("FLEETWATCH_CHROMIUM") or any(shutil.which(name) for name in BROWSERS):
         return
     if not shutil.which("apt-get"):
-        refuse("the browser tests need Chromium: install it, or set FLEETWATCH_CHROMIUM to its path")
+        refuse(
+            "the browser tests need Chromium: install it, or set FLEETWATCH_CHROMIUM to its path"
+        )
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     sys.stdout.write("fleetwatch: installing chromium\n")
     sys.stdout.flush()
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]):
-        done = subprocess.run(prefix + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"],
+    ):
+        done = subprocess.run(
+            prefix + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         if done.returncode != 0:
-            refuse("the browser tests need Chromium, and apt-get could not install it: set FLEETWATCH_CHROMIUM to a Chromium's path")
+            refuse(
+                "the browser tests need Chromium, and apt-get could not install it: set"
+                " FLEETWATCH_CHROMIUM to a Chromium's path"
+            )
 
 
 def main():

@@ -15,12 +15,17 @@ _runtime = None if env.text("DATABASE_URL") else env.read_runtime(DATA_DIR)
 
 DEBUG = env.boolean("FLEETWATCH_DEBUG", False)
 SECRET_KEY = env.text("SECRET_KEY") or (_runtime.secret_key if _runtime else "")
-# Older SECRET_KEYs, comma-separated: still open sessions and channel settings until `manage.py rotate_secrets` was run.
+# Older SECRET_KEYs, comma-separated: still open sessions and channel settings until `manage.py
+# rotate_secrets` was run.
 SECRET_KEY_FALLBACKS = env.words("FLEETWATCH_SECRET_KEYS", [])
 # The address people and agents use; install commands and links in messages carry it.
 # Commands that find the embedded stack by its data folder take the address that it runs at.
-PUBLIC_URL = env.address("FLEETWATCH_PUBLIC_URL", (_runtime.public_url if _runtime else "") or "http://127.0.0.1:8000")
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]", env.host_of(PUBLIC_URL)])
+PUBLIC_URL = env.address(
+    "FLEETWATCH_PUBLIC_URL", (_runtime.public_url if _runtime else "") or "http://127.0.0.1:8000"
+)
+ALLOWED_HOSTS = env.words(
+    "ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]", env.host_of(PUBLIC_URL)]
+)
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
 BEHIND_TLS_PROXY = env.boolean("FLEETWATCH_BEHIND_TLS_PROXY", False)
 
@@ -99,13 +104,19 @@ env.refuse_published("SECRET_KEY", SECRET_KEY)
 env.refuse_published("POSTGRES_PASSWORD (in DATABASE_URL)", env.password_of("DATABASE_URL"))
 env.refuse_published("REDIS_PASSWORD (in REDIS_URL)", env.password_of("REDIS_URL"))
 _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime else "")
-# Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
+# Without an address Django still starts (help, makemigrations --check); touching the database says
+# what to do.
 NO_DATABASE = "/nowhere-is-a-database"
-DATABASES = {"default": env.database(_database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}")}
+DATABASES = {
+    "default": env.database(
+        _database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}"
+    )
+}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 # Of the embedded database, whose disk can be looked at; None of another one.
 DATABASE_FOLDER = DATA_DIR / "postgres" if _runtime else None
-# A server that can't be reached, or does not answer any more, is noticed within seconds (on TCP; the web process asks besides).
+# A server that can't be reached, or does not answer any more, is noticed within seconds (on TCP;
+# the web process asks besides).
 DATABASES["default"]["OPTIONS"] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -114,10 +125,13 @@ DATABASES["default"]["OPTIONS"] = {
     "tcp_user_timeout": 10_000,  # ms
     **DATABASES["default"]["OPTIONS"],
 }
-# Of the web process: what no page and no form takes. Background work and migrations have no such limit.
+# Of the web process: what no page and no form takes. Background work and migrations have no such
+# limit.
 _statement_s = env.integer("FLEETWATCH_DB_STATEMENT_S", 0, low=0, high=3600)
 if _statement_s:
-    DATABASES["default"]["OPTIONS"] |= {"options": f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"}
+    DATABASES["default"]["OPTIONS"] |= {
+        "options": f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"
+    }
 _pool = env.integer("FLEETWATCH_DB_POOL", 16, low=0, high=100)
 if _pool:
     # after 5 s without a connection a request answers 503 and a task fails: neither hangs
@@ -125,9 +139,11 @@ if _pool:
 
 REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
 CACHES = {
-    "default": {"BACKEND": "fleetwatch.lib.cache.JSONCache", "LOCATION": REDIS_URL}
-    if REDIS_URL
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    "default": (
+        {"BACKEND": "fleetwatch.lib.cache.JSONCache", "LOCATION": REDIS_URL}
+        if REDIS_URL
+        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    )
 }
 SESSION_ENGINE = "fleetwatch.accounts.sessions"
 
@@ -135,7 +151,10 @@ SESSION_ENGINE = "fleetwatch.accounts.sessions"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "account_login"
@@ -144,7 +163,8 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.Adapter"
-# wrong passwords of one address, whatever the name; how often it may try one name says accounts/throttle.py
+# wrong passwords of one address, whatever the name; how often it may try one name says
+# accounts/throttle.py
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip", "login": None}
 ALLAUTH_TRUSTED_PROXY_COUNT = env.integer("FLEETWATCH_TRUSTED_PROXIES", 0, low=0, high=5)
 
@@ -183,22 +203,28 @@ if BEHIND_TLS_PROXY:
     SECURE_HSTS_SECONDS = 31_536_000
 
 EMAIL_TIMEOUT = 15
-# Self-hosted chat and mail servers mostly have private addresses; metadata and link-local ones are refused in any case.
+# Self-hosted chat and mail servers mostly have private addresses; metadata and link-local ones are
+# refused in any case.
 ALLOW_PRIVATE_WEBHOOKS = env.boolean("FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS", True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
 
-# How long what is stored is kept, tier by tier. Batches as received: hours after their partition's end, once they are sealed.
+# How long what is stored is kept, tier by tier. Batches as received: hours after their partition's
+# end, once they are sealed.
 HOT_RETENTION_HOURS = env.integer("FLEETWATCH_HOT_RETENTION_HOURS", 1, low=1, high=720)
 RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, high=3650)
-# Five-minute cells of heat maps: 1 % of the raw columns' bytes, so they may stay as long as the ledger.
+# Five-minute cells of heat maps: 1 % of the raw columns' bytes, so they may stay as long as the
+# ledger.
 MATRIX_RETENTION_DAYS = env.integer("FLEETWATCH_MATRIX_RETENTION_DAYS", 400, low=1, high=3650)
 LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
 if RAW_RETENTION_DAYS > LEDGER_RETENTION_DAYS:
     raise env.ConfigurationError(
-        f"FLEETWATCH_RAW_RETENTION_DAYS: expected at most the ledger's {LEDGER_RETENTION_DAYS}, not {RAW_RETENTION_DAYS}"
+        f"FLEETWATCH_RAW_RETENTION_DAYS: expected at most the ledger's {LEDGER_RETENTION_DAYS}, not"
+        f" {RAW_RETENTION_DAYS}"
     )
 # Spending that is unusual by less than this is no anomaly.
-ANOMALY_FLOOR_USD_PER_DAY = env.integer("FLEETWATCH_ANOMALY_FLOOR_USD_PER_DAY", 50, low=0, high=1_000_000)
+ANOMALY_FLOOR_USD_PER_DAY = env.integer(
+    "FLEETWATCH_ANOMALY_FLOOR_USD_PER_DAY", 50, low=0, high=1_000_000
+)
 # Who may read /metrics without a token: addresses and networks, by the connection's own address.
 METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
@@ -211,7 +237,10 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {"expected": {"()": "fleetwatch.lib.logs.ExpectedRefusals"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "filters": ["expected"]}},
-    "loggers": {"django": {"handlers": ["stderr"], "level": "WARNING"}, "django.request": {"level": "ERROR"}},
+    "loggers": {
+        "django": {"handlers": ["stderr"], "level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+    },
 }
 structlog.configure(
     processors=[
@@ -219,9 +248,11 @@ structlog.configure(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer()
-        if env.boolean("FLEETWATCH_LOG_JSON", False)
-        else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+        (
+            structlog.processors.JSONRenderer()
+            if env.boolean("FLEETWATCH_LOG_JSON", False)
+            else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"])
+        ),
     ],
     logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     cache_logger_on_first_use=True,

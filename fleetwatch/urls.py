@@ -4,7 +4,8 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/", include("fleetwatch.accounts.urls")),
-    path("", include("fleetwatch.ingest.urls")),  # before the read API: /api/v1/batches and /enroll are plain views
+    # before the read API: /api/v1/batches and /enroll are plain views
+    path("", include("fleetwatch.ingest.urls")),
     path("", include("fleetwatch.api.urls")),
     path("", include("fleetwatch.dashboard.urls")),
 ]

@@ -11,7 +11,9 @@ from tests.stack.living import Living, living_stack
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the living stack come first: one worker gets them all, so it is made once, and none is the last to run alone."""
+    """Tests of the living stack come first: one worker gets them all, so it is made once, and none
+    is the last to run alone.
+    """
     items.sort(key=lambda item: "stack" not in getattr(item, "fixturenames", ()))
 
 
@@ -31,15 +33,18 @@ def stack(living: Living) -> Living:
 
 
 def pytest_collection_finish() -> None:
-    """What all tests share (modules, the tests themselves) is not searched for garbage again and again."""
+    """What all tests share (modules, the tests themselves) is not searched for garbage again and
+    again.
+    """
     gc.collect()
     gc.freeze()
 
 
 def pytest_configure() -> None:
-    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's permissions and content types,
-    which nobody reads here, are not made anew each time that a test's tables are emptied: with other ids than those that a
-    test with `serialized_rollback` brings back.
+    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's
+    permissions and content types, which nobody reads here, are not made anew each time that a
+    test's tables are emptied: with other ids than those that a test with `serialized_rollback`
+    brings back.
     """
     if os.environ.get("DJANGO_SETTINGS_MODULE"):
         django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -50,4 +55,6 @@ def pytest_configure() -> None:
 @pytest.fixture
 def plain_static_files(settings):
     """Templates that need no collected manifest; the browser tests serve the real one."""
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }

@@ -1,4 +1,6 @@
-"""A pytest plugin: one real Postgres and one real Redis for the whole test run, before Django's settings load."""
+"""A pytest plugin: one real Postgres and one real Redis for the whole test run, before Django's
+settings load.
+"""
 
 import os
 import shutil
@@ -11,7 +13,13 @@ import redis as redis_client
 
 from fleetwatch.stack import postgres, redis
 
-FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=60", "log_min_messages=fatal")
+FAST = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_connections=60",
+    "log_min_messages=fatal",
+)
 
 
 class Servers:
@@ -39,7 +47,10 @@ class Servers:
         static.mkdir()
         os.environ["FLEETWATCH_STATIC_ROOT"] = str(static)
         os.environ.update(
-            DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings"
+            DATABASE_URL=server.url,
+            REDIS_URL=redis.url(socket),
+            SECRET_KEY="tests-only",
+            DJANGO_SETTINGS_MODULE="fleetwatch.settings",
         )
         self.where = [server.folder, server.sockets]
 

@@ -1,8 +1,9 @@
-"""Readings from a dcgm-exporter that is already there: one scrape per window, nothing else to install.
+"""Readings from a dcgm-exporter that is already there: one scrape per window, nothing else to
+install.
 
-An exporter collects every 10 to 30 s and answers every scrape in between with the same values. A value counts from the
-scrape that brought it until the next, but no longer than one and a half of the exporter's own periods: when it stops
-collecting, nothing more is observed.
+An exporter collects every 10 to 30 s and answers every scrape in between with the same values. A
+value counts from the scrape that brought it until the next, but no longer than one and a half of
+the exporter's own periods: when it stops collecting, nothing more is observed.
 """
 
 import http.client
@@ -38,15 +39,21 @@ SCHEDULERS = ("slurm", "kubernetes", "declared")  # contract.md: the sources tha
 # The exporter's period is learnt from its own changes, within these; 30 s is its default.
 FIRST_PERIOD_MS, LEAST_PERIOD_MS, MOST_PERIOD_MS = 30_000, 10_000, 60_000
 HOLDS_PERIODS = 1.5
-FORGOTTEN_MS = 60_000  # without any label for this long after the last one: nobody holds anything, and the mapping works
+# without any label for this long after the last one: nobody holds anything, and the mapping works
+FORGOTTEN_MS = 60_000
 
 
 class DCGMSource:
-    """The GPUs of one exporter. Raises UnreachableError where it does not answer, or names no GPU."""
+    """The GPUs of one exporter.
+
+    Raises UnreachableError where it does not answer, or names no GPU.
+    """
 
     name = "dcgm"
 
-    def __init__(self, url: str, *, cluster: str, now_ms: int, fetch: "Optional[Callable[[str], str]]" = None) -> None:
+    def __init__(
+        self, url: str, *, cluster: str, now_ms: int, fetch: "Optional[Callable[[str], str]]" = None
+    ) -> None:
         self.interval_ms = SCRAPE_MS
         self.cluster = cluster
         self._url, self._fetch = url, fetch or fetch_text
@@ -55,7 +62,8 @@ class DCGMSource:
         self._slot: Optional[int] = None
         self._trouble: Optional[str] = None
         self._changed_ms: Optional[int] = None
-        self._is_change_seen = False  # when the values of the first scrape were collected nobody knows
+        # when the values of the first scrape were collected nobody knows
+        self._is_change_seen = False
         self._period_ms = FIRST_PERIOD_MS
         self._pending: Dict[str, Reading] = {}
         self._xids: Dict[str, float] = {}
@@ -71,14 +79,24 @@ class DCGMSource:
     def notes(self) -> List[str]:
         """What an operator should know of the exporter's answers."""
         count, first = self._unparsed
-        return ["%d lines of the exporter's answer can't be understood, the first: %.60s" % (count, first)] if count else []
+        return (
+            [
+                "%d lines of the exporter's answer can't be understood, the first: %.60s"
+                % (count, first)
+            ]
+            if count
+            else []
+        )
 
     def gpus(self) -> List[GPUInfo]:
         """Every GPU of the last scrape that came."""
         return [card.info for card in self._scrape.cards.values()]
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The GPU by the newest scrape, given once. Raises SourceError while the exporter does not answer or stands still."""
+        """The GPU by the newest scrape, given once.
+
+        Raises SourceError while the exporter does not answer or stands still.
+        """
         if now_ms // self.interval_ms != self._slot:
             self._slot = now_ms // self.interval_ms
             self._refresh(now_ms)
@@ -99,11 +117,15 @@ class DCGMSource:
         """Nothing is held between two scrapes."""
 
     def workloads(self, otherwise: Callable[[], Workloads]) -> Workloads:
-        """Who holds the GPUs: as on any other host, or by the exporter's labels where the host does not know."""
+        """Who holds the GPUs: as on any other host, or by the exporter's labels where the host does
+        not know.
+        """
         return LabelWorkloads(self.labels, self.cluster, otherwise())
 
     def _refresh(self, now_ms: int) -> None:
-        """The scrape of this interval; its trouble is kept for every GPU that is asked for in it."""
+        """The scrape of this interval; its trouble is kept for every GPU that is asked for
+        in it.
+        """
         self._pending, self._trouble = {}, None
         try:
             self._take(self._ask(), now_ms)
@@ -119,7 +141,10 @@ class DCGMSource:
             raise UnreachableError("%s names no GPU: is it a dcgm-exporter?" % self._url)
         known = self._scrape.cards.keys()
         if known and not known & scrape.cards.keys():
-            raise UnreachableError("%s now answers for other GPUs: give the address of this node's own exporter" % self._url)
+            raise UnreachableError(
+                "%s now answers for other GPUs: give the address of this node's own exporter"
+                % self._url
+            )
         return scrape
 
     def _take(self, scrape: Scrape, now_ms: int) -> None:
@@ -134,22 +159,35 @@ class DCGMSource:
             self._is_change_seen = self._changed_ms is not None
             self._changed_ms = now_ms
         elif elapsed_ms is not None and elapsed_ms > HOLDS_PERIODS * self._period_ms:
-            # without the seconds: a text that changes with each scrape would be logged with each scrape
-            raise SourceError("%s answers with the same values again and again: it no longer collects" % self._url)
+            # without the seconds: a text that changes with each scrape would be logged with each
+            # scrape
+            raise SourceError(
+                "%s answers with the same values again and again: it no longer collects" % self._url
+            )
         for uuid, card in scrape.cards.items():
             ratios = self._throttling(before, card, elapsed_ms) if is_fresh else {}
             self._pending[uuid] = reading_of(card, at_ms=now_ms, is_fresh=is_fresh, ratios=ratios)
 
-    def _throttling(self, before: Scrape, card: Card, elapsed_ms: Optional[int]) -> Mapping[str, float]:
+    def _throttling(
+        self, before: Scrape, card: Card, elapsed_ms: Optional[int]
+    ) -> Mapping[str, float]:
         earlier = before.cards.get(card.info.uuid)
-        return {} if earlier is None or not elapsed_ms else throttle_ratios(earlier.values, card.values, elapsed_ms / 1000)
+        return (
+            {}
+            if earlier is None or not elapsed_ms
+            else throttle_ratios(earlier.values, card.values, elapsed_ms / 1000)
+        )
 
     def _note_xids(self, scrape: Scrape, now_ms: int) -> None:
-        """The gauge holds the last XID for ever: only its change is an event, and what stood there at our start is old."""
+        """The gauge holds the last XID for ever: only its change is an event, and what stood there
+        at our start is old.
+        """
         for uuid, card in scrape.cards.items():
             xid = card.values.get("xid", 0)
             if uuid in self._xids and xid not in (0, self._xids[uuid]):
-                self._events.append(Event(now_ms, "xid", uuid, int(xid), "XID %d by dcgm-exporter's gauge" % xid))
+                self._events.append(
+                    Event(now_ms, "xid", uuid, int(xid), "XID %d by dcgm-exporter's gauge" % xid)
+                )
             self._xids[uuid] = xid
 
 
@@ -171,34 +209,48 @@ class Labels:
     def statuses(self) -> List[SourceStatus]:
         """The schedulers that ever had a label.
 
-        The exporter leaves labels out where nobody holds a GPU, but for a moment also while it can't ask the kubelet:
-        no label on any GPU is believed only after FORGOTTEN_MS.
+        The exporter leaves labels out where nobody holds a GPU, but for a moment also while it
+        can't ask the kubelet: no label on any GPU is believed only after FORGOTTEN_MS.
         """
         statuses = []
         for scheduler, seen_ms in sorted(self.seen_ms.items()):
             is_told = seen_ms == self.now_ms or self.now_ms - seen_ms >= FORGOTTEN_MS
-            statuses.append(SourceStatus(scheduler, ok=self.is_answering and is_told, seen_ms=self.now_ms))
+            statuses.append(
+                SourceStatus(scheduler, ok=self.is_answering and is_told, seen_ms=self.now_ms)
+            )
         return statuses
 
 
 class LabelWorkloads:
-    """Jobs by the exporter's labels, where there are any and the host itself has no scheduler's books: those tell more."""
+    """Jobs by the exporter's labels, where there are any and the host itself has no scheduler's
+    books: those tell more.
+    """
 
     def __init__(self, labels: Labels, cluster: str, otherwise: Workloads) -> None:
         self._labels, self._cluster, self._otherwise = labels, cluster, otherwise
         self._since_ms: Dict[Tuple[str, Holder], int] = {}
 
-    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+    def resolve(
+        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
+    ) -> Workload:
         """Every holder of the newest scrape, from the window that saw it first."""
         statuses = self._labels.statuses()
         of_host = self._otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
         if not statuses or any(status.kind in SCHEDULERS for status in of_host.sources):
             return of_host
         answering = {status.kind for status in statuses if status.ok}
-        held = [(uuid, one) for uuid, holders in self._labels.holders.items() for one in sorted(holders) if one.scheduler in answering]
+        held = [
+            (uuid, one)
+            for uuid, holders in self._labels.holders.items()
+            for one in sorted(holders)
+            if one.scheduler in answering
+        ]
         self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}
         jobs = {self._key(holder): self._job(holder) for _, holder in held}
-        allocations = [Allocation(uuid, self._key(one), one.scheduler, self._since_ms[uuid, one]) for uuid, one in held]
+        allocations = [
+            Allocation(uuid, self._key(one), one.scheduler, self._since_ms[uuid, one])
+            for uuid, one in held
+        ]
         return Workload(jobs=list(jobs.values()), allocations=allocations, sources=statuses)
 
     def _key(self, holder: Holder) -> str:
@@ -217,32 +269,46 @@ class LabelWorkloads:
 
 
 def _has_changed(before: Scrape, after: Scrape) -> bool:
-    """True unless every GPU says what it said before; where no energy counter runs that may be a new collection too."""
+    """True unless every GPU says what it said before; where no energy counter runs that may be a
+    new collection too.
+    """
     has_counter = any("energy_j" in card.values for card in after.cards.values())
     return not has_counter or any(
-        uuid not in before.cards or before.cards[uuid].values != card.values for uuid, card in after.cards.items()
+        uuid not in before.cards or before.cards[uuid].values != card.values
+        for uuid, card in after.cards.items()
     )
 
 
 def fetch_text(url: str) -> str:
-    """The body at the URL. Raises UnreachableError, at the latest after 2 x TIMEOUT_S and a step."""
+    """The body at the URL.
+
+    Raises UnreachableError, at the latest after 2 x TIMEOUT_S and a step.
+    """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", (parts.path or "/metrics") + ("?" + parts.query if parts.query else ""), headers={"Accept": "text/plain"})
+        connection.request(
+            "GET",
+            (parts.path or "/metrics") + ("?" + parts.query if parts.query else ""),
+            headers={"Accept": "text/plain"},
+        )
         response = connection.getresponse()
         if response.status != 200:
             raise UnreachableError("%s answers %d %.60s" % (url, response.status, response.reason))
         return _body(response, url)
     except (OSError, http.client.HTTPException) as error:
-        raise UnreachableError("%s does not answer: %s" % (url, getattr(error, "strerror", None) or error)) from error
+        raise UnreachableError(
+            "%s does not answer: %s" % (url, getattr(error, "strerror", None) or error)
+        ) from error
     finally:
         connection.close()
 
 
 def _body(response: http.client.HTTPResponse, url: str) -> str:
-    """A peer that sends a byte now and then never times out by itself: the whole answer has its own limit."""
+    """A peer that sends a byte now and then never times out by itself: the whole answer has its own
+    limit.
+    """
     deadline = time.monotonic() + 2 * TIMEOUT_S
     body = bytearray()
     while True:
@@ -251,6 +317,8 @@ def _body(response: http.client.HTTPResponse, url: str) -> str:
             return body.decode("utf-8", "replace")
         body += chunk
         if len(body) > MAX_BYTES:
-            raise UnreachableError("%s answers with more than %d MiB" % (url, MAX_BYTES // 1024 // 1024))
+            raise UnreachableError(
+                "%s answers with more than %d MiB" % (url, MAX_BYTES // 1024 // 1024)
+            )
         if time.monotonic() > deadline:
             raise UnreachableError("%s is too slow: no whole answer in %d s" % (url, 2 * TIMEOUT_S))

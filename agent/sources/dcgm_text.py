@@ -1,6 +1,8 @@
-"""What dcgm-exporter says, as GPUs: names old and new, units, blanks, MIG instances, and who holds what. Pure.
+"""What dcgm-exporter says, as GPUs: names old and new, units, blanks, MIG instances, and who holds
+what. Pure.
 
-Field names and units: dcgm_fields.h and the exporter's counter lists. A GPU's labels are the exporter's own.
+Field names and units: dcgm_fields.h and the exporter's counter lists. A GPU's labels are the
+exporter's own.
 """
 
 import math
@@ -15,12 +17,14 @@ MIB = 1024.0 * 1024
 PERCENT = 0.01
 COLDEST = -100.0
 MAX_GPUS = 1024
-# dcgm_fields.h: blank, not found, not supported, not permitted, one after the other from each of these.
+# dcgm_fields.h: blank, not found, not supported, not permitted, one after the other from each of
+# these.
 _BLANKS = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # of 32 bits, of 64 bits, of a double
 _BLANK_REASONS = {2: "not_supported", 3: "no_permission"}
 NOT_EXPORTED = "not_exported"
 
-# Slot -> (factor to base units, the names the field has had). The ratios of DCGM_FI_PROF_* are 0 to 1, the utilisations
+# Slot -> (factor to base units, the names the field has had). The ratios of DCGM_FI_PROF_* are 0 to
+# 1, the utilisations
 # of DCGM_FI_DEV_* percent; new names keep the old unit, but for those that say another.
 _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("util", PERCENT, ("DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization")),
@@ -38,13 +42,17 @@ _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("memory_reserved_bytes", 1, ("DCGM_FI_DEV_FB_RESERVED_BYTES",)),
     ("memory_total_bytes", MIB, ("DCGM_FI_DEV_FB_TOTAL",)),
     ("memory_total_bytes", 1, ("DCGM_FI_DEV_FB_CAPACITY_BYTES",)),
-    ("power_w", 1, ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage")),
-    ("power_limit_w", 1, ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS")),
-    ("power_limit_w", 1, ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS")),
+    ("power_w", 1,
+    ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage")),
+    ("power_limit_w", 1,
+    ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS")),
+    ("power_limit_w", 1,
+    ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS")),
     ("energy_j", 1e-3, ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption")),
     ("energy_j", 1, ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",)),
     ("temperature_c", 1, ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp")),
-    ("memory_temperature_c", 1, ("DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp")),
+    ("memory_temperature_c", 1,
+    ("DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp")),
     ("sm_clock_hz", 1e6, ("DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock")),
     ("sm_clock_max_hz", 1e6, ("DCGM_FI_DEV_MAX_SM_CLOCK",)),
     ("xid", 1, ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors")),
@@ -52,38 +60,60 @@ _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("persistence", 1, ("DCGM_FI_DEV_PERSISTENCE_MODE", "DCGM_FI_DEV_GPU_PERSISTENCE_MODE")),
     ("throttled_power_s", 1e-9, ("DCGM_FI_DEV_POWER_VIOLATION", "dcgm_power_violation")),
     ("throttled_thermal_s", 1e-9, ("DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation")),
-    ("gr_engine_active", 1, ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "dcgm_fi_prof_gr_engine_active")),
-    ("sm_active", 1, ("DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active")),
-    ("sm_occupancy", 1, ("DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "dcgm_fi_prof_sm_occupancy")),
-    ("tensor_active", 1, ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO", "dcgm_fi_prof_pipe_tensor_active")),
-    ("dram_active", 1, ("DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active")),
-    ("fp64_active", 1, ("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "DCGM_FI_PROF_FP64_UTIL_RATIO", "dcgm_fi_prof_pipe_fp64_active")),
-    ("fp32_active", 1, ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_FP32_UTIL_RATIO", "dcgm_fi_prof_pipe_fp32_active")),
-    ("fp16_active", 1, ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO", "dcgm_fi_prof_pipe_fp16_active")),
+    ("gr_engine_active", 1,
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
+    "dcgm_fi_prof_gr_engine_active")),
+    ("sm_active", 1,
+    ("DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active")),
+    ("sm_occupancy", 1,
+    ("DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "dcgm_fi_prof_sm_occupancy")),
+    ("tensor_active", 1,
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO",
+    "dcgm_fi_prof_pipe_tensor_active")),
+    ("dram_active", 1,
+    ("DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active")),
+    ("fp64_active", 1,
+    ("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "DCGM_FI_PROF_FP64_UTIL_RATIO",
+    "dcgm_fi_prof_pipe_fp64_active")),
+    ("fp32_active", 1,
+    ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_FP32_UTIL_RATIO",
+    "dcgm_fi_prof_pipe_fp32_active")),
+    ("fp16_active", 1,
+    ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO",
+    "dcgm_fi_prof_pipe_fp16_active")),
     ("pcie_tx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes")),
     ("pcie_rx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes")),
     ("nvlink_tx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_TX_BYTES",)),
     ("nvlink_rx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_RX_BYTES",)),
 )  # fmt: skip
 _BY_NAME = {name: (slot, factor) for slot, factor, names in _FIELDS for name in names}
-# The one name with two units: percent as a whole number where it renames field 203, a ratio where it is field 1613.
+# The one name with two units: percent as a whole number where it renames field 203, a ratio where
+# it is field 1613.
 _UTIL_OF_TWO_UNITS = "DCGM_FI_DEV_GPU_UTIL_RATIO"
 _BY_NAME[_UTIL_OF_TWO_UNITS] = ("util", 1)
 MEANS = (
-    "encoder_ratio", "decoder_ratio", "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active",
-    "fp32_active", "fp16_active", "pcie_tx_bytes_s", "pcie_rx_bytes_s", "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
+    "encoder_ratio", "decoder_ratio", "gr_engine_active", "sm_active", "sm_occupancy",
+    "tensor_active", "dram_active", "fp64_active",
+    "fp32_active", "fp16_active", "pcie_tx_bytes_s", "pcie_rx_bytes_s", "nvlink_tx_bytes_s",
+    "nvlink_rx_bytes_s",
 )  # fmt: skip
 _RATIOS = frozenset(MEANS[:10]) | {"util", "memory_util"}
-# Of the board alone: the exporter says them again for every MIG instance, and their sum would be nobody's.
+# Of the board alone: the exporter says them again for every MIG instance, and their sum would be
+# nobody's.
 _BOARD = frozenset((
-    "power_w", "power_limit_w", "energy_j", "temperature_c", "memory_temperature_c", "sm_clock_hz", "sm_clock_max_hz", "xid",
-    "ecc_uncorrected", "persistence", "throttled_power_s", "throttled_thermal_s", "pcie_tx_bytes_s", "pcie_rx_bytes_s",
+    "power_w", "power_limit_w", "energy_j", "temperature_c", "memory_temperature_c", "sm_clock_hz",
+    "sm_clock_max_hz", "xid",
+    "ecc_uncorrected", "persistence", "throttled_power_s", "throttled_thermal_s", "pcie_tx_bytes_s",
+    "pcie_rx_bytes_s",
     "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
 ))  # fmt: skip
 # Wire column -> slot: what `gpus[].unread` speaks of.
-_TOLD = {"util_mean": "util", "memory_used_bytes": "memory_used_bytes", "power_w": "power_w", "energy_j": "energy_j",
-         "temperature_c": "temperature_c", "memory_temperature_c": "memory_temperature_c", "sm_clock_hz": "sm_clock_hz",
-         "throttle_power_ratio": "throttled_power_s", "throttle_thermal_ratio": "throttled_thermal_s",
+_TOLD = {"util_mean": "util", "memory_used_bytes": "memory_used_bytes", "power_w": "power_w",
+"energy_j": "energy_j",
+         "temperature_c": "temperature_c", "memory_temperature_c": "memory_temperature_c",
+         "sm_clock_hz": "sm_clock_hz",
+         "throttle_power_ratio": "throttled_power_s",
+         "throttle_thermal_ratio": "throttled_thermal_s",
          "ecc_uncorrected": "ecc_uncorrected", **{name: name for name in MEANS}}  # fmt: skip
 
 
@@ -108,7 +138,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Scrape:
-    """One answer of the exporter. `schedulers` are those whose labels stood on any GPU, empty labels too."""
+    """One answer of the exporter.
+
+    `schedulers` are those whose labels stood on any GPU, empty labels too.
+    """
 
     cards: Mapping[str, Card]
     driver: Optional[str] = None
@@ -116,7 +149,9 @@ class Scrape:
 
 
 def cards_of(samples: Iterable[Sample]) -> Scrape:
-    """The GPUs of a scrape; a MIG instance comes with its parent, of which it says what the board reads."""
+    """The GPUs of a scrape; a MIG instance comes with its parent, of which it says what the board
+    reads.
+    """
     cards: Dict[str, Card] = {}
     driver: Optional[str] = None
     schedulers: Set[str] = set()
@@ -129,15 +164,31 @@ def cards_of(samples: Iterable[Sample]) -> Scrape:
         schedulers |= _schedulers(sample.labels)
         card.holders.update(_holders(sample.labels))
         slot, factor = known
-        owner = cards[card.info.parent_uuid] if slot in _BOARD and card.info.parent_uuid is not None else card
+        owner = (
+            cards[card.info.parent_uuid]
+            if slot in _BOARD and card.info.parent_uuid is not None
+            else card
+        )
         _take(owner, slot, sample, factor)
-    return Scrape({uuid: replace(card, info=_described(card)) for uuid, card in cards.items()}, driver, frozenset(schedulers))
+    return Scrape(
+        {uuid: replace(card, info=_described(card)) for uuid, card in cards.items()},
+        driver,
+        frozenset(schedulers),
+    )
 
 
 def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:
-    """The card as a reading. Without a new collection the energy counter stands still, which is not the GPU's doing: left out."""
+    """The card as a reading.
+
+    Without a new collection the energy counter stands still, which is not the GPU's doing: left
+    out.
+    """
     values = card.values
-    used, reserved, errors = values.get("memory_used_bytes"), values.get("memory_reserved_bytes"), values.get("ecc_uncorrected")
+    used, reserved, errors = (
+        values.get("memory_used_bytes"),
+        values.get("memory_reserved_bytes"),
+        values.get("ecc_uncorrected"),
+    )
     return Reading(
         at_ms=at_ms,
         util=values.get("util"),
@@ -154,17 +205,31 @@ def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, f
     )
 
 
-def throttle_ratios(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Dict[str, float]:
-    """Shares of the time between two collections that clocks were held down, from the counters; none after a reset."""
+def throttle_ratios(
+    before: Mapping[str, float], after: Mapping[str, float], seconds: float
+) -> Dict[str, float]:
+    """Shares of the time between two collections that clocks were held down, from the counters;
+    none after a reset.
+    """
     found = {}
-    for column, slot in (("throttle_power_ratio", "throttled_power_s"), ("throttle_thermal_ratio", "throttled_thermal_s")):
-        if slot in before and slot in after and seconds > 0 and 0 <= after[slot] - before[slot] <= seconds * 1.5:
+    for column, slot in (
+        ("throttle_power_ratio", "throttled_power_s"),
+        ("throttle_thermal_ratio", "throttled_thermal_s"),
+    ):
+        if (
+            slot in before
+            and slot in after
+            and seconds > 0
+            and 0 <= after[slot] - before[slot] <= seconds * 1.5
+        ):
             found[column] = min(1.0, (after[slot] - before[slot]) / seconds)
     return found
 
 
 def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
-    """The card that the labels name, taken up where it is new; None where they name no GPU, or too many."""
+    """The card that the labels name, taken up where it is new; None where they name no GPU, or too
+    many.
+    """
     uuid = (labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or "")[:64]
     if not uuid or len(cards) >= MAX_GPUS:
         return None
@@ -198,7 +263,9 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
 
 
 def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
-    """The sample's value into its slot; the first that says something counts (a GPU with two pods says everything twice)."""
+    """The sample's value into its slot; the first that says something counts (a GPU with two pods
+    says everything twice).
+    """
     value: float = int(sample.text) if sample.text.isdecimal() else sample.value
     why = _blank(value, lowest=COLDEST if slot.endswith("temperature_c") else 0)
     if sample.name == _UTIL_OF_TWO_UNITS and "." not in sample.text:
@@ -218,7 +285,8 @@ def _blank(value: float, *, lowest: float) -> Optional[str]:
     for first in _BLANKS:
         if first <= value < first + 16:
             return _BLANK_REASONS.get(int(value - first), "error")
-    return "not_supported" if value >= 2**63 else None  # a blank that went through a double on its way
+    # a blank that went through a double on its way
+    return "not_supported" if value >= 2**63 else None
 
 
 def _described(card: Card) -> GPUInfo:
@@ -226,15 +294,25 @@ def _described(card: Card) -> GPUInfo:
     parts = [values.get(slot) for slot in ("memory_used_bytes", "memory_free_bytes")]
     total = values.get("memory_total_bytes")
     if total is None and all(part is not None for part in parts):
-        total = sum(part for part in parts if part is not None) + values.get("memory_reserved_bytes", 0.0)
-    told = {column: slot for column, slot in _TOLD.items() if info.parent_uuid is None or slot not in _BOARD}
+        total = sum(part for part in parts if part is not None) + values.get(
+            "memory_reserved_bytes", 0.0
+        )
+    told = {
+        column: slot
+        for column, slot in _TOLD.items()
+        if info.parent_uuid is None or slot not in _BOARD
+    }
     return replace(
         info,
         memory_total_bytes=None if total is None else round(total),
         power_limit_w=values.get("power_limit_w"),
         sm_clock_max_hz=values.get("sm_clock_max_hz"),
         persistence=None if "persistence" not in values else values["persistence"] > 0,
-        unread={column: card.blanks.get(slot, NOT_EXPORTED) for column, slot in told.items() if slot not in values},
+        unread={
+            column: card.blanks.get(slot, NOT_EXPORTED)
+            for column, slot in told.items()
+            if slot not in values
+        },
     )
 
 

@@ -1,4 +1,7 @@
-"""Which source a name means. Each module is loaded only when its source is chosen: the others would cost memory."""
+"""Which source a name means.
+
+Each module is loaded only when its source is chosen: the others would cost memory.
+"""
 
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +19,13 @@ _CLASSES = {
 }
 
 
-def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default", gpm: bool = True) -> Source:
-    """The source that config.SOURCES names. Raises SourceError when nothing can be read, BadArgumentError for a bad simulation."""
+def open_source(
+    name: str, *, node: str, start_ms: int, cluster: str = "default", gpm: bool = True
+) -> Source:
+    """The source that config.SOURCES names.
+
+    Raises SourceError when nothing can be read, BadArgumentError for a bad simulation.
+    """
     if name.startswith("dcgm="):
         return _made("dcgm", name.partition("=")[2], cluster=cluster, now_ms=start_ms)
     kind, _, rest = name.partition(":")

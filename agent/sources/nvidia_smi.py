@@ -1,7 +1,7 @@
 """Readings from one long-running nvidia-smi: the way in where NVML itself can't be loaded.
 
-Two child processes print for ever (GPUs each second, compute processes every ten); none is started per poll, because
-each start costs seconds of driver time on a host with many GPUs.
+Two child processes print for ever (GPUs each second, compute processes every ten); none is started
+per poll, because each start costs seconds of driver time on a host with many GPUs.
 """
 
 import os
@@ -17,13 +17,19 @@ from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources import smi_text
 from agent.sources.smi_stream import Stream
 
-# The first is what a header begins with. Drivers refuse what they do not know, before they touch a GPU: then it is left out.
+# The first is what a header begins with. Drivers refuse what they do not know, before they touch a
+# GPU: then it is left out.
 GPU_FIELDS = (
-    "uuid", "index", "name", "driver_version", "pci.bus_id", "persistence_mode", "utilization.gpu", "utilization.memory",
-    "utilization.encoder", "utilization.decoder", "memory.total", "memory.reserved", "memory.used", "power.draw",
-    "enforced.power.limit", "power.limit", "temperature.gpu", "temperature.memory", "clocks.current.sm", "clocks.max.sm",
-    "ecc.errors.uncorrected.volatile.total", "clocks_event_reasons.active", "clocks_event_reasons_counters.sw_power_cap",
-    "clocks_event_reasons_counters.hw_power_brake_slowdown", "clocks_event_reasons_counters.sw_thermal_slowdown",
+    "uuid", "index", "name", "driver_version", "pci.bus_id", "persistence_mode", "utilization.gpu",
+    "utilization.memory",
+    "utilization.encoder", "utilization.decoder", "memory.total", "memory.reserved", "memory.used",
+    "power.draw",
+    "enforced.power.limit", "power.limit", "temperature.gpu", "temperature.memory",
+    "clocks.current.sm", "clocks.max.sm",
+    "ecc.errors.uncorrected.volatile.total", "clocks_event_reasons.active",
+    "clocks_event_reasons_counters.sw_power_cap",
+    "clocks_event_reasons_counters.hw_power_brake_slowdown",
+    "clocks_event_reasons_counters.sw_thermal_slowdown",
     "clocks_event_reasons_counters.hw_thermal_slowdown", "gpu_recovery_action",
 )  # fmt: skip
 OLDER_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
@@ -33,7 +39,9 @@ SETTLED_S = 3.0  # after the header the rows of the first poll come at once
 SILENCE_S = 30.0  # a driver that says nothing for this long is stuck
 START_S = 20.0  # the first answer without persistence mode takes seconds per GPU
 _REFUSED_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
-_NO_HANDLE = re.compile(r"Unable to determine the device handle for gpu\s*([0-9a-f:.]+): ", re.IGNORECASE)
+_NO_HANDLE = re.compile(
+    r"Unable to determine the device handle for gpu\s*([0-9a-f:.]+): ", re.IGNORECASE
+)
 DRIVER_ROOT = "/proc/driver/nvidia"  # names the GPUs without asking them
 _KEPT_ROWS = 2  # a poll that comes a moment late still finds both
 # NVML: nvmlDeviceGpuRecoveryAction_t, as nvidia-smi words it.
@@ -53,17 +61,30 @@ class Card:
 
 
 class NvidiaSMI:
-    """Every GPU that nvidia-smi lists. Raises SourceError when there is no nvidia-smi or it says nothing useful."""
+    """Every GPU that nvidia-smi lists.
+
+    Raises SourceError when there is no nvidia-smi or it says nothing useful.
+    """
 
     name = "nvidia-smi"
 
     def __init__(
-        self, *, command: Optional[str] = None, start_s: float = START_S, silence_s: float = SILENCE_S, driver_root: str = DRIVER_ROOT
+        self,
+        *,
+        command: Optional[str] = None,
+        start_s: float = START_S,
+        silence_s: float = SILENCE_S,
+        driver_root: str = DRIVER_ROOT,
     ) -> None:
         found = command or shutil.which("nvidia-smi")
         if found is None:
             raise SourceError("nvidia-smi is not on PATH")
-        self._command, self._start_s, self._silence_s, self._driver_root = found, start_s, silence_s, driver_root
+        self._command, self._start_s, self._silence_s, self._driver_root = (
+            found,
+            start_s,
+            silence_s,
+            driver_root,
+        )
         self._mutex = threading.Condition()
         self._cards: Dict[str, Card] = {}
         self._processes: Dict[str, List[Tuple[str, ProcessReading]]] = {}
@@ -71,7 +92,8 @@ class NvidiaSMI:
         self._driver: Optional[str] = None
         self._events: List[Event] = []
         self._fields = list(GPU_FIELDS)
-        self._left_out: List[str] = []  # bus ids of GPUs that keep nvidia-smi from telling of the others
+        # bus ids of GPUs that keep nvidia-smi from telling of the others
+        self._left_out: List[str] = []
         self._is_stuck = False
         self._gpu_stream: Stream
         self._process_stream: Stream
@@ -82,46 +104,84 @@ class NvidiaSMI:
         return self._driver
 
     def gpus(self) -> List[GPUInfo]:
-        """The GPUs seen so far; a child that ended or hangs is started again here, so at most once per window."""
+        """The GPUs seen so far; a child that ended or hangs is started again here, so at most once
+        per window.
+        """
         if self._is_stuck or not self._gpu_stream.is_alive:
             self.close()
             self._start()
-        if not self._process_stream.is_alive or self._process_stream.stillness_s > 2.5 * PROCESS_INTERVAL_S:
+        if (
+            not self._process_stream.is_alive
+            or self._process_stream.stillness_s > 2.5 * PROCESS_INTERVAL_S
+        ):
             self._process_stream.close()
             self._process_stream = self._open_processes()
         with self._mutex:
-            return sorted((card.info for card in self._cards.values()), key=lambda gpu: (gpu.index is None, gpu.index))
+            return sorted(
+                (card.info for card in self._cards.values()),
+                key=lambda gpu: (gpu.index is None, gpu.index),
+            )
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The oldest row not yet given; None when nothing new was printed. Raises SourceError for a GPU that is lost."""
+        """The oldest row not yet given; None when nothing new was printed.
+
+        Raises SourceError for a GPU that is lost.
+        """
         if self._gpu_stream.silence_s > self._silence_s and not self._is_stuck:
             self._is_stuck = True
-            self._tell(Event(now_ms, "nvml_stuck", text="nvidia-smi has printed nothing for %d s" % self._silence_s))
+            self._tell(
+                Event(
+                    now_ms,
+                    "nvml_stuck",
+                    text="nvidia-smi has printed nothing for %d s" % self._silence_s,
+                )
+            )
             self._gpu_stream.close()
         if self._is_stuck or not self._gpu_stream.is_alive:
             why = "hangs" if self._is_stuck else "ended"
-            raise SourceError("nvidia-smi %s: %s" % (why, " ".join(self._gpu_stream.said or ["without a word"])))
+            raise SourceError(
+                "nvidia-smi %s: %s" % (why, " ".join(self._gpu_stream.said or ["without a word"]))
+            )
         with self._mutex:
             card = self._cards.get(uuid)
-            if card is not None and card.lost is None and self._gpu_stream.heard_at - card.heard_at > self._silence_s:
+            if (
+                card is not None
+                and card.lost is None
+                and self._gpu_stream.heard_at - card.heard_at > self._silence_s
+            ):
                 self._note_lost(card, "nvidia-smi no longer lists it", now_ms)
             if card is None or card.lost is not None:
-                raise SourceError("GPU %s is lost: %s" % (uuid, "not listed" if card is None else card.lost))
+                raise SourceError(
+                    "GPU %s is lost: %s" % (uuid, "not listed" if card is None else card.lost)
+                )
             return card.rows.popleft() if card.rows else None
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The last poll's processes; None before the first poll is surely over, and while the child does nothing.
+        """The last poll's processes; None before the first poll is surely over, and while the child
+        does nothing.
 
-        nvidia-smi prints no row where there is no process: a child that lives and says nothing means none.
+        nvidia-smi prints no row where there is no process: a child that lives and says nothing
+        means none.
         """
         stream = self._process_stream
-        if not stream.is_alive or not stream.has_header or not (self._last_poll or stream.silence_s > SETTLED_S):
+        if (
+            not stream.is_alive
+            or not stream.has_header
+            or not (self._last_poll or stream.silence_s > SETTLED_S)
+        ):
             return None
         if stream.silence_s > 1.5 * PROCESS_INTERVAL_S:
-            is_awake = stream.stillness_s <= 1.5 * PROCESS_INTERVAL_S and self._gpu_stream.silence_s < 1.5 * PROCESS_INTERVAL_S
+            is_awake = (
+                stream.stillness_s <= 1.5 * PROCESS_INTERVAL_S
+                and self._gpu_stream.silence_s < 1.5 * PROCESS_INTERVAL_S
+            )
             return [] if is_awake else None
         with self._mutex:
-            return [process for poll, process in self._processes.get(uuid, []) if poll == self._last_poll]
+            return [
+                process
+                for poll, process in self._processes.get(uuid, [])
+                if poll == self._last_poll
+            ]
 
     def events(self, now_ms: int) -> List[Event]:
         """Hangs, lost and recovered GPUs since the last call."""
@@ -135,7 +195,10 @@ class NvidiaSMI:
         self._process_stream.close()
 
     def _start(self) -> None:
-        """Starts the children. What keeps nvidia-smi from starting is left out: unknown fields, a GPU without a handle."""
+        """Starts the children.
+
+        What keeps nvidia-smi from starting is left out: unknown fields, a GPU without a handle.
+        """
         self._is_stuck = False
         for card in self._cards.values():
             card.rows.clear()
@@ -145,19 +208,29 @@ class NvidiaSMI:
             self._open_gpus()
         if not self._has_rows():
             self._gpu_stream.close()
-            raise SourceError("nvidia-smi names no GPU: %s" % " ".join(self._gpu_stream.said or ["no answer"]))
+            raise SourceError(
+                "nvidia-smi names no GPU: %s" % " ".join(self._gpu_stream.said or ["no answer"])
+            )
         self._process_stream = self._open_processes()
 
     def _open_gpus(self) -> None:
         """The child, after its first row or its end."""
-        self._gpu_stream = Stream(self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu)
+        self._gpu_stream = Stream(
+            self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu
+        )
         deadline = time.monotonic() + self._start_s
         with self._mutex:
-            while not self._has_rows() and self._gpu_stream.is_alive and time.monotonic() < deadline:
+            while (
+                not self._has_rows() and self._gpu_stream.is_alive and time.monotonic() < deadline
+            ):
                 self._mutex.wait(0.1)
 
     def _has_rows(self) -> bool:
-        return any(card.rows or card.lost for card in self._cards.values() if card.heard_at >= self._gpu_stream.started_at)
+        return any(
+            card.rows or card.lost
+            for card in self._cards.values()
+            if card.heard_at >= self._gpu_stream.started_at
+        )
 
     def _drop_refused_field(self) -> bool:
         refused = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
@@ -174,7 +247,11 @@ class NvidiaSMI:
         if lost is None or lost.group(1).lower() in self._left_out:
             return False
         self._left_out.append(lost.group(1).lower())
-        self._tell(Event(int(time.time() * 1000), "gpu_lost", self._uuid_at(lost.group(1)), text=lost.string))
+        self._tell(
+            Event(
+                int(time.time() * 1000), "gpu_lost", self._uuid_at(lost.group(1)), text=lost.string
+            )
+        )
         return bool(self._asked_for())
 
     def _asked_for(self) -> List[str]:
@@ -183,17 +260,31 @@ class NvidiaSMI:
             present = sorted(os.listdir(os.path.join(self._driver_root, "gpus")))
         except OSError:
             return []
-        return [bus for bus in present if not any(bus.lower().endswith(lost) for lost in self._left_out)]
+        return [
+            bus for bus in present if not any(bus.lower().endswith(lost) for lost in self._left_out)
+        ]
 
     def _uuid_at(self, bus: str) -> Optional[str]:
         cards = (card.info for card in self._cards.values())
-        return next((info.uuid for info in cards if (info.bus_id or "").lower().endswith(bus.lower())), None)
+        return next(
+            (info.uuid for info in cards if (info.bus_id or "").lower().endswith(bus.lower())), None
+        )
 
     def _open_processes(self) -> Stream:
-        return Stream(self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S), first=PROCESS_FIELDS[0], on_row=self._take_process)
+        return Stream(
+            self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S),
+            first=PROCESS_FIELDS[0],
+            on_row=self._take_process,
+        )
 
     def _query(self, what: str, fields: Sequence[str], every_s: int) -> List[str]:
-        asked = [self._command, "--query-%s=%s" % (what, ",".join(fields)), "--format=csv", "-l", str(every_s)]
+        asked = [
+            self._command,
+            "--query-%s=%s" % (what, ",".join(fields)),
+            "--format=csv",
+            "-l",
+            str(every_s),
+        ]
         return [*asked, "-i", ",".join(self._asked_for())] if self._left_out else asked
 
     def _take_gpu(self, columns: smi_text.Table, row: Dict[str, str]) -> None:
@@ -213,14 +304,20 @@ class NvidiaSMI:
                 self._take_reading(card, columns, row, now_ms)
             self._mutex.notify_all()
 
-    def _take_reading(self, card: Card, columns: smi_text.Table, row: Dict[str, str], now_ms: int) -> None:
+    def _take_reading(
+        self, card: Card, columns: smi_text.Table, row: Dict[str, str], now_ms: int
+    ) -> None:
         if card.lost is not None:
             card.lost = None
             self._events.append(Event(now_ms, "gpu_ok", card.info.uuid, text="GPU answers again"))
-        card.info = smi_text.csv_gpu(columns, row, uuid=card.info.uuid, index=smi_text.csv_index(row))
+        card.info = smi_text.csv_gpu(
+            columns, row, uuid=card.info.uuid, index=smi_text.csv_index(row)
+        )
         reading = smi_text.csv_reading(columns, row, at_ms=now_ms)
         before, card.throttled = card.throttled, (card.heard_at, smi_text.throttled_s(columns, row))
-        card.rows.append(replace(reading, means={**reading.means, **_shares(before, card.throttled)}))
+        card.rows.append(
+            replace(reading, means={**reading.means, **_shares(before, card.throttled)})
+        )
 
     def _note_lost(self, card: Card, reason: str, now_ms: int) -> None:
         if card.lost is None:
@@ -231,7 +328,15 @@ class NvidiaSMI:
     def _note_recovery(self, card: Card, action: str, now_ms: int) -> None:
         code = RECOVERY_ACTIONS.get(action)
         if action != card.recovery and code is not None:
-            self._events.append(Event(now_ms, "recovery_action", card.info.uuid, code, "the driver asks for: " + action))
+            self._events.append(
+                Event(
+                    now_ms,
+                    "recovery_action",
+                    card.info.uuid,
+                    code,
+                    "the driver asks for: " + action,
+                )
+            )
         card.recovery = action
 
     def _tell(self, event: Event) -> None:
@@ -250,8 +355,20 @@ class NvidiaSMI:
             listed.append((row["timestamp"], ProcessReading(int(row["pid"]), memory)))
 
 
-def _shares(before: Tuple[float, Dict[str, float]], after: Tuple[float, Dict[str, float]]) -> Dict[str, float]:
-    """Shares of the time between two rows that clocks were held down, by the counters; none after a reset of them."""
+def _shares(
+    before: Tuple[float, Dict[str, float]], after: Tuple[float, Dict[str, float]]
+) -> Dict[str, float]:
+    """Shares of the time between two rows that clocks were held down, by the counters; none after a
+    reset of them.
+    """
     elapsed = after[0] - before[0]
-    grown = {column: value - before[1][column] for column, value in after[1].items() if column in before[1]}
-    return {column: min(1.0, seconds / elapsed) for column, seconds in grown.items() if elapsed > 0 and seconds >= 0}
+    grown = {
+        column: value - before[1][column]
+        for column, value in after[1].items()
+        if column in before[1]
+    }
+    return {
+        column: min(1.0, seconds / elapsed)
+        for column, seconds in grown.items()
+        if elapsed > 0 and seconds >= 0
+    }

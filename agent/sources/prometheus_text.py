@@ -1,7 +1,8 @@
 """The Prometheus text format, as far as a scrape of one exporter needs it. Pure.
 
-https://prometheus.io/docs/instrumenting/exposition_formats/ : `name{label="value",…} number [milliseconds]`.
-A line that is none of that is skipped and counted: one torn line must not cost the others.
+https://prometheus.io/docs/instrumenting/exposition_formats/ : `name{label="value",…} number
+[milliseconds]`. A line that is none of that is skipped and counted: one torn line must not cost the
+others.
 """
 
 import re
@@ -18,7 +19,9 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 class Sample(NamedTuple):
-    """One line: `text` is the number as it was printed, because 1 and 1.000000 may mean different things."""
+    """One line: `text` is the number as it was printed, because 1 and 1.000000 may mean different
+    things.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -32,7 +35,9 @@ class Sample(NamedTuple):
 
 @dataclass
 class Parsed:
-    """What a text held; `first_unparsed` is the beginning of the first line that could not be understood."""
+    """What a text held; `first_unparsed` is the beginning of the first line that could not be
+    understood.
+    """
 
     samples: List[Sample] = field(default_factory=list)
     unparsed: int = 0
@@ -40,9 +45,12 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Every sample of the text, in its order; time stamps are left out: an exporter's own clock is nobody's."""
+    """Every sample of the text, in its order; time stamps are left out: an exporter's own clock is
+    nobody's.
+    """
     parsed = Parsed()
-    known: Dict[str, Mapping[str, str]] = {}  # an exporter says the same labels again for every metric of a GPU
+    # an exporter says the same labels again for every metric of a GPU
+    known: Dict[str, Mapping[str, str]] = {}
     for line in text.split("\n"):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -61,7 +69,8 @@ def _sample(line: str, known: Dict[str, Mapping[str, str]]) -> Optional[Sample]:
     if name is None:
         return None
     rest = line[name.end() :].lstrip()
-    end = rest.rfind("}") + 1 if rest.startswith("{") else 0  # a label may hold braces; behind the last one are only numbers
+    # a label may hold braces; behind the last one are only numbers
+    end = rest.rfind("}") + 1 if rest.startswith("{") else 0
     tail = _TAIL.fullmatch(rest[end:])
     block = rest[:end]
     labels = known.get(block)

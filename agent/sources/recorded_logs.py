@@ -1,6 +1,8 @@
-"""Recorded logs as readings: CSV of `nvidia-smi --query-gpu … -l`, and the agent's own recordings. Files of any size.
+"""Recorded logs as readings: CSV of `nvidia-smi --query-gpu … -l`, and the agent's own recordings.
+Files of any size.
 
-A file is read twice: once for its facts (`scan`: GPUs, intervals, from when to when), once for its readings.
+A file is read twice: once for its facts (`scan`: GPUs, intervals, from when to when), once for its
+readings.
 """
 
 import calendar
@@ -30,7 +32,9 @@ FACT_ROWS = 100  # of a GPU, in which each of its facts is looked for
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
 log = logging.getLogger("agent.sources")
 
-_STAMP = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?")
+_STAMP = re.compile(
+    r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?"
+)
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
 
@@ -80,16 +84,26 @@ class Log:
     round_step_ms: float
 
     def readings(self) -> Iterator[Tuple[str, Reading, Mapping[str, Optional[int]]]]:
-        """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's time is left out, and said."""
+        """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's
+        time is left out, and said.
+        """
         newest: Dict[Key, int] = {}
         backward = 0
         for row in _rows(self.path, self.options, self.round_step_ms):
             if row.process_counts:
-                counts = {self.gpus[key].uuid: count for key, count in row.process_counts.items() if key in self.gpus}
+                counts = {
+                    self.gpus[key].uuid: count
+                    for key, count in row.process_counts.items()
+                    if key in self.gpus
+                }
                 yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), counts
             elif row.key in self.gpus and row.reading.at_ms > newest.get(row.key, -1):
                 newest[row.key] = row.reading.at_ms
-                reading = row.reading if not self.shift_ms else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
+                reading = (
+                    row.reading
+                    if not self.shift_ms
+                    else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
+                )
                 yield self.gpus[row.key].uuid, reading, {}
             elif row.key in self.gpus and row.reading.at_ms < newest[row.key]:
                 backward += 1
@@ -119,21 +133,34 @@ def zone(name: str) -> tzinfo:
         if zoneinfo is not None:
             return zoneinfo.ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise WrongOptionError("--tz is %r, expected UTC, +05:30 or a zone such as Europe/Berlin" % name) from error
-    raise WrongOptionError("--tz is %r: before Python 3.9 only UTC and offsets such as +05:30 are known" % name)
+        raise WrongOptionError(
+            "--tz is %r, expected UTC, +05:30 or a zone such as Europe/Berlin" % name
+        ) from error
+    raise WrongOptionError(
+        "--tz is %r: before Python 3.9 only UTC and offsets such as +05:30 are known" % name
+    )
 
 
 def moment_ms(text: str, name: str = "UTC") -> int:
-    """Milliseconds of an ISO time; without an offset of its own it is in the named zone. Raises WrongOptionError."""
+    """Milliseconds of an ISO time; without an offset of its own it is in the named zone.
+
+    Raises WrongOptionError.
+    """
     try:
         at = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
     except ValueError as error:
-        raise WrongOptionError("--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text) from error
-    return round((at if at.tzinfo is not None else at.replace(tzinfo=zone(name))).timestamp() * 1000)
+        raise WrongOptionError(
+            "--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text
+        ) from error
+    return round(
+        (at if at.tzinfo is not None else at.replace(tzinfo=zone(name))).timestamp() * 1000
+    )
 
 
 class Stamps:
-    """Times of one file in its zone, as milliseconds; the hour that autumn repeats is told apart by going back."""
+    """Times of one file in its zone, as milliseconds; the hour that autumn repeats is told apart by
+    going back.
+    """
 
     def __init__(self, where: tzinfo) -> None:
         self._zone = where
@@ -160,8 +187,13 @@ class Stamps:
             if len(self._minutes) > 1000:
                 self._minutes.clear()
             year, month, day, hour, minute = (int(match.group(place)) for place in range(1, 6))
-            offset = datetime(year, month, day, hour, minute, fold=fold, tzinfo=self._zone).utcoffset() or timedelta()
-            self._minutes[text, fold] = (calendar.timegm((year, month, day, hour, minute, 0)) - int(offset.total_seconds())) * 1000
+            offset = (
+                datetime(year, month, day, hour, minute, fold=fold, tzinfo=self._zone).utcoffset()
+                or timedelta()
+            )
+            self._minutes[text, fold] = (
+                calendar.timegm((year, month, day, hour, minute, 0)) - int(offset.total_seconds())
+            ) * 1000
         return self._minutes[text, fold]
 
 
@@ -183,8 +215,12 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line
 
 
-def _rows(path: Path, options: Options, round_step_ms: float, *, facts_only: bool = False) -> Iterator[Row]:
-    """The file's rows: with their GPUs and bare times, or with their readings and no GPUs (each is work a big log feels)."""
+def _rows(
+    path: Path, options: Options, round_step_ms: float, *, facts_only: bool = False
+) -> Iterator[Row]:
+    """The file's rows: with their GPUs and bare times, or with their readings and no GPUs (each is
+    work a big log feels).
+    """
     lines = _lines(path)
     first = next(lines, "")
     if first.lstrip().startswith("{"):
@@ -193,7 +229,9 @@ def _rows(path: Path, options: Options, round_step_ms: float, *, facts_only: boo
     return _csv_rows(path, _chain(first, lines), zone(options.zone), places, facts_only=facts_only)
 
 
-def _csv_rows(path: Path, lines: Iterator[str], where: tzinfo, places: "_Places", *, facts_only: bool) -> Iterator[Row]:
+def _csv_rows(
+    path: Path, lines: Iterator[str], where: tzinfo, places: "_Places", *, facts_only: bool
+) -> Iterator[Row]:
     columns: Optional[smi_text.Table] = None
     stamps = Stamps(where)
     seen: "Counter[Key]" = Counter()
@@ -211,11 +249,19 @@ def _csv_rows(path: Path, lines: Iterator[str], where: tzinfo, places: "_Places"
         if not facts_only:
             yield Row(key, smi_text.csv_reading(columns, row, at_ms=at_ms), None, {})
         elif seen[key] <= FACT_ROWS:
-            yield Row(key, Reading(at_ms), smi_text.csv_gpu(columns, row, uuid=str(key), index=_place(key, index)), {})
+            yield Row(
+                key,
+                Reading(at_ms),
+                smi_text.csv_gpu(columns, row, uuid=str(key), index=_place(key, index)),
+                {},
+            )
         else:
             yield Row(key, Reading(at_ms), None, {})
     if columns is None:
-        raise LogError("%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this agent" % path)
+        raise LogError(
+            "%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this"
+            " agent" % path
+        )
 
 
 def _place(key: Key, index: Optional[int]) -> Optional[int]:
@@ -243,7 +289,10 @@ class _Places:
             self._place += 1
         self._newest = at_ms
         if self._place >= self._count:
-            raise LogError("%s has more than %d rows at one time and names no GPU: say how many with --gpus" % (self._path, self._count))
+            raise LogError(
+                "%s has more than %d rows at one time and names no GPU: say how many with --gpus"
+                % (self._path, self._count)
+            )
         return self._place
 
 
@@ -276,7 +325,12 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
             elif "reading" in item:
                 reading = dict(item["reading"])
                 samples = [(stamp, value) for stamp, value in reading.pop("util_samples", ())]
-                yield Row(item["uuid"], Reading(util_samples=samples, **reading), gpus.get(item["uuid"]), {})
+                yield Row(
+                    item["uuid"],
+                    Reading(util_samples=samples, **reading),
+                    gpus.get(item["uuid"]),
+                    {},
+                )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LogError("%s is damaged: %s" % (path, error)) from error
 
@@ -314,7 +368,17 @@ def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
     usual = min((median for median in medians.values() if median), default=DEFAULT_INTERVAL_MS)
     intervals = {uuid: median or usual for uuid, median in medians.items()}
     last_ms = max(newest[key] + round(intervals[named[key].uuid]) for key in gpus)
-    return Log(path, options, digest, named, intervals, first_ms + shift_ms, last_ms + shift_ms, shift_ms, step_ms)
+    return Log(
+        path,
+        options,
+        digest,
+        named,
+        intervals,
+        first_ms + shift_ms,
+        last_ms + shift_ms,
+        shift_ms,
+        step_ms,
+    )
 
 
 def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]:
@@ -331,7 +395,9 @@ def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]
 def _refuse_crowded(path: Path, gaps: Mapping[Key, "Counter[int]"]) -> None:
     for found in gaps.values():
         if found[0] * 2 > sum(found.values()):
-            raise LogError("%s has several rows at one time and names no GPU: say how many with --gpus" % path)
+            raise LogError(
+                "%s has several rows at one time and names no GPU: say how many with --gpus" % path
+            )
 
 
 def _filled(known: Optional[GPUInfo], seen: GPUInfo) -> GPUInfo:
@@ -340,13 +406,23 @@ def _filled(known: Optional[GPUInfo], seen: GPUInfo) -> GPUInfo:
         return seen
     unread = {name: why for name, why in known.unread.items() if name in seen.unread}
     missing = [
-        name for name in ("model", "memory_total_bytes", "power_limit_w", "sm_clock_max_hz", "persistence") if getattr(known, name) is None
+        name
+        for name in (
+            "model",
+            "memory_total_bytes",
+            "power_limit_w",
+            "sm_clock_max_hz",
+            "persistence",
+        )
+        if getattr(known, name) is None
     ]
     return replace(known, unread=unread, **{name: getattr(seen, name) for name in missing})
 
 
 def _named(gpu: GPUInfo, key: Key, options: Options, digest: str) -> GPUInfo:
-    """The GPU under the uuid that node, file and its name in the file always give: a log sent for two nodes is two GPUs."""
+    """The GPU under the uuid that node, file and its name in the file always give: a log sent for
+    two nodes is two GPUs.
+    """
     uuid = "GPU-%s" % uuids.uuid5(_NAMES, "%s/%s/%s" % (options.node, digest, key))
     return replace(gpu, uuid=uuid, model=options.model or gpu.model)
 
@@ -369,7 +445,9 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 class ReplaySource:
-    """A log played at the speed it was recorded, beginning now: a Source for `run --source replay:FILE`."""
+    """A log played at the speed it was recorded, beginning now: a Source for `run --source
+    replay:FILE`.
+    """
 
     name = "replay"
 

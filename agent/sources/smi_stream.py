@@ -1,4 +1,7 @@
-"""One nvidia-smi that prints a CSV for ever, and what is known of its health. Never more than a few of them hang at once."""
+"""One nvidia-smi that prints a CSV for ever, and what is known of its health.
+
+Never more than a few of them hang at once.
+"""
 
 import logging
 import os
@@ -16,13 +19,22 @@ log = logging.getLogger("agent.nvidia_smi")
 KILL_S = 2.0  # a process that is stuck in the driver takes no signal
 MAX_UNDEAD = 3
 MAX_LINE = 65_536
-_undead: "List[subprocess.Popen[str]]" = []  # killed, and not yet gone: each holds a place in the driver
+# killed, and not yet gone: each holds a place in the driver
+_undead: "List[subprocess.Popen[str]]" = []
 
 
 class Stream:
-    """A child that prints one CSV for ever, read by a thread so that a hang is noticed here and not suffered."""
+    """A child that prints one CSV for ever, read by a thread so that a hang is noticed here and not
+    suffered.
+    """
 
-    def __init__(self, command: Sequence[str], *, first: str, on_row: Callable[[smi_text.Table, Dict[str, str]], None]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        first: str,
+        on_row: Callable[[smi_text.Table, Dict[str, str]], None],
+    ) -> None:
         self.heard_at = self.started_at = time.monotonic()
         self.said: List[str] = []  # what was no row: the reason, when it ends
         self.has_header = False
@@ -44,9 +56,11 @@ class Stream:
 
     @property
     def stillness_s(self) -> float:
-        """Seconds since it was last seen to do anything, of a child that prints nothing where there is nothing to tell.
+        """Seconds since it was last seen to do anything, of a child that prints nothing where there
+        is nothing to tell.
 
-        A child that waits for its next round sleeps and wakes, which the kernel counts; one that hangs does not.
+        A child that waits for its next round sleeps and wakes, which the kernel counts; one that
+        hangs does not.
         """
         pulse = _wakes(self._child.pid)
         if pulse is None or pulse != self._pulse:
@@ -54,7 +68,9 @@ class Stream:
         return time.monotonic() - max(self._pulse_at, self.heard_at)
 
     def close(self) -> None:
-        """Ends the child and whatever it started; one that is stuck in the driver is left to the kernel, and counted."""
+        """Ends the child and whatever it started; one that is stuck in the driver is left to the
+        kernel, and counted.
+        """
         try:
             os.killpg(self._child.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -88,7 +104,10 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
     """In a process group of its own, so that all of it can be killed. Raises SourceError."""
     _undead[:] = [child for child in _undead if child.poll() is None]
     if len(_undead) >= MAX_UNDEAD:
-        raise SourceError("%d nvidia-smi hang in the driver and can't be killed: this node needs a reboot" % len(_undead))
+        raise SourceError(
+            "%d nvidia-smi hang in the driver and can't be killed: this node needs a reboot"
+            % len(_undead)
+        )
     try:
         return subprocess.Popen(
             command,
@@ -100,7 +119,9 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
             start_new_session=True,
         )
     except OSError as error:
-        raise SourceError("%s can't be started: %s" % (command[0], error.strerror or error)) from error
+        raise SourceError(
+            "%s can't be started: %s" % (command[0], error.strerror or error)
+        ) from error
 
 
 def _wakes(pid: int) -> Optional[int]:

@@ -1,6 +1,8 @@
-"""What nvidia-smi prints, as readings: CSV of --query-gpu in any column order, and the XML of -q -x. Pure.
+"""What nvidia-smi prints, as readings: CSV of --query-gpu in any column order, and the XML of -q
+-x. Pure.
 
-Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]`, a deprecation notice, nothing) is None.
+Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]`, a deprecation
+notice, nothing) is None.
 """
 
 import re
@@ -13,7 +15,8 @@ from agent.readings import GPUInfo, ProcessReading, Reading
 
 MIB = 1024 * 1024
 _FACTORS = {
-    "%": 0.01, "W": 1.0, "mW": 0.001, "B": 1.0, "KiB": 1024.0, "MiB": float(MIB), "GiB": 1024.0 * MIB,
+    "%": 0.01, "W": 1.0, "mW": 0.001, "B": 1.0, "KiB": 1024.0, "MiB": float(MIB),
+    "GiB": 1024.0 * MIB,
     "MHz": 1e6, "GHz": 1e9, "Hz": 1.0, "C": 1.0, "": 1.0, "us": 1e-6,
 }  # fmt: skip
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
@@ -25,7 +28,9 @@ ENABLED, DISABLED = "Enabled", "Disabled"
 
 
 class Field(NamedTuple):
-    """A quantity: the names nvidia-smi has given it, best first, and the unit it is printed in without one."""
+    """A quantity: the names nvidia-smi has given it, best first, and the unit it is printed in
+    without one.
+    """
 
     names: Tuple[str, ...]
     unit: str
@@ -60,11 +65,18 @@ ECC_UNCORRECTED = Field(("ecc.errors.uncorrected.volatile.total",), "")
 EVENT_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 # NVML: nvmlClocksEventReasons; SwPowerCap and HwPowerBrake, SwThermal and HwThermal.
 POWER_BITS, THERMAL_BITS = 0x04 | 0x80, 0x20 | 0x40
-# Wire column -> counters of the time that clocks were held down, newer drivers' own; exact, where the bits are a sample.
+# Wire column -> counters of the time that clocks were held down, newer drivers' own; exact, where
+# the bits are a sample.
 _COUNTERS = "clocks_event_reasons_counters."
 THROTTLED = {
-    "throttle_power_ratio": (Field((_COUNTERS + "sw_power_cap",), "us"), Field((_COUNTERS + "hw_power_brake_slowdown",), "us")),
-    "throttle_thermal_ratio": (Field((_COUNTERS + "sw_thermal_slowdown",), "us"), Field((_COUNTERS + "hw_thermal_slowdown",), "us")),
+    "throttle_power_ratio": (
+        Field((_COUNTERS + "sw_power_cap",), "us"),
+        Field((_COUNTERS + "hw_power_brake_slowdown",), "us"),
+    ),
+    "throttle_thermal_ratio": (
+        Field((_COUNTERS + "sw_thermal_slowdown",), "us"),
+        Field((_COUNTERS + "hw_thermal_slowdown",), "us"),
+    ),
 }
 
 
@@ -76,14 +88,18 @@ class Table:
     units: Mapping[str, str]
 
     def row(self, line: str) -> Optional[Dict[str, str]]:
-        """The line's cells by column name; None for a line that is no row of this table (torn, a notice, a header)."""
+        """The line's cells by column name; None for a line that is no row of this table (torn, a
+        notice, a header).
+        """
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) != len(self.names) or cells[0].split(" [")[0] == self.names[0]:
             return None
         return dict(zip(self.names, cells))
 
     def value(self, row: Mapping[str, str], field: Field) -> Optional[float]:
-        """The first of the field's columns that holds a number, in base units; None when none does."""
+        """The first of the field's columns that holds a number, in base units; None when
+        none does.
+        """
         for name in field.names:
             if name not in row:
                 continue
@@ -106,19 +122,27 @@ def table(header: str) -> Table:
     """The table that this header line opens."""
     matches = [_HEADER.fullmatch(cell.strip()) for cell in header.strip("\ufeff \r\n").split(",")]
     cells = [(match.group(1), match.group(2) or "") if match else ("", "") for match in matches]
-    return Table([name for name, _ in cells], {name: unit for name, unit in cells if unit in _FACTORS})
+    return Table(
+        [name for name, _ in cells], {name: unit for name, unit in cells if unit in _FACTORS}
+    )
 
 
 def is_header(line: str) -> bool:
     """True for a line that names columns of --query-gpu."""
     names = {cell.strip().split(" [")[0] for cell in line.strip("\ufeff \r\n").split(",")}
-    known = {name for field in (UTIL, MEMORY_UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK) for name in field.names}
+    known = {
+        name
+        for field in (UTIL, MEMORY_UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK)
+        for name in field.names
+    }
     return bool(names & known)
 
 
 @lru_cache(maxsize=10_000)  # a log says the same few thousand things over and over
 def quantity(text: str, unit: str) -> Optional[float]:
-    """The number in base units, by its own unit or by the given one; None when the text is no number."""
+    """The number in base units, by its own unit or by the given one; None when the text is no
+    number.
+    """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         return None
@@ -149,28 +173,45 @@ def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Readin
 
 
 def _throttled_now(row: Mapping[str, str]) -> Dict[str, float]:
-    """Whether clocks are held down at this instant, as shares; none where the driver does not say."""
+    """Whether clocks are held down at this instant, as shares; none where the driver does
+    not say.
+    """
     text = next((row[name] for name in EVENT_REASONS if name in row), "")
     if not re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text):
         return {}
     bits = int(text, 16)
-    return {"throttle_power_ratio": float(bits & POWER_BITS != 0), "throttle_thermal_ratio": float(bits & THERMAL_BITS != 0)}
+    return {
+        "throttle_power_ratio": float(bits & POWER_BITS != 0),
+        "throttle_thermal_ratio": float(bits & THERMAL_BITS != 0),
+    }
 
 
 def throttled_s(columns: Table, row: Mapping[str, str]) -> Dict[str, float]:
-    """Seconds that clocks were held down since the driver was loaded, by wire column; none where there is no such counter."""
+    """Seconds that clocks were held down since the driver was loaded, by wire column; none where
+    there is no such counter.
+    """
     found = {}
     for column, fields in THROTTLED.items():
-        parts = [value for value in (columns.value(row, field) for field in fields) if value is not None]
+        parts = [
+            value for value in (columns.value(row, field) for field in fields) if value is not None
+        ]
         if parts:
-            found[column] = max(parts)  # both causes may hold at once: their sum could be more than the time
+            # both causes may hold at once: their sum could be more than the time
+            found[column] = max(parts)
     return found
 
 
 def lost_reason(columns: Table, row: Mapping[str, str]) -> Optional[str]:
-    """The driver's word for a GPU that does not work; None for one that does, or that just lacks sensors."""
-    is_read = any(columns.value(row, field) is not None for field in (UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK))
-    found = [_LOST.match(cell) or (None if is_read else _FAILED.match(cell)) for cell in row.values()]
+    """The driver's word for a GPU that does not work; None for one that does, or that just lacks
+    sensors.
+    """
+    is_read = any(
+        columns.value(row, field) is not None
+        for field in (UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK)
+    )
+    found = [
+        _LOST.match(cell) or (None if is_read else _FAILED.match(cell)) for cell in row.values()
+    ]
     return next((match.group(1) for match in found if match is not None), None)
 
 
@@ -188,13 +229,16 @@ def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optiona
         unread={
             name: "not_supported"
             for name, field in _UNREAD.items()
-            if columns.value(row, field) is None and (name in _ALWAYS_ASKED or any(column in row for column in field.names))
+            if columns.value(row, field) is None
+            and (name in _ALWAYS_ASKED or any(column in row for column in field.names))
         },
     )
 
 
 def csv_uuid(row: Mapping[str, str]) -> Optional[str]:
-    """The GPU's name for ever; None where the table has none, or one masked with zeros: that names every GPU alike."""
+    """The GPU's name for ever; None where the table has none, or one masked with zeros: that names
+    every GPU alike.
+    """
     text = _known(row.get("uuid") or row.get("gpu_uuid"))
     return None if text is None or _MASKED.fullmatch(text) else text
 
@@ -232,16 +276,24 @@ def _xml_gpu(gpu: ElementTree.Element, place: int, at_ms: int) -> XMLGPU:
         number = value(path)
         return None if number is None else round(number)
 
-    means = {column: _share(value("utilization/" + name)) for column, name in _ENGINES_IN_XML.items()}
+    means = {
+        column: _share(value("utilization/" + name)) for column, name in _ENGINES_IN_XML.items()
+    }
     minor = gpu.findtext("minor_number", "")
     info = GPUInfo(
         uuid=gpu.findtext("uuid", "").strip(),
         index=place,
         model=_known(gpu.findtext("product_name")),
         memory_total_bytes=count("fb_memory_usage/total"),
-        power_limit_w=value("power_readings/enforced_power_limit", "power_readings/power_limit", "gpu_power_readings/current_power_limit"),
+        power_limit_w=value(
+            "power_readings/enforced_power_limit",
+            "power_readings/power_limit",
+            "gpu_power_readings/current_power_limit",
+        ),
         sm_clock_max_hz=value("max_clocks/sm_clock"),
-        persistence={ENABLED: True, DISABLED: False}.get(gpu.findtext("persistence_mode", "").strip()),
+        persistence={ENABLED: True, DISABLED: False}.get(
+            gpu.findtext("persistence_mode", "").strip()
+        ),
         bus_id=gpu.get("id"),
         minor=int(minor) if minor.isdigit() else None,
     )
@@ -268,7 +320,11 @@ def _xml_processes(gpu: ElementTree.Element) -> Optional[List[ProcessReading]]:
     for process in listed.findall("process_info"):
         memory = quantity(process.findtext("used_memory", ""), "")
         if process.findtext("pid", "").strip().isdigit():
-            found.append(ProcessReading(int(process.findtext("pid", "")), None if memory is None else round(memory)))
+            found.append(
+                ProcessReading(
+                    int(process.findtext("pid", "")), None if memory is None else round(memory)
+                )
+            )
     return found
 
 
@@ -279,12 +335,20 @@ def _share(value: Optional[float]) -> Optional[float]:
 def _known(text: Optional[str]) -> Optional[str]:
     """The text, unless it says that there is none."""
     text = (text or "").strip()
-    return None if not text or text.startswith("[") or text in ("N/A", "ERR!", "Unknown Error") else text
+    return (
+        None
+        if not text or text.startswith("[") or text in ("N/A", "ERR!", "Unknown Error")
+        else text
+    )
 
 
 _POWER_ROOMS = ("gpu_power_readings", "power_readings")
 _POWER_DRAWS = ("power_draw", "average_power_draw", "instant_power_draw")
-_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER, "temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK,
-           "memory_temperature_c": MEMORY_TEMPERATURE, "encoder_ratio": ENCODER, "decoder_ratio": DECODER,
+_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER,
+"temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK,
+           "memory_temperature_c": MEMORY_TEMPERATURE, "encoder_ratio": ENCODER,
+           "decoder_ratio": DECODER,
            "ecc_uncorrected": ECC_UNCORRECTED}  # fmt: skip
-_ALWAYS_ASKED = frozenset(("util_mean", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz"))
+_ALWAYS_ASKED = frozenset(
+    ("util_mean", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz")
+)

@@ -1,6 +1,8 @@
-"""The kubelet's own notes on devices, for when its socket does not answer: kubelet_internal_checkpoint.
+"""The kubelet's own notes on devices, for when its socket does not answer:
+kubelet_internal_checkpoint.
 
-Entries of finished pods stay until their devices are given to another pod, so whoever reads them must know which pods live.
+Entries of finished pods stay until their devices are given to another pod, so whoever reads them
+must know which pods live.
 """
 
 import json
@@ -18,7 +20,10 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`held`: pod uid -> its devices, also of pods that have ended. `registered`: every device of every plugin."""
+    """`held`: pod uid -> its devices, also of pods that have ended.
+
+    `registered`: every device of every plugin.
+    """
 
     held: Mapping[str, Sequence[Device]]
     registered: Sequence[Device]
@@ -46,7 +51,11 @@ def _parse(answer: Mapping[str, Any]) -> Checkpoint:
     held: Dict[str, List[Device]] = {}
     for uid, device in _entries(data.get("PodDeviceEntries") or ()):
         held.setdefault(uid, []).append(device)
-    registered = [Device(str(resource), name) for resource, ids in (data.get("RegisteredDevices") or {}).items() for name in _ids(ids)]
+    registered = [
+        Device(str(resource), name)
+        for resource, ids in (data.get("RegisteredDevices") or {}).items()
+        for name in _ids(ids)
+    ]
     if len(registered) + sum(len(devices) for devices in held.values()) > MAX_DEVICES:
         raise ValueError("more devices than a node has")
     return Checkpoint(held, registered)

@@ -1,8 +1,8 @@
 """Which books of this host are read: what `--jobs` names, or what is found here.
 
-A scheduler's door is a small module with two functions:
-`is_here(place: Place) -> bool`, cheap (does its socket, its command or its configuration exist?), and
-`open_scheduler(place: Place) -> agent.readings.Scheduler`, which reads nothing yet and imports the rest.
+A scheduler's door is a small module with two functions: `is_here(place: Place) -> bool`, cheap
+(does its socket, its command or its configuration exist?), and `open_scheduler(place: Place) ->
+agent.readings.Scheduler`, which reads nothing yet and imports the rest.
 """
 
 import importlib
@@ -20,7 +20,8 @@ DOORS: Tuple[Tuple[str, str], ...] = (
     ("docker", "agent.workloads.docker"),
 )
 CONTAINERS = "docker"  # beside a scheduler these books allocate nothing: not worth asking
-# A host's daemons start in any order, so what is not here yet is looked for again: often at first, then now and then.
+# A host's daemons start in any order, so what is not here yet is looked for again: often at first,
+# then now and then.
 SOON_S, LATER_S, SETTLED_S = 60.0, 600.0, 900.0
 
 
@@ -35,10 +36,17 @@ class Place:
 
 
 class Finder:
-    """The schedulers named in `kinds`, here or not; with "auto" those that are here, or come to be."""
+    """The schedulers named in `kinds`, here or not; with "auto" those that are here, or
+    come to be.
+    """
 
     def __init__(
-        self, kinds: Sequence[str], place: Place, *, doors: Sequence[Tuple[str, str]] = DOORS, clock_s: Callable[[], float] = elapsed_s
+        self,
+        kinds: Sequence[str],
+        place: Place,
+        *,
+        doors: Sequence[Tuple[str, str]] = DOORS,
+        clock_s: Callable[[], float] = elapsed_s,
     ) -> None:
         self._kinds, self._place, self._doors, self._clock_s = kinds, place, doors, clock_s
         self._found: Dict[str, Scheduler] = {}
@@ -46,7 +54,9 @@ class Finder:
         self._looked_s = float("-inf")
 
     def schedulers(self) -> List[Scheduler]:
-        """All that were found until now, in the order in which they are believed; one that was here stays."""
+        """All that were found until now, in the order in which they are believed; one that was here
+        stays.
+        """
         now_s = self._clock_s()
         pause_s = SOON_S if now_s - self._began_s < SETTLED_S else LATER_S
         if now_s - self._looked_s >= pause_s:
@@ -56,7 +66,9 @@ class Finder:
 
     def _look(self) -> None:
         for kind, name in self._doors:
-            is_wanted = kind in self._kinds or (AUTO in self._kinds and (kind != CONTAINERS or not self._found))
+            is_wanted = kind in self._kinds or (
+                AUTO in self._kinds and (kind != CONTAINERS or not self._found)
+            )
             if kind in self._found or not is_wanted:
                 continue
             door = importlib.import_module(name)

@@ -1,4 +1,7 @@
-"""The door to the books of Docker and Podman: which of their sockets are here. The rest is loaded only where there are some."""
+"""The door to the books of Docker and Podman: which of their sockets are here.
+
+The rest is loaded only where there are some.
+"""
 
 import glob
 import importlib
@@ -29,7 +32,11 @@ class Socket:
 
 def sockets(root: str = "/") -> List[Socket]:
     """The sockets that are here now."""
-    found = [Socket(kind, path) for kind, pattern in SOCKETS for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/"))))]
+    found = [
+        Socket(kind, path)
+        for kind, pattern in SOCKETS
+        for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/"))))
+    ]
     return found[:MAX_SOCKETS]
 
 

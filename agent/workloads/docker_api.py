@@ -1,4 +1,6 @@
-"""Two calls of the Docker API on a unix socket (Podman answers the same ones): https://docs.docker.com/reference/api/engine/"""
+"""Two calls of the Docker API on a unix socket (Podman answers the same ones):
+https://docs.docker.com/reference/api/engine/
+"""
 
 import http.client
 import json
@@ -41,7 +43,9 @@ def _get(path: str, what: str) -> Any:
     except OSError as error:
         raise EngineError("%s: %s" % (path, error.strerror or error)) from error
     except (http.client.HTTPException, ValueError, RecursionError) as error:
-        raise EngineError("%s: not an answer of Docker's API (%s)" % (path, type(error).__name__)) from error
+        raise EngineError(
+            "%s: not an answer of Docker's API (%s)" % (path, type(error).__name__)
+        ) from error
     finally:
         connection.close()
 

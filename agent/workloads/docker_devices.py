@@ -1,7 +1,7 @@
 """Which GPUs a container was given by name, number or device file.
 
-"All" is what a container may see, and images of CUDA ask for it by themselves: no allocation, unless the operator says so.
-An index is NVML's, as the NVIDIA Container Toolkit counts.
+"All" is what a container may see, and images of CUDA ask for it by themselves: no allocation,
+unless the operator says so. An index is NVML's, as the NVIDIA Container Toolkit counts.
 """
 
 import re
@@ -11,7 +11,8 @@ from agent.readings import GPUInfo
 
 ALL = "all"
 MAX_NAMES = 256
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"  # the one variable that is read of a container's environment, which holds secrets
+# the one variable that is read of a container's environment, which holds secrets
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 CDI = "nvidia.com/"
 MIN_PREFIX = len("GPU-") + 8  # of a UUID: enough to be meant as one
 _FILE = re.compile(r"/dev/nvidia(\d{1,3})")
@@ -24,9 +25,13 @@ def names(answer: Mapping[str, Any]) -> List[str]:
     The variable counts only where nothing else was asked for and a runtime of NVIDIA's reads it.
     """
     host = _mapping(answer.get("HostConfig"))
-    asked = [name for request in _mappings(host.get("DeviceRequests")) for name in _requested(request)]
+    asked = [
+        name for request in _mappings(host.get("DeviceRequests")) for name in _requested(request)
+    ]
     files = [str(device.get("PathOnHost")) for device in _mappings(host.get("Devices"))]
-    asked += [cdi for path in files for cdi in _cdi(path)] + [path for path in files if _FILE.fullmatch(path)]
+    asked += [cdi for path in files for cdi in _cdi(path)] + [
+        path for path in files if _FILE.fullmatch(path)
+    ]
     if not asked and "nvidia" in str(host.get("Runtime")):
         asked = _visible(_mapping(answer.get("Config")).get("Env"))
     return asked[:MAX_NAMES]
@@ -41,22 +46,33 @@ def gpus_named(asked: Sequence[str], gpus: Sequence[GPUInfo], *, all_counts: boo
 
 
 def _requested(request: Mapping[str, Any]) -> List[str]:
-    """Of one DeviceRequest: https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate"""
+    """Of one DeviceRequest:
+    https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate
+    """
     driver, count = request.get("Driver"), request.get("Count")
-    ids = [name for name in request.get("DeviceIDs") or () if isinstance(name, str)] if isinstance(request.get("DeviceIDs"), list) else []
+    ids = (
+        [name for name in request.get("DeviceIDs") or () if isinstance(name, str)]
+        if isinstance(request.get("DeviceIDs"), list)
+        else []
+    )
     if driver == "cdi":
         return [found for name in ids for found in _cdi(name)]
-    if driver not in ("", None, "nvidia") or not (driver == "nvidia" or _wants_gpu(request.get("Capabilities"))):
+    if driver not in ("", None, "nvidia") or not (
+        driver == "nvidia" or _wants_gpu(request.get("Capabilities"))
+    ):
         return []
     if ids:
         return ids
     if not isinstance(count, int) or count == 0:
         return []
-    return [ALL] if count < 0 else [str(index) for index in range(min(count, MAX_NAMES))]  # Docker takes the first ones
+    # Docker takes the first ones
+    return [ALL] if count < 0 else [str(index) for index in range(min(count, MAX_NAMES))]
 
 
 def _wants_gpu(capabilities: Any) -> bool:
-    return isinstance(capabilities, list) and any(isinstance(group, list) and "gpu" in group for group in capabilities)
+    return isinstance(capabilities, list) and any(
+        isinstance(group, list) and "gpu" in group for group in capabilities
+    )
 
 
 def _cdi(name: str) -> List[str]:
@@ -67,7 +83,11 @@ def _cdi(name: str) -> List[str]:
 
 def _visible(environment: Any) -> List[str]:
     """`void`, `none` and nothing are no GPU; the last of several counts."""
-    given = [one for one in environment or () if isinstance(one, str)] if isinstance(environment, list) else []
+    given = (
+        [one for one in environment or () if isinstance(one, str)]
+        if isinstance(environment, list)
+        else []
+    )
     values = [one.partition("=")[2] for one in given if one.startswith(VISIBLE + "=")]
     asked = [name.strip() for name in values[-1].split(",")] if values else []
     return [name for name in asked if name not in ("", "void", "none")]
@@ -76,9 +96,13 @@ def _visible(environment: Any) -> List[str]:
 def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
     file, index = _FILE.fullmatch(name), _INDEX.fullmatch(name)
     if file is not None:
-        found = [gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None]
+        found = [
+            gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None
+        ]
     elif index is not None:
-        found = [gpu.uuid for gpu in gpus if gpu.index == int(index.group(1)) and gpu.parent_uuid is None]
+        found = [
+            gpu.uuid for gpu in gpus if gpu.index == int(index.group(1)) and gpu.parent_uuid is None
+        ]
     else:
         found = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
     return found[0] if len(found) == 1 else None

@@ -1,7 +1,8 @@
 """Who holds which GPU, from the files that Slurm's prolog writes and its epilog removes.
 
-Two formats are common. jobstats': `/run/gpustat/<Slurm's index | UUID | MIG UUID>` holds "jobid uid". The HPC mapping of
-dcgm-exporter: a folder of files `<the driver's index>` or `<index>.<GPU instance>`, one job id per line.
+Two formats are common. jobstats': `/run/gpustat/<Slurm's index | UUID | MIG UUID>` holds "jobid
+uid". The HPC mapping of dcgm-exporter: a folder of files `<the driver's index>` or `<index>.<GPU
+instance>`, one job id per line.
 """
 
 import os
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 GPUSTAT = "/run/gpustat"
-DCGM_FOLDERS = ("/var/lib/dcgm-exporter/job-mapping", "/run/dcgm-exporter/job-mapping")  # the first: the GPU operator's
+# the first: the GPU operator's
+DCGM_FOLDERS = ("/var/lib/dcgm-exporter/job-mapping", "/run/dcgm-exporter/job-mapping")
 MAX_FILES = 512
 MAX_BYTES = 4096
 MAX_JOBS = 64  # on one GPU
@@ -39,15 +41,23 @@ class HPCFiles:
         self._gpustat, self._dcgm = gpustat, tuple(dcgm)
 
     def are_here(self) -> bool:
-        """Whether a prolog has written such a file on this host: an exporter makes its folder also where nobody fills it."""
+        """Whether a prolog has written such a file on this host: an exporter makes its folder also
+        where nobody fills it.
+        """
         return bool(self.read())
 
     def stamps(self) -> List[Tuple[str, int]]:
         """Each file's path and when it was written: cheaper than reading them."""
-        return [(entry.path, _written_ms(entry)) for folder in (self._gpustat, *self._dcgm) for entry in _files(folder)]
+        return [
+            (entry.path, _written_ms(entry))
+            for folder in (self._gpustat, *self._dcgm)
+            for entry in _files(folder)
+        ]
 
     def read(self) -> List[Claim]:
-        """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is wrong."""
+        """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is
+        wrong.
+        """
         claims = [claim for entry in _files(self._gpustat) for claim in _gpustat_claims(entry)]
         for folder in self._dcgm:
             claims += [claim for entry in _files(folder) for claim in _dcgm_claims(entry)]
@@ -67,7 +77,11 @@ def user_name(uid: Optional[int]) -> str:
 def _files(folder: str) -> "List[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
-            found = [entry for _, entry in zip(range(MAX_FILES), entries) if entry.is_file(follow_symlinks=False)]
+            found = [
+                entry
+                for _, entry in zip(range(MAX_FILES), entries)
+                if entry.is_file(follow_symlinks=False)
+            ]
     except OSError:
         return []
     return sorted(found, key=lambda entry: entry.name)
@@ -81,7 +95,11 @@ def _gpustat_claims(entry: "os.DirEntry[str]") -> List[Claim]:
     if _UUID.fullmatch(entry.name):
         return [Claim(int(words[0]), uuid=entry.name, uid=uid, written_ms=_written_ms(entry))]
     if _is_number(entry.name):
-        return [Claim(int(words[0]), slurm_index=int(entry.name), uid=uid, written_ms=_written_ms(entry))]
+        return [
+            Claim(
+                int(words[0]), slurm_index=int(entry.name), uid=uid, written_ms=_written_ms(entry)
+            )
+        ]
     return []
 
 
@@ -91,7 +109,10 @@ def _dcgm_claims(entry: "os.DirEntry[str]") -> List[Claim]:
         return []
     ids = [int(word) for word in dict.fromkeys(_read(entry).split()[:MAX_JOBS]) if _is_number(word)]
     part = int(instance) if dot else None
-    return [Claim(number, driver_index=int(index), instance=part, written_ms=_written_ms(entry)) for number in ids]
+    return [
+        Claim(number, driver_index=int(index), instance=part, written_ms=_written_ms(entry))
+        for number in ids
+    ]
 
 
 def _read(entry: "os.DirEntry[str]") -> str:

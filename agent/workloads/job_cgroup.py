@@ -27,7 +27,8 @@ PLACES = {
 class Usage:
     """Counters as they stand at `at_s`. `cores` is what the group may use at most; None: not read.
 
-    `periods` counts the scheduler's periods under a CPU limit, `throttled` those in which the limit was hit.
+    `periods` counts the scheduler's periods under a CPU limit, `throttled` those in which the limit
+    was hit.
     """
 
     at_s: float
@@ -50,9 +51,13 @@ class Cgroups:
         self._stacked: Dict[str, bool] = {}  # "8:0" -> lies on another disk
 
     def usage(self, path: str, key: str, *, now_s: float) -> Optional[Usage]:
-        """The job's counters; `path` is its group where one is known. None where there is no group to be read."""
+        """The job's counters; `path` is its group where one is known.
+
+        None where there is no group to be read.
+        """
         path = path or self._look_for(key, now_s)
-        if not path or ".." in path.split("/"):  # as another cgroup namespace sees it: where that lies nobody says
+        # as another cgroup namespace sees it: where that lies nobody says
+        if not path or ".." in path.split("/"):
             return None
         return self._usage_v2(path, now_s) if self._is_v2 else self._usage_v1(path, now_s)
 
@@ -102,16 +107,26 @@ class Cgroups:
         return cores
 
     def _least(self, path: str) -> Optional[float]:
-        """CPUs that the group may use: those it is bound to, and the tightest limit of it and of what it lies in."""
-        quotas = [quota for level in _levels(path) for quota in [self._quota(level)] if quota is not None]
-        bound = count_cpus(self._cpus(path)) or count_cpus(procfs.read(os.path.join(self._sys, "devices/system/cpu/online")))
+        """CPUs that the group may use: those it is bound to, and the tightest limit of it and of
+        what it lies in.
+        """
+        quotas = [
+            quota for level in _levels(path) for quota in [self._quota(level)] if quota is not None
+        ]
+        bound = count_cpus(self._cpus(path)) or count_cpus(
+            procfs.read(os.path.join(self._sys, "devices/system/cpu/online"))
+        )
         return min((*quotas, float(bound))) if bound else min(quotas, default=None)
 
     def _quota(self, path: str) -> Optional[float]:
         """The limit of CPU time per time; None where there is none."""
         if self._is_v2:
             words = (self._read(path, "cpu.max") or "").split()
-            quota, period = (procfs.whole(words[0]), procfs.whole(words[1])) if len(words) == 2 else (None, None)
+            quota, period = (
+                (procfs.whole(words[0]), procfs.whole(words[1]))
+                if len(words) == 2
+                else (None, None)
+            )
         else:
             quota = procfs.whole(self._read("cpu" + path, "cpu.cfs_quota_us"))
             period = procfs.whole(self._read("cpu" + path, "cpu.cfs_period_us"))
@@ -120,40 +135,66 @@ class Cgroups:
     def _cpus(self, path: str) -> Optional[str]:
         """The list of CPUs, of the group itself or of the nearest above it that has one."""
         for level in _levels(path):
-            text = self._read(level, "cpuset.cpus.effective") if self._is_v2 else self._read("cpuset" + level, "cpuset.effective_cpus")
+            text = (
+                self._read(level, "cpuset.cpus.effective")
+                if self._is_v2
+                else self._read("cpuset" + level, "cpuset.effective_cpus")
+            )
             if text and text.strip():
                 return text
         return None
 
     def _read_bytes(self, text: Optional[str]) -> Optional[int]:
-        """v2: `8:0 rbytes=1 wbytes=2 …` per disk. An empty file: nothing read yet; no file: not known."""
+        """v2: `8:0 rbytes=1 wbytes=2 …` per disk.
+
+        An empty file: nothing read yet; no file: not known.
+        """
         if text is None:
             return None
         total = 0
         for words in _disk_lines(text):
             if not self._is_stacked(words[0]):
-                total += sum(int(word[7:]) for word in words[1:] if word.startswith("rbytes=") and word[7:].isdigit())
+                total += sum(
+                    int(word[7:])
+                    for word in words[1:]
+                    if word.startswith("rbytes=") and word[7:].isdigit()
+                )
         return total
 
     def _served_bytes(self, text: Optional[str]) -> Optional[int]:
         """v1: `8:0 Read 4096` per disk and direction."""
         if text is None:
             return None
-        reads = [words for words in _disk_lines(text) if len(words) == 3 and words[1] == "Read" and words[2].isdigit()]
+        reads = [
+            words
+            for words in _disk_lines(text)
+            if len(words) == 3 and words[1] == "Read" and words[2].isdigit()
+        ]
         return sum(int(words[2]) for words in reads if not self._is_stacked(words[0]))
 
     def _is_stacked(self, device: str) -> bool:
-        """True for a disk that is made of others (LVM, RAID, loop): those count the same bytes again."""
+        """True for a disk that is made of others (LVM, RAID, loop): those count the same bytes
+        again.
+        """
         if device not in self._stacked:
             folder = os.path.join(self._sys, "dev/block", device)
-            self._stacked[device] = bool(procfs.names(os.path.join(folder, "slaves"))) or os.path.exists(os.path.join(folder, "loop"))
+            self._stacked[device] = bool(
+                procfs.names(os.path.join(folder, "slaves"))
+            ) or os.path.exists(os.path.join(folder, "loop"))
         return self._stacked[device]
 
     def _look_for(self, key: str, now_s: float) -> str:
         """Where the job's group should lie, tried once a minute; "" where it does not."""
         looked_s, path = self._found.get(key, (-LIMITS_S, ""))
         if not path and now_s - looked_s >= LIMITS_S:
-            path = next((place for place in _places(key) if self._is_v2 and os.path.isdir(self._root + place)), "")
+            path = next(
+                (
+                    place
+                    for place in _places(key)
+                    if self._is_v2 and os.path.isdir(self._root + place)
+                ),
+                "",
+            )
             self._found[key] = (now_s, path)
         return path
 

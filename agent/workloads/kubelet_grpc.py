@@ -1,7 +1,8 @@
 """One unary gRPC call over HTTP/2 on a unix socket, with nothing but the standard library.
 
-https://www.rfc-editor.org/rfc/rfc9113 and https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
-One connection, one stream, one answer, then the connection is closed. Everything that is read has a limit.
+https://www.rfc-editor.org/rfc/rfc9113 and
+https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md One connection, one stream, one
+answer, then the connection is closed. Everything that is read has a limit.
 """
 
 import socket
@@ -12,7 +13,8 @@ from urllib.parse import unquote
 
 from agent.workloads import kubelet_grpc_hpack as hpack
 
-MAX_ANSWER_BYTES = 4 * 1024 * 1024  # a kubelet with 250 pods and all their CPUs and memory named answers about 0.5 MB
+# a kubelet with 250 pods and all their CPUs and memory named answers about 0.5 MB
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_S = 5.0  # for the whole call
 MAX_FRAME_BYTES = 16_384  # what a peer may send as long as it is not told otherwise
 MAX_HEADER_BYTES = 64 * 1024
@@ -20,18 +22,41 @@ MAX_FRAMES = 10_000
 DEFAULT_WINDOW_BYTES = 65_535
 UNIMPLEMENTED = 12
 STATUSES = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+    "ALREADY_EXISTS", "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED",
 )  # fmt: skip
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+(
+    _DATA,
+    _HEADERS,
+    _RST_STREAM,
+    _SETTINGS,
+    _PUSH_PROMISE,
+    _PING,
+    _GOAWAY,
+    _WINDOW_UPDATE,
+    _CONTINUATION,
+) = (
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
 _ACK = _END_STREAM = 0x1
 _END_HEADERS, _PADDED, _PRIORITY = 0x4, 0x8, 0x20
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, _INITIAL_WINDOW_SIZE = 1, 2, 4
 _STREAM = 1
-_OURS = (_DATA, _HEADERS, _RST_STREAM, _PUSH_PROMISE, _CONTINUATION)  # frames that belong to a stream, and we have one only
+# frames that belong to a stream, and we have one only
+_OURS = (_DATA, _HEADERS, _RST_STREAM, _PUSH_PROMISE, _CONTINUATION)
 
 
 class GRPCError(Exception):
@@ -43,7 +68,10 @@ class GRPCError(Exception):
 
 
 def call(path: str, method: str, message: bytes = b"", *, timeout_s: float = TIMEOUT_S) -> bytes:
-    """The answer's message, such as that of `/v1.PodResourcesLister/List` on the socket at `path`. Raises GRPCError."""
+    """The answer's message, such as that of `/v1.PodResourcesLister/List` on the socket at `path`.
+
+    Raises GRPCError.
+    """
     deadline_s = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
@@ -58,12 +86,25 @@ def call(path: str, method: str, message: bytes = b"", *, timeout_s: float = TIM
 
 
 def _request(method: str, message: bytes) -> bytes:
-    """All that the client says unasked. The windows are opened once for the largest answer that is accepted."""
-    settings = struct.pack(">HIHIHI", _HEADER_TABLE_SIZE, 0, _ENABLE_PUSH, 0, _INITIAL_WINDOW_SIZE, MAX_ANSWER_BYTES + DEFAULT_WINDOW_BYTES)
+    """All that the client says unasked.
+
+    The windows are opened once for the largest answer that is accepted.
+    """
+    settings = struct.pack(
+        ">HIHIHI",
+        _HEADER_TABLE_SIZE,
+        0,
+        _ENABLE_PUSH,
+        0,
+        _INITIAL_WINDOW_SIZE,
+        MAX_ANSWER_BYTES + DEFAULT_WINDOW_BYTES,
+    )
     headers = hpack.encode(
         [
-            (":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost"),
-            ("content-type", "application/grpc"), ("user-agent", "fleetwatch-agent"), ("te", "trailers"),
+            (":method", "POST"), (":scheme", "http"), (":path", method),
+            (":authority", "localhost"),
+            ("content-type", "application/grpc"), ("user-agent", "fleetwatch-agent"),
+            ("te", "trailers"),
         ]
     )  # fmt: skip
     return b"".join(
@@ -91,8 +132,10 @@ class _Answer:
         self._body = bytearray()
         self._is_done = False
         self._take: Dict[int, Callable[[int, bytes], None]] = {
-            _DATA: self._data, _HEADERS: self._begin_headers, _CONTINUATION: self._continue_headers, _RST_STREAM: self._reset,
-            _SETTINGS: self._settings, _PING: self._ping, _GOAWAY: self._go_away, _PUSH_PROMISE: self._push,
+            _DATA: self._data, _HEADERS: self._begin_headers, _CONTINUATION: self._continue_headers,
+            _RST_STREAM: self._reset,
+            _SETTINGS: self._settings, _PING: self._ping, _GOAWAY: self._go_away,
+            _PUSH_PROMISE: self._push,
         }  # fmt: skip
 
     def read(self) -> bytes:
@@ -101,7 +144,8 @@ class _Answer:
             kind, flags, stream, payload = self._next()
             if self._block is not None and kind != _CONTINUATION:
                 raise GRPCError("another frame stands between those of a header block")
-            if (stream == _STREAM) == (kind in _OURS) and kind in self._take:  # WINDOW_UPDATE and what is new is nothing to us
+            # WINDOW_UPDATE and what is new is nothing to us
+            if (stream == _STREAM) == (kind in _OURS) and kind in self._take:
                 self._take[kind](flags, payload)
             if self._is_done and self._block is None:
                 return self._message()
@@ -112,7 +156,9 @@ class _Answer:
         head = self._receive(9)
         length = int.from_bytes(head[:3], "big")
         if length > MAX_FRAME_BYTES:
-            raise GRPCError("a frame of %d bytes, at most %d are allowed" % (length, MAX_FRAME_BYTES))
+            raise GRPCError(
+                "a frame of %d bytes, at most %d are allowed" % (length, MAX_FRAME_BYTES)
+            )
         kind, flags, stream = struct.unpack(">BBI", head[3:])
         return kind, flags, stream & 0x7FFFFFFF, self._receive(length)
 
@@ -167,7 +213,10 @@ class _Answer:
         raise GRPCError("the call was reset: HTTP/2 error %d" % int.from_bytes(payload[:4], "big"))
 
     def _go_away(self, flags: int, payload: bytes) -> None:
-        last, code = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF, int.from_bytes(payload[4:8], "big")
+        last, code = (
+            int.from_bytes(payload[:4], "big") & 0x7FFFFFFF,
+            int.from_bytes(payload[4:8], "big"),
+        )
         if code or last < _STREAM:  # else the peer takes no further calls, but ends this one
             raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
 
@@ -181,7 +230,11 @@ class _Answer:
         status = self._headers.get("grpc-status")
         if status != "0":
             raise _failure(status, self._headers.get("grpc-message", ""))
-        if len(self._body) < 5 or self._body[0] != 0 or int.from_bytes(self._body[1:5], "big") != len(self._body) - 5:
+        if (
+            len(self._body) < 5
+            or self._body[0] != 0
+            or int.from_bytes(self._body[1:5], "big") != len(self._body) - 5
+        ):
             raise GRPCError("the answer is not one plain message")
         return bytes(self._body[5:])
 

@@ -1,6 +1,8 @@
-"""Header blocks of HTTP/2, as far as a client of one call needs them: https://www.rfc-editor.org/rfc/rfc7541
+"""Header blocks of HTTP/2, as far as a client of one call needs them:
+https://www.rfc-editor.org/rfc/rfc7541
 
-The client forbids the peer a dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that every block stands alone.
+The client forbids the peer a dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that every block
+stands alone.
 """
 
 from typing import Dict, Iterator, Sequence, Tuple
@@ -9,10 +11,12 @@ MAX_HEADERS = 256
 # Of the static table only what an answer is judged by: index -> (name, value).
 _STATIC: Dict[int, Tuple[str, str]] = {
     8: (":status", "200"), 9: (":status", "204"), 10: (":status", "206"), 11: (":status", "304"),
-    12: (":status", "400"), 13: (":status", "404"), 14: (":status", "500"), 31: ("content-type", ""),
+    12: (":status", "400"), 13: (":status", "404"), 14: (":status", "500"),
+    31: ("content-type", ""),
 }  # fmt: skip
 _STATIC_SIZE = 61
-# RFC 7541, appendix B: the length of each byte's code, A = 5 bits … Z = 30. The code is canonical: lengths tell it all.
+# RFC 7541, appendix B: the length of each byte's code, A = 5 bits … Z = 30. The code is canonical:
+# lengths tell it all.
 _LENGTHS = (
     "ISXXXXXXXTZXXZXXXXXXXXZXXXXXXXXXBFFHIBDGFFDGDBBBAAABBBBBBBCDKBHFIBCCCCCCCCCCCCCCCCCCCCCCDCDIOIJBKABABABBBACCBBBABCBAABCCCCCKGJIX"
     "PRPPRRRSRSSSSSTSTTRSTSSSSQRSRSSTRQPRRSSQSRRTQRSSQQRQSRSSPRRRSRRSVVPORSRUVVVWWVTUOQVWWVWTQQVVXWWWPTPQRQQSRRUUTTVSVWVVWWWWWXWWWWWV"
@@ -25,7 +29,9 @@ class HeaderError(Exception):
 
 
 def encode(headers: Sequence[Tuple[str, str]]) -> bytes:
-    """Every header as a literal that is not to be remembered; names and values are ASCII of at most 126 bytes."""
+    """Every header as a literal that is not to be remembered; names and values are ASCII of at most
+    126 bytes.
+    """
     return b"".join(b"\x00" + _plain(name) + _plain(value) for name, value in headers)
 
 
@@ -34,7 +40,10 @@ def _plain(text: str) -> bytes:
 
 
 def decode(block: bytes) -> Dict[str, str]:
-    """The headers; those whose name only the rest of the static table knows are left out. Raises HeaderError."""
+    """The headers; those whose name only the rest of the static table knows are left out.
+
+    Raises HeaderError.
+    """
     try:
         return dict(pair for pair in _headers(block) if pair[0])
     except IndexError:
@@ -109,10 +118,15 @@ def _uncoded(raw: bytes) -> bytes:
 
 
 def _codes() -> Dict[Tuple[int, int], int]:
-    """(length, code) -> byte. Made anew each time: an answer has one or two coded strings, and 256 pairs cost memory."""
+    """(length, code) -> byte.
+
+    Made anew each time: an answer has one or two coded strings, and 256 pairs cost memory.
+    """
     codes: Dict[Tuple[int, int], int] = {}
     code = before = 0
-    for length, byte in sorted((ord(letter) - ord("A") + 5, byte) for byte, letter in enumerate(_LENGTHS)):
+    for length, byte in sorted(
+        (ord(letter) - ord("A") + 5, byte) for byte, letter in enumerate(_LENGTHS)
+    ):
         code <<= length - before
         codes[length, code] = byte
         code, before = code + 1, length

@@ -1,4 +1,7 @@
-"""The door to Kubernetes' books: whether there is a kubelet here. The rest is loaded only where there is one."""
+"""The door to Kubernetes' books: whether there is a kubelet here.
+
+The rest is loaded only where there is one.
+"""
 
 import importlib
 import os
@@ -19,5 +22,7 @@ def open_scheduler(place: Place) -> Scheduler:
     """The books of this node's kubelet."""
     books = importlib.import_module("agent.workloads.kubernetes_books")
     api = importlib.import_module("agent.workloads.kubernetes_api").from_environment(os.environ)
-    scheduler: Scheduler = books.Kubernetes(node=place.node, cluster=place.cluster or "default", paths=books.Paths(), api=api)
+    scheduler: Scheduler = books.Kubernetes(
+        node=place.node, cluster=place.cluster or "default", paths=books.Paths(), api=api
+    )
     return scheduler

@@ -1,7 +1,8 @@
-"""The API server, asked by the agent's service account: single objects, from the server's cache, each at most once in a while.
+"""The API server, asked by the agent's service account: single objects, from the server's cache,
+each at most once in a while.
 
-The agent asks for the pods that hold GPUs, by name: a node's list of all its pods is half a megabyte, and ten thousand
-agents would ask for it. So the account needs no right to list pods.
+The agent asks for the pods that hold GPUs, by name: a node's list of all its pods is half a
+megabyte, and ten thousand agents would ask for it. So the account needs no right to list pods.
 """
 
 import http.client
@@ -39,27 +40,41 @@ class API:
 
     def pod(self, namespace: str, name: str, *, now_ms: int) -> Optional[Answer]:
         """The pod; {} where there is none of the name, None where the server can't tell now."""
-        return self._calm("/api/v1/namespaces/%s/pods/%s?resourceVersion=0" % (quote(namespace, ""), quote(name, "")), now_ms)
+        return self._calm(
+            "/api/v1/namespaces/%s/pods/%s?resourceVersion=0"
+            % (quote(namespace, ""), quote(name, "")),
+            now_ms,
+        )
 
     def node(self, name: str, *, now_ms: int) -> Optional[Answer]:
         """The node; {} where there is none of the name, None where the server can't tell now."""
         return self._calm("/api/v1/nodes/%s?resourceVersion=0" % quote(name, ""), now_ms)
 
-    def gpu_names(self, node: str, driver: str, *, now_ms: int) -> Optional[Dict[Tuple[str, str], str]]:
-        """(pool, device) -> UUID of what the DRA driver published for the node; None where the server can't tell now."""
+    def gpu_names(
+        self, node: str, driver: str, *, now_ms: int
+    ) -> Optional[Dict[Tuple[str, str], str]]:
+        """(pool, device) -> UUID of what the DRA driver published for the node; None where the
+        server can't tell now.
+        """
         for version in DRA_VERSIONS:
-            found = self._published(version, "spec.nodeName=%s,spec.driver=%s" % (node, driver), now_ms)
+            found = self._published(
+                version, "spec.nodeName=%s,spec.driver=%s" % (node, driver), now_ms
+            )
             if found is None or found:
                 return found
         return {}
 
-    def _published(self, version: str, selector: str, now_ms: int) -> Optional[Dict[Tuple[str, str], str]]:
+    def _published(
+        self, version: str, selector: str, now_ms: int
+    ) -> Optional[Dict[Tuple[str, str], str]]:
         """Of all pages; {} where the server does not know this version."""
         found: Dict[Tuple[str, str], str] = {}
         going = ""
         for _ in range(DRA_MAX_PAGES):
             query = urlencode({"fieldSelector": selector, "limit": DRA_PAGE, "continue": going})
-            answer = self._calm("/apis/resource.k8s.io/%s/resourceslices?%s" % (version, query), now_ms)
+            answer = self._calm(
+                "/apis/resource.k8s.io/%s/resourceslices?%s" % (version, query), now_ms
+            )
             if answer is None:
                 return None
             found.update(_uuids(answer))
@@ -87,13 +102,21 @@ class API:
         connection: Optional[http.client.HTTPSConnection] = None
         try:
             context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
-            headers = {"Authorization": "Bearer " + self._token(), "Accept": "application/json", "User-Agent": "fleetwatch-agent"}
+            connection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=TIMEOUT_S, context=context
+            )
+            headers = {
+                "Authorization": "Bearer " + self._token(),
+                "Accept": "application/json",
+                "User-Agent": "fleetwatch-agent",
+            }
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()
             return _read(response, path.partition("?")[0])
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise APIError("%s:%d: %s" % (self._host, self._port, error or type(error).__name__)) from error
+            raise APIError(
+                "%s:%d: %s" % (self._host, self._port, error or type(error).__name__)
+            ) from error
         finally:
             if connection is not None:
                 connection.close()
@@ -106,7 +129,10 @@ class API:
 
 def from_environment(environment: Mapping[str, str], account: str = ACCOUNT) -> Optional[API]:
     """The API server of the cluster that this process runs in as a pod; None outside of one."""
-    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    host, port = (
+        environment.get("KUBERNETES_SERVICE_HOST", ""),
+        environment.get("KUBERNETES_SERVICE_PORT", "443"),
+    )
     if not host or not port.isdigit() or not os.path.exists(os.path.join(account, "token")):
         return None
     return API(host, int(port), account)

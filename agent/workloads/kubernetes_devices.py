@@ -1,7 +1,7 @@
 """Device ids of NVIDIA's, GKE's and DRA's plugins -> GPUs and MIG instances of this node.
 
-Only resources of nvidia.com count. A GPU's device that can't be led to a GPU is an error, because "nobody holds it"
-would be said of a GPU that somebody holds.
+Only resources of nvidia.com count. A GPU's device that can't be led to a GPU is an error, because
+"nobody holds it" would be said of a GPU that somebody holds.
 """
 
 import re
@@ -15,10 +15,12 @@ from agent.workloads.kubernetes_protobuf import Claimed, Device
 
 VENDOR = "nvidia.com/"
 DRIVER = "gpu.nvidia.com"  # its sister compute-domain.nvidia.com hands out channels, no GPUs
-# Others of the vendor's are network cards (hostdev, rdma), virtual machines' vGPUs, or names that the operator chose.
+# Others of the vendor's are network cards (hostdev, rdma), virtual machines' vGPUs, or names that
+# the operator chose.
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(?:gpu(?:\.shared)?|mig-[^/]+)")
 _UUID = re.compile(r"((GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(::\d+)?")
-_GKE = re.compile(r"nvidia(\d{1,4})(?:/gi(\d{1,4}))?(/vgpu\d+)?")  # minor number, GPU instance, replica
+# minor number, GPU instance, replica
+_GKE = re.compile(r"nvidia(\d{1,4})(?:/gi(\d{1,4}))?(/vgpu\d+)?")
 
 
 class UnknownDeviceError(Exception):
@@ -27,14 +29,19 @@ class UnknownDeviceError(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """A whole GPU or MIG instance, or one of the equal parts that time-slicing or MPS makes of it."""
+    """A whole GPU or MIG instance, or one of the equal parts that time-slicing or MPS makes
+    of it.
+    """
 
     uuid: str
     is_part: bool = False
 
 
 def slot_of(device: Device, gpus: Sequence[GPUInfo]) -> Optional[Slot]:
-    """The device's slot; None for what is no GPU, and for a GPU that the driver does not list. Raises UnknownDeviceError."""
+    """The device's slot; None for what is no GPU, and for a GPU that the driver does not list.
+
+    Raises UnknownDeviceError.
+    """
     if not device.resource.startswith(VENDOR):
         return None
     uuid, gke = _UUID.fullmatch(device.id), _GKE.fullmatch(device.id)
@@ -43,7 +50,9 @@ def slot_of(device: Device, gpus: Sequence[GPUInfo]) -> Optional[Slot]:
     if _GPU_RESOURCE.fullmatch(device.resource) is None:
         return None
     if gke is None:
-        raise UnknownDeviceError("%s has a device of no known form: %.80r" % (device.resource, device.id))
+        raise UnknownDeviceError(
+            "%s has a device of no known form: %.80r" % (device.resource, device.id)
+        )
     return Slot(_by_minor(device.id, gke.group(1), gke.group(2), gpus), bool(gke.group(3)))
 
 
@@ -54,20 +63,25 @@ def is_gpu(device: Device) -> bool:
     )
 
 
-def claimed_slot(claimed: Claimed, published: Mapping[Tuple[str, str], str], gpus: Sequence[GPUInfo]) -> Optional[Slot]:
+def claimed_slot(
+    claimed: Claimed, published: Mapping[Tuple[str, str], str], gpus: Sequence[GPUInfo]
+) -> Optional[Slot]:
     """As slot_of, by what the driver published: (pool, device) -> UUID."""
     if claimed.driver != DRIVER:
         return None
     uuid = _UUID.fullmatch(published.get((claimed.pool, claimed.device), ""))
     if uuid is None:
         raise UnknownDeviceError(
-            "no ResourceSlice that may be read tells which GPU %.80s of pool %.80s is" % (claimed.device, claimed.pool)
+            "no ResourceSlice that may be read tells which GPU %.80s of pool %.80s is"
+            % (claimed.device, claimed.pool)
         )
     return _by_uuid(uuid.group(1), False, gpus)
 
 
 def parts(devices: Sequence[Device], gpus: Sequence[GPUInfo]) -> Dict[str, int]:
-    """GPU uuid -> into how many parts it is divided, from all devices of the node; those that lead nowhere are no part of any."""
+    """GPU uuid -> into how many parts it is divided, from all devices of the node; those that lead
+    nowhere are no part of any.
+    """
     found: Dict[str, int] = Counter()
     for device in devices:
         with suppress(UnknownDeviceError):
@@ -78,10 +92,15 @@ def parts(devices: Sequence[Device], gpus: Sequence[GPUInfo]) -> Dict[str, int]:
 
 
 def shares(slots: Sequence[Slot], divided: Mapping[str, int]) -> Dict[str, Optional[float]]:
-    """GPU uuid -> the granted share of one pod's slots; None where the number of parts is not known."""
+    """GPU uuid -> the granted share of one pod's slots; None where the number of parts is not
+    known.
+    """
     whole = {slot.uuid for slot in slots if not slot.is_part}
     held = Counter(slot.uuid for slot in slots if slot.is_part)
-    return {slot.uuid: 1.0 if slot.uuid in whole else _ratio(held[slot.uuid], divided.get(slot.uuid, 0)) for slot in slots}
+    return {
+        slot.uuid: 1.0 if slot.uuid in whole else _ratio(held[slot.uuid], divided.get(slot.uuid, 0))
+        for slot in slots
+    }
 
 
 def _ratio(held: int, total: int) -> Optional[float]:
@@ -97,10 +116,17 @@ def _by_uuid(uuid: str, is_part: bool, gpus: Sequence[GPUInfo]) -> Optional[Slot
 
 
 def _by_minor(name: str, minor: str, instance: Optional[str], gpus: Sequence[GPUInfo]) -> str:
-    parent = next((gpu for gpu in gpus if gpu.minor == int(minor) and gpu.parent_uuid is None), None)
+    parent = next(
+        (gpu for gpu in gpus if gpu.minor == int(minor) and gpu.parent_uuid is None), None
+    )
     if parent is not None and instance is None:
         return parent.uuid
     for gpu in gpus:
-        if parent is not None and instance is not None and gpu.parent_uuid == parent.uuid and gpu.gpu_instance == int(instance):
+        if (
+            parent is not None
+            and instance is not None
+            and gpu.parent_uuid == parent.uuid
+            and gpu.gpu_instance == int(instance)
+        ):
             return gpu.uuid
     raise UnknownDeviceError("the driver lists no GPU that is %s" % name)

@@ -1,4 +1,7 @@
-"""From a pod, as the API server describes it, to a job. Of labels and annotations only the listed ones leave the node."""
+"""From a pod, as the API server describes it, to a job.
+
+Of labels and annotations only the listed ones leave the node.
+"""
 
 import calendar
 import time
@@ -13,17 +16,27 @@ LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/part-of", "team", "projec
 # The first that is there tells; labels and annotations alike.
 USERS = ("fleetwatch.user", "hub.jupyter.org/username")
 ACCOUNTS = ("fleetwatch.account", "fleetwatch.team")
-QUEUES = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue")
+QUEUES = (
+    "kueue.x-k8s.io/queue-name",
+    "volcano.sh/queue-name",
+    "kai.scheduler/queue",
+    "runai/queue",
+)
 KIND = "fleetwatch.kind"
-CONFIG_HASH = "kubernetes.io/config.hash"  # of a pod from a file on the node: the uid that its control group is named by
+# of a pod from a file on the node: the uid that its control group is named by
+CONFIG_HASH = "kubernetes.io/config.hash"
 ENDED = ("Succeeded", "Failed")
 # By the kind of the owner; anything else is batch, and so is a pod of its own.
 OWNER_KINDS = {
-    "ReplicaSet": "service", "Deployment": "service", "StatefulSet": "service", "DaemonSet": "service", "ReplicationController": "service",
-    "InferenceService": "service", "RayService": "service", "LeaderWorkerSet": "service", "SeldonDeployment": "service",
-    "Rollout": "service", "CloneSet": "service", "Notebook": "interactive", "Workspace": "interactive",
+    "ReplicaSet": "service", "Deployment": "service", "StatefulSet": "service",
+    "DaemonSet": "service", "ReplicationController": "service",
+    "InferenceService": "service", "RayService": "service", "LeaderWorkerSet": "service",
+    "SeldonDeployment": "service",
+    "Rollout": "service", "CloneSet": "service", "Notebook": "interactive",
+    "Workspace": "interactive",
 }  # fmt: skip
-# Labels by which controllers of notebooks and services mark pods whose owner says less (a Notebook's is a StatefulSet).
+# Labels by which controllers of notebooks and services mark pods whose owner says less (a
+# Notebook's is a StatefulSet).
 MARKS = (
     ("notebook-name", "", "interactive"),  # Kubeflow
     ("component", "singleuser-server", "interactive"),  # JupyterHub
@@ -35,7 +48,10 @@ MARKS = (
 
 @dataclass(frozen=True)
 class Pod:
-    """What the agent keeps of a pod. `uids` are all that its control group may be named by, the API's own first."""
+    """What the agent keeps of a pod.
+
+    `uids` are all that its control group may be named by, the API's own first.
+    """
 
     uids: Sequence[str]
     has_ended: bool
@@ -65,7 +81,11 @@ def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
         restarts=_restarts(status),
         labels=_labels(marks, _owner(metadata), spec),
     )
-    return Pod(tuple(dict.fromkeys(one for one in (uid, marks.get(CONFIG_HASH, "")) if one)), phase in ENDED, job)
+    return Pod(
+        tuple(dict.fromkeys(one for one in (uid, marks.get(CONFIG_HASH, "")) if one)),
+        phase in ENDED,
+        job,
+    )
 
 
 def bare_job(uid: str, namespace: str, name: str, *, cluster: str) -> Job:
@@ -94,19 +114,31 @@ def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The owner that controls the pod, else the first named."""
     given = metadata.get("ownerReferences")
     owners = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-    return next((one for one in owners if one.get("controller") is True), owners[0] if owners else {})
+    return next(
+        (one for one in owners if one.get("controller") is True), owners[0] if owners else {}
+    )
 
 
-def _labels(marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]) -> Dict[str, str]:
+def _labels(
+    marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]
+) -> Dict[str, str]:
     kind, name = _text(owner, "kind"), _text(owner, "name")
     found = {label: marks.get(label, "") for label in LABELS}
-    found.update(owner="%s/%s" % (kind, name) if kind else "", queue=_first(marks, QUEUES), priority=_text(spec, "priorityClassName"))
+    found.update(
+        owner="%s/%s" % (kind, name) if kind else "",
+        queue=_first(marks, QUEUES),
+        priority=_text(spec, "priorityClassName"),
+    )
     return {label: value for label, value in found.items() if value}
 
 
 def _restarts(status: Mapping[str, Any]) -> int:
     given = status.get("containerStatuses")
-    counts = [one.get("restartCount") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    counts = (
+        [one.get("restartCount") for one in given if isinstance(one, dict)]
+        if isinstance(given, list)
+        else []
+    )
     return sum(count for count in counts if isinstance(count, int) and 0 <= count < 2**20)
 
 
@@ -125,7 +157,11 @@ def _text(answer: Mapping[str, Any], name: str) -> str:
 
 
 def _texts(answer: Mapping[str, Any], name: str) -> Dict[str, str]:
-    return {key: value[:MAX_VALUE] for key, value in _mapping(answer, name).items() if isinstance(value, str)}
+    return {
+        key: value[:MAX_VALUE]
+        for key, value in _mapping(answer, name).items()
+        if isinstance(value, str)
+    }
 
 
 def _time_ms(value: Any) -> Optional[int]:

@@ -1,4 +1,6 @@
-"""Which pods are on this node, from what the kubelet leaves on its file system: names in /var/log/pods, lives in cgroups."""
+"""Which pods are on this node, from what the kubelet leaves on its file system: names in
+/var/log/pods, lives in cgroups.
+"""
 
 import os
 import re
@@ -7,8 +9,10 @@ from typing import Dict, List, Optional, Set, Tuple
 LOGS = "/var/log/pods"
 CGROUPS = "/sys/fs/cgroup"
 MAX_ENTRIES = 4096  # of any folder
-MAX_DEPTH = 4  # kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice (kind)
-_UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"  # 32: of a file on the node
+# kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice (kind)
+MAX_DEPTH = 4
+# 32: of a file on the node
+_UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _LOG = re.compile(r"([a-z0-9.-]{1,63})_([a-z0-9.-]{1,253})_(%s)" % _UID)
 _POD_GROUP = re.compile(r"(?:.*-)?pod(%s)(?:\.slice)?" % _UID)
 _ABOVE_PODS = re.compile(r"(?:kubelet|kubelet\.slice|.*kubepods.*|burstable|besteffort)")
@@ -18,7 +22,9 @@ Name = Tuple[str, str]  # namespace, name
 
 
 def named(root: str = LOGS) -> Dict[str, Name]:
-    """Pod uid -> (namespace, name), the newest last; pods that ended not long ago are among them."""
+    """Pod uid -> (namespace, name), the newest last; pods that ended not long ago are among
+    them.
+    """
     found: List[Tuple[float, str, Name]] = []
     for entry in _scan(root):
         match = _LOG.fullmatch(entry.name)
@@ -28,9 +34,15 @@ def named(root: str = LOGS) -> Dict[str, Name]:
 
 
 def living(root: str = CGROUPS) -> Optional[Set[str]]:
-    """The uids of the pods that have a control group; None where no control group of the kubelet's is to be seen."""
+    """The uids of the pods that have a control group; None where no control group of the kubelet's
+    is to be seen.
+    """
     for controller in _V1_CONTROLLERS:
-        tops = [entry.path for entry in _scan(os.path.join(root, controller)) if _is_above_pods(entry) and "kube" in entry.name]
+        tops = [
+            entry.path
+            for entry in _scan(os.path.join(root, controller))
+            if _is_above_pods(entry) and "kube" in entry.name
+        ]
         if tops:
             return {uid for top in tops for uid in _pods_under(top, MAX_DEPTH)}
     return None

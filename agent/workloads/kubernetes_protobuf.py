@@ -26,7 +26,9 @@ class Device:
 
 @dataclass(frozen=True)
 class Claimed:
-    """One device that a pod holds by a resource claim (DRA): only its driver knows what the name means."""
+    """One device that a pod holds by a resource claim (DRA): only its driver knows what the name
+    means.
+    """
 
     driver: str
     pool: str
@@ -46,13 +48,19 @@ class PodDevices:
 def pods(message: bytes) -> List[PodDevices]:
     """The pods of a ListPodResourcesResponse. Raises MessageError."""
     found = [_pod(value) for value in _messages(message, 1)]
-    if len(found) > MAX_PODS or sum(len(pod.devices) + len(pod.claimed) for pod in found) > MAX_DEVICES:
+    if (
+        len(found) > MAX_PODS
+        or sum(len(pod.devices) + len(pod.claimed) for pod in found) > MAX_DEVICES
+    ):
         raise MessageError("more pods or devices than a node has")
     return found
 
 
 def allocatable(message: bytes) -> List[Device]:
-    """Every device of the node in an AllocatableResourcesResponse, held or not. Raises MessageError."""
+    """Every device of the node in an AllocatableResourcesResponse, held or not.
+
+    Raises MessageError.
+    """
     found = [device for value in _messages(message, 1) for device in _devices(value)]
     if len(found) > MAX_DEVICES:
         raise MessageError("more devices than a node has")
@@ -64,8 +72,18 @@ def _pod(message: bytes) -> PodDevices:
     return PodDevices(
         namespace=_text(message, 2),
         name=_text(message, 1),
-        devices=tuple(device for one in containers for value in _messages(one, 2) for device in _devices(value)),
-        claimed=tuple(claimed for one in containers for value in _messages(one, 5) for claimed in _claimed(value)),
+        devices=tuple(
+            device
+            for one in containers
+            for value in _messages(one, 2)
+            for device in _devices(value)
+        ),
+        claimed=tuple(
+            claimed
+            for one in containers
+            for value in _messages(one, 5)
+            for claimed in _claimed(value)
+        ),
     )
 
 
@@ -76,7 +94,10 @@ def _devices(message: bytes) -> List[Device]:
 
 def _claimed(message: bytes) -> List[Claimed]:
     """Of a DynamicResource: its ClaimResources."""
-    return [Claimed(_text(value, 2), _text(value, 3), _text(value, 4)) for value in _messages(message, 4)]
+    return [
+        Claimed(_text(value, 2), _text(value, 3), _text(value, 4))
+        for value in _messages(message, 4)
+    ]
 
 
 def _text(message: bytes, number: int) -> str:
@@ -86,7 +107,9 @@ def _text(message: bytes, number: int) -> str:
 
 
 def _messages(message: bytes, number: int) -> Iterator[bytes]:
-    return (value for field, value in _fields(message) if field == number and isinstance(value, bytes))
+    return (
+        value for field, value in _fields(message) if field == number and isinstance(value, bytes)
+    )
 
 
 def _decoded(value: bytes) -> str:

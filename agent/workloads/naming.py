@@ -1,7 +1,8 @@
-"""The job that a process belongs to: by its control group, else by what it was started with, with the books' facts.
+"""The job that a process belongs to: by its control group, else by what it was started with, with
+the books' facts.
 
-How sure a name is: the scheduler's books with a control group, the control group alone, the environment alone (a claim,
-believed only where it contradicts nothing), the process itself.
+How sure a name is: the scheduler's books with a control group, the control group alone, the
+environment alone (a claim, believed only where it contradicts nothing), the process itself.
 """
 
 import re
@@ -41,10 +42,16 @@ class Books:
     seen_ms: Mapping[str, int] = field(default_factory=dict)  # by scheduler: when it answered last
 
     def may_hold(self, kind: str, key: str, started_ms: Optional[int]) -> bool:
-        """Whether a job may hold what its books do not give it: they can't tell, or its process is younger than they are."""
+        """Whether a job may hold what its books do not give it: they can't tell, or its process is
+        younger than they are.
+        """
         if key in self.fresh[kind].unplaced:
             return True
-        return key not in self.jobs and started_ms is not None and started_ms >= self.seen_ms.get(kind, 0)
+        return (
+            key not in self.jobs
+            and started_ms is not None
+            and started_ms >= self.seen_ms.get(kind, 0)
+        )
 
     @property
     def has_scheduler(self) -> bool:
@@ -86,7 +93,9 @@ class Naming:
                 self._clusters[job.scheduler] = job.cluster
 
     def job(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
-        """The process's job; None for a process that, beside a scheduler, belongs to none of its jobs."""
+        """The process's job; None for a process that, beside a scheduler, belongs to none of its
+        jobs.
+        """
         if facts.owner is not None and _is_forged(facts.owner, books):
             facts = replace(facts, owner=None)
         owner = facts.owner
@@ -100,19 +109,29 @@ class Naming:
         return self._of_this_node(facts)
 
     def _scheduled(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
-        """A job of a batch system or of Kubernetes that its books do not name (they may be silent, or there are none)."""
+        """A job of a batch system or of Kubernetes that its books do not name (they may be silent,
+        or there are none).
+        """
         owner = facts.owner
         if owner is not None and owner.kind not in (*OF_A_NODE, CONTAINER):
             identity = _job_id_of_sluid(owner, facts.environment) or owner.id
             return self._known_or_bare(owner.kind, identity, facts, books)
-        claim = environment.claimed_job(facts.environment) if owner is None or owner.kind == "systemd" else None
+        claim = (
+            environment.claimed_job(facts.environment)
+            if owner is None or owner.kind == "systemd"
+            else None
+        )
         if claim is None:
             return None
         job = self._known_or_bare(*claim, facts, books)
         return job if _is_believable(claim[0], job, facts, books) else None
 
     def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
-        key = "%s/%s/%s" % (kind, self._clusters.get(kind) or self._cluster or "default", _clean(identity))
+        key = "%s/%s/%s" % (
+            kind,
+            self._clusters.get(kind) or self._cluster or "default",
+            _clean(identity),
+        )
         key = books.aliases.get(kind, {}).get(identity, key)
         return books.jobs.get(key) or self._bare_job(key, kind, identity, facts)
 
@@ -121,11 +140,18 @@ class Naming:
         variables = facts.environment
         name, account = "", ""
         if kind == "slurm":
-            name, account = variables.get("SLURM_JOB_NAME", ""), variables.get("SLURM_JOB_ACCOUNT", "")
+            name, account = (
+                variables.get("SLURM_JOB_NAME", ""),
+                variables.get("SLURM_JOB_ACCOUNT", ""),
+            )
         elif kind == "kubernetes" and "POD_NAME" in variables:
-            name = "/".join(variables[word] for word in ("POD_NAMESPACE", "POD_NAME") if word in variables)
+            name = "/".join(
+                variables[word] for word in ("POD_NAMESPACE", "POD_NAME") if word in variables
+            )
         cluster = key.split("/", 2)[1] if key.count("/") >= 2 else ""
-        return Job(key, kind, cluster, identity, name or identity, facts.user, account, state="RUNNING")
+        return Job(
+            key, kind, cluster, identity, name or identity, facts.user, account, state="RUNNING"
+        )
 
     def _of_this_node(self, facts: ProcessFacts) -> Job:
         """The container, VM, service or bare process."""
@@ -137,9 +163,22 @@ class Naming:
             return self._local(owner.kind, owner.id[:SHORT_ID], owner.id[:SHORT_ID], facts)
         # in his slice a user names a container as he likes, also as root's is named
         is_made_up = owner.kind in ("lxc", "libvirt") and owner.user_id is not None
-        return self._local(owner.kind, "user-%s-%s" % (owner.user_id, owner.id) if is_made_up else owner.id, owner.id, facts)
+        return self._local(
+            owner.kind,
+            "user-%s-%s" % (owner.user_id, owner.id) if is_made_up else owner.id,
+            owner.id,
+            facts,
+        )
 
-    def _local(self, kind: str, identity: str, name: str, facts: ProcessFacts, *, start_ms: Optional[int] = None) -> Job:
+    def _local(
+        self,
+        kind: str,
+        identity: str,
+        name: str,
+        facts: ProcessFacts,
+        *,
+        start_ms: Optional[int] = None,
+    ) -> Job:
         identity = _clean(identity)
         key = "%s/%s/%s" % (kind, self._node, identity)
         is_service = kind == "systemd" and identity.endswith(".service")
@@ -166,16 +205,29 @@ class Hints:
 
     def and_of(self, facts: ProcessFacts) -> "Hints":
         """With what another process shows."""
-        return Hints(self.kind or facts.kind, self.user or facts.user, self.labels or environment.labels(facts.environment))
+        return Hints(
+            self.kind or facts.kind,
+            self.user or facts.user,
+            self.labels or environment.labels(facts.environment),
+        )
 
 
 def with_hints(job: Job, hints: Hints) -> Job:
-    """The job with a kind where its books say none, labels that they do not have, and a container's user."""
+    """The job with a kind where its books say none, labels that they do not have, and a container's
+    user.
+    """
     is_settled = job.kind != "batch" or "fleetwatch.kind" in job.labels
     # a job of several nodes must be called the same by all of them, and a server may run on one
-    kind = None if is_settled or (job.scheduler == "slurm" and hints.kind == "service") else hints.kind
-    user = job.user or (hints.user if job.scheduler in OF_A_NODE else "")  # in a pod everybody is root
-    missing = {name: value for name, value in hints.labels.items() if name not in job.labels and BOOKED_LABELS.get(name) not in job.labels}
+    kind = (
+        None if is_settled or (job.scheduler == "slurm" and hints.kind == "service") else hints.kind
+    )
+    # in a pod everybody is root
+    user = job.user or (hints.user if job.scheduler in OF_A_NODE else "")
+    missing = {
+        name: value
+        for name, value in hints.labels.items()
+        if name not in job.labels and BOOKED_LABELS.get(name) not in job.labels
+    }
     if kind is None and user == job.user and not missing:
         return job
     return replace(job, kind=kind or job.kind, user=user, labels={**job.labels, **missing})
@@ -183,7 +235,10 @@ def with_hints(job: Job, hints: Hints) -> Job:
 
 def _clean(identity: str) -> str:
     """Users name containers, VMs and units as they like: without what would end or spoil a key."""
-    return "".join(character if character.isprintable() and character not in "/ " else "_" for character in identity[:MAX_ID])
+    return "".join(
+        character if character.isprintable() and character not in "/ " else "_"
+        for character in identity[:MAX_ID]
+    )
 
 
 def _in_books(owner: Owner, books: Books) -> Optional[str]:
@@ -191,7 +246,11 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
     names = [owner.id, owner.container, owner.container[:SHORT_ID]]
     if owner.container and owner.user_id is not None:
         names = [alias(owner.container, owner.user_id)]
-    kinds = list(books.aliases) if owner.kind == CONTAINER else [owner.kind, *(("docker",) if owner.kind == "podman" else ())]
+    kinds = (
+        list(books.aliases)
+        if owner.kind == CONTAINER
+        else [owner.kind, *(("docker",) if owner.kind == "podman" else ())]
+    )
     for kind in kinds:
         aliases = books.aliases.get(kind, {})
         found = next((aliases[name] for name in names if name and name in aliases), None)
@@ -201,12 +260,20 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
 
 
 def _is_forged(owner: Owner, books: Books) -> bool:
-    """True for a user's own control group that bears the name of a container which root's engine runs."""
-    return bool(owner.container) and owner.user_id is not None and any(owner.container in known for known in books.aliases.values())
+    """True for a user's own control group that bears the name of a container which root's engine
+    runs.
+    """
+    return (
+        bool(owner.container)
+        and owner.user_id is not None
+        and any(owner.container in known for known in books.aliases.values())
+    )
 
 
 def _job_id_of_sluid(owner: Owner, variables: Mapping[str, str]) -> Optional[str]:
-    """The Slurm job's number where the control group tells only its SLUID and the process was started with both."""
+    """The Slurm job's number where the control group tells only its SLUID and the process was
+    started with both.
+    """
     is_same = owner.kind == "slurm" and variables.get(environment.SLUID) == owner.id
     return variables.get("SLURM_JOB_ID") if is_same else None
 
@@ -223,4 +290,8 @@ def _is_hosting(owner: Owner) -> bool:
     if owner.kind != "systemd":
         return False
     unit = owner.id.split("-", 2)[-1] if owner.user_id is not None else owner.id
-    return owner.id.startswith("session-") or owner.id.endswith(".slice") or HOSTING_UNITS.fullmatch(unit) is not None
+    return (
+        owner.id.startswith("session-")
+        or owner.id.endswith(".slice")
+        or HOSTING_UNITS.fullmatch(unit) is not None
+    )

@@ -1,6 +1,8 @@
-"""A scheduler's books, read in a thread of their own: whoever asks gets the last answer at once, and how old it is.
+"""A scheduler's books, read in a thread of their own: whoever asks gets the last answer at once,
+and how old it is.
 
-A slurmctld that is down blocks its client for ten seconds and more; readings of GPUs must not wait for it.
+A slurmctld that is down blocks its client for ten seconds and more; readings of GPUs must not wait
+for it.
 """
 
 import logging
@@ -14,17 +16,21 @@ from agent.readings import GPUInfo, Holdings, Scheduler, SchedulerError, SourceS
 
 log = logging.getLogger("agent.workloads")
 
-FRESH_INTERVALS = 2  # a longer silence is a gap: who holds the GPUs is not known then, which is not "nobody"
+# a longer silence is a gap: who holds the GPUs is not known then, which is not "nobody"
+FRESH_INTERVALS = 2
 MIN_PAUSE_S = 1.0  # between two questions, however long the first one took
 LOOK_S = 1.0  # between two looks at what this host itself shows of a change
-# After such a change at once, and once more when the scheduler has settled; a host where jobs of seconds come and go
+# After such a change at once, and once more when the scheduler has settled; a host where jobs of
+# seconds come and go
 # asks no more often than this.
 HURRY_S = 3.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the books say; `fresh` is None where nothing may be concluded, `known` the last that they ever said."""
+    """What the books say; `fresh` is None where nothing may be concluded, `known` the last that
+    they ever said.
+    """
 
     status: SourceStatus
     fresh: Optional[Holdings] = None
@@ -35,7 +41,11 @@ class Poller:
     """Asks one scheduler again and again. The thread starts with the first look."""
 
     def __init__(
-        self, scheduler: Scheduler, *, now_ms: Callable[[], int] = lambda: int(time.time() * 1000), clock_s: Callable[[], float] = elapsed_s
+        self,
+        scheduler: Scheduler,
+        *,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        clock_s: Callable[[], float] = elapsed_s,
     ) -> None:
         self.kind = scheduler.kind
         self._scheduler, self._now_ms, self._clock_s = scheduler, now_ms, clock_s
@@ -56,7 +66,9 @@ class Poller:
             if self._known is not None and not self._is_about(gpus):
                 self._wake.set()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobs-" + self.kind, daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="jobs-" + self.kind, daemon=True
+                )
                 self._thread.start()
             return self._answer()
 
@@ -72,7 +84,8 @@ class Poller:
             holdings = self._scheduler.poll(gpus, self._now_ms())
         except SchedulerError as error:
             self._complain(str(error) or type(error).__name__)
-        except Exception as error:  # the top of a thread's loop: a bug in one reader must not end its questions
+        # the top of a thread's loop: a bug in one reader must not end its questions
+        except Exception as error:
             log.exception("the scheduler's answer was not understood kind=%s", self.kind)
             self._trouble = "its answer was not understood: %r" % error
         else:
@@ -94,7 +107,9 @@ class Poller:
         """Waits until the next question is due; True when a change on this host is why."""
         has_changed: Optional[Callable[[], bool]] = getattr(self._scheduler, "has_changed", None)
         if has_changed is None:
-            self._wake.wait(max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s()))
+            self._wake.wait(
+                max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s())
+            )
             return False
         while not self._wake.wait(LOOK_S):
             is_changed = has_changed()
@@ -118,16 +133,27 @@ class Poller:
 
     def _answer(self) -> Answer:
         if self._known is None:
-            return Answer(SourceStatus(self.kind, ok=False, why=self._trouble or "it was not asked yet"))
+            return Answer(
+                SourceStatus(self.kind, ok=False, why=self._trouble or "it was not asked yet")
+            )
         age_s = self._clock_s() - self._answered_s
         is_about = self._is_about(self._gpus)
         is_fresh = age_s < FRESH_INTERVALS * self._scheduler.interval_s and is_about
-        # what its books say of some jobs stands; of GPUs that they give to nobody nothing may be concluded
+        # what its books say of some jobs stands; of GPUs that they give to nobody nothing may be
+        # concluded
         doubt = self._known.doubt if is_fresh else self._trouble
-        why = doubt or ("" if is_fresh else "it does not answer" if is_about else "it was not asked yet about a GPU that came")
+        why = doubt or (
+            ""
+            if is_fresh
+            else "it does not answer"
+            if is_about
+            else "it was not asked yet about a GPU that came"
+        )
         status = SourceStatus(self.kind, ok=is_fresh and not doubt, seen_ms=self._seen_ms, why=why)
         return Answer(status, self._known if is_fresh else None, self._known)
 
     def _is_about(self, gpus: Sequence[GPUInfo]) -> bool:
-        """False where there is a GPU that the last answer could not know: one plugged in, a new MIG instance."""
+        """False where there is a GPU that the last answer could not know: one plugged in, a new MIG
+        instance.
+        """
         return self._answered_about.issuperset(gpu.uuid for gpu in gpus)

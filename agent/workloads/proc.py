@@ -1,4 +1,5 @@
-"""What /proc says of a process: who it is, whose, and by its control group to which job or container it belongs.
+"""What /proc says of a process: who it is, whose, and by its control group to which job or
+container it belongs.
 
 Never more of its environment than the listed variables, never its command line: they hold secrets.
 """
@@ -16,7 +17,8 @@ from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
 
 DEAD_STATES = ("Z", "X")  # a zombie holds no context that anybody uses
 STUCK_STATE = "D"
-# Control group, user and title are read again after a minute: schedulers adopt processes that are already running
+# Control group, user and title are read again after a minute: schedulers adopt processes that are
+# already running
 # (pam_slurm_adopt, systemd-run), and servers give themselves a title when they are up.
 IDENTITY_S = 60.0
 NAMES_S = 3600.0
@@ -36,7 +38,8 @@ LAUNCHERS = frozenset(
         "hydra_pmi_proxy",
     )
 )
-# Between this file and a thread's own: comm (2), state, ppid, ... utime (14), stime (15), ... starttime (22): proc(5)
+# Between this file and a thread's own: comm (2), state, ppid, ... utime (14), stime (15), ...
+# starttime (22): proc(5)
 _PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
 
 Identity = Tuple[int, int]  # pid, start in ticks: within one boot
@@ -44,7 +47,9 @@ Identity = Tuple[int, int]  # pid, start in ticks: within one boot
 
 @dataclass(frozen=True)
 class Stat:
-    """One line of /proc/<pid>/stat; times are in ticks, the start since boot, the CPU's of this process alone."""
+    """One line of /proc/<pid>/stat; times are in ticks, the start since boot, the CPU's of this
+    process alone.
+    """
 
     name: str
     state: str
@@ -57,8 +62,9 @@ class Stat:
 class ProcessFacts:
     """A process of this host; (boot, pid, start_ticks) is its identity: pids are used again.
 
-    `kind` is None where its program is not one that is known; `environment` holds only listed variables. `launcher` is
-    the program that started it and its like, one per GPU (torchrun, mpirun, a Python that spawns): itself where none did.
+    `kind` is None where its program is not one that is known; `environment` holds only listed
+    variables. `launcher` is the program that started it and its like, one per GPU (torchrun,
+    mpirun, a Python that spawns): itself where none did.
     """
 
     pid: int
@@ -92,7 +98,9 @@ class _Known:
 
 
 class Proc:
-    """The process table under `root`, which is /proc but in tests and in containers that mount the host's elsewhere."""
+    """The process table under `root`, which is /proc but in tests and in containers that mount the
+    host's elsewhere.
+    """
 
     def __init__(self, root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s) -> None:
         self._root, self._clock_s = root, clock_s
@@ -126,7 +134,9 @@ class Proc:
 
     def forget_others(self, identities: List[Identity]) -> None:
         """Keeps what is known of these processes only."""
-        self._known = {identity: self._known[identity] for identity in identities if identity in self._known}
+        self._known = {
+            identity: self._known[identity] for identity in identities if identity in self._known
+        }
 
     def _identified(self, pid: int, stat: Stat) -> _Known:
         now_s = self._clock_s()
@@ -143,7 +153,8 @@ class Proc:
             self._started_ms(stat.start_ticks) if known is None else known.started_ms,
             self._user(pid, owner),
             owner,
-            programs.read(self._root, pid) or ("interactive" if environment.NOTEBOOK in variables else None),
+            programs.read(self._root, pid)
+            or ("interactive" if environment.NOTEBOOK in variables else None),
             variables,
             launcher,
             self._started_ms(launcher[1]) if known is None else known.launched_ms,
@@ -152,21 +163,36 @@ class Proc:
         return fresh
 
     def _launcher(self, pid: int, stat: Stat) -> Identity:
-        """The topmost of the programs above the process that are known to start one process per GPU."""
+        """The topmost of the programs above the process that are known to start one process per
+        GPU.
+        """
         found = (pid, stat.start_ticks)
         for _ in range(MAX_LAUNCHERS):
-            parent = read_stat(os.path.join(self._root, str(stat.parent))) if stat.parent > 1 else None
+            parent = (
+                read_stat(os.path.join(self._root, str(stat.parent))) if stat.parent > 1 else None
+            )
             if parent is None or not _is_launching(parent.name, stat.name):
                 break
             found, stat = (stat.parent, parent.start_ticks), parent
         return found
 
     def _started_ms(self, start_ticks: int) -> Optional[int]:
-        found = re.search(r"^btime (\d+)$", procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "", re.MULTILINE)
-        return None if found is None else int(found.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
+        found = re.search(
+            r"^btime (\d+)$",
+            procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "",
+            re.MULTILINE,
+        )
+        return (
+            None
+            if found is None
+            else int(found.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
+        )
 
     def _user(self, pid: int, owner: Optional[Owner]) -> str:
-        """The process's real user; behind sudo, the one whose session it is. "" where nobody says."""
+        """The process's real user; behind sudo, the one whose session it is.
+
+        "" where nobody says.
+        """
         status = procfs.read(os.path.join(self._root, str(pid), "status")) or ""
         found = re.search(r"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
         uid = None if found is None else int(found.group(1))
@@ -175,7 +201,9 @@ class Proc:
         return "" if uid is None else self._user_name(uid)
 
     def _user_name(self, uid: int) -> str:
-        """The user's name, looked up once an hour (it may be a question to a directory server); else his number."""
+        """The user's name, looked up once an hour (it may be a question to a directory server);
+        else his number.
+        """
         now_s = self._clock_s()
         known_s, name = self._users.get(uid, (0.0, ""))
         if not name or now_s - known_s >= NAMES_S:
@@ -184,7 +212,9 @@ class Proc:
         return name
 
     def _look_up(self, uid: int) -> Optional[str]:
-        """By this system's own means; where the process table is another system's, by that one's file of users."""
+        """By this system's own means; where the process table is another system's, by that one's
+        file of users.
+        """
         if uid == 0:
             return "root"
         if os.path.abspath(self._root) == "/proc":
@@ -192,21 +222,36 @@ class Proc:
                 return pwd.getpwuid(uid).pw_name
             except KeyError:
                 return None
-        lines = (procfs.read(os.path.join(self._root, "1/root/etc/passwd"), 1024 * 1024) or "").splitlines()
+        lines = (
+            procfs.read(os.path.join(self._root, "1/root/etc/passwd"), 1024 * 1024) or ""
+        ).splitlines()
         entries = (line.split(":") for line in lines)
-        return next((entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None)
+        return next(
+            (entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None
+        )
 
 
 def _is_launching(parent: str, child: str) -> bool:
-    """True for a launcher, and for a Python that started another; a shell, a notebook server or a scheduler is none."""
-    return parent in LAUNCHERS or (parent.startswith("python") and (child.startswith(("python", "pt_")) or child in LAUNCHERS))
+    """True for a launcher, and for a Python that started another; a shell, a notebook server or a
+    scheduler is none.
+    """
+    return parent in LAUNCHERS or (
+        parent.startswith("python") and (child.startswith(("python", "pt_")) or child in LAUNCHERS)
+    )
 
 
 def read_stat(folder: str) -> Optional[Stat]:
-    """The stat of a process or a thread; None when it is gone. The name stands in brackets and may hold any character."""
+    """The stat of a process or a thread; None when it is gone.
+
+    The name stands in brackets and may hold any character.
+    """
     before, bracket, after = (procfs.read(os.path.join(folder, "stat"), 4096) or "").rpartition(")")
     fields = after.split()
-    if not bracket or len(fields) <= _START or not all(fields[place].isdigit() for place in (_PPID, _UTIME, _STIME, _START)):
+    if (
+        not bracket
+        or len(fields) <= _START
+        or not all(fields[place].isdigit() for place in (_PPID, _UTIME, _STIME, _START))
+    ):
         return None
     ticks = int(fields[_UTIME]) + int(fields[_STIME])
     return Stat(before.partition("(")[2], fields[0], int(fields[_PPID]), ticks, int(fields[_START]))

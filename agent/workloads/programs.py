@@ -1,4 +1,5 @@
-"""Whether a program is one that a person sits at, or one that waits for requests, by its command line.
+"""Whether a program is one that a person sits at, or one that waits for requests, by its command
+line.
 
 The command line is looked at here and forgotten: it holds tokens and passwords.
 """
@@ -11,9 +12,14 @@ from agent import procfs
 
 MAX_BYTES = 4096
 _PYTHON = re.compile(r"python[\d.]*$|pypy[\d.]*$")
-# By what is run (the program, the module or the script), never by its arguments: a path may hold any of these words.
-_INTERACTIVE = re.compile(r"(?:ipykernel|jupyter|rstudio|rsession|code-server|(?:open)?vscode-server|marimo|ipython)")
-_SERVICE = re.compile(r"(?:vllm|tritonserver|text-generation|ollama|ray::serve|rayserve|sglang|llama-server|lmdeploy)")
+# By what is run (the program, the module or the script), never by its arguments: a path may hold
+# any of these words.
+_INTERACTIVE = re.compile(
+    r"(?:ipykernel|jupyter|rstudio|rsession|code-server|(?:open)?vscode-server|marimo|ipython)"
+)
+_SERVICE = re.compile(
+    r"(?:vllm|tritonserver|text-generation|ollama|ray::serve|rayserve|sglang|llama-server|lmdeploy)"
+)
 
 
 def read(proc_root: str, pid: int) -> Optional[str]:
@@ -39,7 +45,8 @@ def _names(arguments: Sequence[str]) -> Sequence[str]:
     """The program's name, and what an interpreter was told to run."""
     if not arguments:
         return []
-    # a title that the program gave itself holds spaces: "VLLM::EngineCore", "ray::ServeReplica:app:LLM"
+    # a title that the program gave itself holds spaces: "VLLM::EngineCore",
+    # "ray::ServeReplica:app:LLM"
     program = os.path.basename(arguments[0].split(" ")[0])
     rest = list(arguments[1:])
     if _PYTHON.match(program) is None:

@@ -2,13 +2,24 @@
 
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from agent.readings import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
+from agent.readings import (
+    Allocation,
+    GPUInfo,
+    Job,
+    Process,
+    Processes,
+    ProcessReading,
+    Scheduler,
+    SourceStatus,
+    Workload,
+)
 from agent.workloads.host_load import FactsReader, Member
 from agent.workloads.naming import ENGINES, SCHEDULERS, Books, Hints, Naming, books_of, with_hints
 from agent.workloads.poller import Answer, Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts
 
-# Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds nothing for anybody.
+# Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds
+# nothing for anybody.
 STUCK_MS = 60_000
 
 MAX_PROCESSES = 1024  # of all GPUs together; a batch takes four times as many jobs
@@ -17,7 +28,9 @@ Hold = Tuple[str, str]  # GPU uuid, job key
 
 
 class Found(NamedTuple):
-    """A process on a GPU; `facts` is None where /proc does not know it, `job` where it belongs to none."""
+    """A process on a GPU; `facts` is None where /proc does not know it, `job` where it belongs to
+    none.
+    """
 
     uuid: str
     reading: ProcessReading
@@ -28,8 +41,9 @@ class Found(NamedTuple):
 class Resolver:
     """Names who holds the GPUs of this host.
 
-    Where a scheduler gives them out only its books make an allocation, and while they are silent nobody does; elsewhere
-    containers and processes hold what they use. A declared job holds everything.
+    Where a scheduler gives them out only its books make an allocation, and while they are silent
+    nobody does; elsewhere containers and processes hold what they use. A declared job holds
+    everything.
     """
 
     def __init__(
@@ -46,7 +60,9 @@ class Resolver:
         self._facts = FactsReader(proc_root)
         self._schedulers = schedulers
         self._pollers: Dict[str, Poller] = {}  # by kind
-        self._naming = Naming(node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8])
+        self._naming = Naming(
+            node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8]
+        )
         self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
         self._hints: Dict[str, Hints] = {}  # by job
@@ -55,7 +71,9 @@ class Resolver:
         """Has the schedulers asked, so that their answers are there when the first window ends."""
         self._look(gpus)
 
-    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+    def resolve(
+        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
+    ) -> Workload:
         """Every job and allocation of the window, and the processes at its end."""
         answers = self._look(gpus)
         books = books_of(answers)
@@ -64,8 +82,14 @@ class Resolver:
         self._note_stuck(found, start_ms)
         allocations = self._allocations(found, books, gpus, start_ms=start_ms, end_ms=end_ms)
         current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
-        statuses = [answer.status for answer in answers] + self._own_statuses(processes, books, found, end_ms)
-        pending = [holdings.pending_gpus for holdings in books.fresh.values() if holdings.pending_gpus is not None]
+        statuses = [answer.status for answer in answers] + self._own_statuses(
+            processes, books, found, end_ms
+        )
+        pending = [
+            holdings.pending_gpus
+            for holdings in books.fresh.values()
+            if holdings.pending_gpus is not None
+        ]
         return Workload(
             jobs=self._jobs(found, books, allocations),
             allocations=allocations,
@@ -73,18 +97,29 @@ class Resolver:
             sources=statuses,
             facts=self._facts.read(_members(found), holders=_holders(found, current)),
             pending_gpus=sum(pending) if pending else None,
-            drained=next((holdings.drained for holdings in books.fresh.values() if holdings.drained is not None), None),
+            drained=next(
+                (
+                    holdings.drained
+                    for holdings in books.fresh.values()
+                    if holdings.drained is not None
+                ),
+                None,
+            ),
         )
 
     def _look(self, gpus: Sequence[GPUInfo]) -> List[Answer]:
-        """What every scheduler said last; one that has just come to this host is asked from now on."""
+        """What every scheduler said last; one that has just come to this host is asked from
+        now on.
+        """
         for scheduler in self._schedulers():
             if scheduler.kind not in self._pollers:
                 self._pollers[scheduler.kind] = Poller(scheduler)
         return [poller.look(gpus) for poller in self._pollers.values()]
 
     def _find(self, processes: Processes, books: Books) -> List[Found]:
-        seen = [(uuid, reading) for uuid, readings in processes.items() for reading in readings or ()]
+        seen = [
+            (uuid, reading) for uuid, readings in processes.items() for reading in readings or ()
+        ]
         found = []
         for uuid, reading in seen[:MAX_PROCESSES]:
             facts = self._proc.facts(reading.pid)
@@ -98,7 +133,11 @@ class Resolver:
         return self._naming.job(facts, books)
 
     def _note_stuck(self, found: Sequence[Found], start_ms: int) -> None:
-        stuck = {one.facts.identity for one in found if one.facts is not None and one.facts.state == STUCK_STATE}
+        stuck = {
+            one.facts.identity
+            for one in found
+            if one.facts is not None and one.facts.state == STUCK_STATE
+        }
         self._stuck_ms = {identity: self._stuck_ms.get(identity, start_ms) for identity in stuck}
 
     def _is_alive(self, facts: ProcessFacts, now_ms: int) -> bool:
@@ -106,37 +145,69 @@ class Resolver:
         return facts.state not in DEAD_STATES and (since_ms is None or now_ms - since_ms < STUCK_MS)
 
     def _allocations(
-        self, found: Sequence[Found], books: Books, gpus: Sequence[GPUInfo], *, start_ms: int, end_ms: int
+        self,
+        found: Sequence[Found],
+        books: Books,
+        gpus: Sequence[GPUInfo],
+        *,
+        start_ms: int,
+        end_ms: int,
     ) -> List[Allocation]:
         job = self._declared
         if job is not None:
             since_ms = start_ms if job.start_ms is None else job.start_ms
             return [Allocation(gpu.uuid, job.key, "declared", since_ms, job.end_ms) for gpu in gpus]
         if books.has_scheduler:
-            given = [item for kind in SCHEDULERS if kind in books.fresh for item in books.fresh[kind].allocations]
-            return given + self._not_yet_booked(found, books, {item.uuid for item in given if item.end_ms is None}, end_ms)
+            given = [
+                item
+                for kind in SCHEDULERS
+                if kind in books.fresh
+                for item in books.fresh[kind].allocations
+            ]
+            return given + self._not_yet_booked(
+                found, books, {item.uuid for item in given if item.end_ms is None}, end_ms
+            )
         booked = [item for holdings in books.fresh.values() for item in holdings.allocations]
-        return booked + self._held_by_processes(found, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms)
+        return booked + self._held_by_processes(
+            found, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms
+        )
 
-    def _not_yet_booked(self, found: Sequence[Found], books: Books, booked: Set[str], end_ms: int) -> List[Allocation]:
-        """What jobs hold by their processes' control groups, where the books are older than the process or can't say which GPU.
+    def _not_yet_booked(
+        self, found: Sequence[Found], books: Books, booked: Set[str], end_ms: int
+    ) -> List[Allocation]:
+        """What jobs hold by their processes' control groups, where the books are older than the
+        process or can't say which GPU.
 
         Only on GPUs that the books give to nobody: they are right about all others.
         """
         since: Dict[Hold, Allocation] = {}
         for one in found:
-            if one.job is None or one.facts is None or one.facts.owner is None or one.uuid in booked:
+            if (
+                one.job is None
+                or one.facts is None
+                or one.facts.owner is None
+                or one.uuid in booked
+            ):
                 continue
             kind = one.facts.owner.kind
-            if kind not in books.fresh or kind not in SCHEDULERS or not self._is_alive(one.facts, end_ms):
+            if (
+                kind not in books.fresh
+                or kind not in SCHEDULERS
+                or not self._is_alive(one.facts, end_ms)
+            ):
                 continue
             if not books.may_hold(kind, one.job.key, one.facts.started_ms):
                 continue
             start_ms = one.facts.started_ms if one.job.start_ms is None else one.job.start_ms
-            since.setdefault((one.uuid, one.job.key), Allocation(one.uuid, one.job.key, kind, start_ms, None, 1.0))
+            since.setdefault(
+                (one.uuid, one.job.key),
+                Allocation(one.uuid, one.job.key, kind, start_ms, None, 1.0),
+            )
         return list(since.values())
 
-    def _held_by_processes(self, found: Sequence[Found], booked: Set[Hold], start_ms: int, end_ms: int) -> List[Allocation]:
+    def _held_by_processes(
+        self, found: Sequence[Found], booked: Set[Hold], start_ms: int, end_ms: int
+    ) -> List[Allocation]:
         """What nobody gave out is held by who uses it, from the first window that saw it."""
         since: Dict[Hold, Tuple[str, int]] = {}
         for one in found:
@@ -145,33 +216,69 @@ class Resolver:
             hold = (one.uuid, one.job.key)
             source = "docker" if one.job.scheduler in ENGINES else "process"
             if hold not in booked:
-                since.setdefault(hold, (source, max(start_ms, min(one.facts.started_ms or 0, end_ms))))
-        self._seen_ms = {hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()}
-        return [Allocation(uuid, key, source, self._seen_ms[uuid, key]) for (uuid, key), (source, _) in since.items()]
+                since.setdefault(
+                    hold, (source, max(start_ms, min(one.facts.started_ms or 0, end_ms)))
+                )
+        self._seen_ms = {
+            hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()
+        }
+        return [
+            Allocation(uuid, key, source, self._seen_ms[uuid, key])
+            for (uuid, key), (source, _) in since.items()
+        ]
 
-    def _jobs(self, found: Sequence[Found], books: Books, allocations: Sequence[Allocation]) -> List[Job]:
-        """The jobs that hold a GPU, have a process on one or have just ended, with what their processes show of them."""
-        jobs = {item.job_key: books.jobs[item.job_key] for item in allocations if item.job_key in books.jobs}
+    def _jobs(
+        self, found: Sequence[Found], books: Books, allocations: Sequence[Allocation]
+    ) -> List[Job]:
+        """The jobs that hold a GPU, have a process on one or have just ended, with what their
+        processes show of them.
+        """
+        jobs = {
+            item.job_key: books.jobs[item.job_key]
+            for item in allocations
+            if item.job_key in books.jobs
+        }
         if self._declared is not None:
             return [self._declared]
-        jobs.update({job.key: job for holdings in books.fresh.values() for job in holdings.jobs if job.end_ms is not None})
+        jobs.update(
+            {
+                job.key: job
+                for holdings in books.fresh.values()
+                for job in holdings.jobs
+                if job.end_ms is not None
+            }
+        )
         hints: Dict[str, Hints] = {}
         for one in found:
             if one.job is not None and one.facts is not None:
                 jobs.setdefault(one.job.key, one.job)
                 hints[one.job.key] = hints.get(one.job.key, Hints()).and_of(one.facts)
         # a kernel that has left the GPU for a while does not make the notebook a batch job
-        self._hints = {key: hints.get(key) or self._hints[key] for key in jobs if key in hints or key in self._hints}
+        self._hints = {
+            key: hints.get(key) or self._hints[key]
+            for key in jobs
+            if key in hints or key in self._hints
+        }
         return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
 
-    def _own_statuses(self, processes: Processes, books: Books, found: Sequence[Found], now_ms: int) -> List[SourceStatus]:
-        """`process` answered where at least one GPU's list could be read; `docker` is named where containers were seen."""
+    def _own_statuses(
+        self, processes: Processes, books: Books, found: Sequence[Found], now_ms: int
+    ) -> List[SourceStatus]:
+        """`process` answered where at least one GPU's list could be read; `docker` is named where
+        containers were seen.
+        """
         if self._declared is not None:
             return [SourceStatus("declared", ok=True, seen_ms=now_ms)]
         is_read = not processes or any(readings is not None for readings in processes.values())
         statuses = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
-        has_seen_containers = any(one.job is not None and one.job.scheduler in ENGINES for one in found)
-        if has_seen_containers and not books.has_scheduler and "docker" not in (*books.fresh, *books.silent):
+        has_seen_containers = any(
+            one.job is not None and one.job.scheduler in ENGINES for one in found
+        )
+        if (
+            has_seen_containers
+            and not books.has_scheduler
+            and "docker" not in (*books.fresh, *books.silent)
+        ):
             statuses.append(SourceStatus("docker", ok=True, seen_ms=now_ms))
         return statuses
 
@@ -182,7 +289,14 @@ def _process(one: Found) -> Process:
     if one.facts is None:
         return Process(one.uuid, one.reading.pid, key, memory_bytes=one.reading.memory_bytes)
     return Process(
-        one.uuid, one.reading.pid, key, one.facts.started_ms, one.facts.user, one.facts.name, one.facts.state, one.reading.memory_bytes
+        one.uuid,
+        one.reading.pid,
+        key,
+        one.facts.started_ms,
+        one.facts.user,
+        one.facts.name,
+        one.facts.state,
+        one.reading.memory_bytes,
     )
 
 
@@ -195,13 +309,16 @@ def _members(found: Sequence[Found]) -> List[Member]:
 
 
 def _path(job: Job, facts: ProcessFacts) -> str:
-    """The job's control group; "" where it has none of its own: a session's holds all that its user does."""
+    """The job's control group; "" where it has none of its own: a session's holds all that its user
+    does.
+    """
     is_own = facts.owner is not None and facts.owner.kind == job.scheduler
     return facts.owner.path if facts.owner is not None and is_own else ""
 
 
 def _holders(found: Sequence[Found], allocations: Sequence[Allocation]) -> Dict[str, str]:
-    """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's waiting.
+    """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's
+    waiting.
 
     Where no books speak, the one job whose processes are on it.
     """

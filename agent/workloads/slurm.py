@@ -1,7 +1,8 @@
 """Slurm's books for this node: which job holds which GPU, with or without a process on it.
 
-A slurmctld serves thousands of nodes, so little is asked. Each time one record, this node's; the queue only when that
-record, the jobs' control groups or the prolog's files changed, and every few minutes; a job's own record once per run.
+A slurmctld serves thousands of nodes, so little is asked. Each time one record, this node's; the
+queue only when that record, the jobs' control groups or the prolog's files changed, and every few
+minutes; a job's own record once per run.
 """
 
 import logging
@@ -23,7 +24,8 @@ log = logging.getLogger("agent.workloads")
 
 INTERVAL_S = 30.0
 LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to have changed
-STALE_MS = 60_000  # a prolog's file may be this much older than a list of jobs that does not name its job yet
+# a prolog's file may be this much older than a list of jobs that does not name its job yet
+STALE_MS = 60_000
 MAX_JOBS = 512  # on one node
 
 Share = Optional[float]
@@ -33,7 +35,8 @@ Held = Dict[str, Dict[int, Share]]  # GPU -> job -> share
 
 @dataclass(frozen=True)
 class Answer:
-    """What Slurm's commands told: the records of the jobs here, and why others could not be read, by their numbers.
+    """What Slurm's commands told: the records of the jobs here, and why others could not be read,
+    by their numbers.
 
     `missed` are those that were over when they were asked for first.
     """
@@ -45,7 +48,10 @@ class Answer:
 
 
 class Slurm:
-    """Who holds this node's GPUs by Slurm. `nodes` are the names that the node may have, the likeliest first."""
+    """Who holds this node's GPUs by Slurm.
+
+    `nodes` are the names that the node may have, the likeliest first.
+    """
 
     kind = "slurm"
     interval_s = INTERVAL_S
@@ -67,7 +73,8 @@ class Slurm:
         self._cluster = ""
         self._traces = Traces()
         self._is_changed = False
-        self._sights: Optional[Tuple[str, Traces]] = None  # the node's record and the traces that the list was made with
+        # the node's record and the traces that the list was made with
+        self._sights: Optional[Tuple[str, Traces]] = None
         self._listed: Dict[int, Listed] = {}
         self._listed_ms: Optional[int] = None
         self._records: Dict[int, Tuple[Listed, Record]] = {}
@@ -77,12 +84,18 @@ class Slurm:
         self._granted_gpus: Optional[int] = None
 
     def has_changed(self) -> bool:
-        """Whether a job came to this node or went since the last list of jobs, both perhaps. Asks nobody."""
+        """Whether a job came to this node or went since the last list of jobs, both perhaps.
+
+        Asks nobody.
+        """
         self._is_changed = self._is_changed or self._watch.look() != self._traces
         return self._is_changed
 
     def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
-        """Every job that holds a GPU of this node, and those that ended during the last minute. Raises SchedulerError."""
+        """Every job that holds a GPU of this node, and those that ended during the last minute.
+
+        Raises SchedulerError.
+        """
         self._traces = self._watch.look()
         claims = self._watch.claims()
         cluster = self._cluster_name()
@@ -94,16 +107,23 @@ class Slurm:
             known = {number: run.record for number, run in self._runs.current.items()}
             return self._holdings(gpus, Answer(records=known), claims, cluster, now_ms)
         holdings = self._holdings(gpus, answer, claims, cluster, now_ms)
-        return replace(holdings, drained=answer.node.drained, pending_gpus=self._queue.pending_gpus(now_ms))
+        return replace(
+            holdings, drained=answer.node.drained, pending_gpus=self._queue.pending_gpus(now_ms)
+        )
 
     def _ask(self, claims: Sequence[Claim], now_ms: int) -> Answer:
         """What Slurm's commands tell now. Raises SchedulerError."""
         node = self._node()
         self._list((node.used, self._traces), now_ms)
         answer = self._asked_records(node)
-        is_named = claims or answer.unread or any(record.is_holding for record in answer.records.values())
+        is_named = (
+            claims or answer.unread or any(record.is_holding for record in answer.records.values())
+        )
         if node.used_gpus and not is_named:  # that is not an empty node
-            text = "Slurm says that %d GPUs are in use and names no job: with PrivateData=jobs the agent's user needs to be an operator"
+            text = (
+                "Slurm says that %d GPUs are in use and names no job: with PrivateData=jobs the"
+                " agent's user needs to be an operator"
+            )
             raise SchedulerError(text % node.used_gpus)
         return answer
 
@@ -132,9 +152,15 @@ class Slurm:
         self._sights, self._listed_ms, self._is_changed = sights, now_ms, False
 
     def _asked_records(self, node: NodeRecord) -> Answer:
-        """The records of the jobs here, asked again when a job's state or start changed; of one that is gone once more."""
+        """The records of the jobs here, asked again when a job's state or start changed; of one
+        that is gone once more.
+        """
         noted = {claim.job_id for claim in self._watch.noted()}
-        gone = [self._records[number][0] for number in self._runs.current if number in self._records and number not in self._listed]
+        gone = [
+            self._records[number][0]
+            for number in self._runs.current
+            if number in self._records and number not in self._listed
+        ]
         records: Dict[int, Record] = {}
         unread: Dict[int, str] = {}
         missed: Set[int] = set()
@@ -143,7 +169,12 @@ class Slurm:
             if before is not None and before[0] == listed and listed.id in self._listed:
                 records[listed.id] = before[1]
                 continue
-            if not listed.is_holding and before is None and listed.id not in noted and listed.id not in self._runs.current:
+            if (
+                not listed.is_holding
+                and before is None
+                and listed.id not in noted
+                and listed.id not in self._runs.current
+            ):
                 continue  # ended before anybody here saw it
             record = self._record(listed, unread)
             if record is not None:
@@ -151,11 +182,15 @@ class Slurm:
                 self._records[listed.id] = (listed, record)
                 if not record.is_holding and listed.id in noted and not self._runs.knows(listed.id):
                     missed.add(listed.id)
-        self._records = {number: known for number, known in self._records.items() if number in self._listed}
+        self._records = {
+            number: known for number, known in self._records.items() if number in self._listed
+        }
         return Answer(node, records, unread, frozenset(missed))
 
     def _record(self, listed: Listed, unread: Dict[int, str]) -> Optional[Record]:
-        """The job's record; None where Slurm has forgotten it, and where one that runs can't be read, which is noted."""
+        """The job's record; None where Slurm has forgotten it, and where one that runs can't be
+        read, which is noted.
+        """
         try:
             return self._queue.record(listed, self._nodes)
         except RecordError as error:
@@ -172,9 +207,20 @@ class Slurm:
             log.warning("a job can't be read: %s", text)
             self._complaints = {*list(self._complaints)[-MAX_JOBS:], text}
 
-    def _holdings(self, gpus: Sequence[GPUInfo], answer: Answer, claims: Sequence[Claim], cluster: str, now_ms: int) -> Holdings:
-        """The prolog's files say which GPU; Slurm's records everything else, and of GPUs without a file that too."""
-        order = self._devices(gpus, answer.node, is_needed=bool(answer.records or answer.unread or claims))
+    def _holdings(
+        self,
+        gpus: Sequence[GPUInfo],
+        answer: Answer,
+        claims: Sequence[Claim],
+        cluster: str,
+        now_ms: int,
+    ) -> Holdings:
+        """The prolog's files say which GPU; Slurm's records everything else, and of GPUs without a
+        file that too.
+        """
+        order = self._devices(
+            gpus, answer.node, is_needed=bool(answer.records or answer.unread or claims)
+        )
         held, doubts = self._granted_to(answer, order)
         self._claim(held, claims, gpus, answer.node)
         doubts = self._place_rest(held, doubts, answer.node)
@@ -184,13 +230,24 @@ class Slurm:
         self._runs.see(holding, answer.records, now_ms)
         runs = [run for run in self._runs.ended(now_ms) if run.shares] + list(holding.values())
         jobs = {run.record.id: self._job(run.record, cluster) for run in runs}
-        jobs.update((number, self._job(self._doubtful(number, answer.records), cluster)) for number in doubts)
+        jobs.update(
+            (number, self._job(self._doubtful(number, answer.records), cluster))
+            for number in doubts
+        )
         return Holdings(
             jobs=list(jobs.values()),
-            allocations=[item for run in runs for item in self._allocations(run, jobs[run.record.id].key)],
-            aliases={name: job.key for number, job in jobs.items() for name in _names(number, answer.records)},
+            allocations=[
+                item for run in runs for item in self._allocations(run, jobs[run.record.id].key)
+            ],
+            aliases={
+                name: job.key
+                for number, job in jobs.items()
+                for name in _names(number, answer.records)
+            },
             unplaced=frozenset(jobs[number].key for number in doubts),
-            doubt="; ".join("which GPUs job %d holds is not known: %s" % one for one in doubts.items()),
+            doubt="; ".join(
+                "which GPUs job %d holds is not known: %s" % one for one in doubts.items()
+            ),
         )
 
     def _granted_to(self, answer: Answer, order: Order) -> Tuple[Held, Dict[int, str]]:
@@ -210,28 +267,45 @@ class Slurm:
                 held.setdefault(uuid, {})[record.id] = share
         return held, doubts
 
-    def _claim(self, held: Held, claims: Iterable[Claim], gpus: Sequence[GPUInfo], node: NodeRecord) -> None:
-        """Puts what the prolog's files say in the place of what Slurm says; a file knows nothing of parts of a GPU."""
-        for uuid, ids in self._claimed([claim for claim in claims if not self._is_stale(claim)], gpus).items():
+    def _claim(
+        self, held: Held, claims: Iterable[Claim], gpus: Sequence[GPUInfo], node: NodeRecord
+    ) -> None:
+        """Puts what the prolog's files say in the place of what Slurm says; a file knows nothing of
+        parts of a GPU.
+        """
+        for uuid, ids in self._claimed(
+            [claim for claim in claims if not self._is_stale(claim)], gpus
+        ).items():
             found = held.get(uuid, {})
             if all(share == 1.0 for share in found.values()):
-                held[uuid] = {number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None) for number in ids}
+                held[uuid] = {
+                    number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None)
+                    for number in ids
+                }
 
     def _place_rest(self, held: Held, doubts: Dict[int, str], node: NodeRecord) -> Dict[int, str]:
-        """The jobs that are still in doubt: not one whose GPUs a file names, or that alone can hold what else is in use."""
+        """The jobs that are still in doubt: not one whose GPUs a file names, or that alone can hold
+        what else is in use.
+        """
         placed = {number for ids in held.values() for number in ids}
         doubts = {number: why for number, why in doubts.items() if number not in placed}
         if not doubts:
             return {}
         if node.used_indices is None:
             return {} if node.used_gpus <= len(held) else doubts
-        rest = [uuid for uuid in (_at(self._order, index) for index in node.used_indices) if uuid is not None and uuid not in held]
+        rest = [
+            uuid
+            for uuid in (_at(self._order, index) for index in node.used_indices)
+            if uuid is not None and uuid not in held
+        ]
         if rest and len(doubts) > 1:
             return doubts
         held.update((uuid, dict.fromkeys(doubts, 1.0)) for uuid in rest)
         return {}
 
-    def _holding(self, held: Held, records: Mapping[int, Record], claims: Iterable[Claim]) -> Dict[int, Run]:
+    def _holding(
+        self, held: Held, records: Mapping[int, Record], claims: Iterable[Claim]
+    ) -> Dict[int, Run]:
         """The runs that hold GPUs now."""
         shares: Dict[int, Dict[str, Share]] = {}
         for uuid, ids in held.items():
@@ -247,7 +321,9 @@ class Slurm:
     def _doubtful(self, number: int, records: Mapping[int, Record]) -> Record:
         """The job's record; where that can't be read, what the list tells."""
         listed = self._listed[number]
-        return records.get(number) or Record(number, states=(listed.state,), start_ms=utc_ms(listed.start))
+        return records.get(number) or Record(
+            number, states=(listed.state,), start_ms=utc_ms(listed.start)
+        )
 
     def _add_missed(self, record: Record, gpus: Sequence[GPUInfo], now_ms: int) -> None:
         """A job that was over before it was asked for, while its prolog's files were seen."""
@@ -260,7 +336,10 @@ class Slurm:
         """What the run holds or held; nothing of one that ended nobody knows when."""
         if run.ended_ms is not None and run.end_ms is None:
             return []
-        return [Allocation(uuid, key, self.kind, run.record.start_ms, run.end_ms, share) for uuid, share in run.shares.items()]
+        return [
+            Allocation(uuid, key, self.kind, run.record.start_ms, run.end_ms, share)
+            for uuid, share in run.shares.items()
+        ]
 
     def _claimed(self, claims: Iterable[Claim], gpus: Sequence[GPUInfo]) -> Dict[str, List[int]]:
         """GPU -> the jobs that the files name on it."""
@@ -274,9 +353,11 @@ class Slurm:
         return found
 
     def _is_stale(self, claim: Claim) -> bool:
-        """A file that an epilog left behind: Slurm's list was made after it, and the job holds nothing in it.
+        """A file that an epilog left behind: Slurm's list was made after it, and the job holds
+        nothing in it.
 
-        A list that does not name the job at all may be a little older than what slurmctld knows by now.
+        A list that does not name the job at all may be a little older than what slurmctld knows by
+        now.
         """
         if self._listed_ms is None:
             return False
@@ -304,9 +385,11 @@ class Slurm:
         )
 
     def _devices(self, gpus: Sequence[GPUInfo], node: NodeRecord, *, is_needed: bool) -> Order:
-        """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm grants.
+        """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm
+        grants.
 
-        A GPU that fell off the bus would move all indices behind it; the order from before it fell still holds.
+        A GPU that fell off the bus would move all indices behind it; the order from before it fell
+        still holds.
         """
         order = slurm_devices.order(gpus, self._minors())
         self._granted_gpus = node.gpus if node.gpus is not None else self._granted_gpus
@@ -322,12 +405,18 @@ class Slurm:
         return None if conf is None else slurm_devices.minors(conf, self._nodes)
 
     def _cluster_name(self) -> str:
-        """ClusterName, asked for once; on a host without Slurm's commands what the operator said. Raises SchedulerError.
+        """ClusterName, asked for once; on a host without Slurm's commands what the operator said.
+        Raises SchedulerError.
 
-        A name that is only a guess would make a second job of every job as soon as the right one is known.
+        A name that is only a guess would make a second job of every job as soon as the right one is
+        known.
         """
         try:
-            self._cluster = self._cluster or self._queue.cluster(_read_first(self._conf_folders, "slurm.conf")) or ""
+            self._cluster = (
+                self._cluster
+                or self._queue.cluster(_read_first(self._conf_folders, "slurm.conf"))
+                or ""
+            )
         except SchedulerError:
             if self._queue.is_installed and not self._wanted_cluster:
                 raise
@@ -335,20 +424,32 @@ class Slurm:
 
 
 def _granted(record: Record, node: NodeRecord, order: Order) -> Dict[str, Share]:
-    """GPU -> what the job has of it here. Raises RecordError where Slurm says how many, but not which."""
+    """GPU -> what the job has of it here.
+
+    Raises RecordError where Slurm says how many, but not which.
+    """
     shares: Dict[int, Share] = {}
     for grant in grants(record.gres or ""):
         if grant.name != "gpu" and grant.name not in SHARED:
             continue
         if not grant.shares and grant.count:
             if grant.name != "gpu" or grant.count < len(order):
-                raise RecordError("Slurm does not say which %d %s it holds" % (grant.count, grant.name))
+                raise RecordError(
+                    "Slurm does not say which %d %s it holds" % (grant.count, grant.name)
+                )
             shares.update(dict.fromkeys(range(len(order)), 1.0))
         for index, share in grant.shares.items():
-            shares[index] = _share_of(share, grant.count, len(grant.shares), node.part(grant.name, len(order)))
+            shares[index] = _share_of(
+                share, grant.count, len(grant.shares), node.part(grant.name, len(order))
+            )
     if not shares and record.is_exclusive and record.gres is not None:
         shares = dict.fromkeys(range(len(order)), 1.0)  # nobody else can have them
-    return {uuid: share for index, share in shares.items() for uuid in [_at(order, index)] if uuid is not None}
+    return {
+        uuid: share
+        for index, share in shares.items()
+        for uuid in [_at(order, index)]
+        if uuid is not None
+    }
 
 
 def _names(number: int, records: Mapping[int, Record]) -> List[str]:
@@ -359,11 +460,18 @@ def _names(number: int, records: Mapping[int, Record]) -> List[str]:
 
 def _record_of_claim(claim: Claim) -> Record:
     """All that a file tells of a job that Slurm's list does not name yet."""
-    return Record(claim.job_id, user=user_name(claim.uid), states=("RUNNING",), start_ms=claim.written_ms or None)
+    return Record(
+        claim.job_id,
+        user=user_name(claim.uid),
+        states=("RUNNING",),
+        start_ms=claim.written_ms or None,
+    )
 
 
 def _share_of(share: Share, count: int, devices: int, part: Optional[float]) -> Share:
-    """The granted share; of parts that one device holds it follows from their number, where all GPUs have as many."""
+    """The granted share; of parts that one device holds it follows from their number, where all
+    GPUs have as many.
+    """
     if share is not None or part is None or devices != 1:
         return share
     return min(1.0, count * part)
@@ -373,7 +481,12 @@ def _at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
     return order[index] if 0 <= index < len(order) else None
 
 
-def _uuid_of(claim: Claim, by_index: Mapping[int, str], order: Sequence[Optional[str]], gpus: Sequence[GPUInfo]) -> Optional[str]:
+def _uuid_of(
+    claim: Claim,
+    by_index: Mapping[int, str],
+    order: Sequence[Optional[str]],
+    gpus: Sequence[GPUInfo],
+) -> Optional[str]:
     if claim.uuid:
         return claim.uuid
     if claim.slurm_index is not None:
@@ -381,7 +494,14 @@ def _uuid_of(claim: Claim, by_index: Mapping[int, str], order: Sequence[Optional
     parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
     if claim.instance is None:
         return parent
-    return next((gpu.uuid for gpu in gpus if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance), None)
+    return next(
+        (
+            gpu.uuid
+            for gpu in gpus
+            if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance
+        ),
+        None,
+    )
 
 
 def _read_first(folders: Iterable[str], name: str) -> Optional[str]:

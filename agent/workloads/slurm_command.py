@@ -1,4 +1,6 @@
-"""Slurm's own commands: found, run without a shell, ended when they take too long or say too much."""
+"""Slurm's own commands: found, run without a shell, ended when they take too long or say
+too much.
+"""
 
 import contextlib
 import os
@@ -29,21 +31,40 @@ class Commands:
     """squeue, scontrol and sacct of this host."""
 
     def __init__(
-        self, environment: Mapping[str, str] = os.environ, *, folders: Sequence[str] = FOLDERS, timeout_s: float = TIMEOUT_S
+        self,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        folders: Sequence[str] = FOLDERS,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if folder] + list(folders)
-        # In UTC the text of a time says which one it is; a site's own format would not be understood.
-        self._environment = {"PATH": os.pathsep.join(self._folders), "LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-        self._environment.update({name: environment[name] for name in _KEPT if environment.get(name)})
+        self._folders = [
+            folder for folder in environment.get("PATH", "").split(os.pathsep) if folder
+        ] + list(folders)
+        # In UTC the text of a time says which one it is; a site's own format would not be
+        # understood.
+        self._environment = {
+            "PATH": os.pathsep.join(self._folders),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "SLURM_TIME_FORMAT": "standard",
+        }
+        self._environment.update(
+            {name: environment[name] for name in _KEPT if environment.get(name)}
+        )
         self._timeout_s = timeout_s
 
     def path(self, name: str) -> Optional[str]:
         """The command's file; None where this host has none."""
         paths = (os.path.join(folder, name) for folder in self._folders)
-        return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+        return next(
+            (path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None
+        )
 
     def run(self, name: str, *arguments: str) -> str:
-        """What the command printed. Raises CommandError: no such command, a bad end, too slow, too much."""
+        """What the command printed.
+
+        Raises CommandError: no such command, a bad end, too slow, too much.
+        """
         path = self.path(name)
         if path is None:
             raise CommandError("%s is not installed on this host" % name)
@@ -63,12 +84,16 @@ class Commands:
                 output, trouble = _read(process, self._timeout_s)
                 status = process.wait(timeout=1.0)
             except (_LimitError, subprocess.TimeoutExpired) as error:
-                raise CommandError("%s %s" % (name, error if isinstance(error, _LimitError) else "does not end")) from error
+                raise CommandError(
+                    "%s %s" % (name, error if isinstance(error, _LimitError) else "does not end")
+                ) from error
             finally:
                 _end(process)
         if status != 0:
             said = " ".join(trouble.split())[:MAX_TROUBLE]
-            raise CommandError("%s ended with status %d: %s" % (name, status, said or "it said nothing"), said)
+            raise CommandError(
+                "%s ended with status %d: %s" % (name, status, said or "it said nothing"), said
+            )
         return output
 
 

@@ -1,4 +1,7 @@
-"""The door to Slurm's books: whether this host computes for Slurm. The rest is loaded only where it does."""
+"""The door to Slurm's books: whether this host computes for Slurm.
+
+The rest is loaded only where it does.
+"""
 
 import importlib
 import os
@@ -10,31 +13,44 @@ from agent.readings import Scheduler
 from agent.workloads.detect import Place
 from agent.workloads.hpc_files import HPCFiles
 
-# Where Slurm lies when it is not on the PATH of a service: packages, sources, Bright, AWS ParallelCluster.
+# Where Slurm lies when it is not on the PATH of a service: packages, sources, Bright, AWS
+# ParallelCluster.
 FOLDERS = (
-    "/usr/bin", "/usr/local/bin", "/usr/local/slurm/bin", "/opt/slurm/bin", "/opt/slurm/current/bin",
+    "/usr/bin", "/usr/local/bin", "/usr/local/slurm/bin", "/opt/slurm/bin",
+    "/opt/slurm/current/bin",
     "/cm/shared/apps/slurm/current/bin", "/cm/local/apps/slurm/current/bin",
 )  # fmt: skip
 SLURMD = "slurmd"
 
 
-def is_here(place: Place, *, files: Optional[HPCFiles] = None, folders: Sequence[str] = FOLDERS) -> bool:
-    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a login node.
+def is_here(
+    place: Place, *, files: Optional[HPCFiles] = None, folders: Sequence[str] = FOLDERS
+) -> bool:
+    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a
+    login node.
 
     The commands are looked for on PATH and in the folders.
     """
     if (files or HPCFiles()).are_here():
         return True
-    return _has_scontrol([*os.environ.get("PATH", "").split(os.pathsep), *folders]) and _runs(SLURMD, place.proc_root)
+    return _has_scontrol([*os.environ.get("PATH", "").split(os.pathsep), *folders]) and _runs(
+        SLURMD, place.proc_root
+    )
 
 
 def open_scheduler(place: Place) -> Scheduler:
     """Slurm's books of this host."""
     folder = os.environ.get("DCGM_HPC_JOB_MAPPING_DIR")
     host = socket.gethostname()
-    names = list(dict.fromkeys(name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name))
+    names = list(
+        dict.fromkeys(
+            name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name
+        )
+    )
     books = importlib.import_module("agent.workloads.slurm")
-    scheduler: Scheduler = books.Slurm(names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles())
+    scheduler: Scheduler = books.Slurm(
+        names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles()
+    )
     return scheduler
 
 
@@ -45,4 +61,7 @@ def _has_scontrol(folders: Sequence[str]) -> bool:
 def _runs(name: str, proc_root: str) -> bool:
     """Whether a process of this name runs."""
     pids = (pid for pid in procfs.names(proc_root) if pid.isdigit())
-    return any((procfs.read(os.path.join(proc_root, pid, "comm"), 64) or "").strip() == name for pid in pids)
+    return any(
+        (procfs.read(os.path.join(proc_root, pid, "comm"), 64) or "").strip() == name
+        for pid in pids
+    )

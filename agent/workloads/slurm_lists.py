@@ -10,7 +10,8 @@ SHARED = ("shard", "mps")  # parts of a GPU
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _GRES = re.compile(
-    r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?P<type>[^:()=]*?))?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?", re.IGNORECASE
+    r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?P<type>[^:()=]*?))?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?",
+    re.IGNORECASE,
 )
 _TRES_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
 
@@ -19,8 +20,8 @@ _TRES_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
 class Grant:
     """What a job has of one resource on one node.
 
-    `shares`: index of the resource on the node -> granted share of that device, None where only the number of parts is
-    known. Empty where Slurm gives a number but says not which.
+    `shares`: index of the resource on the node -> granted share of that device, None where only the
+    number of parts is known. Empty where Slurm gives a number but says not which.
     """
 
     name: str
@@ -30,7 +31,10 @@ class Grant:
 
 
 def hosts(text: str) -> List[str]:
-    """The hosts of a list such as `n[01-03,07],r[1-2]n[1-2]`, in its order. Raises ValueError beyond MAX_HOSTS."""
+    """The hosts of a list such as `n[01-03,07],r[1-2]n[1-2]`, in its order.
+
+    Raises ValueError beyond MAX_HOSTS.
+    """
     found: List[str] = []
     for part in split(text):
         for host in _expanded(part):
@@ -41,12 +45,15 @@ def hosts(text: str) -> List[str]:
 
 
 def grants(text: str) -> List[Grant]:
-    """The resources in a text such as `gpu:a100:2(IDX:0-1),shard:t4:3(0/8,3/8)`; what is no resource is left out."""
+    """The resources in a text such as `gpu:a100:2(IDX:0-1),shard:t4:3(0/8,3/8)`; what is no
+    resource is left out.
+    """
     return [grant for part in split(text) for grant in [_grant(part.strip())] if grant is not None]
 
 
 def gpu_count(tres: str) -> Optional[int]:
-    """GPUs in trackable resources such as `cpu=16,gres/gpu=2,gres/gpu:a100=2`; None where they name none.
+    """GPUs in trackable resources such as `cpu=16,gres/gpu=2,gres/gpu:a100=2`; None where they name
+    none.
 
     The number without a type counts; where there are typed ones only, their sum.
     """
@@ -72,7 +79,10 @@ def split(text: str) -> List[str]:
 
 
 def indices(text: str) -> List[int]:
-    """The numbers of `0-1,3`; none for `N/A`. Raises ValueError for what is no short list of numbers."""
+    """The numbers of `0-1,3`; none for `N/A`.
+
+    Raises ValueError for what is no short list of numbers.
+    """
     if text.strip().upper() in ("", "N/A", "(NULL)"):
         return []
     found: List[int] = []
@@ -118,13 +128,19 @@ def _grant(text: str) -> Optional[Grant]:
         given, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)
     except ValueError:
         return None
-    return Grant(name, kind, int(count) if count is not None else given if given is not None else len(shares) or 1, shares)
+    return Grant(
+        name,
+        kind,
+        int(count) if count is not None else given if given is not None else len(shares) or 1,
+        shares,
+    )
 
 
 def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Optional[float]]]:
     """The count where the bracket gives one, and the share of each device that it names.
 
-    Since 23.11 a shared resource names, for every device, what the job has of how many: `(0/8,3/8)`.
+    Since 23.11 a shared resource names, for every device, what the job has of how many:
+    `(0/8,3/8)`.
     """
     word, colon, rest = inner.partition(":")
     if word.upper() == "CNT" and colon:
@@ -135,5 +151,7 @@ def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Op
     if "/" in inner:
         pairs = [part.split("/") for part in inner.split(",")]
         parts = [(int(has), int(of)) for has, of in pairs]
-        return sum(has for has, _ in parts), {index: min(1.0, has / of) for index, (has, of) in enumerate(parts) if has > 0 and of > 0}
+        return sum(has for has, _ in parts), {
+            index: min(1.0, has / of) for index, (has, of) in enumerate(parts) if has > 0 and of > 0
+        }
     return None, {}

@@ -1,6 +1,7 @@
 """Jobs and nodes as scontrol describes them, in JSON of every data_parser and in text. Pure.
 
-Only fields of a fixed list are read: never the command, the comments, the environment or paths, which hold secrets.
+Only fields of a fixed list are read: never the command, the comments, the environment or paths,
+which hold secrets.
 """
 
 import calendar
@@ -15,20 +16,27 @@ from agent.workloads.slurm_lists import gpu_count, grants, hosts
 # Flags that stand beside a state; what is left is the state itself.
 FLAGS = frozenset(
     (
-        "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "LAUNCH_FAILED", "POWER_UP_NODE",
-        "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED", "SPECIAL_EXIT", "UPDATE_DB",
+        "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED",
+        "LAUNCH_FAILED", "POWER_UP_NODE",
+        "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED",
+        "SPECIAL_EXIT", "UPDATE_DB",
         "EXPEDITING",
     )
 )  # fmt: skip
 HOLDING = frozenset(("RUNNING", "SUSPENDED"))  # a suspended job gives back its cores, not its GPUs
-HOLDING_FLAGS = frozenset(("COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"))
+HOLDING_FLAGS = frozenset(
+    ("COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED")
+)
 FINAL = frozenset(
     (
-        "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+        "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+        "OUT_OF_MEMORY", "PREEMPTED",
         "REVOKED", "TIMEOUT",
     )
 )  # fmt: skip
-OUT_OF_SERVICE = frozenset(("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "MAINT", "MAINTENANCE"))
+OUT_OF_SERVICE = frozenset(
+    ("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "MAINT", "MAINTENANCE")
+)
 NO_VALUE = 0xFFFFFFFE  # NO_VAL; one more is INFINITE
 
 _NODE_STATE_MARKS = "*~#!%$@^-+"
@@ -40,7 +48,9 @@ _SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # who gave a reason, and when
 
 @dataclass(frozen=True)
 class Record:
-    """A job; `gres` is what it holds on this node as Slurm writes it, None where it has no part of this node."""
+    """A job; `gres` is what it holds on this node as Slurm writes it, None where it has no part of
+    this node.
+    """
 
     id: int
     name: str = ""
@@ -62,7 +72,10 @@ class Record:
         """The state, without the flags beside it; COMPLETING while the job is being ended."""
         if "COMPLETING" in self.states:
             return "COMPLETING"
-        return next((state for state in self.states if state not in FLAGS), self.states[0] if self.states else "")
+        return next(
+            (state for state in self.states if state not in FLAGS),
+            self.states[0] if self.states else "",
+        )
 
     @property
     def is_holding(self) -> bool:
@@ -72,7 +85,8 @@ class Record:
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it says nothing of them.
+    """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it
+    says nothing of them.
 
     `used_indices` are those of the GPUs that jobs hold; None where Slurm says only how many.
     """
@@ -91,7 +105,10 @@ class NodeRecord:
 
 
 def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
-    """The job in an element of `jobs`; `nodes` are the names that this node may have. Raises ValueError without an id."""
+    """The job in an element of `jobs`; `nodes` are the names that this node may have.
+
+    Raises ValueError without an id.
+    """
     number = whole(job.get("job_id"))
     if not number:
         raise ValueError("a job without an id")
@@ -125,21 +142,29 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
 def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
     """The job in one line of `scontrol -d -o show job`, its name known from elsewhere.
 
-    The name stands before everything else and may hold what looks like any other field, so it is cut off first, and
-    so is what follows from the command on. Raises ValueError when the line is not that of a job of this name.
+    The name stands before everything else and may hold what looks like any other field, so it is
+    cut off first, and so is what follows from the command on. Raises ValueError when the line is
+    not that of a job of this name.
     """
     head = _RECORD_HEAD.match(record)
     if head is None or not record[head.end() :].startswith(name + " "):
         raise ValueError("scontrol's answer does not begin with the job")
     rest = record[head.end() + len(name) :]
-    rest = rest[: min(place for place in (rest.find(" Command="), rest.find(" WorkDir="), len(rest)) if place >= 0)]
+    rest = rest[
+        : min(
+            place
+            for place in (rest.find(" Command="), rest.find(" WorkDir="), len(rest))
+            if place >= 0
+        )
+    ]
     first = _fields(record[: head.end()])
     known = _fields(rest)
     states = tuple(words(known.get("JobState")))
     return Record(
         id=int(head.group(1)),
         name=name,
-        user=_absent(known.get("UserId", "")).rpartition("(")[0] or _absent(known.get("UserId", "")),
+        user=_absent(known.get("UserId", "")).rpartition("(")[0]
+        or _absent(known.get("UserId", "")),
         account=_absent(known.get("Account", "")),
         states=states,
         is_batch=known.get("BatchFlag", "1") != "0",
@@ -165,21 +190,35 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
 def node_from_text(record: str) -> NodeRecord:
     """The node in one line of `scontrol -d -o show node`."""
     known = _fields(record.partition(" Reason=")[0])
-    reason = re.split(r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=", record.partition(" Reason=")[2])[0].strip()
+    reason = re.split(
+        r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=", record.partition(" Reason=")[2]
+    )[0].strip()
     totals: Dict[str, int] = {}
     for grant in grants(_absent(known.get("Gres", ""))):
         totals[grant.name] = totals.get(grant.name, 0) + grant.count
     states = [word.strip(_NODE_STATE_MARKS).upper() for word in known.get("State", "").split("+")]
     out = [state for state in states if state in OUT_OF_SERVICE]
-    used = [grant for grant in grants(_absent(known.get("GresUsed", ""))) if grant.name == "gpu" and grant.count]
+    used = [
+        grant
+        for grant in grants(_absent(known.get("GresUsed", "")))
+        if grant.name == "gpu" and grant.count
+    ]
     is_placed = all(len(grant.shares) == grant.count for grant in used)
     return NodeRecord(
         used="%s %s" % (known.get("GresUsed", ""), known.get("AllocTRES", "")),
         used_gpus=sum(grant.count for grant in used),
-        used_indices=frozenset(index for grant in used for index in grant.shares) if is_placed else None,
+        used_indices=(
+            frozenset(index for grant in used for index in grant.shares) if is_placed else None
+        ),
         gpus=totals.get("gpu"),
         parts={name: total for name, total in totals.items() if name != "gpu"},
-        drained="" if not out else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason)) if reason else out[0].lower(),
+        drained=(
+            ""
+            if not out
+            else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason))
+            if reason
+            else out[0].lower()
+        ),
     )
 
 
@@ -193,7 +232,9 @@ def labels(
     array: Tuple[str, str] = ("", ""),
     het: Tuple[str, str] = ("", ""),
 ) -> Dict[str, str]:
-    """The few facts of a job that are worth a label; `requested` are trackable resources such as `cpu=16,mem=64G`."""
+    """The few facts of a job that are worth a label; `requested` are trackable resources such as
+    `cpu=16,mem=64G`.
+    """
     wanted = dict(pair.partition("=")[::2] for pair in requested.split(",") if "=" in pair)
     gpus = gpu_count(requested)
     found = {
@@ -217,7 +258,9 @@ def is_over(states: Iterable[str]) -> bool:
 
 
 def whole(value: Any) -> Optional[int]:
-    """A number that may be an object {set, infinite, number}, a plain one or a text; None where it says nothing."""
+    """A number that may be an object {set, infinite, number}, a plain one or a text; None where it
+    says nothing.
+    """
     if isinstance(value, Mapping):
         if not value.get("set", True) or value.get("infinite"):
             return None
@@ -230,8 +273,16 @@ def whole(value: Any) -> Optional[int]:
 
 
 def words(value: Any) -> List[str]:
-    """States in capitals from a list, or from one text such as `CANCELLED by 1000` or `IDLE+DRAIN`."""
-    given = value if isinstance(value, list) else re.split(r"[+,]", value) if isinstance(value, str) else []
+    """States in capitals from a list, or from one text such as `CANCELLED by 1000` or
+    `IDLE+DRAIN`.
+    """
+    given = (
+        value
+        if isinstance(value, list)
+        else re.split(r"[+,]", value)
+        if isinstance(value, str)
+        else []
+    )
     return [str(word).split()[0].upper() for word in given if str(word).split()]
 
 
@@ -241,7 +292,9 @@ def text(value: Any) -> str:
 
 
 def utc_ms(stamp: str) -> Optional[int]:
-    """A time as Slurm prints it in UTC, `2026-11-03T09:00:00`, in milliseconds; None for Unknown and N/A."""
+    """A time as Slurm prints it in UTC, `2026-11-03T09:00:00`, in milliseconds; None for Unknown
+    and N/A.
+    """
     try:
         seconds = calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -255,7 +308,9 @@ def _epoch_ms(value: Any) -> Optional[int]:
 
 
 def _is_exclusive(job: Mapping[str, Any]) -> bool:
-    """`exclusive` is a list of words since 23.02; before, `shared` is none for a job that shares with nobody."""
+    """`exclusive` is a list of words since 23.02; before, `shared` is none for a job that shares
+    with nobody.
+    """
     value = job.get("exclusive")
     if value is not None:
         return "TRUE" in words(value) if isinstance(value, (list, str)) else value is True
@@ -263,7 +318,9 @@ def _is_exclusive(job: Mapping[str, Any]) -> bool:
 
 
 def _gres_here(job: Mapping[str, Any], nodes: Sequence[str]) -> Optional[str]:
-    """The job's resources on this node: `gres_detail` has one text per node of the job, in the job's order of nodes."""
+    """The job's resources on this node: `gres_detail` has one text per node of the job, in the
+    job's order of nodes.
+    """
     names = _job_nodes(job)
     place = next((place for place, name in enumerate(names) if name in nodes), None)
     if place is None:
@@ -278,9 +335,17 @@ def _job_nodes(job: Mapping[str, Any]) -> List[str]:
     resources = job.get("job_resources")
     if isinstance(resources, Mapping):
         listed = resources.get("nodes")
-        allocated = listed.get("allocation") if isinstance(listed, Mapping) else resources.get("allocated_nodes")
+        allocated = (
+            listed.get("allocation")
+            if isinstance(listed, Mapping)
+            else resources.get("allocated_nodes")
+        )
         if isinstance(allocated, list) and allocated:
-            given = [item.get("name") or item.get("nodename") for item in allocated if isinstance(item, Mapping)]
+            given = [
+                item.get("name") or item.get("nodename")
+                for item in allocated
+                if isinstance(item, Mapping)
+            ]
             if len(given) == len(allocated) and all(given):
                 return [str(name) for name in given]
     try:
@@ -290,7 +355,9 @@ def _job_nodes(job: Mapping[str, Any]) -> List[str]:
 
 
 def _gres_in_groups(rest: str, nodes: Sequence[str]) -> Optional[str]:
-    """As `_gres_here`, of text: nodes with the same resources share a group `Nodes=… CPU_IDs=… Mem=… GRES=…`."""
+    """As `_gres_here`, of text: nodes with the same resources share a group `Nodes=… CPU_IDs=…
+    Mem=… GRES=…`.
+    """
     for listed, gres in _GROUP.findall(rest):
         try:
             if set(hosts(listed)) & set(nodes):
@@ -327,10 +394,14 @@ def _number(value: str) -> Optional[int]:
 def _end_ms(known: Mapping[str, str]) -> Optional[int]:
     """The end of a job that has ended, or completes.
 
-    None for one that completes to be requeued: the text hides its state, its start goes on moving, and its end is what the
-    limit allows from there.
+    None for one that completes to be requeued: the text hides its state, its start goes on moving,
+    and its end is what the limit allows from there.
     """
-    end_ms, start_ms, ran_s = utc_ms(known.get("EndTime", "")), utc_ms(known.get("StartTime", "")), _seconds(known.get("RunTime", ""))
+    end_ms, start_ms, ran_s = (
+        utc_ms(known.get("EndTime", "")),
+        utc_ms(known.get("StartTime", "")),
+        _seconds(known.get("RunTime", "")),
+    )
     if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
         is_requeued = ran_s == 0 and end_ms != start_ms
         return None if is_requeued else end_ms

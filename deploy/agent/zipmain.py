@@ -1,4 +1,7 @@
-"""Starts the agent from its one file. In words that the oldest Python understands: it shall say what is missing."""
+"""Starts the agent from its one file.
+
+In words that the oldest Python understands: it shall say what is missing.
+"""
 
 import os
 import runpy
@@ -11,6 +14,8 @@ if sys.version_info < (3, 8):
             newer = os.path.join(folder, "python3.%d" % minor)
             if os.access(newer, os.X_OK):
                 os.execv(newer, [newer, "-I"] + sys.argv)
-    sys.stderr.write("fleetwatch-agent: Python 3.8 or newer is needed, this is %d.%d\n" % sys.version_info[:2])
+    sys.stderr.write(
+        "fleetwatch-agent: Python 3.8 or newer is needed, this is %d.%d\n" % sys.version_info[:2]
+    )
     sys.exit(2)
 runpy.run_module("agent", run_name="__main__", alter_sys=True)

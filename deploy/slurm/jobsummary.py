@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes one line on what a job made of its GPUs into the job's output: jobsummary.py ENV_FILE TOKEN_FILE [SECONDS].
+"""Writes one line on what a job made of its GPUs into the job's output: jobsummary.py ENV_FILE
+TOKEN_FILE [SECONDS].
 
-Called by epilog.sh with Slurm's variables. Comes back at once: the last batch of a job reaches the hub half a minute
-after its end, so a process of its own waits for it, SECONDS at most, and takes what there is then. Writes nothing where it
-can't tell: on any but the job's first node, without GPUs, without an answer. Always ends with status 0. Python >= 3.8,
-standard library only.
+Called by epilog.sh with Slurm's variables. Comes back at once: the last batch of a job reaches the
+hub half a minute after its end, so a process of its own waits for it, SECONDS at most, and takes
+what there is then. Writes nothing where it can't tell: on any but the job's first node, without
+GPUs, without an answer. Always ends with status 0. Python >= 3.8, standard library only.
 """
 
 import datetime
@@ -46,10 +47,18 @@ def line(job, is_complete):
     if job.get("efficiency") is not None:
         parts.append("%d %% efficient" % round(job["efficiency"] * 100))
     wasted, cost = job["waste"]["wasted"], job["cost_usd"]["total"]
-    parts.append(amount(wasted["gpu_hours"]) + " wasted" + (" ($%.2f of $%.2f)" % (wasted["usd"], cost) if cost else ""))
+    parts.append(
+        amount(wasted["gpu_hours"])
+        + " wasted"
+        + (" ($%.2f of $%.2f)" % (wasted["usd"], cost) if cost else "")
+    )
     if job.get("coverage") is not None and job["coverage"] < 0.95:
         parts.append("%d %% observed" % round(job["coverage"] * 100))
-    return "FleetWatch: job %s%s: %s" % (job["id"], "" if is_complete else " so far", ", ".join(parts))
+    return "FleetWatch: job %s%s: %s" % (
+        job["id"],
+        "" if is_complete else " so far",
+        ", ".join(parts),
+    )
 
 
 def amount(hours):
@@ -67,7 +76,9 @@ def is_complete(job, environment):
 
 
 def was_requeued(job, environment):
-    """Whether the job runs again, or did, since the epilog's run of it: that one's epilog is to speak."""
+    """Whether the job runs again, or did, since the epilog's run of it: that one's epilog is to
+    speak.
+    """
     run = environment.get("SLURM_JOB_RESTART_COUNT", "")
     return run.isdigit() and job.get("restarts", 0) > int(run)
 
@@ -81,17 +92,30 @@ def gpu_count(environment):
 
 def moment_ms(text):
     """Milliseconds of the API's time; None for null."""
-    return None if not text else datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
+    return (
+        None
+        if not text
+        else datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
+    )
 
 
 def is_first_node(environment):
-    """Whether this node is the first of the job's: each of them runs the epilog, one is to speak. No, where nobody can tell."""
-    if environment.get("SLURM_HET_JOB_ID", environment["SLURM_JOB_ID"]) != environment["SLURM_JOB_ID"]:
+    """Whether this node is the first of the job's: each of them runs the epilog, one is to speak.
+
+    No, where nobody can tell.
+    """
+    if (
+        environment.get("SLURM_HET_JOB_ID", environment["SLURM_JOB_ID"])
+        != environment["SLURM_JOB_ID"]
+    ):
         return False  # the output is the first component's
-    nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST") or ""  # the first: from 23.02 on
+    # the first: from 23.02 on
+    nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST") or ""
     if not nodes:
         return environment.get("SLURM_JOB_NUM_NODES") == "1"
-    first = re.sub(r"\[([^\],-]+)[^\]]*\]", r"\1", re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes).group())
+    first = re.sub(
+        r"\[([^\],-]+)[^\]]*\]", r"\1", re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes).group()
+    )
     return first == (environment.get("SLURMD_NODENAME") or short_host_name())
 
 
@@ -100,7 +124,8 @@ def short_host_name():
 
 
 def output(environment, job):
-    """The path of the job's output: the pattern that Slurm's variables hold, or its default, with the job's facts in it.
+    """The path of the job's output: the pattern that Slurm's variables hold, or its default, with
+    the job's facts in it.
 
     Slurm tells an epilog neither the job's name nor its array's; the hub does.
     """
@@ -108,7 +133,9 @@ def output(environment, job):
     number = environment["SLURM_JOB_ID"]
     array = environment.get("SLURM_ARRAY_JOB_ID") or labels.get("array_job")
     task = environment.get("SLURM_ARRAY_TASK_ID") or labels.get("array_task")
-    pattern = environment.get("SLURM_JOB_STDOUT") or ("slurm-%A_%a.out" if array else "slurm-%j.out")
+    pattern = environment.get("SLURM_JOB_STDOUT") or (
+        "slurm-%A_%a.out" if array else "slurm-%j.out"
+    )
     values = {
         "%": "%",
         "A": array or number,
@@ -127,7 +154,9 @@ def output(environment, job):
 
 
 def expanded(pattern, values):
-    """The pattern with what its `%5j` and the like stand for; one with a backslash is meant as it is, as by Slurm."""
+    """The pattern with what its `%5j` and the like stand for; one with a backslash is meant as it
+    is, as by Slurm.
+    """
     if "\\" in pattern:
         return pattern.replace("\\", "")
 
@@ -144,24 +173,39 @@ def expanded(pattern, values):
 def address(server, environment, now):
     """The job's address at the hub, over its whole life."""
     started = environment.get("SLURM_JOB_START_TIME", "")  # from 23.02 on
-    since = datetime.datetime.fromtimestamp(int(started), datetime.timezone.utc) if started.isdigit() else now - LONGEST
+    since = (
+        datetime.datetime.fromtimestamp(int(started), datetime.timezone.utc)
+        if started.isdigit()
+        else now - LONGEST
+    )
     period = {"from": max(since, now - LONGEST) - MARGIN, "to": now + MARGIN}
-    query = urllib.parse.urlencode({name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in period.items()})
+    query = urllib.parse.urlencode(
+        {name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in period.items()}
+    )
     cluster = environment.get("SLURM_CLUSTER_NAME") or "default"
-    job = "slurm/%s/%s" % (urllib.parse.quote(cluster, safe=""), urllib.parse.quote(environment["SLURM_JOB_ID"], safe=""))
+    job = "slurm/%s/%s" % (
+        urllib.parse.quote(cluster, safe=""),
+        urllib.parse.quote(environment["SLURM_JOB_ID"], safe=""),
+    )
     return "%s/api/v1/jobs/%s?%s" % (server.rstrip("/"), job, query)
 
 
 def settings(path):
     """The NAME=value lines of a file."""
     with open(path, encoding="utf-8") as file:
-        pairs = [row.strip().partition("=") for row in file if "=" in row and not row.lstrip().startswith("#")]
+        pairs = [
+            row.strip().partition("=")
+            for row in file
+            if "=" in row and not row.lstrip().startswith("#")
+        ]
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
 def ask(url, token):
     """The hub's answer; None where it has none."""
-    request = urllib.request.Request(url, headers={"Authorization": "Bearer " + token, "Accept": "application/json"})
+    request = urllib.request.Request(
+        url, headers={"Authorization": "Bearer " + token, "Accept": "application/json"}
+    )
     try:
         with urllib.request.build_opener(NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
             return json.loads(answer.read(MAX_BYTES))
@@ -170,18 +214,25 @@ def ask(url, token):
 
 
 def last_answer(url, token, environment, seconds):
-    """The hub's answer as soon as it holds the whole job; after the seconds the last that it gave."""
+    """The hub's answer as soon as it holds the whole job; after the seconds the last that
+    it gave.
+    """
     deadline = time.monotonic() + seconds
     job = None
     while True:
         job = ask(url, token) or job
-        if (job is not None and is_complete(job, environment)) or time.monotonic() + PAUSE_S > deadline:
+        if (
+            job is not None and is_complete(job, environment)
+        ) or time.monotonic() + PAUSE_S > deadline:
             return job
         time.sleep(PAUSE_S)
 
 
 def become(environment):
-    """The job's user from here on: its output belongs to him, who may have put a link in its place. For root alone."""
+    """The job's user from here on: its output belongs to him, who may have put a link in its place.
+
+    For root alone.
+    """
     if os.getuid() != 0:
         return
     os.setgroups([])
@@ -201,14 +252,20 @@ def append(path, text):
 
 def summarise(url, token, environment, seconds):
     job = last_answer(url, token, environment, seconds)
-    text = "" if job is None or was_requeued(job, environment) else line(job, is_complete(job, environment))
+    text = (
+        ""
+        if job is None or was_requeued(job, environment)
+        else line(job, is_complete(job, environment))
+    )
     if text:
         become(environment)
         append(output(environment, job), text)
 
 
 def is_left_behind():
-    """True in a process of its own, which slurmd neither waits for nor ends with the epilog; False in the epilog's."""
+    """True in a process of its own, which slurmd neither waits for nor ends with the epilog; False
+    in the epilog's.
+    """
     began, begins = os.pipe()
     if os.fork():
         os.close(begins)
@@ -224,11 +281,19 @@ def is_left_behind():
 
 
 def main(arguments, environment):
-    if len(arguments) < 2 or not environment.get("SLURM_JOB_ID", "").isdigit() or not is_first_node(environment):
+    if (
+        len(arguments) < 2
+        or not environment.get("SLURM_JOB_ID", "").isdigit()
+        or not is_first_node(environment)
+    ):
         return
     with open(arguments[1], encoding="ascii") as file:
         token = file.read(1024).strip()
-    url = address(settings(arguments[0])["FLEETWATCH_SERVER"], environment, datetime.datetime.now(datetime.timezone.utc))
+    url = address(
+        settings(arguments[0])["FLEETWATCH_SERVER"],
+        environment,
+        datetime.datetime.now(datetime.timezone.utc),
+    )
     seconds = int(arguments[2]) if len(arguments) > 2 else WAIT_S
     if url.startswith(("http://", "https://")) and is_left_behind():
         summarise(url, token, environment, seconds)

@@ -28,7 +28,9 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
         return client_of(request)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Answers 429, without a look at the password, where the address has to wait: for all names or for this one."""
+        """Answers 429, without a look at the password, where the address has to wait: for all names
+        or for this one.
+        """
         name = _name(credentials.get("username", ""))
         device = devices.device_of(request, name)
         try:
@@ -46,7 +48,9 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
             throttle.succeed(self._guess)
         return user
 
-    def post_login(self, request: HttpRequest, user: AbstractBaseUser, **options: Any) -> HttpResponse:
+    def post_login(
+        self, request: HttpRequest, user: AbstractBaseUser, **options: Any
+    ) -> HttpResponse:
         response: HttpResponse = super().post_login(request, user, **options)
         devices.remember(response, _name(user.get_username()))
         return response

@@ -8,14 +8,22 @@ class Organisation(models.Model):
     """The one row of facts about the customer; read it through selectors.organisation()."""
 
     name = models.CharField(max_length=100, default="My organisation")
-    time_zone = models.CharField(max_length=64, default="UTC", help_text="IANA name; entries are cut at its midnight")
+    time_zone = models.CharField(
+        max_length=64, default="UTC", help_text="IANA name; entries are cut at its midnight"
+    )
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(pk=1), name="only_one_organisation")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(pk=1), name="only_one_organisation")
+        ]
 
 
 class Team(models.Model):
-    """Who pays. A job's account names its team (slug = account) where no mapping rule does (costs/attribution.py)."""
+    """Who pays.
+
+    A job's account names its team (slug = account) where no mapping rule does
+    (costs/attribution.py).
+    """
 
     slug = models.CharField(max_length=100, unique=True)
     name = models.CharField(max_length=100)
@@ -32,7 +40,9 @@ class User(AbstractUser):
 
 
 class ApiToken(models.Model):
-    """A token for the API, to read or also to write: 256 random bits, kept as SHA-256, shown once."""
+    """A token for the API, to read or also to write: 256 random bits, kept as SHA-256,
+    shown once.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100, blank=True, default="")

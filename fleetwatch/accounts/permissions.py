@@ -14,8 +14,14 @@ View = Callable[..., HttpResponseBase]
 
 
 def can_administer(user: User | AnonymousUser) -> bool:
-    """Whether the user may change settings: the role admin, or Django's superuser flag (createsuperuser)."""
-    return isinstance(user, User) and user.is_active and (user.is_superuser or user.role == User.Role.ADMIN)
+    """Whether the user may change settings: the role admin, or Django's superuser flag
+    (createsuperuser).
+    """
+    return (
+        isinstance(user, User)
+        and user.is_active
+        and (user.is_superuser or user.role == User.Role.ADMIN)
+    )
 
 
 def admin_required(view: View) -> View:

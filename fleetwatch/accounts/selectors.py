@@ -25,9 +25,11 @@ def unknown_teams(slugs: set[str]) -> set[str]:
 
 
 def user_of_session(key: str) -> User | None:
-    """The active user who is logged in with this session; None for none, an ended one, and one of before a password change.
+    """The active user who is logged in with this session; None for none, an ended one, and one of
+    before a password change.
 
-    django.contrib.auth.get_user gives a session of an older SECRET_KEY another key, which only an answer could tell the browser.
+    django.contrib.auth.get_user gives a session of an older SECRET_KEY another key, which only an
+    answer could tell the browser.
     """
     session = SessionStore(key).load()
     if SESSION_KEY not in session:
@@ -36,4 +38,8 @@ def user_of_session(key: str) -> User | None:
     if user is None:
         return None
     hashes = (user.get_session_auth_hash(), *user.get_session_auth_fallback_hash())
-    return user if any(constant_time_compare(session.get(HASH_SESSION_KEY, ""), each) for each in hashes) else None
+    return (
+        user
+        if any(constant_time_compare(session.get(HASH_SESSION_KEY, ""), each) for each in hashes)
+        else None
+    )

@@ -32,7 +32,9 @@ def hint(text: str) -> str:
     return text[:HINT_CHARACTERS]
 
 
-def create_api_token(user: User, *, scope: str, now: datetime, name: str = "", expires_at: datetime | None = None) -> str:
+def create_api_token(
+    user: User, *, scope: str, now: datetime, name: str = "", expires_at: datetime | None = None
+) -> str:
     """A new token of the user, shown only here.
 
     Raises ValueError for an unknown scope.
@@ -40,15 +42,28 @@ def create_api_token(user: User, *, scope: str, now: datetime, name: str = "", e
     if scope not in SCOPES:
         raise ValueError(f"unknown scope {scope!r}; there is {', '.join(SCOPES)}")
     text = new_secret()
-    ApiToken.objects.create(user=user, name=name, digest=digest(text), hint=hint(text), scope=scope, created_at=now, expires_at=expires_at)
+    ApiToken.objects.create(
+        user=user,
+        name=name,
+        digest=digest(text),
+        hint=hint(text),
+        scope=scope,
+        created_at=now,
+        expires_at=expires_at,
+    )
     return text
 
 
 def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> User | None:
-    """The active user that the token speaks for; None when it is unknown, expired, revoked or made for less than `scope`."""
+    """The active user that the token speaks for; None when it is unknown, expired, revoked or made
+    for less than `scope`.
+    """
     token = (
         ApiToken.objects.filter(
-            Q(expires_at__isnull=True) | Q(expires_at__gt=now), digest=digest(text), revoked_at__isnull=True, user__is_active=True
+            Q(expires_at__isnull=True) | Q(expires_at__gt=now),
+            digest=digest(text),
+            revoked_at__isnull=True,
+            user__is_active=True,
         )
         .select_related("user")
         .first()
@@ -88,11 +103,16 @@ def ensure_teams(slugs: set[str]) -> dict[str, int]:
     ids = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "id"))
     if missing := slugs - ids.keys():
         # sorted: two batches that name the same new teams wait for each other and do not deadlock
-        Team.objects.bulk_create([Team(slug=slug, name=slug) for slug in sorted(missing)], ignore_conflicts=True)
+        Team.objects.bulk_create(
+            [Team(slug=slug, name=slug) for slug in sorted(missing)], ignore_conflicts=True
+        )
         ids = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "id"))
     return ids
 
 
 def set_organisation(*, name: str, time_zone: ZoneInfo) -> None:
-    """The organisation's name and zone. Another zone moves the cuts of the ledger: the caller has its hours posted again."""
+    """The organisation's name and zone.
+
+    Another zone moves the cuts of the ledger: the caller has its hours posted again.
+    """
     Organisation.objects.update_or_create(pk=1, defaults={"name": name, "time_zone": time_zone.key})

@@ -1,4 +1,7 @@
-"""Django's sessions in the database. A key that Django can't have made is no session, and no question to the database."""
+"""Django's sessions in the database.
+
+A key that Django can't have made is no session, and no question to the database.
+"""
 
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import VALID_KEY_CHARS

@@ -1,9 +1,10 @@
-"""How often a password may be guessed. Everybody waits for the own guesses: nobody locks a name out for others.
+"""How often a password may be guessed. Everybody waits for the own guesses: nobody locks a name out
+for others.
 
-An address has five tries at a name; then it waits a minute, two, four, up to a quarter of an hour. While a name is
-guessed from many addresses, an address that was wrong once waits too, a second for each guess beyond twenty in the
-hour. The first try from an address waits for nothing, and a browser that the name logged in with before (devices.py)
-counts for itself, wherever it is.
+An address has five tries at a name; then it waits a minute, two, four, up to a quarter of an hour.
+While a name is guessed from many addresses, an address that was wrong once waits too, a second for
+each guess beyond twenty in the hour. The first try from an address waits for nothing, and a browser
+that the name logged in with before (devices.py) counts for itself, wherever it is.
 
 Redis counts, so that of tries at the same moment each is counted; what it loses is forgotten.
 """
@@ -43,7 +44,10 @@ class Guess:
 
 
 def begin(name: str, address: str, *, device: str | None = None) -> Guess:
-    """A try that counts as wrong until `succeed`. Raises TooManyTriesError; such a try is not counted."""
+    """A try that counts as wrong until `succeed`.
+
+    Raises TooManyTriesError; such a try is not counted.
+    """
     guess = _guess(name, device or network_of(address, ipv4=32, ipv6=IPV6_BITS))
     tries, guesses = _counted(guess.tries), _counted(guess.guesses)
     wait = wait_s(tries, 0 if device else guesses)
@@ -62,7 +66,9 @@ def succeed(guess: Guess) -> None:
 
 
 def wait_s(tries: int, guesses: int) -> int:
-    """Seconds until the next try, after `tries` wrong ones from here and `guesses` from everywhere."""
+    """Seconds until the next try, after `tries` wrong ones from here and `guesses` from
+    everywhere.
+    """
     own = 0 if tries < FREE_TRIES else min(FIRST_WAIT_S * 2 ** (tries - FREE_TRIES), LONGEST_WAIT_S)
     crowd = min(max(0, guesses - FREE_GUESSES), LONGEST_CROWD_WAIT_S)
     return max(own, crowd)

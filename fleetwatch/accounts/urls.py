@@ -1,4 +1,6 @@
-"""Log in, log out, change the password: accounts are made by an admin, so nothing else of allauth is here."""
+"""Log in, log out, change the password: accounts are made by an admin, so nothing else of allauth
+is here.
+"""
 
 from allauth.account import views
 from django.urls import path

@@ -10,7 +10,9 @@ from fleetwatch.alerts.idle_job import Facts
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Who breaches a threshold now, and why a breach that is no longer listed is over (None: nobody can know)."""
+    """Who breaches a threshold now, and why a breach that is no longer listed is over (None: nobody
+    can know).
+    """
 
     name: str
     label: str
@@ -41,4 +43,6 @@ def condition(name: str) -> Condition:
     for each in CONDITIONS:
         if each.name == name:
             return each
-    raise ValueError(f"{name!r} is no condition; known: {', '.join(each.name for each in CONDITIONS)}")
+    raise ValueError(
+        f"{name!r} is no condition; known: {', '.join(each.name for each in CONDITIONS)}"
+    )

@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class IdleGPU:
-    """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry ends.
+    """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry
+    ends.
 
     Dollars are decimal strings; None = no rate, or not read.
     """
@@ -29,7 +30,10 @@ class IdleGPU:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A job with at least one GPU idle for longer than the rule allows. `job_gpus` is how many it holds in all."""
+    """A job with at least one GPU idle for longer than the rule allows.
+
+    `job_gpus` is how many it holds in all.
+    """
 
     job_key: str
     job_name: str
@@ -89,7 +93,10 @@ class Facts:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Facts":
         """The facts that `to_json` gave."""
-        parts = {"gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"]), "pids": tuple(data.get("pids", ()))}
+        parts = {
+            "gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"]),
+            "pids": tuple(data.get("pids", ())),
+        }
         return cls(**(dict(data) | parts))
 
 

@@ -1,4 +1,6 @@
-"""The condition job_idle: jobs that hold GPUs and do nothing with them, by the ledger's runs, in event time."""
+"""The condition job_idle: jobs that hold GPUs and do nothing with them, by the ledger's runs, in
+event time.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -25,8 +27,10 @@ _OPEN_QUIET_PARTS = read_statement(Path(__file__).parent / "sql" / "open_quiet_p
 
 MINUTE_MS = 60_000
 MAX_PIDS = 8
-STALE_MS = 10 * MINUTE_MS  # agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
-EDGE_MS = 5 * MINUTE_MS  # a GPU's newest window may lie this far behind its node's newest sign of life
+# agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
+STALE_MS = 10 * MINUTE_MS
+# a GPU's newest window may lie this far behind its node's newest sign of life
+EDGE_MS = 5 * MINUTE_MS
 FORGET = timedelta(hours=24)  # what nobody saw for a day is neither opened nor kept open
 ACTIVE_CONDITIONS = ("active", "spinning")
 
@@ -34,7 +38,8 @@ AGAIN_ACTIVE = "the GPUs are active again"
 ALLOCATION_ENDED = "the allocation ended"
 UNAVAILABLE = "the GPU became unavailable"
 BELOW_THRESHOLD = "it is no longer idle for as long as the rule says"
-REASONS = (AGAIN_ACTIVE, ALLOCATION_ENDED, UNAVAILABLE, BELOW_THRESHOLD)  # of several GPUs the first one counts
+# of several GPUs the first one counts
+REASONS = (AGAIN_ACTIVE, ALLOCATION_ENDED, UNAVAILABLE, BELOW_THRESHOLD)
 NO_LONGER_SEEN = "no longer seen: no data for 24 hours, or the GPU was retired"
 
 
@@ -47,13 +52,22 @@ class Ended:
 
 
 def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
-    """Each job with at least one GPU that is idle since `threshold_minutes` at least, where telemetry ends.
+    """Each job with at least one GPU that is idle since `threshold_minutes` at least, where
+    telemetry ends.
 
     Missing telemetry lengthens nothing: a run is as long as it was observed. What nobody saw
     for a day, a retired GPU and a job that is known to have ended are left out.
     """
-    runs = [run for run in _open_quiet_runs(now) if run.state_ms.get("idle") and run.duration_ms >= threshold_minutes * MINUTE_MS]
-    gpus = GPU.objects.select_related("node", "model").filter(retired_ms=None).in_bulk([run.gpu_id for run in runs])
+    runs = [
+        run
+        for run in _open_quiet_runs(now)
+        if run.state_ms.get("idle") and run.duration_ms >= threshold_minutes * MINUTE_MS
+    ]
+    gpus = (
+        GPU.objects.select_related("node", "model")
+        .filter(retired_ms=None)
+        .in_bulk([run.gpu_id for run in runs])
+    )
     held_by = Job.objects.select_related("team").filter(pk__in={run.job_id for run in runs})
     jobs = {job.pk: job for job in into_teams(held_by, before=now)}
     rates = _rates(gpus)
@@ -64,17 +78,25 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
             idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates.get(run.gpu_id, [])))
     held = _held_gpus(idle)
     pids = _pids(idle)
-    return [_facts(jobs[job_id], found, held[job_id], pids[job_id], threshold_minutes) for job_id, found in idle.items()]
+    return [
+        _facts(jobs[job_id], found, held[job_id], pids[job_id], threshold_minutes)
+        for job_id, found in idle.items()
+    ]
 
 
 def ended(facts: Facts, now: datetime) -> Ended | None:
-    """Why a breach that `breaches` no longer lists is over; None when nobody can know: telemetry is missing."""
+    """Why a breach that `breaches` no longer lists is over; None when nobody can know: telemetry is
+    missing.
+    """
     job = Job.objects.filter(key=facts.job_key).first()
     if job is None:
         return Ended(ALLOCATION_ENDED, facts)
     gpus = GPU.objects.select_related("node", "model").in_bulk([gpu.gpu_id for gpu in facts.gpus])
     runs = _runs_seen(gpus, facts, now)
-    reasons = [_reason(gpu, [run for run in runs[gpu.gpu_id] if run.end_ms > gpu.since_ms], job, now) for gpu in facts.gpus]
+    reasons = [
+        _reason(gpu, [run for run in runs[gpu.gpu_id] if run.end_ms > gpu.since_ms], job, now)
+        for gpu in facts.gpus
+    ]
     known = [reason for reason in reasons if reason is not None]
     if len(known) < len(reasons):
         return Ended(NO_LONGER_SEEN, facts) if _is_forgotten(facts, gpus, runs, now) else None
@@ -87,15 +109,22 @@ def no_data_since_ms(facts: Facts, now: datetime) -> int | None:
 
 
 def _open_quiet_runs(now: datetime) -> list[RunSpan]:
-    """The runs, each whole, of held GPUs that are quiet up to where their node's telemetry ends, a day ago at most."""
+    """The runs, each whole, of held GPUs that are quiet up to where their node's telemetry ends, a
+    day ago at most.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now - FORGET), "edge_ms": EDGE_MS})
         parts = cursor.fetchall()
     if not parts:
         return []
-    newest = {(gpu_id, job_id): end_ms for gpu_id, job_id, _, end_ms in sorted(parts, key=lambda part: part[3])}
+    newest = {
+        (gpu_id, job_id): end_ms
+        for gpu_id, job_id, _, end_ms in sorted(parts, key=lambda part: part[3])
+    }
     start_ms, end_ms = min(part[2] for part in parts), max(part[3] for part in parts)
-    found = ledger.runs({part[0] for part in parts}, start_ms=start_ms, end_ms=end_ms, conditions=("quiet",))
+    found = ledger.runs(
+        {part[0] for part in parts}, start_ms=start_ms, end_ms=end_ms, conditions=("quiet",)
+    )
     return [run for run in found if newest.get((run.gpu_id, run.job_id or 0)) == run.end_ms]
 
 
@@ -113,9 +142,13 @@ def _is_over(job: Job, moment_ms: int) -> bool:
     return job.end_ms is not None and job.end_ms <= moment_ms
 
 
-def _is_forgotten(facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], now: datetime) -> bool:
+def _is_forgotten(
+    facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], now: datetime
+) -> bool:
     """Whether nothing was seen of the GPUs for a day, or all of them are retired."""
-    is_retired = all(gpu.gpu_id not in gpus or gpus[gpu.gpu_id].retired_ms is not None for gpu in facts.gpus)
+    is_retired = all(
+        gpu.gpu_id not in gpus or gpus[gpu.gpu_id].retired_ms is not None for gpu in facts.gpus
+    )
     newest_ms = max([facts.until_ms, *(run.end_ms for found in runs.values() for run in found)])
     return is_retired or newest_ms <= to_ms(now - FORGET)
 
@@ -136,7 +169,9 @@ def _reason(gpu: IdleGPU, seen: list[RunSpan], job: Job, now: datetime) -> str |
     return BELOW_THRESHOLD if newest.end_ms >= to_ms(now) - STALE_MS else None
 
 
-def _closing(facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], job_id: int) -> Facts:
+def _closing(
+    facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], job_id: int
+) -> Facts:
     """The facts with each GPU's quiet run as it stood at its end."""
     rates = _rates(gpus)
     closed = []
@@ -144,22 +179,36 @@ def _closing(facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunS
         quiet = [
             run
             for run in runs[gpu.gpu_id]
-            if run.job_id == job_id and run.condition == "quiet" and run.start_ms <= gpu.since_ms < run.end_ms
+            if run.job_id == job_id
+            and run.condition == "quiet"
+            and run.start_ms <= gpu.since_ms < run.end_ms
         ]
-        closed.append(_idle_gpu(quiet[-1], gpus[gpu.gpu_id], rates.get(gpu.gpu_id, [])) if quiet else gpu)
+        closed.append(
+            _idle_gpu(quiet[-1], gpus[gpu.gpu_id], rates.get(gpu.gpu_id, [])) if quiet else gpu
+        )
     return replace(facts, gpus=tuple(closed))
 
 
 def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
-    """By job, the GPUs that it held when its idle ones were last seen, those that nobody sees since among them."""
+    """By job, the GPUs that it held when its idle ones were last seen, those that nobody sees since
+    among them.
+    """
     until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
     held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
     since_ms = min(until_ms.values(), default=0)
-    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=to_ms(from_ms(since_ms) - FORGET)).items():
+    for job_id, gpu_ids in ledger.still_held(
+        until_ms, since_ms=to_ms(from_ms(since_ms) - FORGET)
+    ).items():
         held[job_id] |= gpu_ids
     recent = Run.objects.filter(job_id__in=list(idle), end_ms__gt=since_ms - STALE_MS)
-    for job_id, gpu_id, start_ms, end_ms in recent.values_list("job_id", "gpu_id", "start_ms", "end_ms"):
-        if job_id is not None and start_ms < until_ms[job_id] and end_ms > until_ms[job_id] - STALE_MS:
+    for job_id, gpu_id, start_ms, end_ms in recent.values_list(
+        "job_id", "gpu_id", "start_ms", "end_ms"
+    ):
+        if (
+            job_id is not None
+            and start_ms < until_ms[job_id]
+            and end_ms > until_ms[job_id] - STALE_MS
+        ):
             held[job_id].add(gpu_id)
     return held
 
@@ -168,14 +217,18 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     """By job, its processes on these GPUs that were seen shortly before telemetry ends."""
     pids: dict[int, set[int]] = defaultdict(set)
     until_ms = {(job_id, gpu.gpu_id): gpu.until_ms for job_id, gpus in idle.items() for gpu in gpus}
-    known = GPUProcess.objects.filter(job__in=list(idle)).values_list("job_id", "gpu_id", "pid", "seen_ms")
+    known = GPUProcess.objects.filter(job__in=list(idle)).values_list(
+        "job_id", "gpu_id", "pid", "seen_ms"
+    )
     for job_id, gpu_id, pid, seen_ms in known:
         if job_id is not None and seen_ms > until_ms.get((job_id, gpu_id), seen_ms) - STALE_MS:
             pids[job_id].add(pid)
     return pids
 
 
-def _facts(job: Job, gpus: list[IdleGPU], held: set[int], pids: set[int], threshold_minutes: float) -> Facts:
+def _facts(
+    job: Job, gpus: list[IdleGPU], held: set[int], pids: set[int], threshold_minutes: float
+) -> Facts:
     return Facts(
         job_key=job.key,
         job_name=job.name,
@@ -185,7 +238,11 @@ def _facts(job: Job, gpus: list[IdleGPU], held: set[int], pids: set[int], thresh
         external_id=job.external_id,
         job_gpus=len(held),
         threshold_minutes=threshold_minutes,
-        gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid))),
+        gpus=tuple(
+            sorted(
+                gpus, key=lambda gpu: (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
+            )
+        ),
         kind=job.kind,
         pids=tuple(sorted(pids)[:MAX_PIDS]),
     )
@@ -195,7 +252,10 @@ def _idle_gpu(run: RunSpan, gpu: GPU, rates: list[GPURate]) -> IdleGPU:
     weighted_ms = sum(run.state_ms.values())
     cost, per_hour = _cost(run, weighted_ms, rates), None
     latest = [
-        rate for rate in rates if rate.valid_from < from_ms(run.end_ms) and (rate.valid_to is None or rate.valid_to >= from_ms(run.end_ms))
+        rate
+        for rate in rates
+        if rate.valid_from < from_ms(run.end_ms)
+        and (rate.valid_to is None or rate.valid_to >= from_ms(run.end_ms))
     ]
     if latest:
         per_hour = pricing.usd(latest[-1].usd_per_gpu_hour * weighted_ms / run.duration_ms)
@@ -216,7 +276,10 @@ def _idle_gpu(run: RunSpan, gpu: GPU, rates: list[GPURate]) -> IdleGPU:
 
 
 def _cost(run: RunSpan, weighted_ms: int, rates: list[GPURate]) -> Decimal | None:
-    """Dollars of the run at the rates that held during it; None when none did. `weighted_ms`: the holder's share of the time."""
+    """Dollars of the run at the rates that held during it; None when none did.
+
+    `weighted_ms`: the holder's share of the time.
+    """
     parts = []
     for rate in rates:
         start = max(run.start_ms, to_ms(rate.valid_from))

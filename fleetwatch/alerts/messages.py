@@ -19,13 +19,18 @@ PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,252}", re.ASCII)
 LOST = "What was not saved is lost: variables of a session, results since the last checkpoint."
 
 
-def opened(facts: Facts, *, rule_name: str, note: str, zone: ZoneInfo, now: datetime, url: str) -> Message:
+def opened(
+    facts: Facts, *, rule_name: str, note: str, zone: ZoneInfo, now: datetime, url: str
+) -> Message:
     """The message that a job is idle: who, where, since when, what it costs, what to do."""
     since = wording.moment(from_ms(facts.since_ms), zone, now=now)
     length = wording.duration(facts.until_ms - facts.since_ms)
     return Message(
         title=f"idle · {places(facts)}{_models(facts)} · since {since} ({length})",
-        summary=f"{_how_many(facts)} of job {_job(facts)} did nothing for {length}. Owner: {_owner(facts)}.",
+        summary=(
+            f"{_how_many(facts)} of job {_job(facts)} did nothing for {length}. Owner:"
+            f" {_owner(facts)}."
+        ),
         fields=(
             ("Owner", _owner(facts)),
             ("Job", _job(facts)),
@@ -41,7 +46,9 @@ def opened(facts: Facts, *, rule_name: str, note: str, zone: ZoneInfo, now: date
     )
 
 
-def resolved(facts: Facts, *, rule_name: str, reason: str, zone: ZoneInfo, now: datetime, url: str) -> Message:
+def resolved(
+    facts: Facts, *, rule_name: str, reason: str, zone: ZoneInfo, now: datetime, url: str
+) -> Message:
     """The message that it is over, why, how long it took and what it cost."""
     length = wording.duration(facts.until_ms - facts.since_ms)
     cost = wording.usd(facts.cost_usd)
@@ -53,7 +60,10 @@ def resolved(facts: Facts, *, rule_name: str, reason: str, zone: ZoneInfo, now: 
             ("Job", _job(facts)),
             (
                 "Idle",
-                f"{wording.moment(from_ms(facts.since_ms), zone, now=now)} to {wording.moment(from_ms(facts.until_ms), zone, now=now)}",
+                (
+                    f"{wording.moment(from_ms(facts.since_ms), zone, now=now)} to"
+                    f" {wording.moment(from_ms(facts.until_ms), zone, now=now)}"
+                ),
             ),
             ("Cost", cost),
             ("Rule", f"{one_line(rule_name, 80)}: idle ≥ {facts.threshold_minutes:g} min"),
@@ -67,7 +77,9 @@ def resolved(facts: Facts, *, rule_name: str, reason: str, zone: ZoneInfo, now: 
 def places(facts: Facts) -> str:
     """The idle GPUs by node, e.g. "node-014 GPU 3, 4"; beyond four nodes only how many."""
     by_node = groupby(sorted(facts.gpus, key=_place), key=lambda gpu: gpu.node)
-    named = [f"{one_line(node, 60)} GPU {', '.join(_gpu(gpu) for gpu in gpus)}" for node, gpus in by_node]
+    named = [
+        f"{one_line(node, 60)} GPU {', '.join(_gpu(gpu) for gpu in gpus)}" for node, gpus in by_node
+    ]
     rest = len(named) - NAMED_NODES
     return "; ".join(named[:NAMED_NODES]) + (f"; {rest} more nodes" if rest > 0 else "")
 
@@ -105,21 +117,36 @@ def _owner(facts: Facts) -> str:
 def _burning(usd_per_hour: Decimal | None) -> str:
     if usd_per_hour is None:
         return wording.UNKNOWN
-    return f"{wording.usd(usd_per_hour)}/h, ≈ {wording.usd(usd_per_hour * HOURS_PER_MONTH)}/month if left"
+    return (
+        f"{wording.usd(usd_per_hour)}/h, ≈ {wording.usd(usd_per_hour * HOURS_PER_MONTH)}/month if"
+        " left"
+    )
 
 
 def _example_note(facts: Facts) -> str:
-    return "Dollars rest on an example list price: set your own under settings." if facts.has_example_rates else ""
+    return (
+        "Dollars rest on an example list price: set your own under settings."
+        if facts.has_example_rates
+        else ""
+    )
 
 
 def _fix(facts: Facts) -> str:
-    """What to do, and what it costs: a job that works on other GPUs is not to be ended, nor a service that rests."""
+    """What to do, and what it costs: a job that works on other GPUs is not to be ended, nor a
+    service that rests.
+    """
     others = facts.job_gpus - len(facts.gpus)
     if others > 0:
         which = "its other GPU is" if others == 1 else f"its other {others} GPUs are"
-        return f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask for fewer GPUs next time."
+        return (
+            f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask"
+            " for fewer GPUs next time."
+        )
     if facts.kind == "service":
-        return "Fix: see whether somebody still uses the service; if not, take it down: requests fail from then on."
+        return (
+            "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
+            " from then on."
+        )
     command = _ending(facts)
     pods = f" {advice.PODS.text}" if command.startswith(advice.DELETE_POD) else ""
     return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
@@ -128,7 +155,9 @@ def _fix(facts: Facts) -> str:
 def _ending(facts: Facts) -> str:
     """The command that ends the job; "" where none is known, or a name is not plain."""
     node = facts.nodes[0] if len(facts.nodes) == 1 else ""
-    place = advice.Place(facts.scheduler, facts.external_id, facts.job_name, node=node, pids=facts.pids)
+    place = advice.Place(
+        facts.scheduler, facts.external_id, facts.job_name, node=node, pids=facts.pids
+    )
     named = facts.job_name if facts.scheduler == "kubernetes" else facts.external_id
     is_plain = all(PLAIN_ID.fullmatch(name) for name in (named, node or named))
     return advice.ending(place) if is_plain else ""

@@ -10,7 +10,9 @@ class Rule(models.Model):
     condition = models.CharField(max_length=32, default="job_idle")
     threshold = models.FloatField(help_text="in the condition's unit: minutes for job_idle")
     is_enabled = models.BooleanField(default=True)
-    channels = models.ManyToManyField("notify.Channel", blank=True, related_name="rules", help_text="none chosen = every channel")
+    channels = models.ManyToManyField(
+        "notify.Channel", blank=True, related_name="rules", help_text="none chosen = every channel"
+    )
     created_at = models.DateTimeField()
 
 
@@ -22,13 +24,24 @@ class Incident(models.Model):
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True)
-    resolution = models.CharField(max_length=200, blank=True, default="", help_text="why it was resolved")
-    note = models.CharField(max_length=200, blank=True, default="", help_text="what keeps us from knowing: no data since ...")
+    resolution = models.CharField(
+        max_length=200, blank=True, default="", help_text="why it was resolved"
+    )
+    note = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        help_text="what keeps us from knowing: no data since ...",
+    )
     facts = models.JSONField(default=dict, help_text="facts.Facts: what was true at updated_at")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["rule", "subject"], condition=models.Q(resolved_at=None), name="one_open_incident_per_subject")
+            models.UniqueConstraint(
+                fields=["rule", "subject"],
+                condition=models.Q(resolved_at=None),
+                name="one_open_incident_per_subject",
+            )
         ]
         indexes = [
             # read by: the newest incidents on pages

@@ -12,7 +12,10 @@ from fleetwatch.alerts.models import Incident, Rule
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident as pages show it. `facts` carries owner, GPUs, since_ms, cost_usd, usd_per_hour, memory_bytes."""
+    """An incident as pages show it.
+
+    `facts` carries owner, GPUs, since_ms, cost_usd, usd_per_hour, memory_bytes.
+    """
 
     incident: Incident
     facts: Facts
@@ -32,9 +35,16 @@ def latest_incidents(limit: int, *, job_key: str | None = None) -> list[Incident
 
 def rules() -> list[tuple[Rule, Condition]]:
     """Every rule with the condition it watches (its label, unit and bounds)."""
-    return [(rule, condition(rule.condition)) for rule in Rule.objects.prefetch_related("channels").order_by("pk")]
+    return [
+        (rule, condition(rule.condition))
+        for rule in Rule.objects.prefetch_related("channels").order_by("pk")
+    ]
 
 
 def _views(rows: QuerySet[Incident], limit: int | None = None) -> list[IncidentView]:
     newest = rows.select_related("rule").order_by("-opened_at", "-pk")[:limit]
-    return [IncidentView(incident, facts, places(facts)) for incident in newest for facts in [Facts.from_json(incident.facts)]]
+    return [
+        IncidentView(incident, facts, places(facts))
+        for incident in newest
+        for facts in [Facts.from_json(incident.facts)]
+    ]

@@ -41,8 +41,13 @@ def evaluate(now: datetime) -> dict[str, int]:
     return dict(did)
 
 
-def set_rule(rule: Rule, *, threshold: float, is_enabled: bool, channels: Iterable[Channel]) -> Rule:
-    """The rule with new settings; no channels = every channel. Raises ValueError with a sentence for people."""
+def set_rule(
+    rule: Rule, *, threshold: float, is_enabled: bool, channels: Iterable[Channel]
+) -> Rule:
+    """The rule with new settings; no channels = every channel.
+
+    Raises ValueError with a sentence for people.
+    """
     known = condition(rule.condition)
     if not math.isfinite(threshold) or not known.low <= threshold <= known.high:
         raise ValueError(f"{known.label}: {known.low:g} to {known.high:g} {known.unit}")
@@ -55,8 +60,15 @@ def set_rule(rule: Rule, *, threshold: float, is_enabled: bool, channels: Iterab
 
 def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     watch = condition(rule.condition)
-    open_incidents = {incident.subject: incident for incident in rule.incidents.filter(resolved_at=None).select_for_update(of=("self",))}
-    breaches = {facts.job_key: facts for facts in watch.breaches(rule.threshold, now)} if rule.is_enabled else {}
+    open_incidents = {
+        incident.subject: incident
+        for incident in rule.incidents.filter(resolved_at=None).select_for_update(of=("self",))
+    }
+    breaches = (
+        {facts.job_key: facts for facts in watch.breaches(rule.threshold, now)}
+        if rule.is_enabled
+        else {}
+    )
     did: Counter[str] = Counter()
     for subject, facts in breaches.items():
         incident = open_incidents.get(subject)
@@ -74,8 +86,17 @@ def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
 
 def _open(rule: Rule, watch: Condition, facts: Facts, now: datetime) -> None:
     note = _note(watch, facts, now)
-    incident = Incident.objects.create(rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=facts.to_json(), note=note)
-    message = messages.opened(facts, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(facts))
+    incident = Incident.objects.create(
+        rule=rule,
+        subject=facts.job_key,
+        opened_at=now,
+        updated_at=now,
+        facts=facts.to_json(),
+        note=note,
+    )
+    message = messages.opened(
+        facts, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(facts)
+    )
     _tell(rule, incident, message, what="opened", now=now)
     log.info("incident opened", incident=incident.pk, rule=rule.pk, gpus=len(facts.gpus))
 
@@ -98,7 +119,14 @@ def _resolve(rule: Rule, incident: Incident, facts: Facts, *, reason: str, now: 
     incident.resolved_at, incident.updated_at = now, now
     incident.resolution, incident.note, incident.facts = reason, "", facts.to_json()
     incident.save(update_fields=["resolved_at", "updated_at", "resolution", "note", "facts"])
-    message = messages.resolved(facts, rule_name=rule.name, reason=reason, zone=organisation_zone(), now=now, url=_url(facts))
+    message = messages.resolved(
+        facts,
+        rule_name=rule.name,
+        reason=reason,
+        zone=organisation_zone(),
+        now=now,
+        url=_url(facts),
+    )
     _tell(rule, incident, message, what="resolved", now=now)
     log.info("incident resolved", incident=incident.pk, rule=rule.pk, reason=reason)
 
@@ -109,7 +137,12 @@ def _update(incident: Incident, facts: Facts, *, note: str, now: datetime) -> No
 
 
 def _tell(rule: Rule, incident: Incident, message: Message, *, what: str, now: datetime) -> None:
-    enqueue(rule.channels.all() or Channel.objects.all(), message, key=f"incident/{incident.pk}/{what}", now=now)
+    enqueue(
+        rule.channels.all() or Channel.objects.all(),
+        message,
+        key=f"incident/{incident.pk}/{what}",
+        now=now,
+    )
 
 
 def _note(watch: Condition, facts: Facts, now: datetime) -> str:

@@ -23,13 +23,17 @@ class WriteToken(HttpBearer):
     """`Authorization: Bearer <API token of the scope "write">`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User:
-        """Whom the token speaks for. Raises, so that nobody who sent a token is told of the session's form token instead."""
+        """Whom the token speaks for.
+
+        Raises, so that nobody who sent a token is told of the session's form token instead.
+        """
         now = timezone.now()
         if user := authenticate_api_token(token, now, scope=WRITE):
             return user
         if authenticate_api_token(token, now):
             raise RequestError(
-                "this token may only read; manage.py create_api_token USER --scope write makes one that may write",
+                "this token may only read; manage.py create_api_token USER --scope write makes one"
+                " that may write",
                 field="Authorization",
                 status=403,
             )

@@ -83,7 +83,9 @@ class AnomalyMover(Schema):
 
 
 class AnomalyRow(Schema):
-    """Hours of a team, GPU model, node or the fleet (key "") that cost or wasted far from the usual."""
+    """Hours of a team, GPU model, node or the fleet (key "") that cost or wasted far from the
+    usual.
+    """
 
     kind: SeriesKind
     key: str
@@ -107,14 +109,18 @@ class AnomalyPage(Schema):
 
 
 @router.get("/budgets", operation_id="listBudgets", response=BudgetPage)
-def budgets(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
+def budgets(
+    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
+) -> Answer:
     """The running month of every team: spent, expected, budget."""
     wanted, now = asked(request), timezone.now()
     page, following = wanted.page(selectors.lines(now), paging.limit)
     return {"rows": [_budget_row(line, now) for line in page], "next_cursor": following}
 
 
-@router.get("/forecast", operation_id="getForecast", response=Forecast, openapi_extra=schemas.MAY_BE_MISSING)
+@router.get(
+    "/forecast", operation_id="getForecast", response=Forecast, openapi_extra=schemas.MAY_BE_MISSING
+)
 def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
     """The running month of one team, or without one of the whole fleet, by days."""
     now = timezone.now()
@@ -124,8 +130,14 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
     line = selectors.line(found, now)
     steps = [] if line.end is None else line.end.steps
     return _budget_row(line, now) | {
-        "steps": [{"until": step.until} | _ends(step.expected_usd, step.low_usd, step.high_usd) for step in steps],
-        "tried": [{"days_ahead": each.days, "median_error": each.median_error, "tries": each.tries} for each in line.tried],
+        "steps": [
+            {"until": step.until} | _ends(step.expected_usd, step.low_usd, step.high_usd)
+            for step in steps
+        ],
+        "tried": [
+            {"days_ahead": each.days, "median_error": each.median_error, "tries": each.tries}
+            for each in line.tried
+        ],
     }
 
 
@@ -158,7 +170,11 @@ def _budget_row(line: Line, now: datetime) -> Answer:
         "budget_usd": None if line.budget_usd is None else float(usd(line.budget_usd)),
         "budget_amount": None if budget is None or budget.amount is None else float(budget.amount),
         "budget_currency": None if budget is None else budget.currency,
-        **(_ends(None, None, None) if end is None else _ends(end.expected_usd, end.low_usd, end.high_usd)),
+        **(
+            _ends(None, None, None)
+            if end is None
+            else _ends(end.expected_usd, end.low_usd, end.high_usd)
+        ),
         "passes_at": None if line.end is None else line.end.passes_at,
         "may_pass_at": None if line.end is None else line.end.may_pass_at,
         "risk": line.risk,
@@ -169,16 +185,27 @@ def _budget_row(line: Line, now: datetime) -> Answer:
 def _ends(*amounts: float | None) -> Answer:
     """Dollars that nobody spent yet are told in cents: more would be made up."""
     names = ("expected_usd", "low_usd", "high_usd")
-    return {name: None if amount is None else round(amount, 2) for name, amount in zip(names, amounts, strict=True)}
+    return {
+        name: None if amount is None else round(amount, 2)
+        for name, amount in zip(names, amounts, strict=True)
+    }
 
 
 def _anomaly_row(seen: Seen) -> Answer:
     row = seen.anomaly
     names = ("kind", "key", "metric", "start", "end", "spreads")
-    amounts = {"usd": float(row.usd), "usual_usd": float(row.usual_usd), "excess_usd": float(seen.excess_usd)}
+    amounts = {
+        "usd": float(row.usd),
+        "usual_usd": float(row.usual_usd),
+        "excess_usd": float(seen.excess_usd),
+    }
     movers = [
         {"kind": kind, "key": mover.key, "label": mover.label, "usd": float(mover.usd)}
         for kind, of_kind in seen.movers
         for mover in of_kind
     ]
-    return {"label": seen.label, "is_open": seen.is_open, "movers": movers} | amounts | {name: getattr(row, name) for name in names}
+    return (
+        {"label": seen.label, "is_open": seen.is_open, "movers": movers}
+        | amounts
+        | {name: getattr(row, name) for name in names}
+    )

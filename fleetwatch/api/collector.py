@@ -1,7 +1,7 @@
 """What /metrics tells: the fleet of the last full day of the ledger, and the pipeline's own health.
 
-The fleet's figures are gauges over a moving day and no counters: the ledger is recomputed when late data
-comes, so a sum since the beginning could fall, and Prometheus would take that for a restart.
+The fleet's figures are gauges over a moving day and no counters: the ledger is recomputed when late
+data comes, so a sum since the beginning could fall, and Prometheus would take that for a restart.
 """
 
 from collections import Counter
@@ -60,10 +60,26 @@ class FleetCollector(Collector):
 
 def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
     labels = ["state", "team", "gpu_model"]
-    seconds = GaugeMetricFamily("fleetwatch_day_gpu_seconds", "GPU time in the last 24 settled hours of the ledger.", labels=labels)
-    dollars = GaugeMetricFamily("fleetwatch_day_cost_dollars", "Dollars of that time, at the rates that held.", labels=labels)
-    waste = GaugeMetricFamily("fleetwatch_day_waste_dollars", "Dollars wasted in it, by tier.", labels=["tier", "team", "gpu_model"])
-    unpriced = GaugeMetricFamily("fleetwatch_day_unpriced_gpu_seconds", "GPU time in it without a rate.", labels=["gpu_model"])
+    seconds = GaugeMetricFamily(
+        "fleetwatch_day_gpu_seconds",
+        "GPU time in the last 24 settled hours of the ledger.",
+        labels=labels,
+    )
+    dollars = GaugeMetricFamily(
+        "fleetwatch_day_cost_dollars",
+        "Dollars of that time, at the rates that held.",
+        labels=labels,
+    )
+    waste = GaugeMetricFamily(
+        "fleetwatch_day_waste_dollars",
+        "Dollars wasted in it, by tier.",
+        labels=["tier", "team", "gpu_model"],
+    )
+    unpriced = GaugeMetricFamily(
+        "fleetwatch_day_unpriced_gpu_seconds",
+        "GPU time in it without a rate.",
+        labels=["gpu_model"],
+    )
     end = floor_hour(now) - SETTLED
     day = Interval(end - DAY, end)
     for model in costs.totals_by(day, "gpu_model"):
@@ -73,7 +89,9 @@ def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
             for state, gpu_ms in team.totals.states.items():
                 if gpu_ms:
                     seconds.add_metric([state, name, model.key], gpu_ms / 1000)
-                    dollars.add_metric([state, name, model.key], float(usd(team.totals.cost_by_state[state])))
+                    dollars.add_metric(
+                        [state, name, model.key], float(usd(team.totals.cost_by_state[state]))
+                    )
             for tier, amount in team.totals.waste_usd.items():
                 if team.totals.waste_ms[tier]:
                     waste.add_metric([tier, name, model.key], float(usd(amount)))
@@ -82,7 +100,10 @@ def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
 
 def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
     found = costs.spending_now(now)
-    described = "GPUs that are not retired; judged for the newest minutes, and of these unobserved, allocated and idle ones."
+    described = (
+        "GPUs that are not retired; judged for the newest minutes, and of these unobserved,"
+        " allocated and idle ones."
+    )
     gpus = GaugeMetricFamily("fleetwatch_gpus", described, labels=["which"])
     counts = {
         "all": found.gpus,
@@ -93,23 +114,38 @@ def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
     }
     for which, count in counts.items():
         gpus.add_metric([which], count)
-    rate = GaugeMetricFamily("fleetwatch_spending_dollars_per_hour", "What the GPUs cost per hour at this moment.", labels=["which"])
+    rate = GaugeMetricFamily(
+        "fleetwatch_spending_dollars_per_hour",
+        "What the GPUs cost per hour at this moment.",
+        labels=["which"],
+    )
     rate.add_metric(["all"], float(usd(found.usd_per_hour)))
     rate.add_metric(["idle"], float(usd(found.idle_usd_per_hour)))
     return gpus, rate
 
 
 def _pipeline(now: datetime) -> Iterable[GaugeMetricFamily]:
-    ages_s = [None if at is None else (now - at).total_seconds() for at in hosts().values_list("last_received_at", flat=True)]
-    nodes = GaugeMetricFamily("fleetwatch_nodes", "Nodes by the age of their last batch.", labels=["last_batch"])
+    ages_s = [
+        None if at is None else (now - at).total_seconds()
+        for at in hosts().values_list("last_received_at", flat=True)
+    ]
+    nodes = GaugeMetricFamily(
+        "fleetwatch_nodes", "Nodes by the age of their last batch.", labels=["last_batch"]
+    )
     counts = Counter(_freshness(age_s) for age_s in ages_s)
     for freshness in ("within_2m", "within_1h", "older", "never"):
         nodes.add_metric([freshness], counts[freshness])
-    lag = GaugeMetricFamily("fleetwatch_ingest_lag_seconds", "Age of the newest batch of any node; absent before the first.")
+    lag = GaugeMetricFamily(
+        "fleetwatch_ingest_lag_seconds",
+        "Age of the newest batch of any node; absent before the first.",
+    )
     received = [age_s for age_s in ages_s if age_s is not None]
     if received:
         lag.add_metric([], min(received))
-    heartbeat = GaugeMetricFamily("fleetwatch_worker_heartbeat_age_seconds", "Since a worker last said that it lives; absent if never.")
+    heartbeat = GaugeMetricFamily(
+        "fleetwatch_worker_heartbeat_age_seconds",
+        "Since a worker last said that it lives; absent if never.",
+    )
     age_s = heartbeat_age_s(WORKER, now)
     if age_s is not None:
         heartbeat.add_metric([], age_s)
@@ -129,13 +165,21 @@ def _schedulers(now: datetime) -> Iterable[GaugeMetricFamily]:
     heard = hosts().filter(last_received_at__gt=now - timedelta(seconds=LATE_S))
     names = dict(heard.values_list("pk", "name"))
     sources = GaugeMetricFamily(
-        "fleetwatch_job_sources", "Nodes heard in the last hour, by kind of job source and whether it answers.", labels=["kind", "ok"]
+        "fleetwatch_job_sources",
+        "Nodes heard in the last hour, by kind of job source and whether it answers.",
+        labels=["kind", "ok"],
     )
-    answers = Counter((_kind(source), source.is_ok) for found in job_sources(names).values() for source in found)
+    answers = Counter(
+        (_kind(source), source.is_ok) for found in job_sources(names).values() for source in found
+    )
     for kind in sorted({kind for kind, _ in answers}):
         for is_ok in (True, False):
             sources.add_metric([kind, "true" if is_ok else "false"], answers[kind, is_ok])
-    drained = GaugeMetricFamily("fleetwatch_node_drained", "1 for each such node that takes no jobs.", labels=["node", "reason"])
+    drained = GaugeMetricFamily(
+        "fleetwatch_node_drained",
+        "1 for each such node that takes no jobs.",
+        labels=["node", "reason"],
+    )
     for node_id, drain in sorted(telemetry.drains(names).items()):
         drained.add_metric([names[node_id], drain.reason[:MAX_REASON]], 1)
     return sources, drained
@@ -145,14 +189,26 @@ def _waiting(now: datetime) -> Iterable[GaugeMetricFamily]:
     """What jobs wait for, and how long those had waited that began in the last 24 hours."""
     now_ms = to_ms(now)
     partition = ["cluster", "partition"]
-    gpus = GaugeMetricFamily("fleetwatch_pending_gpus", "GPUs that a cluster's queue waits for, as agents tell it.", labels=["cluster"])
+    gpus = GaugeMetricFamily(
+        "fleetwatch_pending_gpus",
+        "GPUs that a cluster's queue waits for, as agents tell it.",
+        labels=["cluster"],
+    )
     for queue in waiting(now_ms):
         gpus.add_metric([queue.cluster], queue.gpus)
-    jobs = GaugeMetricFamily("fleetwatch_pending_jobs", "Jobs that wait, as accounting said last.", labels=partition)
+    jobs = GaugeMetricFamily(
+        "fleetwatch_pending_jobs", "Jobs that wait, as accounting said last.", labels=partition
+    )
     for pending in pending_jobs(now_ms)[:MAX_PARTITIONS]:
         jobs.add_metric([pending.cluster, pending.partition], pending.jobs)
-    began = GaugeMetricFamily("fleetwatch_day_started_jobs", "Jobs that began in the last 24 hours, of known submission.", labels=partition)
-    waited = GaugeMetricFamily("fleetwatch_day_job_wait_seconds", "How long they had waited, together.", labels=partition)
+    began = GaugeMetricFamily(
+        "fleetwatch_day_started_jobs",
+        "Jobs that began in the last 24 hours, of known submission.",
+        labels=partition,
+    )
+    waited = GaugeMetricFamily(
+        "fleetwatch_day_job_wait_seconds", "How long they had waited, together.", labels=partition
+    )
     for wait in waits(to_ms(now - DAY), now_ms, limit=MAX_PARTITIONS):
         began.add_metric([wait.cluster, wait.partition], wait.jobs)
         waited.add_metric([wait.cluster, wait.partition], wait.wait_ms / 1000)
@@ -160,13 +216,19 @@ def _waiting(now: datetime) -> Iterable[GaugeMetricFamily]:
 
 
 def _kind(source: JobSource) -> str:
-    """Its kind; one that this hub does not know is "other", so that no sender makes series without end."""
+    """Its kind; one that this hub does not know is "other", so that no sender makes series without
+    end.
+    """
     return source.kind if source.kind in KINDS else "other"
 
 
 def _queues(now: datetime) -> GaugeMetricFamily:
     depth = telemetry.depth(now)
-    queues = GaugeMetricFamily("fleetwatch_queue_depth", "Rows (or Celery messages) that wait to be worked on.", labels=["queue"])
+    queues = GaugeMetricFamily(
+        "fleetwatch_queue_depth",
+        "Rows (or Celery messages) that wait to be worked on.",
+        labels=["queue"],
+    )
     queues.add_metric(["seal"], depth.overdue_hours)
     queues.add_metric(["post"], depth.touched_hours)
     queues.add_metric(["deliver"], Delivery.objects.filter(state__in=WAITING).count())
@@ -177,14 +239,32 @@ def _queues(now: datetime) -> GaugeMetricFamily:
 
 
 def _runs(now: datetime) -> Iterable[GaugeMetricFamily]:
-    finished = GaugeMetricFamily("fleetwatch_hour_runs", "Runs of background work that began in the last hour.", labels=["name", "outcome"])
+    finished = GaugeMetricFamily(
+        "fleetwatch_hour_runs",
+        "Runs of background work that began in the last hour.",
+        labels=["name", "outcome"],
+    )
     outcomes = {"ok": Q(ok=True), "failed": Q(ok=False), "unfinished": Q(ok__isnull=True)}
-    counted: Any = JobRun.objects.filter(started_at__gt=now - timedelta(hours=1)).values("name").order_by("name")
-    for row in counted.annotate(**{f"{name}_runs": Count("pk", filter=which) for name, which in outcomes.items()}):
+    counted: Any = (
+        JobRun.objects.filter(started_at__gt=now - timedelta(hours=1))
+        .values("name")
+        .order_by("name")
+    )
+    for row in counted.annotate(
+        **{f"{name}_runs": Count("pk", filter=which) for name, which in outcomes.items()}
+    ):
         for name in outcomes:
             finished.add_metric([row["name"], name], row[f"{name}_runs"])
-    began = GaugeMetricFamily("fleetwatch_last_run_timestamp_seconds", "When the newest run of each kind began.", labels=["name"])
-    lasted = GaugeMetricFamily("fleetwatch_last_run_duration_seconds", "How long it took; absent while it runs.", labels=["name"])
+    began = GaugeMetricFamily(
+        "fleetwatch_last_run_timestamp_seconds",
+        "When the newest run of each kind began.",
+        labels=["name"],
+    )
+    lasted = GaugeMetricFamily(
+        "fleetwatch_last_run_duration_seconds",
+        "How long it took; absent while it runs.",
+        labels=["name"],
+    )
     for run in latest_runs():
         began.add_metric([run.name], run.started_at.timestamp())
         if run.finished_at is not None:

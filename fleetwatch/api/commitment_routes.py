@@ -1,4 +1,6 @@
-"""Commitments in the read API: what was committed to, and what of it was used, there and missing in a period."""
+"""Commitments in the read API: what was committed to, and what of it was used, there and missing in
+a period.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -21,11 +23,12 @@ router = Router(tags=["costs"])
 
 
 class CommittedTime(Schema):
-    """GPU time and dollars of a commitment in the period. used + unheld + missing = committed, in both.
+    """GPU time and dollars of a commitment in the period. used + unheld + missing = committed, in
+    both.
 
-    `used`: a job held it. `unheld`: it was there and no job held it; its time is in the ledger's free, orphaned,
-    unavailable and unobserved. `missing`: no GPU in the ledger; its dollars are in no figure of the ledger.
-    `rate_book_usd` is what the rate book says of used and unheld time.
+    `used`: a job held it. `unheld`: it was there and no job held it; its time is in the ledger's
+    free, orphaned, unavailable and unobserved. `missing`: no GPU in the ledger; its dollars are in
+    no figure of the ledger. `rate_book_usd` is what the rate book says of used and unheld time.
     """
 
     committed_ms: int
@@ -42,9 +45,11 @@ class CommittedTime(Schema):
 
 
 class CommitmentRow(Schema):
-    """One commitment; `in_period` is null where none of the hours asked for is both committed and known to the ledger.
+    """One commitment; `in_period` is null where none of the hours asked for is both committed and
+    known to the ledger.
 
-    The price is per GPU-hour or, for all GPUs, per month: the other one is null. "pool", "node_class" and "region" narrow it.
+    The price is per GPU-hour or, for all GPUs, per month: the other one is null. "pool",
+    "node_class" and "region" narrow it.
     """
 
     id: int
@@ -64,7 +69,9 @@ class CommitmentRow(Schema):
 
 
 class AboveRow(Schema):
-    """GPU time of a model that a commitment could have covered and none did, at its own rates: it is in the ledger's dollars."""
+    """GPU time of a model that a commitment could have covered and none did, at its own rates: it
+    is in the ledger's dollars.
+    """
 
     gpu_model: str
     gpu_ms: int
@@ -72,7 +79,8 @@ class AboveRow(Schema):
 
 
 class CommitmentPage(schemas.Period):
-    """All commitments. Their figures are of counted_from to counted_to: posted hours that the ledger knows.
+    """All commitments. Their figures are of counted_from to counted_to: posted hours that the
+    ledger knows.
 
     The ledger's dollars of the period and `missing_usd` are what is paid.
     """
@@ -86,8 +94,12 @@ class CommitmentPage(schemas.Period):
 
 
 @router.get("/commitments", operation_id="listCommitments", response=CommitmentPage)
-def commitments(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
-    """Every commitment there is or was, with what of it was used, there and missing in the period."""
+def commitments(
+    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
+) -> Answer:
+    """Every commitment there is or was, with what of it was used, there and missing in the
+    period.
+    """
     wanted = asked(request)
     found = coverage(wanted.interval, now=timezone.now())
     by_id = {commitment.pk: line for commitment, line in found.lines}
@@ -111,17 +123,33 @@ def _row(each: Commitment, line: Covered | None) -> Answer:
         "pool": each.pool or None,
         "node_class": each.node_class or None,
         "region": each.region or None,
-        "price_per_gpu_hour": None if each.price_per_gpu_hour is None else float(each.price_per_gpu_hour),
+        "price_per_gpu_hour": (
+            None if each.price_per_gpu_hour is None else float(each.price_per_gpu_hour)
+        ),
         "amount_per_month": None if each.amount_per_month is None else float(each.amount_per_month),
         "in_period": None if line is None else _time(line),
     }
 
 
 def _time(line: Covered) -> Answer:
-    times = {name: getattr(line, name) for name in ("committed_ms", "used_ms", "unheld_ms", "missing_ms", "coverage", "utilisation")}
+    times = {
+        name: getattr(line, name)
+        for name in (
+            "committed_ms",
+            "used_ms",
+            "unheld_ms",
+            "missing_ms",
+            "coverage",
+            "utilisation",
+        )
+    }
     dollars = ("committed_usd", "used_usd", "unheld_usd", "missing_usd", "rate_book_usd")
     return times | {name: float(usd(getattr(line, name))) for name in dollars}
 
 
 def _above(each: Above) -> Answer:
-    return {"gpu_model": each.gpu_model, "gpu_ms": each.gpu_ms, "cost_usd": float(usd(each.cost_usd))}
+    return {
+        "gpu_model": each.gpu_model,
+        "gpu_ms": each.gpu_ms,
+        "cost_usd": float(usd(each.cost_usd)),
+    }

@@ -14,10 +14,15 @@ ERROR = {
     "required": ["error", "field"],
     "additionalProperties": False,
 }
-RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
+RETRY_AFTER = {
+    "Retry-After": {"description": "seconds to wait", "schema": {"type": "integer", "minimum": 0}}
+}
 # the name among the components, and what it means
 ERRORS = {
-    400: ("BadRequest", "The request can't be read, or names a host that this hub does not answer to."),
+    400: (
+        "BadRequest",
+        "The request can't be read, or names a host that this hub does not answer to.",
+    ),
     401: ("Unauthorized", "An API token or a session is needed."),
     403: ("Forbidden", "This token, user or session may not do that."),
     404: ("NotFound", "There is no such thing."),
@@ -37,7 +42,9 @@ class DescribedAPI(NinjaAPI):
         """OpenAPI 3.1, anew each time."""
         described = super().get_openapi_schema(*arguments, **options)
         described["components"]["schemas"]["Error"] = ERROR
-        described["components"]["responses"] = {ERRORS[status][0]: _response(status) for status in ERRORS}
+        described["components"]["responses"] = {
+            ERRORS[status][0]: _response(status) for status in ERRORS
+        }
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
                 _name_errors(operation, method, path)
@@ -53,7 +60,9 @@ def _name_errors(operation: Described, method: str, path: str) -> None:
         found.add(404)
     if method != "get":
         found.add(403)
-    operation["responses"] |= {status: {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in sorted(found)}
+    operation["responses"] |= {
+        status: {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in sorted(found)
+    }
 
 
 def _response(status: int) -> Described:

@@ -1,4 +1,6 @@
-"""Why a figure is what it is: dollars, the entries behind them, the windows behind these, and the rule that decided."""
+"""Why a figure is what it is: dollars, the entries behind them, the windows behind these, and the
+rule that decided.
+"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -31,7 +33,10 @@ router = Router(tags=["ledger"])
 
 
 class ExplainedEntry(Schema):
-    """GPU time that figures sum. An adjustment is signed, has a cause, and belongs to the month in which it was booked."""
+    """GPU time that figures sum.
+
+    An adjustment is signed, has a cause, and belongs to the month in which it was booked.
+    """
 
     start: datetime
     gpu: str
@@ -64,7 +69,10 @@ class ExplainedPart(Schema):
 
 
 class ExplainedWindow(Schema):
-    """Time in which one window (values; null: none) speaks for one holder (job; null: nobody). `rule` is what decided, in order."""
+    """Time in which one window (values; null: none) speaks for one holder (job; null: nobody).
+
+    `rule` is what decided, in order.
+    """
 
     start: datetime
     end: datetime
@@ -78,7 +86,9 @@ class ExplainedWindow(Schema):
 
 
 class ExplainQuery(Schema):
-    """`job` "" is what no job held; `newest`: of a longer period the newest 6 hours with anything of it."""
+    """`job` "" is what no job held; `newest`: of a longer period the newest 6 hours with anything
+    of it.
+    """
 
     gpu: Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
     job: schemas.Name = None
@@ -87,7 +97,10 @@ class ExplainQuery(Schema):
 
 
 class Explanation(schemas.Period):
-    """`entries` are of the whole hours; `windows` of the time asked for. `is_final`: windows are gone, entries stay."""
+    """`entries` are of the whole hours; `windows` of the time asked for.
+
+    `is_final`: windows are gone, entries stay.
+    """
 
     gpu: str
     is_final: bool
@@ -97,7 +110,12 @@ class Explanation(schemas.Period):
     policies: dict[str, dict[str, float]]
 
 
-@router.get("/explain", operation_id="explainGpu", response=Explanation, openapi_extra=schemas.MAY_BE_MISSING)
+@router.get(
+    "/explain",
+    operation_id="explainGpu",
+    response=Explanation,
+    openapi_extra=schemas.MAY_BE_MISSING,
+)
 def explained(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
@@ -106,24 +124,31 @@ def explained(
     """Up to 6 hours of one GPU (with its MIG instances), of one job or state alone where named."""
     wanted = asked(request)
     if wanted.interval.duration_ms > explain.MAX_SPAN_MS and not what.newest:
-        raise RequestError(f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from")
+        raise RequestError(
+            f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from"
+        )
     found = inventory.gpu(what.gpu)
     if found is None:
         raise RequestError("there is no such GPU", field="gpu", status=404)
     job_id = None if what.job is None else _job_id(what.job)
     if what.newest:
-        wanted = replace(wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=what.state))
+        wanted = replace(
+            wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=what.state)
+        )
     lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=what.state))
     windows = explain.stretches(found, wanted.interval, job_id=job_id, state=what.state)
     versions = {line.row.policy.version for line in lines} | {one.policy_version for one in windows}
     return wanted.echo() | {
         "gpu": found.uuid,
         "is_final": explain.is_final(wanted.interval, timezone.now()),
-        "usd": float(usd(sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)))),
+        "usd": float(
+            usd(sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)))
+        ),
         "entries": [_entry(line) for line in lines],
         "windows": _windows(windows),
         "policies": {
-            str(row.version): Policy.from_json(row.thresholds).to_json() for row in PolicyRow.objects.filter(version__in=versions)
+            str(row.version): Policy.from_json(row.thresholds).to_json()
+            for row in PolicyRow.objects.filter(version__in=versions)
         },
     }
 
@@ -140,7 +165,17 @@ def _job_id(key: str) -> int:
 def _entry(line: Priced) -> Answer:
     row, rate = line.row, line.rate
     adjustment = row if isinstance(row, Adjustment) else None
-    same = ("start", "state", "kind", "reason", "tier", "signal", "efficiency_source", "gpu_ms", "energy_j")
+    same = (
+        "start",
+        "state",
+        "kind",
+        "reason",
+        "tier",
+        "signal",
+        "efficiency_source",
+        "gpu_ms",
+        "energy_j",
+    )
     return {name: getattr(row, name) for name in same} | {
         "gpu": row.gpu.uuid,
         "job": None if row.job is None else row.job.key,
@@ -156,7 +191,11 @@ def _entry(line: Priced) -> Answer:
 
 def _windows(found: list[explain.Stretch]) -> list[Answer]:
     gpus = dict(GPU.objects.filter(pk__in={one.gpu_id for one in found}).values_list("pk", "uuid"))
-    jobs = dict(Job.objects.filter(pk__in={one.job_id for one in found if one.job_id is not None}).values_list("pk", "key"))
+    jobs = dict(
+        Job.objects.filter(
+            pk__in={one.job_id for one in found if one.job_id is not None}
+        ).values_list("pk", "key")
+    )
     return [
         {
             "start": from_ms(one.start_ms),

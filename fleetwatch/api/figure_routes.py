@@ -1,4 +1,6 @@
-"""What a figure of costs is made of: state by state under each rate, and the jobs or GPUs in it, each with the way to its own."""
+"""What a figure of costs is made of: state by state under each rate, and the jobs or GPUs in it,
+each with the way to its own.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,10 @@ router = Router(tags=["ledger"])
 
 
 class FigureTerm(Schema):
-    """GPU time x dollars per GPU-hour = dollars; null: no rate held. The terms' dollars sum to `usd` to the micro-dollar."""
+    """GPU time x dollars per GPU-hour = dollars; null: no rate held.
+
+    The terms' dollars sum to `usd` to the micro-dollar.
+    """
 
     state: State
     tier: Tier
@@ -35,7 +40,9 @@ class FigureTerm(Schema):
 
 
 class FigurePart(schemas.WasteRow):
-    """A job or a GPU in the figure, and the address at which it is explained: a GPU down to its windows and rules."""
+    """A job or a GPU in the figure, and the address at which it is explained: a GPU down to its
+    windows and rules.
+    """
 
     explain: str
 
@@ -66,7 +73,9 @@ def figure(
     paging: Query[schemas.Page],
     state: State | None = None,
 ) -> Answer:
-    """What any figure of costs is made of: state by state under each rate, and the jobs in it (of one job: its GPUs), dearest first."""
+    """What any figure of costs is made of: state by state under each rate, and the jobs in it (of
+    one job: its GPUs), dearest first.
+    """
     wanted = asked(request)
     named = where.dict(exclude_none=True)
     scope = Scope(**named, states=None if state is None else (state,))
@@ -79,7 +88,10 @@ def figure(
         "unpriced_ms": told.totals.unpriced_ms,
         "terms": _terms(told.terms, usd(told.totals.cost_usd)),
         "parts_by": told.parts_by,
-        "parts": [shape | {"key": group.key, "label": group.label, "explain": further.address(group.key)} for group, shape in rows],
+        "parts": [
+            shape | {"key": group.key, "label": group.label, "explain": further.address(group.key)}
+            for group, shape in rows
+        ],
         "next_cursor": wanted.following(paging.limit, more=told.parts.after.groups > 0),
     }
 
@@ -91,7 +103,9 @@ def _terms(told: Sequence[Term], total: Decimal) -> list[Answer]:
             "state": term.state,
             "tier": term.tier,
             "gpu_ms": term.gpu_ms,
-            "usd_per_gpu_hour": None if term.usd_per_gpu_hour is None else float(term.usd_per_gpu_hour),
+            "usd_per_gpu_hour": None
+            if term.usd_per_gpu_hour is None
+            else float(term.usd_per_gpu_hour),
             "is_example_rate": term.is_example,
             "usd": None if term.usd is None else float(next(dollars)),
         }

@@ -1,4 +1,6 @@
-"""Findings in the API: why GPU time was wasted, with evidence, savings and advice; and what people decide about them."""
+"""Findings in the API: why GPU time was wasted, with evidence, savings and advice; and what people
+decide about them.
+"""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -18,7 +20,15 @@ from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedSt
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
-from fleetwatch.diagnosis import advice, deciding, evidence, fixes, machine_findings, recurrence, selectors
+from fleetwatch.diagnosis import (
+    advice,
+    deciding,
+    evidence,
+    fixes,
+    machine_findings,
+    recurrence,
+    selectors,
+)
 from fleetwatch.diagnosis.alternatives import in_words
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
@@ -41,7 +51,9 @@ router = Router(tags=["findings"])
 
 
 class Savings(Schema):
-    """What could have been recovered in the period, from low to high: past loss, never a promise."""
+    """What could have been recovered in the period, from low to high: past loss, never a
+    promise.
+    """
 
     low_gpu_hours: float
     high_gpu_hours: float
@@ -63,11 +75,12 @@ class Alternative(Schema):
 
 
 class FindingRow(Schema):
-    """One cause of one subject: a job, a node, or a cluster's queue; the other two are null. `confidence` is empty
-    where nothing of it is in the period.
+    """One cause of one subject: a job, a node, or a cluster's queue; the other two are null.
+    `confidence` is empty where nothing of it is in the period.
 
-    Waste by tier is of affected time: idle, stalled and underused. `is_capacity`: what is affected is a line of its own (unavailable,
-    unobserved, free), wastes nothing of these, and its savings are in no sum but `capacity`.
+    Waste by tier is of affected time: idle, stalled and underused. `is_capacity`: what is affected
+    is a line of its own (unavailable, unobserved, free), wastes nothing of these, and its savings
+    are in no sum but `capacity`.
     """
 
     id: int
@@ -98,10 +111,12 @@ class FindingRow(Schema):
 
 
 class FindingPage(schemas.Period):
-    """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and of queues in `places`, on every page
-    alike (none where a job, user, team or the like is asked for). `potential` sums those that are open or snoozed, `accepted` those
-    that somebody accepted: kept apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were free while
-    jobs waited."""
+    """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and
+    of queues in `places`, on every page alike (none where a job, user, team or the like is asked
+    for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted:
+    kept apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were
+    free while jobs waited.
+    """
 
     potential: Savings
     accepted: Savings
@@ -150,7 +165,9 @@ class Said(Schema):
 
 
 class Next30Days(Schema):
-    """Of a job that ran at least three times in two weeks: what could be recovered if it goes on so."""
+    """Of a job that ran at least three times in two weeks: what could be recovered if it goes on
+    so.
+    """
 
     runs: int
     low_gpu_hours: float
@@ -158,8 +175,10 @@ class Next30Days(Schema):
 
 
 class FixOutcome(Schema):
-    """What a fix brought: the useful share of the runs before and after it, 0 to 1, and the 95 % interval of their difference; null
-    with fewer than three runs on a side. Hours count as saved only where runs became shorter."""
+    """What a fix brought: the useful share of the runs before and after it, 0 to 1, and the 95 %
+    interval of their difference; null with fewer than three runs on a side. Hours count as saved
+    only where runs became shorter.
+    """
 
     at: datetime
     outcome: Literal["waiting", "improved", "unproven", "regressed"]
@@ -173,8 +192,9 @@ class FixOutcome(Schema):
 
 
 class FindingDetail(schemas.Period, FindingRow):
-    """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no longer kept, `fix` where nobody
-    called it fixed, or that was not measured yet."""
+    """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no
+    longer kept, `fix` where nobody called it fixed, or that was not measured yet.
+    """
 
     sentence: str
     evidence: Evidence | None
@@ -192,7 +212,9 @@ class FindingDetail(schemas.Period, FindingRow):
 
 
 class Asked(Schema):
-    """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze, `assignee` is a user name ("" = nobody)."""
+    """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze,
+    `assignee` is a user name ("" = nobody).
+    """
 
     note: str = Field("", max_length=deciding.MAX_NOTE)
     until: AwareDatetime | None = None
@@ -203,8 +225,9 @@ Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "co
 
 
 class Which(schemas.JobFilter):
-    """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody), of jobs of a kind or cluster, with
-    wasted time in a state."""
+    """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody),
+    of jobs of a kind or cluster, with wasted time in a state.
+    """
 
     job: schemas.Name = None
     cause: schemas.Name = None
@@ -214,24 +237,55 @@ class Which(schemas.JobFilter):
 
 
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
-def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Query[Which], paging: Query[schemas.Page]) -> Answer:
-    """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise. Without `status` all of them."""
+def findings(
+    request: HttpRequest,
+    period: Query[schemas.PeriodQuery],
+    which: Query[Which],
+    paging: Query[schemas.Page],
+) -> Answer:
+    """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise.
+
+    Without `status` all of them.
+    """
     wanted = asked(request, default=INBOX)
     scope = Scope(**which.dict(exclude={"cause", "status", "assignee", "kind", "cluster", "state"}))
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
     # a job's, user's or team's own findings are of jobs alone
     of_place = scope == Scope(node=scope.node)
-    of_places = machine_findings.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
+    of_places = (
+        machine_findings.findings(
+            wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node
+        )
+        if of_place
+        else []
+    )
     if which.assignee is not None:
-        every, of_places = every.assigned(which.assignee), machine_findings.assigned(of_places, which.assignee)
-    every, of_places = machine_findings.narrowed(every, of_places, kind=which.kind, cluster=which.cluster, state=which.state)
-    page, following = wanted.page(every if which.status is None else every.of_status(which.status), paging.limit)
+        every, of_places = (
+            every.assigned(which.assignee),
+            machine_findings.assigned(of_places, which.assignee),
+        )
+    every, of_places = machine_findings.narrowed(
+        every, of_places, kind=which.kind, cluster=which.cluster, state=which.state
+    )
+    page, following = wanted.page(
+        every if which.status is None else every.of_status(which.status), paging.limit
+    )
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
         "potential": savings(machine_findings.saving(every, of_places, "open", "snoozed")),
         "accepted": savings(machine_findings.saving(every, of_places, "accepted")),
-        "capacity": savings(total(line.caused for line in of_places if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED)),
-        "places": [finding_row(line) for line in of_places if which.status is None or line.status == which.status],
+        "capacity": savings(
+            total(
+                line.caused
+                for line in of_places
+                if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
+            )
+        ),
+        "places": [
+            finding_row(line)
+            for line in of_places
+            if which.status is None or line.status == which.status
+        ],
     }
     return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
 
@@ -242,15 +296,38 @@ def finding(request: HttpRequest, number: FindingId, period: Query[schemas.Perio
     return _detail(request, _finding(number))
 
 
-@router.post("/findings/{int:number}/{action}", operation_id="decideFinding", response=FindingDetail, auth=[WriteToken(), django_auth])
-def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body[Asked], period: Query[schemas.PeriodQuery]) -> Answer:
-    """Accept, dismiss, snooze, assign, fixed, reopen: for admins. Confirm, reject: for everybody, is the diagnosis right?"""
+@router.post(
+    "/findings/{int:number}/{action}",
+    operation_id="decideFinding",
+    response=FindingDetail,
+    auth=[WriteToken(), django_auth],
+)
+def decide(
+    request: HttpRequest,
+    number: FindingId,
+    action: Action,
+    wanted: Body[Asked],
+    period: Query[schemas.PeriodQuery],
+) -> Answer:
+    """Accept, dismiss, snooze, assign, fixed, reopen: for admins.
+
+    Confirm, reject: for everybody, is the diagnosis right?
+    """
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     if not deciding.may_decide(user, action):
-        raise RequestError("only admins decide about findings; confirm and reject are for everybody", field="action", status=403)
+        raise RequestError(
+            "only admins decide about findings; confirm and reject are for everybody",
+            field="action",
+            status=403,
+        )
     found = _finding(number)
     try:
-        decision = Decision(action, wanted.note, wanted.until, deciding.assignee(wanted.assignee) if action == "assign" else None)
+        decision = Decision(
+            action,
+            wanted.note,
+            wanted.until,
+            deciding.assignee(wanted.assignee) if action == "assign" else None,
+        )
         deciding.decide(found.pk, decision, by=user, now=timezone.now())
     except DecisionError as error:
         raise RequestError(str(error), field=error.field) from error
@@ -260,7 +337,13 @@ def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body
 
 
 def _finding(number: int) -> Finding:
-    found = Finding.objects.select_related("job", "job__team", "node", "assignee").filter(pk=number).first() if number < MAX_ID else None
+    found = (
+        Finding.objects.select_related("job", "job__team", "node", "assignee")
+        .filter(pk=number)
+        .first()
+        if number < MAX_ID
+        else None
+    )
     if found is None:
         raise RequestError("there is no such finding", field="number", status=404)
     return found
@@ -273,8 +356,13 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
         line, seen, ahead = machine_findings.line_of(found, wanted.interval, now=now), None, None
         facts = machine_findings.facts(found, wanted.interval)
     else:
-        line = selectors.with_jobs([selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end)[0]
-        seen, ahead = evidence.evidence_of(found), recurrence.projection(found.job, found.cause, now=now)
+        line = selectors.with_jobs(
+            [selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end
+        )[0]
+        seen, ahead = (
+            evidence.evidence_of(found),
+            recurrence.projection(found.job, found.cause, now=now),
+        )
         facts = seen.facts if seen else _without_telemetry(found.job, line)
     told = advice.advise(found.cause, facts)
     known = selectors.precision().get(found.cause)
@@ -290,13 +378,27 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
             "range": told.cause.range_words,
             "alike": told.cause.alike,
             "tell": [asdict(step) for step in told.tell],
-            "next_30_days": ahead
-            and {"runs": ahead.runs, "low_gpu_hours": ahead.low_ms / HOUR_MS, "high_gpu_hours": ahead.high_ms / HOUR_MS},
+            "next_30_days": (
+                ahead
+                and {
+                    "runs": ahead.runs,
+                    "low_gpu_hours": ahead.low_ms / HOUR_MS,
+                    "high_gpu_hours": ahead.high_ms / HOUR_MS,
+                }
+            ),
             "precision": known.share if known else None,
             "fix": _fix(fixes.of_finding(found)),
-            "processes": [_process(one) for one in machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES]],
+            "processes": [
+                _process(one)
+                for one in machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES]
+            ],
             "history": [
-                {"kind": each.kind, "by": each.by and each.by.get_username(), "at": each.at, "note": each.note}
+                {
+                    "kind": each.kind,
+                    "by": each.by and each.by.get_username(),
+                    "at": each.at,
+                    "note": each.note,
+                }
                 for each in selectors.history(found)
             ],
         }
@@ -304,7 +406,9 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
 
 
 def _without_telemetry(job: Job, line: Line) -> advice.Facts:
-    return evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work)
+    return evidence.facts_of(
+        job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work
+    )
 
 
 def _process(one: GPUProcess) -> Answer:
@@ -315,7 +419,16 @@ def _process(one: GPUProcess) -> Answer:
 def _fix(one: fixes.Realised | None) -> Answer | None:
     if one is None:
         return None
-    names = ("at", "outcome", "runs_before", "runs_after", "useful_before", "useful_after", "effect_low", "effect_high")
+    names = (
+        "at",
+        "outcome",
+        "runs_before",
+        "runs_after",
+        "useful_before",
+        "useful_after",
+        "effect_low",
+        "effect_high",
+    )
     return {name: getattr(one.fix, name) for name in names} | {"saved": savings(one.saving)}
 
 
@@ -351,7 +464,9 @@ def finding_row(line: Line) -> Answer:
         "first_at": from_ms(found.first_ms),
         "last_at": from_ms(found.last_ms),
         "gpus": line.gpus,
-        "alternatives": [asdict(one) for one in in_words(line.alternatives, job.kind if job else "")],
+        "alternatives": [
+            asdict(one) for one in in_words(line.alternatives, job.kind if job else "")
+        ],
         **_figures(caused),
     }
 
@@ -366,7 +481,10 @@ def _figures(caused: Caused) -> Answer:
         "affected_gpu_hours": caused.held_ms / HOUR_MS,
         "wasted_gpu_hours": caused.wasted_ms / HOUR_MS,
         "wasted_usd": float(usd(caused.wasted_usd)),
-        "waste": {tier: {"gpu_hours": tier_ms[tier] / HOUR_MS, "usd": float(usd(tier_usd[tier]))} for tier in TIERS},
+        "waste": {
+            tier: {"gpu_hours": tier_ms[tier] / HOUR_MS, "usd": float(usd(tier_usd[tier]))}
+            for tier in TIERS
+        },
         "savings": savings(caused.saving),
         "unpriced_ms": caused.unpriced_ms,
         "has_example_rates": caused.has_example_rates,

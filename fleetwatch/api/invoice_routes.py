@@ -27,7 +27,10 @@ router = Router(tags=["reports"])
 
 
 class InvoiceRow(Schema):
-    """An imported invoice: one per month and issuer ("" = the file names none). One unit of `currency` is `usd_per_unit` dollars."""
+    """An imported invoice: one per month and issuer ("" = the file names none).
+
+    One unit of `currency` is `usd_per_unit` dollars.
+    """
 
     id: int
     month: str
@@ -43,7 +46,10 @@ class InvoiceRow(Schema):
 
 
 class InvoicePage(Schema):
-    """Imported invoices, the newest month first. What one month's say beside the ledger is at /invoices/{month}."""
+    """Imported invoices, the newest month first.
+
+    What one month's say beside the ledger is at /invoices/{month}.
+    """
 
     rows: list[InvoiceRow]
     next_cursor: str | None
@@ -52,9 +58,11 @@ class InvoicePage(Schema):
 class Difference(Schema):
     """billed − ledger = difference = committed + unobserved + hours + rate + other, in dollars.
 
-    `committed`: in the fleet's report already, as commitments that were not delivered. `unobserved`: hours that the ledger counts,
-    nobody observed and nobody billed. `hours`: what else differs in hours, at the ledger's price. `rate`: the billed hours at the
-    invoice's price instead of the ledger's. `other`: in one of the two books alone. `open_usd` is what is not booked yet.
+    `committed`: in the fleet's report already, as commitments that were not delivered.
+    `unobserved`: hours that the ledger counts, nobody observed and nobody billed. `hours`: what
+    else differs in hours, at the ledger's price. `rate`: the billed hours at the invoice's price
+    instead of the ledger's. `other`: in one of the two books alone. `open_usd` is what is not
+    booked yet.
     """
 
     ledger_ms: int
@@ -71,9 +79,11 @@ class Difference(Schema):
 
 
 class DifferenceLine(Difference):
-    """`kind`: matched (in both books), unmatched (billed alone), unbilled (in the ledger alone), committed, booked.
+    """`kind`: matched (in both books), unmatched (billed alone), unbilled (in the ledger alone),
+    committed, booked.
 
-    `billed_ms` is null where nothing is billed by the hour; `gpu_model` and `region` are null where the line is not of one.
+    `billed_ms` is null where nothing is billed by the hour; `gpu_model` and `region` are null where
+    the line is not of one.
     """
 
     key: str
@@ -86,7 +96,8 @@ class DifferenceLine(Difference):
 
 
 class InvoiceMonth(Schema):
-    """A month's invoices beside its ledger, of the days that are over; without an invoice there are no lines. Lines sum to the total.
+    """A month's invoices beside its ledger, of the days that are over; without an invoice there are
+    no lines. Lines sum to the total.
 
     `unpriced_ms` is GPU time of the ledger without a rate.
     """
@@ -103,7 +114,9 @@ class InvoiceMonth(Schema):
 
 
 @router.get("/invoices", operation_id="listInvoices", response=InvoicePage)
-def invoices(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
+def invoices(
+    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
+) -> Answer:
     """Every invoice that stands."""
     wanted = asked(request)
     found = Invoice.objects.annotate(amount=Sum("lines__amount")).order_by("-month", "issuer")
@@ -112,7 +125,12 @@ def invoices(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Q
 
 
 @router.get("/invoices/{month}", operation_id="getInvoiceMonth", response=InvoiceMonth)
-def invoice_month(request: HttpRequest, month: Month, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
+def invoice_month(
+    request: HttpRequest,
+    month: Month,
+    period: Query[schemas.PeriodQuery],
+    paging: Query[schemas.Page],
+) -> Answer:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
     wanted = asked(request)
     try:
@@ -134,7 +152,16 @@ def invoice_month(request: HttpRequest, month: Month, period: Query[schemas.Peri
 
 
 def _invoice(each: Invoice) -> Answer:
-    names = ("month", "issuer", "form", "file_name", "currency", "rows", "imported_at", "imported_by")
+    names = (
+        "month",
+        "issuer",
+        "form",
+        "file_name",
+        "currency",
+        "rows",
+        "imported_at",
+        "imported_by",
+    )
     amount: Decimal = getattr(each, "amount", None) or ZERO
     billed = usd(EXACT.multiply(amount, each.usd_per_unit))
     return {name: getattr(each, name) for name in names} | {

@@ -1,4 +1,6 @@
-"""A parameter that an operation does not take is refused: a filter with a typing error would be answered for everything."""
+"""A parameter that an operation does not take is refused: a filter with a typing error would be
+answered for everything.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -14,7 +16,9 @@ LONGEST_NAME = 100  # of what is told back
 
 
 def refuse_unknown(run: Run) -> Run:
-    """A decorator of NinjaAPI for each operation's `run`: its view is asked only with parameters that it takes."""
+    """A decorator of NinjaAPI for each operation's `run`: its view is asked only with parameters
+    that it takes.
+    """
     operation: Operation = getattr(run, "__self__")  # noqa: B009 - run is a bound method
     operation.view_func = _knowing(names(operation), operation.view_func)
     return run
@@ -34,7 +38,10 @@ def _knowing(allowed: Iterable[str], view: Run) -> Run:
     def asked(request: HttpRequest, **values: Any) -> Any:
         unknown = next((name for name in request.GET if name not in known), None)
         if unknown is not None:
-            raise RequestError(f"there is no parameter {unknown[:LONGEST_NAME]!r}: {sentence}", field=unknown[:LONGEST_NAME])
+            raise RequestError(
+                f"there is no parameter {unknown[:LONGEST_NAME]!r}: {sentence}",
+                field=unknown[:LONGEST_NAME],
+            )
         repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
         if repeated is not None:
             raise RequestError(f"{repeated!r} is there more than once", field=repeated)

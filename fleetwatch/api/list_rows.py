@@ -29,7 +29,12 @@ Shape = dict[str, Any]
 def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
     """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
     if primary is None or primary.cause == UNDETERMINED:
-        return {"key": UNDETERMINED, "title": title(UNDETERMINED), "confidence": None, "evidence": []}
+        return {
+            "key": UNDETERMINED,
+            "title": title(UNDETERMINED),
+            "confidence": None,
+            "evidence": [],
+        }
     return {
         "key": primary.cause,
         "title": title(primary.cause),
@@ -62,8 +67,12 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
         "labels": job.labels,
         "gpu_hours": {state: gpu_hours(figures["states"][state]) for state in STATES},
         "primary_cause": cause,
-        "savings_gpu_hours": None if saving is None else [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
-        "savings_usd": None if saving is None else [float(usd(saving.low_usd)), float(usd(saving.high_usd))],
+        "savings_gpu_hours": None
+        if saving is None
+        else [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
+        "savings_usd": None
+        if saving is None
+        else [float(usd(saving.low_usd)), float(usd(saving.high_usd))],
     }
 
 
@@ -76,13 +85,20 @@ def _label(job: Job, name: str) -> str | None:
 
 
 def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Shape]:
-    """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs that wait."""
+    """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs
+    that wait.
+    """
     return [_queue_row(queue) for queue in queues] + [_pending_row(waiting) for waiting in pending]
 
 
 def _queue_row(queue: Queue) -> Shape:
     unknown = {"partition": None, "pending_jobs": None, "oldest_submit_at": None}
-    known = {"cluster": queue.cluster, "pending_gpus": queue.gpus, "told_by": "agent", "told_at": from_ms(queue.told_ms)}
+    known = {
+        "cluster": queue.cluster,
+        "pending_gpus": queue.gpus,
+        "told_by": "agent",
+        "told_at": from_ms(queue.told_ms),
+    }
     return unknown | known
 
 
@@ -99,16 +115,30 @@ def _pending_row(pending: PendingJobs) -> Shape:
 
 
 def contradiction_row(told: Contradicted) -> Shape:
-    return {"node": told.node or None, "by": told.voice.name.lower(), "fact": told.fact, "value": told.value}
+    return {
+        "node": told.node or None,
+        "by": told.voice.name.lower(),
+        "fact": told.fact,
+        "value": told.value,
+    }
 
 
 def change_row(change: JobChange) -> Shape:
     by = Voice(change.voice).name.lower()
     node = change.node.name if change.node else None
-    return {"key": change.job.own_key, "at": change.at, "node": node, "by": by, "facts": change.facts, "refused": change.refused}
+    return {
+        "key": change.job.own_key,
+        "at": change.at,
+        "node": node,
+        "by": by,
+        "facts": change.facts,
+        "refused": change.refused,
+    }
 
 
-def node_row(node: Node, figures: Shape, sources: Sequence[JobSource], drain: Drain | None) -> Shape:
+def node_row(
+    node: Node, figures: Shape, sources: Sequence[JobSource], drain: Drain | None
+) -> Shape:
     """`drain`: None = the node takes jobs."""
     return figures | {
         "name": node.name,
@@ -118,8 +148,14 @@ def node_row(node: Node, figures: Shape, sources: Sequence[JobSource], drain: Dr
         "last_received_at": node.last_received_at,
         "agent": node.agent,
         "sources": [source_row(source) for source in sources],
-        "drained": None if drain is None else {"since": from_ms(drain.since_ms), "reason": drain.reason},
-        "gpu_count": sum(1 for gpu in node.gpus.all() if gpu.parent_id is None and gpu.first_ms is not None and gpu.retired_ms is None),
+        "drained": None
+        if drain is None
+        else {"since": from_ms(drain.since_ms), "reason": drain.reason},
+        "gpu_count": sum(
+            1
+            for gpu in node.gpus.all()
+            if gpu.parent_id is None and gpu.first_ms is not None and gpu.retired_ms is None
+        ),
     }
 
 
@@ -138,10 +174,22 @@ def idle_power_row(gpu: GPU) -> Shape | None:
     row = idle_power(gpu)
     if row is not None:
         source = "learned" if row.readings else "set"
-        return {"watts": row.watts, "source": source, "readings": row.readings, "first_at": _at(row.first_ms), "last_at": _at(row.last_ms)}
+        return {
+            "watts": row.watts,
+            "source": source,
+            "readings": row.readings,
+            "first_at": _at(row.first_ms),
+            "last_at": _at(row.last_ms),
+        }
     if gpu.model is None or gpu.model.idle_w is None:
         return None
-    return {"watts": gpu.model.idle_w, "source": "model", "readings": 0, "first_at": None, "last_at": None}
+    return {
+        "watts": gpu.model.idle_w,
+        "source": "model",
+        "readings": 0,
+        "first_at": None,
+        "last_at": None,
+    }
 
 
 def gpu_row(gpu: GPU, figures: Shape) -> Shape:
@@ -156,7 +204,9 @@ def gpu_row(gpu: GPU, figures: Shape) -> Shape:
         "sm_count": gpu.sm_count,
         "parent_uuid": gpu.parent.uuid if gpu.parent else None,
         "mig_profile": gpu.mig_profile,
-        "instances": [{"uuid": part.uuid, "mig_profile": part.mig_profile} for part in gpu.instances.all()],
+        "instances": [
+            {"uuid": part.uuid, "mig_profile": part.mig_profile} for part in gpu.instances.all()
+        ],
         "persistence": gpu.persistence,
         "unread": gpu.unread,
         "first_at": _at(gpu.first_ms),
@@ -206,7 +256,10 @@ def rate_row(rate: Rate) -> Shape:
 
 
 def mapping_row(place: int, rule: MappingRule) -> Shape:
-    asks = {name: getattr(rule, name) or None for name in ("user", "account", "namespace", "partition", "label", "label_value")}
+    asks = {
+        name: getattr(rule, name) or None
+        for name in ("user", "account", "namespace", "partition", "label", "label_value")
+    }
     return asks | {
         "id": rule.pk,
         "place": place,

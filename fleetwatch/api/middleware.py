@@ -1,4 +1,6 @@
-"""Errors of the API are JSON wherever they arise: in Django's own checks, in a middleware, in a view that broke."""
+"""Errors of the API are JSON wherever they arise: in Django's own checks, in a middleware, in a
+view that broke.
+"""
 
 import json
 from collections.abc import Callable
@@ -21,7 +23,9 @@ Respond = Callable[[HttpRequest], HttpResponse]
 
 
 def answer_in_json(respond: Respond) -> Respond:
-    """The answer as it is, or `{"error", "field"}` in the place of an error's page or empty body; status and headers stay."""
+    """The answer as it is, or `{"error", "field"}` in the place of an error's page or empty body;
+    status and headers stay.
+    """
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = respond(request)

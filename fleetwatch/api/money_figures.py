@@ -1,4 +1,7 @@
-"""Totals as the answers' figures. Pure; money becomes a number here, after it was rounded to the micro-dollar."""
+"""Totals as the answers' figures.
+
+Pure; money becomes a number here, after it was rounded to the micro-dollar.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,22 +29,36 @@ class _Rounded:
 
 def figures(totals: Totals) -> Shape:
     """One total on its own."""
-    return _shape(totals, _Rounded(usd(totals.cost_usd), {tier: usd(totals.waste_usd[tier]) for tier in TIERS}))
+    return _shape(
+        totals,
+        _Rounded(usd(totals.cost_usd), {tier: usd(totals.waste_usd[tier]) for tier in TIERS}),
+    )
 
 
 def rows_of_figures(rows: Sequence[Totals]) -> list[Shape]:
-    """The rows of one breakdown: their dollars and wasted dollars sum to those of the whole, to the micro-dollar."""
+    """The rows of one breakdown: their dollars and wasted dollars sum to those of the whole, to the
+    micro-dollar.
+    """
     costs = lines([row.cost_usd for row in rows])
     waste = {tier: lines([row.waste_usd[tier] for row in rows]) for tier in TIERS}
-    return [_shape(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS})) for i, row in enumerate(rows)]
+    return [
+        _shape(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS}))
+        for i, row in enumerate(rows)
+    ]
 
 
 def rows_of_ranked(page: Ranked) -> list[Shape]:
-    """The rows of one page: those of all pages sum to the whole, to the micro-dollar, whoever asks for which."""
+    """The rows of one page: those of all pages sum to the whole, to the micro-dollar, whoever asks
+    for which.
+    """
     costs = _lines(page, attrgetter("cost_usd"))
     waste = {tier: _lines(page, _wasted(tier)) for tier in TIERS}
-    rounded = [_Rounded(cost, {tier: waste[tier][i] for tier in TIERS}) for i, cost in enumerate(costs)]
-    return [_shape(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)]
+    rounded = [
+        _Rounded(cost, {tier: waste[tier][i] for tier in TIERS}) for i, cost in enumerate(costs)
+    ]
+    return [
+        _shape(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)
+    ]
 
 
 def _wasted(tier: str) -> Callable[[Totals], Decimal]:
@@ -49,14 +66,18 @@ def _wasted(tier: str) -> Callable[[Totals], Decimal]:
 
 
 def _lines(page: Ranked, dollars: Callable[[Totals], Decimal]) -> list[Decimal]:
-    """The page's amounts: they sum to what lies between the whole micro-dollars up to its first row and up to its last."""
+    """The page's amounts: they sum to what lies between the whole micro-dollars up to its first row
+    and up to its last.
+    """
     amounts, before = [dollars(group.totals) for group in page.groups], dollars(page.before.totals)
     through = _whole(sum(amounts, before)) if page.after.groups else usd(dollars(page.totals))
     return lines(amounts, total=through - _whole(before))
 
 
 def _whole(amount: Decimal) -> Decimal:
-    """Whole micro-dollars, rounded down; a digit that a division cut off far behind them is no micro-dollar less."""
+    """Whole micro-dollars, rounded down; a digit that a division cut off far behind them is no
+    micro-dollar less.
+    """
     return amount.quantize(FAR_BEHIND, context=EXACT).quantize(MICRO_USD, rounding=ROUND_FLOOR)
 
 
@@ -70,7 +91,10 @@ def _shape(totals: Totals, rounded: _Rounded) -> Shape:
         "observed_ms": totals.observed_ms,
         "coverage": totals.coverage,
         "states": totals.states,
-        "cost_usd": {"total": float(rounded.cost_usd), "states": _cost_by_state(totals, rounded.cost_usd)},
+        "cost_usd": {
+            "total": float(rounded.cost_usd),
+            "states": _cost_by_state(totals, rounded.cost_usd),
+        },
         "waste": _waste(totals, rounded.waste_usd),
         "unpriced_ms": totals.unpriced_ms,
         "has_example_rates": totals.has_example_rates,
@@ -81,7 +105,9 @@ def _shape(totals: Totals, rounded: _Rounded) -> Shape:
         "wasted_share_of_observed": totals.wasted_share_of_observed,
         "efficiency": totals.efficiency,
         "spend_efficiency": totals.spend_efficiency,
-        "usd_per_useful_gpu_hour": None if totals.usd_per_useful_gpu_hour is None else float(usd(totals.usd_per_useful_gpu_hour)),
+        "usd_per_useful_gpu_hour": None
+        if totals.usd_per_useful_gpu_hour is None
+        else float(usd(totals.usd_per_useful_gpu_hour)),
         "energy_j": totals.energy_j,
     }
 
@@ -92,7 +118,10 @@ def _cost_by_state(totals: Totals, total: Decimal) -> dict[str, float]:
 
 
 def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> Shape:
-    tiers = {tier: {"gpu_hours": gpu_hours(totals.waste_ms[tier]), "usd": float(waste_usd[tier])} for tier in TIERS}
+    tiers = {
+        tier: {"gpu_hours": gpu_hours(totals.waste_ms[tier]), "usd": float(waste_usd[tier])}
+        for tier in TIERS
+    }
     wasted_usd = sum((waste_usd[tier] for tier in HEADLINE_TIERS), Decimal(0))
     unobserved_usd = usd(totals.cost_by_state["unobserved"])
     return tiers | {

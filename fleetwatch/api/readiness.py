@@ -17,12 +17,15 @@ REDIS_TIMEOUT_S = 2
 
 
 def missing(now: datetime) -> list[str]:
-    """The names of what does not answer, of database, redis, worker and room on the disk; empty = ready."""
+    """The names of what does not answer, of database, redis, worker and room on the disk; empty =
+    ready.
+    """
     has_database = _database_answers()
     found = [] if has_database else ["database"]
     if not _redis_answers():
         found.append("redis")
-    # its heartbeats are rows: without a database nothing is known of it, and asking would only wait again
+    # its heartbeats are rows: without a database nothing is known of it, and asking would only wait
+    # again
     if not has_database or not _worker_lives(now):
         found.append("worker")
     if disk.trouble():
@@ -65,4 +68,6 @@ def _worker_lives(now: datetime) -> bool:
 
 
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+    )

@@ -19,7 +19,10 @@ router = Router(tags=["reports"])
 
 
 class ReportRow(Schema):
-    """One version of a report. `subject` is the team's slug of a statement, "(none)" and "(unmapped)" for jobs without a team."""
+    """One version of a report.
+
+    `subject` is the team's slug of a statement, "(none)" and "(unmapped)" for jobs without a team.
+    """
 
     id: int
     kind: ReportKind
@@ -33,14 +36,20 @@ class ReportRow(Schema):
 
 
 class ReportPage(Schema):
-    """Computed reports that overlap the period, the newest first. What statements and fleet reports say is at /reports/{id}."""
+    """Computed reports that overlap the period, the newest first.
+
+    What statements and fleet reports say is at /reports/{id}.
+    """
 
     rows: list[ReportRow]
     next_cursor: str | None
 
 
 class ReportDetail(ReportRow):
-    """Amounts in `content` are decimal strings: exact. `inputs` is the digest of what it was first computed from."""
+    """Amounts in `content` are decimal strings: exact.
+
+    `inputs` is the digest of what it was first computed from.
+    """
 
     inputs: str
 
@@ -55,8 +64,12 @@ def reports(
 ) -> Answer:
     """Computed reports of periods that overlap the one asked for, every version."""
     wanted = asked(request)
-    found = Report.objects.filter(start__lt=wanted.interval.end, end__gt=wanted.interval.start).order_by("-end", "-pk")
-    named = {name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None}
+    found = Report.objects.filter(
+        start__lt=wanted.interval.end, end__gt=wanted.interval.start
+    ).order_by("-end", "-pk")
+    named = {
+        name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None
+    }
     page, following = wanted.page(found.filter(**named).defer("content"), paging.limit)
     return {"rows": [_row(report) | _small(report) for report in page], "next_cursor": following}
 

@@ -25,7 +25,9 @@ MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
 
 
 class RequestError(ValueError):
-    """Something that was asked for and can't be answered; `field` is the parameter, `status` 404 or 422."""
+    """Something that was asked for and can't be answered; `field` is the parameter, `status` 404 or
+    422.
+    """
 
     def __init__(self, message: str, *, field: str, status: int = 422) -> None:
         super().__init__(message)
@@ -35,7 +37,10 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A period, and where in the list a page begins. A cursor keeps the period: `now` stays what it was on page one."""
+    """A period, and where in the list a page begins.
+
+    A cursor keeps the period: `now` stays what it was on page one.
+    """
 
     interval: Interval
     offset: int
@@ -43,9 +48,16 @@ class Asked:
     def echo(self) -> dict[str, datetime]:
         """The period as asked for, and what of it figures cover: nothing is known of what comes."""
         start, end = self.interval.start, self.interval.end
-        return {"from": start, "to": end, "covered_from": start, "covered_to": max(start, min(end, timezone.now()))}
+        return {
+            "from": start,
+            "to": end,
+            "covered_from": start,
+            "covered_to": max(start, min(end, timezone.now())),
+        }
 
-    def page(self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int) -> tuple[list[Any], str | None]:
+    def page(
+        self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int
+    ) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""
         found = list(rows[self.offset : self.offset + limit + 1])
         return found[:limit], self.following(limit, more=len(found) > limit)
@@ -56,11 +68,16 @@ class Asked:
 
     def _cursor(self, offset: int) -> str:
         facts = [self.interval.start_ms, self.interval.end_ms, offset]
-        return base64.urlsafe_b64encode(json.dumps(facts, separators=(",", ":")).encode()).decode().rstrip("=")
+        return (
+            base64.urlsafe_b64encode(json.dumps(facts, separators=(",", ":")).encode())
+            .decode()
+            .rstrip("=")
+        )
 
 
 def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | None = None) -> Asked:
-    """The last 24 hours unless `from`, `to`, `range` or a `cursor` say otherwise; `whole`, where given, in the place of the default.
+    """The last 24 hours unless `from`, `to`, `range` or a `cursor` say otherwise; `whole`, where
+    given, in the place of the default.
 
     Raises RequestError or TimeframeError.
     """
@@ -70,10 +87,18 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
     elif whole is not None and not request.GET.keys() & NAMES:
         found = Asked(whole, 0)
     else:
-        found = Asked(timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=default).interval, 0)
+        found = Asked(
+            timeframes.parse(
+                request.GET.dict(), now=timezone.now(), zone=zone(), default=default
+            ).interval,
+            0,
+        )
     # a cursor's numbers are as free as any
     if found.interval.start < timeframes.EARLIEST or found.interval.end > timeframes.LATEST:
-        raise RequestError(f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}", field="from")
+        raise RequestError(
+            f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}",
+            field="from",
+        )
     if found.interval.end - found.interval.start > LONGEST:
         raise RequestError(f"a period is at most {LONGEST.days} days long", field="from")
     return found
@@ -81,9 +106,13 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
 
 def _read_cursor(cursor: str) -> Asked:
     try:
-        start_ms, end_ms, offset = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        start_ms, end_ms, offset = json.loads(
+            base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        )
         if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
             raise ValueError(offset)
         return Asked(Interval(from_ms(start_ms), from_ms(end_ms)), offset)
     except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
-        raise RequestError("this is no cursor of ours: take next_cursor of the page before", field="cursor") from None
+        raise RequestError(
+            "this is no cursor of ours: take next_cursor of the page before", field="cursor"
+        ) from None

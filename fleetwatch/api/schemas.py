@@ -1,5 +1,7 @@
-"""The answers of the read API, as OpenAPI describes them. Units are in the names; money is a JSON number in dollars,
-exact to the micro-dollar; a time is ISO 8601 in UTC; null is "not known", never zero."""
+"""The answers of the read API, as OpenAPI describes them. Units are in the names; money is a JSON
+number in dollars, exact to the micro-dollar; a time is ISO 8601 in UTC; null is "not known", never
+zero.
+"""
 
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -89,7 +91,12 @@ class Figures(Schema):
 
 
 # "from" is a word of Python's, so these fields are named by text
-_PERIOD: dict[str, Any] = {"from": (datetime, ...), "to": (datetime, ...), "covered_from": (datetime, ...), "covered_to": (datetime, ...)}
+_PERIOD: dict[str, Any] = {
+    "from": (datetime, ...),
+    "to": (datetime, ...),
+    "covered_from": (datetime, ...),
+    "covered_to": (datetime, ...),
+}
 _Echo: Any = create_model("_Echo", __base__=Schema, **_PERIOD)
 
 
@@ -110,7 +117,10 @@ Name = Annotated[str | None, Field(max_length=400, pattern="^[^\\x00]*$")]
 
 
 class Filter(Schema):
-    """What is looked at; all of it without. "" is what no job held, "(none)" and "(unmapped)" jobs without one, by the reason."""
+    """What is looked at; all of it without.
+
+    "" is what no job held, "(none)" and "(unmapped)" jobs without one, by the reason.
+    """
 
     node: Name = None
     user: Name = None
@@ -128,7 +138,10 @@ class JobFilter(Filter):
 
 
 class Page(Schema):
-    """One page of a list. A cursor is the next_cursor of the page before; it keeps the period of page one."""
+    """One page of a list.
+
+    A cursor is the next_cursor of the page before; it keeps the period of page one.
+    """
 
     limit: int = Field(100, ge=1, le=1000)
     cursor: str = Field("", max_length=200, json_schema_extra={"pattern": "^[A-Za-z0-9_-]*$"})
@@ -137,8 +150,16 @@ class Page(Schema):
 class SpendingNow(Schema):
     usd_per_hour: float
     gpus: int
-    judged_gpus: int = Field(description="GPUs posted for the newest minutes: of the others nobody knows yet who holds them")
-    unobserved_gpus: int = Field(description="Judged GPUs that nobody observes now (a silent node): neither allocated nor free")
+    judged_gpus: int = Field(
+        description=(
+            "GPUs posted for the newest minutes: of the others nobody knows yet who holds them"
+        )
+    )
+    unobserved_gpus: int = Field(
+        description=(
+            "Judged GPUs that nobody observes now (a silent node): neither allocated nor free"
+        )
+    )
     allocated_gpus: int
     idle_gpus: int
     idle_usd_per_hour: float
@@ -158,7 +179,10 @@ class WasteRow(Figures):
 
 
 class WastePage(Period):
-    """Rows by wasted dollars. The rows of all pages sum to `totals`, dollars to the micro-dollar."""
+    """Rows by wasted dollars.
+
+    The rows of all pages sum to `totals`, dollars to the micro-dollar.
+    """
 
     group_by: Grouping
     totals: Figures
@@ -167,7 +191,8 @@ class WastePage(Period):
 
 
 class Cause(Schema):
-    """Why the job wastes: the cause of most of its wasted time; "undetermined" where nothing was diagnosed.
+    """Why the job wastes: the cause of most of its wasted time; "undetermined" where nothing was
+    diagnosed.
 
     `evidence` has a sentence per sign of the rule, for one job alone.
     """
@@ -204,7 +229,8 @@ class JobRow(Figures):
 
 
 class QueueRow(Schema):
-    """What waits in a cluster's whole queue, as an agent tells it (partition null), or in one of its partitions, as accounting told last.
+    """What waits in a cluster's whole queue, as an agent tells it (partition null), or in one of
+    its partitions, as accounting told last.
 
     `partition` is "" for jobs of which none is told; null figures are not known.
     """
@@ -219,7 +245,9 @@ class QueueRow(Schema):
 
 
 class JobPage(Period):
-    """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every page, `queues` of this moment."""
+    """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every
+    page, `queues` of this moment.
+    """
 
     totals: Figures
     rows: list[JobRow]
@@ -227,7 +255,8 @@ class JobPage(Period):
     next_cursor: str | None
 
 
-# how a node knows: its processes' environment, its scheduler, an import of accounting, or the right to speak for the job's cluster
+# how a node knows: its processes' environment, its scheduler, an import of accounting, or the right
+# to speak for the job's cluster
 Voice = Literal["claim", "books", "import", "cluster", "cluster_import"]
 
 
@@ -237,7 +266,10 @@ class GPUShare(Figures):
 
 
 class Contradiction(Schema):
-    """A fact that a node has otherwise than it is believed: shown, not taken. `node` is null where none is known."""
+    """A fact that a node has otherwise than it is believed: shown, not taken.
+
+    `node` is null where none is known.
+    """
 
     node: str | None
     by: Voice
@@ -246,7 +278,9 @@ class Contradiction(Schema):
 
 
 class JobChange(Schema):
-    """What a node newly said of the job, or of one that shares its key; `refused` names those facts that were not taken."""
+    """What a node newly said of the job, or of one that shares its key; `refused` names those facts
+    that were not taken.
+    """
 
     key: str
     at: datetime
@@ -257,7 +291,9 @@ class JobChange(Schema):
 
 
 class Namesake(Schema):
-    """Another job of the same key: nodes name another owner of it, and their GPU time is charged to him."""
+    """Another job of the same key: nodes name another owner of it, and their GPU time is charged to
+    him.
+    """
 
     key: str
     user: str
@@ -265,7 +301,9 @@ class Namesake(Schema):
 
 
 class JobDetail(Period, JobRow):
-    """One job in the period, each GPU that it held, who says otherwise whose it is, and its newest changes, the newest first."""
+    """One job in the period, each GPU that it held, who says otherwise whose it is, and its newest
+    changes, the newest first.
+    """
 
     gpus: list[GPUShare]
     namesakes: list[Namesake]
@@ -274,7 +312,9 @@ class JobDetail(Period, JobRow):
 
 
 class JobSource(Schema):
-    """Whether a source of jobs of the node (slurm, kubernetes, docker, process) answers; while not, nobody knows who holds its GPUs."""
+    """Whether a source of jobs of the node (slurm, kubernetes, docker, process) answers; while not,
+    nobody knows who holds its GPUs.
+    """
 
     kind: str
     ok: bool
@@ -314,7 +354,10 @@ class Instance(Schema):
 
 
 class GPURow(Figures):
-    """A GPU, its MIG instances in it. Asked for by its own UUID an instance has a parent_uuid; its figures are a part of the parent's."""
+    """A GPU, its MIG instances in it.
+
+    Asked for by its own UUID an instance has a parent_uuid; its figures are a part of the parent's.
+    """
 
     uuid: str
     node: str
@@ -348,7 +391,9 @@ class RateSpan(Schema):
 
 
 class StayRow(Schema):
-    """Where a GPU was from when to when; not believed: that node says so, but another one observed the GPU."""
+    """Where a GPU was from when to when; not believed: that node says so, but another one observed
+    the GPU.
+    """
 
     node: str
     start: datetime = Field(alias="from")
@@ -357,7 +402,9 @@ class StayRow(Schema):
 
 
 class IdlePower(Schema):
-    """What a GPU draws at idle: of its model, learned from its own readings between first and last, or set by an admin."""
+    """What a GPU draws at idle: of its model, learned from its own readings between first and last,
+    or set by an admin.
+    """
 
     watts: float
     source: Literal["model", "learned", "set"]
@@ -367,7 +414,9 @@ class IdlePower(Schema):
 
 
 class GPUDetail(Period, GPURow):
-    """One GPU in the period, where it was from when to when, and what it cost per hour from when to when."""
+    """One GPU in the period, where it was from when to when, and what it cost per hour from when to
+    when.
+    """
 
     idle_power: IdlePower | None
     rates: list[RateSpan]

@@ -12,7 +12,8 @@ from fleetwatch.telemetry.selectors import series
 FEW_POINTS = 400  # as many as a chart draws
 MAX_POINTS = 20_000
 MAX_METRICS = 40
-MAX_INTERVAL_MS = 35 * 86_400_000  # the raw columns' retention; a longer one reads hundreds of megabytes
+# the raw columns' retention; a longer one reads hundreds of megabytes
+MAX_INTERVAL_MS = 35 * 86_400_000
 
 _METRIC = re.compile(r"[a-z][a-z0-9_]{1,63}")
 
@@ -28,7 +29,9 @@ def series_of(gpu: GPU, interval: Interval, *, metrics: str, step_s: int | None)
     step_s = step_s or _round_step_s(interval)
     count = -(-interval.end_ms // (1000 * step_s)) - interval.start_ms // (1000 * step_s)
     if count > MAX_POINTS:
-        raise RequestError(f"{count} points are more than {MAX_POINTS}: take a longer step", field="step_s")
+        raise RequestError(
+            f"{count} points are more than {MAX_POINTS}: take a longer step", field="step_s"
+        )
     found = series(gpu, interval.start_ms, interval.end_ms, columns=names, step_s=step_s)
     return {"uuid": gpu.uuid, "start_ms": found.start_ms, "step_s": step_s, "values": found.columns}
 
@@ -44,4 +47,7 @@ def _names(metrics: str) -> list[str]:
 
 
 def _round_step_s(interval: Interval) -> int:
-    return next((step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * FEW_POINTS), SERIES_STEPS_S[-1])
+    return next(
+        (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * FEW_POINTS),
+        SERIES_STEPS_S[-1],
+    )

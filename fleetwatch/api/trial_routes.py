@@ -54,14 +54,21 @@ class Compared(schemas.Period):
 
 
 @router.post("/ledger/try-policy", operation_id="tryPolicy", response=Compared)
-def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: Trial, group_by: TrialGrouping = "state") -> Answer:
+def try_policy(
+    request: HttpRequest,
+    period: Query[schemas.PeriodQuery],
+    tried: Trial,
+    group_by: TrialGrouping = "state",
+) -> Answer:
     """At most 2,000 GPU-hours of telemetry that is still kept, judged by both policies."""
     wanted = asked(request)
     in_force = current_policy()[1]
     try:
         policy = Policy.from_json(in_force.to_json() | tried.thresholds)
         interval = bounds(wanted.interval, now=timezone.now())
-        lines = policy_trial.compare(in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S)
+        lines = policy_trial.compare(
+            in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S
+        )
     except TrialError as error:
         raise RequestError(str(error), field="from") from error
     except ValueError as error:

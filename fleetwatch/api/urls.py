@@ -1,4 +1,7 @@
-"""The read API under /api/v1, /metrics, /healthz and /readyz. Ingest's /api/v1/batches and /enroll stand before these."""
+"""The read API under /api/v1, /metrics, /healthz and /readyz.
+
+Ingest's /api/v1/batches and /enroll stand before these.
+"""
 
 from django.urls import path, re_path
 

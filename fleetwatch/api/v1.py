@@ -21,14 +21,23 @@ from fleetwatch.api.routes import router
 from fleetwatch.api.trial_routes import router as trials
 from fleetwatch.lib.timeframes import TimeframeError
 
-DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
-is named), `now-7d` or milliseconds since the epoch; without them it is the last 24 hours, of findings 7 days, of one job its life.
-Figures are of exactly that time, as far as it is over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON
-number in dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage`
-is observed ÷ capacity. A parameter that an operation does not name is refused. Each error is `{"error", "field"}`, one of another
-method (405) too."""
+DESCRIPTION = """\
+What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC
+where no zone is named), `now-7d` or milliseconds since the epoch; without them it is the last 24
+hours, of findings 7 days, of one job its life. Figures are of exactly that time, as far as it is
+over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON number in
+dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not
+known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
+is refused. Each error is `{"error", "field"}`, one of another method (405) too."""
 
-api = DescribedAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
+api = DescribedAPI(
+    title="FleetWatch",
+    version="1",
+    description=DESCRIPTION,
+    docs_url=None,
+    openapi_url=None,
+    auth=[Token(), django_auth],
+)
 api.add_decorator(refuse_unknown, mode="view")
 api.add_router("", router)
 api.add_router("", explanations)
@@ -72,5 +81,10 @@ def _stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
 def _refused_by_ninja(request: HttpRequest, error: HttpError) -> HttpResponse:
     """A body that is no JSON, and a change without a token or the session's form token."""
     if error.status_code == HTTPStatus.FORBIDDEN:
-        return _answer(request, "an API token that may write is needed, or a session with its X-CSRFToken", "Authorization", 403)
+        return _answer(
+            request,
+            "an API token that may write is needed, or a session with its X-CSRFToken",
+            "Authorization",
+            403,
+        )
     return _answer(request, str(error), None, error.status_code)

@@ -41,8 +41,15 @@ def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
 @csp_update({"style-src": [SELF, UNSAFE_INLINE]})
 def docs(request: HttpRequest) -> HttpResponse:
     """The read API to try out, with the scripts that django-ninja ships."""
-    swagger = {"layout": "BaseLayout", "deepLinking": True, "url": reverse("api-openapi"), "validatorUrl": None}
-    return render(request, "ninja/swagger.html", {"api": api, "swagger_settings": json.dumps(swagger)})
+    swagger = {
+        "layout": "BaseLayout",
+        "deepLinking": True,
+        "url": reverse("api-openapi"),
+        "validatorUrl": None,
+    }
+    return render(
+        request, "ninja/swagger.html", {"api": api, "swagger_settings": json.dumps(swagger)}
+    )
 
 
 @require_safe
@@ -72,7 +79,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def _is_allowed(address: str) -> bool:
-    """Whether the connection's own address is on the list; X-Forwarded-For is a claim and does not count."""
+    """Whether the connection's own address is on the list; X-Forwarded-For is a claim and does not
+    count.
+    """
     try:
         own = ipaddress.ip_address(address)
     except ValueError:  # a unix socket has no address
@@ -81,6 +90,8 @@ def _is_allowed(address: str) -> bool:
 
 
 def _stranger() -> HttpResponse:
-    answer = JsonResponse({"error": "an API token or a session is needed", "field": "Authorization"}, status=401)
+    answer = JsonResponse(
+        {"error": "an API token or a session is needed", "field": "Authorization"}, status=401
+    )
     answer["WWW-Authenticate"] = "Bearer"
     return answer

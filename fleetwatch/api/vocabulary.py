@@ -1,10 +1,22 @@
-"""The closed sets of words in requests and answers: those of the rooms below, as OpenAPI lists them."""
+"""The closed sets of words in requests and answers: those of the rooms below, as OpenAPI lists
+them.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import WithJsonSchema
 
-State = Literal["useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved"]
+State = Literal[
+    "useful",
+    "underused",
+    "stalled",
+    "idle",
+    "starting",
+    "orphaned",
+    "free",
+    "unavailable",
+    "unobserved",
+]
 WastedState = Literal["idle", "stalled", "underused", "orphaned"]
 Tier = Literal["", "certain", "probable", "potential"]
 JobKind = Literal["batch", "interactive", "service"]
@@ -31,7 +43,10 @@ Moment = Annotated[
                 {"type": "string", "pattern": "^[0-9]{12,14}$"},
                 {"type": "string", "pattern": "^[\\s\\x1c-\\x1f\\x85]*$"},
             ],
-            "description": "ISO 8601 (UTC where no zone is named), now, now-7d, now/M, or milliseconds since the epoch; empty: not said",
+            "description": (
+                "ISO 8601 (UTC where no zone is named), now, now-7d, now/M, or milliseconds since"
+                " the epoch; empty: not said"
+            ),
         }
     ),
 ]

@@ -1,7 +1,8 @@
-"""Hours whose dollars are far from what is usual at that weekday and hour. Pure; docs/budgets.md has the rule.
+"""Hours whose dollars are far from what is usual at that weekday and hour. Pure; docs/budgets.md
+has the rule.
 
-Arrays are of several series at once, [series, day, hour on the wall]; NaN is what is not known. What is usual
-on a day is read from the weeks before it alone: what was found once stays found.
+Arrays are of several series at once, [series, day, hour on the wall]; NaN is what is not known.
+What is usual on a day is read from the weeks before it alone: what was found once stays found.
 """
 
 from collections.abc import Iterator
@@ -15,9 +16,12 @@ from fleetwatch.budgets.forecast import SHAPE_WEEKS, WEEK
 BEGINS = 5.0  # spreads off: 1 in 1.7 million hours of a normal distribution
 GOES_ON = 2.5  # and what adjoins such an hour belongs to it down to here
 BRIDGED_H = 3  # hours between that are usual, or not known, do not end it
-FEWEST_WEEKS = 3  # that know what is usual at an hour: of two a median is a mean, and one wild day moves it
-# What makes a spread (of a normal distribution: one standard deviation) of the median distance from the median, and of the
-# 85th percentile of the distances: of a team that holds GPUs in bursts most hours are exactly usual, that one knows the bursts.
+# that know what is usual at an hour: of two a median is a mean, and one wild day moves it
+FEWEST_WEEKS = 3
+# What makes a spread (of a normal distribution: one standard deviation) of the median distance from
+# the median, and of the
+# 85th percentile of the distances: of a team that holds GPUs in bursts most hours are exactly
+# usual, that one knows the bursts.
 # One wild day in eight is still not usual.
 MEDIAN_TO_SPREAD = 1.4826
 BURSTS, BURSTS_TO_SPREAD = 0.85, 0.6947
@@ -27,7 +31,9 @@ DAY_H = 24
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hours [first, last] of a series, counted from its first day's midnight; dollars of them and what is usual."""
+    """Hours [first, last] of a series, counted from its first day's midnight; dollars of them and
+    what is usual.
+    """
 
     series: int
     first: int
@@ -38,7 +44,9 @@ class Found:
 
 
 def find(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> list[Found]:
-    """What is unusual from that day on by spreads and by money: at least the floor for each day it lasts, and for one."""
+    """What is unusual from that day on by spreads and by money: at least the floor for each day it
+    lasts, and for one.
+    """
     days = usd.shape[1]
     if since_day >= days:
         return []
@@ -48,23 +56,33 @@ def find(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> list[Found
     with np.errstate(invalid="ignore", divide="ignore"):
         off = (recent - usual) / spread
     found = []
-    for series in np.flatnonzero(np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS):
+    for series in np.flatnonzero(
+        np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
+    ):
         for sign in (1.0, -1.0):
             for first, last in _stretches(np.nan_to_num(sign * off[series])):
                 hours = slice(first, last + 1)
                 known = np.isfinite(off[series, hours])
-                spent, expected = (float(values[series, hours][known].sum()) for values in (recent, usual))
-                if sign * (spent - expected) >= floor_usd_per_day * max(1.0, (last + 1 - first) / DAY_H):
+                spent, expected = (
+                    float(values[series, hours][known].sum()) for values in (recent, usual)
+                )
+                if sign * (spent - expected) >= floor_usd_per_day * max(
+                    1.0, (last + 1 - first) / DAY_H
+                ):
                     peak = sign * float(np.nanmax(sign * off[series, hours]))
                     start = since_day * DAY_H + first
-                    found.append(Found(int(series), start, start + last - first, spent, expected, peak))
+                    found.append(
+                        Found(int(series), start, start + last - first, spent, expected, peak)
+                    )
     return found
 
 
 def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
-    """Median and spread of each hour from since_day on, by the same hour of up to 8 weeks before; NaN where too few know.
+    """Median and spread of each hour from since_day on, by the same hour of up to 8 weeks before;
+    NaN where too few know.
 
-    The spread is one for all hours of a day, of the week that ends with it: of eight values alone it would be a matter of luck.
+    The spread is one for all hours of a day, of the week that ends with it: of eight values alone
+    it would be a matter of luck.
     """
     first = max(0, since_day - WEEK + 1)
     before = _weeks_before(usd, first)
@@ -72,11 +90,17 @@ def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
     median = np.where(enough, quantile(before, 0.5, axis=0), np.nan)
     distance = np.abs(before - median[None])  # [week, series, day, hour]
     spread = np.stack(
-        [_spread(distance[:, :, max(0, day - WEEK + 1) : day + 1]) for day in range(since_day - first, usd.shape[1] - first)], axis=1
+        [
+            _spread(distance[:, :, max(0, day - WEEK + 1) : day + 1])
+            for day in range(since_day - first, usd.shape[1] - first)
+        ],
+        axis=1,
     )
     median = median[:, since_day - first :]
     # where nothing was ever spent anything is infinitely far: the money floor alone decides
-    return median, np.maximum(np.nan_to_num(spread)[:, :, None] + LEAST_SPREAD * np.abs(median), 1e-9)
+    return median, np.maximum(
+        np.nan_to_num(spread)[:, :, None] + LEAST_SPREAD * np.abs(median), 1e-9
+    )
 
 
 def _weeks_before(usd: Floats, first: int) -> Floats:
@@ -93,11 +117,16 @@ def _weeks_before(usd: Floats, first: int) -> Floats:
 def _spread(distance: Floats) -> Floats:
     """One spread for each series, of [week, series, day, hour]."""
     flat = np.moveaxis(distance, 1, 0).reshape(distance.shape[1], -1)
-    return np.fmax(MEDIAN_TO_SPREAD * quantile(flat, 0.5, axis=1), BURSTS_TO_SPREAD * quantile(flat, BURSTS, axis=1))
+    return np.fmax(
+        MEDIAN_TO_SPREAD * quantile(flat, 0.5, axis=1),
+        BURSTS_TO_SPREAD * quantile(flat, BURSTS, axis=1),
+    )
 
 
 def _stretches(off: Floats) -> Iterator[tuple[int, int]]:
-    """(first, last) of stretches in which every hour but BRIDGED_H in a row goes on, and one begins."""
+    """(first, last) of stretches in which every hour but BRIDGED_H in a row goes on, and one
+    begins.
+    """
     places = np.flatnonzero(off >= GOES_ON)
     if not len(places):
         return

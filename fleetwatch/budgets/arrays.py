@@ -1,4 +1,7 @@
-"""Quantiles of arrays in which NaN is what is not known. Pure: numpy's own warn of empty slices and are ten times slower."""
+"""Quantiles of arrays in which NaN is what is not known.
+
+Pure: numpy's own warn of empty slices and are ten times slower.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +10,9 @@ Floats = NDArray[np.float64]
 
 
 def quantile(values: Floats, share: float, *, axis: int) -> Floats:
-    """The quantile of what is known along an axis, linear between two values; NaN where nothing is."""
+    """The quantile of what is known along an axis, linear between two values; NaN where
+    nothing is.
+    """
     if not values.shape[axis]:
         return np.full(np.delete(values.shape, axis), np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last

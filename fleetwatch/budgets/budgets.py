@@ -1,4 +1,7 @@
-"""Budgets: what may be spent in a month. Set by admins, kept with who and when, never overwritten."""
+"""Budgets: what may be spent in a month.
+
+Set by admins, kept with who and when, never overwritten.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +29,9 @@ log = structlog.get_logger(__name__)
 
 
 class BudgetError(ValueError):
-    """A budget that can't be; the text is a sentence for the person who asked, `field` names what to change."""
+    """A budget that can't be; the text is a sentence for the person who asked, `field` names what
+    to change.
+    """
 
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
@@ -35,16 +40,26 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The budget that counts in a month, in dollars; usd None = nobody said what its currency is worth then."""
+    """The budget that counts in a month, in dollars; usd None = nobody said what its currency is
+    worth then.
+    """
 
     budget: Budget
     usd: Decimal | None
 
 
 def set_budget(
-    team: Team | None, month: date, amount: Decimal | None, *, repeats: bool, now: datetime, by: str, currency: str = exchange.USD
+    team: Team | None,
+    month: date,
+    amount: Decimal | None,
+    *,
+    repeats: bool,
+    now: datetime,
+    by: str,
+    currency: str = exchange.USD,
 ) -> Budget:
-    """What the team (None: the whole fleet) may spend in that month, and with `repeats` in those after it.
+    """What the team (None: the whole fleet) may spend in that month, and with `repeats` in those
+    after it.
 
     An amount of None ends a budget. A month that is over keeps what it had. Raises BudgetError.
     """
@@ -52,7 +67,15 @@ def set_budget(
     if amount is not None:
         amount = _checked_amount(amount)
         _usd_per_unit(currency, month)
-    made = Budget(team=team, month=month, amount=amount, currency=currency, repeats=repeats, created_at=now, created_by=by[:200])
+    made = Budget(
+        team=team,
+        month=month,
+        amount=amount,
+        currency=currency,
+        repeats=repeats,
+        created_at=now,
+        created_by=by[:200],
+    )
     with transaction.atomic():
         made.save()
         facts = {
@@ -69,8 +92,8 @@ def set_budget(
 def counting(rows: Iterable[Budget], month: date) -> Budget | None:
     """The one of a team's budgets that counts in the month. Pure.
 
-    One of that very month is stronger than a repeating one that began before; of one month the newest counts.
-    One without an amount says that there is no budget: None.
+    One of that very month is stronger than a repeating one that began before; of one month the
+    newest counts. One without an amount says that there is no budget: None.
     """
     holding = [row for row in rows if row.month == month or (row.repeats and row.month < month)]
     newest = max(holding, key=lambda row: (row.month, row.created_at, row.pk), default=None)
@@ -83,7 +106,11 @@ def limits(month: date) -> dict[str, Limit]:
     for row in Budget.objects.select_related("team").filter(month__lte=month):
         by_team.setdefault(WHOLE_FLEET if row.team is None else row.team.slug, []).append(row)
     found = {slug: counting(rows, month) for slug, rows in by_team.items()}
-    return {slug: Limit(budget, usd_of(budget, month)) for slug, budget in found.items() if budget is not None}
+    return {
+        slug: Limit(budget, usd_of(budget, month))
+        for slug, budget in found.items()
+        if budget is not None
+    }
 
 
 def limit(team: Team | None, month: date) -> Limit | None:
@@ -93,7 +120,9 @@ def limit(team: Team | None, month: date) -> Limit | None:
 
 
 def usd_of(budget: Budget | None, month: date) -> Decimal | None:
-    """In dollars, by the rate of exchange that holds when the month begins: a budget does not move within its month."""
+    """In dollars, by the rate of exchange that holds when the month begins: a budget does not move
+    within its month.
+    """
     if budget is None or budget.amount is None:
         return None
     try:
@@ -119,16 +148,25 @@ def _usd_per_unit(currency: str, month: date) -> Decimal:
     try:
         return exchange.usd_per_unit(currency, calendar.month(month, zone()).start)
     except RateError as error:
-        raise BudgetError(f"{error} Set its rate of exchange first (Settings, Rates).", field="currency") from error
+        raise BudgetError(
+            f"{error} Set its rate of exchange first (Settings, Rates).", field="currency"
+        ) from error
 
 
 def _check_month(month: date, now: datetime) -> None:
     allowed = months(now)
     if month not in allowed:
-        raise BudgetError(f"A budget is for a month from {allowed[0]:%Y-%m} to {allowed[-1]:%Y-%m}, not {month:%Y-%m}.", field="month")
+        raise BudgetError(
+            f"A budget is for a month from {allowed[0]:%Y-%m} to {allowed[-1]:%Y-%m}, not"
+            f" {month:%Y-%m}.",
+            field="month",
+        )
 
 
 def _checked_amount(amount: Decimal) -> Decimal:
     if not amount.is_finite() or not 0 < amount <= MAX_AMOUNT or amount != amount.quantize(CENT):
-        raise BudgetError(f"A budget is above 0, at most {MAX_AMOUNT:,} and in whole cents, not {amount}.", field="amount")
+        raise BudgetError(
+            f"A budget is above 0, at most {MAX_AMOUNT:,} and in whole cents, not {amount}.",
+            field="amount",
+        )
     return amount

@@ -30,8 +30,13 @@ class Cut:
 
 @lru_cache(maxsize=2048)
 def cuts_of(day: Interval, zone: ZoneInfo) -> tuple[Cut, ...]:
-    """The day's cuts of the ledger in order: 23 to 26, because midnight may lie within a UTC hour."""
-    parts = [Interval(max(start, day.start), min(start + HOUR, day.end)) for start in rate_changes.steps(day, "hour", zone)]
+    """The day's cuts of the ledger in order: 23 to 26, because midnight may lie within a
+    UTC hour.
+    """
+    parts = [
+        Interval(max(start, day.start), min(start + HOUR, day.end))
+        for start in rate_changes.steps(day, "hour", zone)
+    ]
     return tuple(Cut(part, part.start.astimezone(zone).hour) for part in parts)
 
 

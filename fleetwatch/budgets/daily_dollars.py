@@ -1,4 +1,6 @@
-"""Hours of dollars of the last half year, kept by day: derived from costs, and made again where costs says something else."""
+"""Hours of dollars of the last half year, kept by day: derived from costs, and made again where
+costs says something else.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,7 +25,8 @@ from fleetwatch.lib.intervals import Interval, floor_hour
 DAYS = 182  # of history: enough to try a month's forecast five times without overlap
 LONGEST_KEY = 200
 FLEET = "fleet"
-GROUPED = ("team", "gpu_model", "node")  # kinds that costs groups by; the fleet is the sum of its teams
+# kinds that costs groups by; the fleet is the sum of its teams
+GROUPED = ("team", "gpu_model", "node")
 NOTHING = Decimal(0)
 Floats = NDArray[np.float64]
 METRICS = ("cost", "wasted")
@@ -45,40 +48,60 @@ def known_until(now: datetime) -> datetime:
 
 
 def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
-    """Keeps the hours of the last `days` days; how many were made anew, and how many (beyond `limit`) are left for later.
+    """Keeps the hours of the last `days` days; how many were made anew, and how many (beyond
+    `limit`) are left for later.
 
-    Safe twice. A day is made anew where any of its lines' dollars are not those that costs gives now: after
-    late data, new rates or other teams of jobs the history is that of today's view.
+    Safe twice. A day is made anew where any of its lines' dollars are not those that costs gives
+    now: after late data, new rates or other teams of jobs the history is that of today's view.
     """
     organisation_zone, until = zone(), known_until(now)
     first = rate_changes.midnight(now, organisation_zone, days=-days)
-    SpendDay.objects.filter(start__lt=rate_changes.midnight(now, organisation_zone, days=-DAYS)).delete()
+    SpendDay.objects.filter(
+        start__lt=rate_changes.midnight(now, organisation_zone, days=-DAYS)
+    ).delete()
     did = {"days": 0, "left": 0}
     if first >= until:
         return did
-    wanted = {day.start: day for day in rate_changes.days(Interval(first, until), organisation_zone)}
+    wanted = {
+        day.start: day for day in rate_changes.days(Interval(first, until), organisation_zone)
+    }
     # rows of another zone's midnights are nobody's days
     SpendDay.objects.filter(start__gte=first).exclude(start__in=wanted).delete()
     for kind in GROUPED:
         changed = _changed(kind, Interval(first, until))
         did["left"] += max(0, len(changed) - limit)
         for start in sorted(changed, reverse=True)[:limit]:
-            _make(kind, Interval(start, min(wanted[start].end, until)), wanted[start], organisation_zone)
+            _make(
+                kind,
+                Interval(start, min(wanted[start].end, until)),
+                wanted[start],
+                organisation_zone,
+            )
             did["days"] += 1
     return did
 
 
 def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
-    """What is kept of a kind, from its first day on; with_today: the running day's hours too, NaN where it is still to come."""
+    """What is kept of a kind, from its first day on; with_today: the running day's hours too, NaN
+    where it is still to come.
+    """
     organisation_zone = zone()
     today = rate_changes.midnight(now, organisation_zone)
-    rows = SpendDay.objects.filter(kind=kind, start__lte=today) if with_today else SpendDay.objects.filter(kind=kind, start__lt=today)
+    rows = (
+        SpendDay.objects.filter(kind=kind, start__lte=today)
+        if with_today
+        else SpendDay.objects.filter(kind=kind, start__lt=today)
+    )
     found = list(rows.values_list("key", "start", "hours", "wasted_hours"))
     if not found:
-        return History([], [], dict.fromkeys(METRICS, np.zeros((0, 0, HOURS))), np.zeros((0, HOURS)))
+        return History(
+            [], [], dict.fromkeys(METRICS, np.zeros((0, 0, HOURS))), np.zeros((0, HOURS))
+        )
     keys = sorted({key for key, *_ in found})
     last = rate_changes.midnight(now, organisation_zone, days=1 if with_today else 0)
-    days = rate_changes.days(Interval(min(start for _, start, *_ in found), last), organisation_zone)
+    days = rate_changes.days(
+        Interval(min(start for _, start, *_ in found), last), organisation_zone
+    )
     place = {day.start: index for index, day in enumerate(days)}
     series = {key: index for index, key in enumerate(keys)}
     # where a day has rows of anybody, a series without one spent nothing
@@ -88,13 +111,19 @@ def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
         if start in place:
             cost[series[key], place[start]] = np.array(hours, dtype=float)
             wasted[series[key], place[start]] = np.array(wasted_hours, dtype=float)
-            known[place[start]] = np.where(np.isfinite(cost[series[key], place[start]]), 0.0, known[place[start]])
-    usd = {name: np.where(np.isfinite(values), values, known[None]) for name, values in zip(METRICS, (cost, wasted), strict=True)}
+            known[place[start]] = np.where(
+                np.isfinite(cost[series[key], place[start]]), 0.0, known[place[start]]
+            )
+    usd = {
+        name: np.where(np.isfinite(values), values, known[None])
+        for name, values in zip(METRICS, (cost, wasted), strict=True)
+    }
     return History(keys, days, usd, lengths(days, organisation_zone))
 
 
 def without_gaps(usd: Floats, hours: Floats) -> Floats:
-    """Dollars [series, day, hour on the wall] with 0 for hours that the ledger has nothing of: there was no GPU, which costs nothing.
+    """Dollars [series, day, hour on the wall] with 0 for hours that the ledger has nothing of:
+    there was no GPU, which costs nothing.
 
     Before the first hour that it knows, and of an hour that a day does not have, nothing is known.
     """
@@ -105,7 +134,9 @@ def without_gaps(usd: Floats, hours: Floats) -> Floats:
 
 def _changed(kind: str, interval: Interval) -> set[datetime]:
     """The days of which a line's dollars are not those that are kept."""
-    rows = SpendDay.objects.filter(kind=kind, start__gte=interval.start).values_list("key", "start", "usd", "wasted_usd")
+    rows = SpendDay.objects.filter(kind=kind, start__gte=interval.start).values_list(
+        "key", "start", "usd", "wasted_usd"
+    )
     kept = {(key, start): (usd, wasted_usd) for key, start, usd, wasted_usd in rows}
     now = {
         (line.key[:LONGEST_KEY], bucket.start): _dollars(bucket.totals)
@@ -113,7 +144,11 @@ def _changed(kind: str, interval: Interval) -> set[datetime]:
         for bucket in line.buckets
         if bucket.totals.capacity_ms
     }
-    return {start for key, start in kept.keys() | now.keys() if kept.get((key, start)) != now.get((key, start))}
+    return {
+        start
+        for key, start in kept.keys() | now.keys()
+        if kept.get((key, start)) != now.get((key, start))
+    }
 
 
 def _dollars(totals: Totals) -> tuple[Decimal, Decimal]:
@@ -124,12 +159,25 @@ def _dollars(totals: Totals) -> tuple[Decimal, Decimal]:
 def _make(kind: str, known: Interval, day: Interval, organisation_zone: ZoneInfo) -> None:
     """Replaces the rows of a day by what costs says of `known`, as far as the day is known."""
     lines = costs.over_time_by(known, kind, "hour")
-    has_entries = {bucket.start for line in lines for bucket in line.buckets if bucket.totals.capacity_ms}
-    told = [cut for cut in cuts_of(day, organisation_zone) if floor_hour(cut.interval.start) in has_entries]
-    kinds, rows = [kind], [_row(kind, line.key, line.buckets, day, told) for line in lines if _has_time(line)]
+    has_entries = {
+        bucket.start for line in lines for bucket in line.buckets if bucket.totals.capacity_ms
+    }
+    told = [
+        cut
+        for cut in cuts_of(day, organisation_zone)
+        if floor_hour(cut.interval.start) in has_entries
+    ]
+    kinds, rows = (
+        [kind],
+        [_row(kind, line.key, line.buckets, day, told) for line in lines if _has_time(line)],
+    )
     if kind == "team":
         kinds.append(FLEET)
-        rows += [_row(FLEET, "", [bucket for line in lines for bucket in line.buckets], day, told)] if lines else []
+        rows += (
+            [_row(FLEET, "", [bucket for line in lines for bucket in line.buckets], day, told)]
+            if lines
+            else []
+        )
     SpendDay.objects.filter(kind__in=kinds, start=day.start).delete()
     SpendDay.objects.bulk_create(rows)
 
@@ -138,7 +186,9 @@ def _has_time(line: Series) -> bool:
     return any(bucket.totals.capacity_ms for bucket in line.buckets)
 
 
-def _row(kind: str, key: str, buckets: Sequence[Bucket], day: Interval, told: Sequence[Cut]) -> SpendDay:
+def _row(
+    kind: str, key: str, buckets: Sequence[Bucket], day: Interval, told: Sequence[Cut]
+) -> SpendDay:
     return SpendDay(
         kind=kind,
         key=key[:LONGEST_KEY],
@@ -146,12 +196,18 @@ def _row(kind: str, key: str, buckets: Sequence[Bucket], day: Interval, told: Se
         usd=pricing.usd(sum((bucket.totals.cost_usd for bucket in buckets), NOTHING)),
         wasted_usd=pricing.usd(sum((bucket.totals.wasted_usd for bucket in buckets), NOTHING)),
         hours=_by_wall_hour(told, ((bucket.start, bucket.totals.cost_usd) for bucket in buckets)),
-        wasted_hours=_by_wall_hour(told, ((bucket.start, bucket.totals.wasted_usd) for bucket in buckets)),
+        wasted_hours=_by_wall_hour(
+            told, ((bucket.start, bucket.totals.wasted_usd) for bucket in buckets)
+        ),
     )
 
 
-def _by_wall_hour(told: Sequence[Cut], amounts: Iterable[tuple[datetime, Decimal]]) -> list[float | None]:
-    """Dollars of each hour on the wall; None where the ledger has no entry of anybody, or there is no such hour."""
+def _by_wall_hour(
+    told: Sequence[Cut], amounts: Iterable[tuple[datetime, Decimal]]
+) -> list[float | None]:
+    """Dollars of each hour on the wall; None where the ledger has no entry of anybody, or there is
+    no such hour.
+    """
     usd: dict[datetime, Decimal] = defaultdict(Decimal)
     for start, amount in amounts:
         usd[start] += amount

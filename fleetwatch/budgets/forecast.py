@@ -1,8 +1,10 @@
-"""What will be spent, from what was: a weekday×hour shape, a level, and how wrong that was before. Pure.
+"""What will be spent, from what was: a weekday×hour shape, a level, and how wrong that was before.
+Pure.
 
 docs/budgets.md has the formulas. All arrays are of several series at once: [series, day] or
-[series, day, hour on the wall], the last day is the newest whole one, NaN is what is not known.
-A "day to come" is counted from the first that is not in the history: its weekday is that of 7 days before.
+[series, day, hour on the wall], the last day is the newest whole one, NaN is what is not known. A
+"day to come" is counted from the first that is not in the history: its weekday is that of 7 days
+before.
 """
 
 from dataclasses import dataclass
@@ -13,24 +15,30 @@ from numpy.typing import NDArray
 from fleetwatch.budgets.arrays import Floats, quantile
 
 WEEK = 7
-SHAPE_WEEKS = 8  # of which the shape is made: long enough for a median, short enough to follow habits
+# of which the shape is made: long enough for a median, short enough to follow habits
+SHAPE_WEEKS = 8
 LEVEL_WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1])  # of the last four weeks, the newest first
-CLIP_SPREADS = 4.0  # a day farther from its usual amount counts as one this far: a burst is no habit
-SHIFT_SPREADS, SHIFT_DAYS = 2.0, 5  # so many of the last 7 days beyond so many spreads on one side: the level moved
+# a day farther from its usual amount counts as one this far: a burst is no habit
+CLIP_SPREADS = 4.0
+# so many of the last 7 days beyond so many spreads on one side: the level moved
+SHIFT_SPREADS, SHIFT_DAYS = 2.0, 5
 LEAST_SPREAD = 0.05  # of a usual day: less is not told apart
 FEWEST_DAYS = 7  # below it there is no shape: the mean of what there is
 NEW_DAYS = 14  # below it nothing was seen twice: the range is a guess and says so
 LONGEST = 31  # days ahead
 LOW, HIGH = 0.1, 0.9  # the range holds 8 of 10 outcomes
 ENOUGH = 6.0  # stretches that do not overlap, to read a range of them
-SMALL_SAMPLE = 1.5  # how much wider a range of n such stretches is: 1 + 1.5 ÷ n (coverage measured: docs/budgets.md)
+# how much wider a range of n such stretches is: 1 + 1.5 ÷ n (coverage measured: docs/budgets.md)
+SMALL_SAMPLE = 1.5
 WIDE = (-0.5, 1.0)  # half to twice, where nothing was tried before
 NARROWEST = 0.01  # of a range, either way
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """What a week to come looks like: dollars per hour by day to come (modulo 7) and hour on the wall."""
+    """What a week to come looks like: dollars per hour by day to come (modulo 7) and hour on the
+    wall.
+    """
 
     usd_per_hour: Floats  # [series, 7, 24]
     has_shifted: NDArray[np.bool_]  # [series]: the level is that of the last week alone
@@ -38,7 +46,9 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How wrong the same forecast was, made again at each earlier day, by days ahead (index 0 = one day)."""
+    """How wrong the same forecast was, made again at each earlier day, by days ahead (index 0 = one
+    day).
+    """
 
     tries: NDArray[np.int64]  # [series, LONGEST]
     median_error: Floats  # |actual ÷ forecast − 1|, NaN = never tried
@@ -47,7 +57,10 @@ class Trial:
 
 
 def rhythm(usd: Floats, hours: Floats) -> Rhythm:
-    """The rhythm after these days. `usd` [series, day, hour], `hours` [day, hour] how long each was."""
+    """The rhythm after these days.
+
+    `usd` [series, day, hour], `hours` [day, hour] how long each was.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = np.where(hours > 0, usd / hours, np.nan)
     return _rhythm(rates)
@@ -64,8 +77,12 @@ def backtest(usd: Floats, hours: Floats) -> Trial:
     for row, origin in enumerate(range(FEWEST_DAYS, days)):
         ahead = min(LONGEST, days - origin)
         week = _rhythm(rates[:, max(0, origin - SHAPE_WEEKS * WEEK) : origin]).usd_per_hour
-        expected = np.einsum("sdh,dh->sd", week[:, np.arange(ahead) % WEEK], hours[origin : origin + ahead])
-        errors[row, :, :ahead] = _relative(np.cumsum(actual[:, origin : origin + ahead], axis=1), np.cumsum(expected, axis=1))
+        expected = np.einsum(
+            "sdh,dh->sd", week[:, np.arange(ahead) % WEEK], hours[origin : origin + ahead]
+        )
+        errors[row, :, :ahead] = _relative(
+            np.cumsum(actual[:, origin : origin + ahead], axis=1), np.cumsum(expected, axis=1)
+        )
         errors[row, first_days(actual) > origin - FEWEST_DAYS] = np.nan
     return _judged(errors)
 
@@ -111,7 +128,10 @@ def _flat(rates: Floats) -> Rhythm:
     known = np.isfinite(rates)
     count = known.sum(axis=(1, 2))
     mean = np.where(known, rates, 0.0).sum(axis=(1, 2)) / np.maximum(count, 1)
-    return Rhythm(np.broadcast_to(mean[:, None, None], (rates.shape[0], WEEK, 24)).copy(), np.zeros(rates.shape[0], dtype=bool))
+    return Rhythm(
+        np.broadcast_to(mean[:, None, None], (rates.shape[0], WEEK, 24)).copy(),
+        np.zeros(rates.shape[0], dtype=bool),
+    )
 
 
 def _from_first_day(rates: Floats) -> Floats:
@@ -139,7 +159,8 @@ def _filled(shape: Floats, rates: Floats) -> Floats:
 
 
 def _day_sums(by_week: Floats) -> Floats:
-    """Dollars of days [series, week, 7] by 24 hours on the wall; NaN where a quarter of the day or more is not known.
+    """Dollars of days [series, week, 7] by 24 hours on the wall; NaN where a quarter of the day or
+    more is not known.
 
     What is missing of others is taken as the day's mean.
     """
@@ -150,12 +171,17 @@ def _day_sums(by_week: Floats) -> Floats:
 
 
 def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Dollars of a week, and whether they are those of the last one alone because the level moved."""
+    """Dollars of a week, and whether they are those of the last one alone because the level
+    moved.
+    """
     with np.errstate(invalid="ignore"):
         off = days - usual[:, None, :]
     spread = _spread(off, usual)[:, None]
     beyond = np.nan_to_num(off[:, 0]) / spread
-    has_shifted = np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1)) >= SHIFT_DAYS
+    has_shifted = (
+        np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1))
+        >= SHIFT_DAYS
+    )
     limit = CLIP_SPREADS * spread[:, :, None]
     clipped = usual[:, None, :] + np.clip(np.nan_to_num(off), -limit, limit)
     present = (np.isfinite(days).sum(axis=2) > 0)[:, : len(LEVEL_WEIGHTS)]
@@ -167,7 +193,9 @@ def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _spread(off: Floats, usual: Floats) -> Floats:
-    """The usual distance of a day from its usual amount: 1.4826 × the median one, as for a normal distribution."""
+    """The usual distance of a day from its usual amount: 1.4826 × the median one, as for a normal
+    distribution.
+    """
     median = np.nan_to_num(quantile(np.abs(off.reshape(len(off), -1)), 0.5, axis=1))
     spread: Floats = np.maximum(1.4826 * median + LEAST_SPREAD * usual.mean(axis=1), 1e-9)
     return spread
@@ -192,7 +220,9 @@ def _judged(errors: Floats) -> Trial:
 
 
 def _hold(low: Floats, high: Floats, stretches: Floats) -> None:
-    """Farther ahead than was tried often enough a range is no narrower than the last one that was; with none it is WIDE."""
+    """Farther ahead than was tried often enough a range is no narrower than the last one that was;
+    with none it is WIDE.
+    """
     enough = np.flatnonzero(stretches >= ENOUGH)
     if not len(enough):
         low[:], high[:] = WIDE

@@ -1,4 +1,6 @@
-"""A month at its end: what was spent, what is still to come with its range, and when a budget is passed. Pure."""
+"""A month at its end: what was spent, what is still to come with its range, and when a budget is
+passed. Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,10 @@ RISKS = (OVER, WILL_PASS, MAY_PASS, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What is known for predicting one series: see forecast.py. Days ahead count from `origin`, a midnight."""
+    """What is known for predicting one series: see forecast.py.
+
+    Days ahead count from `origin`, a midnight.
+    """
 
     origin: datetime
     usd_per_hour: Sequence[Sequence[float]]  # 7 days from origin's on × 24 hours on the wall
@@ -29,7 +34,9 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is expected to have been spent by `until`, in the middle and at the ends of the range."""
+    """What is expected to have been spent by `until`, in the middle and at the ends of the
+    range.
+    """
 
     until: datetime
     expected_usd: float
@@ -39,10 +46,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class MonthEnd:
-    """The rest of a month from its first hour that is not known yet on, by days; the last step is the month's end."""
+    """The rest of a month from its first hour that is not known yet on, by days; the last step is
+    the month's end.
+    """
 
     steps: tuple[Step, ...]
-    passes_at: datetime | None  # when the budget is passed at the expected rate, None = not in this month
+    # when the budget is passed at the expected rate, None = not in this month
+    passes_at: datetime | None
     may_pass_at: datetime | None  # and when at the upper end of the range
 
     @property
@@ -50,7 +60,9 @@ class MonthEnd:
         return self.steps[-1]
 
 
-def predict(basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Decimal | None, zone: ZoneInfo) -> MonthEnd:
+def predict(
+    basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Decimal | None, zone: ZoneInfo
+) -> MonthEnd:
     """The rest of the month [rest.start, rest.end), after what was spent before."""
     spent = float(spent_usd)
     budget = None if budget_usd is None else float(budget_usd)
@@ -58,9 +70,25 @@ def predict(basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Dec
     coming = list(accumulate(amounts))
     ranges = [_relative(basis, moment, rest.start) for moment in moments]
     high = [usd * (1 + up) for usd, (_, up) in zip(coming, ranges, strict=True)]
-    ends = [index for index, moment in enumerate(moments) if rate_changes.midnight(moment, zone) == moment or moment == rest.end]
-    steps = [Step(moments[i], spent + coming[i], spent + max(coming[i] * (1 + ranges[i][0]), 0.0), spent + high[i]) for i in ends]
-    return MonthEnd(tuple(steps), _passing(moments, coming, spent, budget), _passing(moments, high, spent, budget))
+    ends = [
+        index
+        for index, moment in enumerate(moments)
+        if rate_changes.midnight(moment, zone) == moment or moment == rest.end
+    ]
+    steps = [
+        Step(
+            moments[i],
+            spent + coming[i],
+            spent + max(coming[i] * (1 + ranges[i][0]), 0.0),
+            spent + high[i],
+        )
+        for i in ends
+    ]
+    return MonthEnd(
+        tuple(steps),
+        _passing(moments, coming, spent, budget),
+        _passing(moments, high, spent, budget),
+    )
 
 
 def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> str:
@@ -86,7 +114,9 @@ def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime]
         place = (day.start.astimezone(zone).date() - first.astimezone(zone).date()).days % WEEK
         for cut in cuts_of(day, zone):
             if rest.start < cut.interval.end <= rest.end:
-                share_h = (cut.interval.end - max(cut.interval.start, rest.start)) / timedelta(hours=1)
+                share_h = (cut.interval.end - max(cut.interval.start, rest.start)) / timedelta(
+                    hours=1
+                )
                 moments.append(cut.interval.end)
                 amounts.append(basis.usd_per_hour[place][cut.hour] * share_h)
     return moments, amounts
@@ -99,7 +129,11 @@ def _relative(basis: Basis, moment: datetime, start: datetime) -> tuple[float, f
     return basis.low[place], basis.high[place]
 
 
-def _passing(moments: Sequence[datetime], coming: Sequence[float], spent: float, budget: float | None) -> datetime | None:
+def _passing(
+    moments: Sequence[datetime], coming: Sequence[float], spent: float, budget: float | None
+) -> datetime | None:
     if budget is None or spent > budget:
         return None
-    return next((moment for moment, usd in zip(moments, coming, strict=True) if spent + usd > budget), None)
+    return next(
+        (moment for moment, usd in zip(moments, coming, strict=True) if spent + usd > budget), None
+    )

@@ -1,4 +1,6 @@
-"""Forecasts of teams and of the fleet: made once a day from the days that are over, read with what was spent since."""
+"""Forecasts of teams and of the fleet: made once a day from the days that are over, read with what
+was spent since.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,15 +19,20 @@ from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
 TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
-NO_HISTORY = "Nothing is known of a day with dollars in the last four weeks: there is nothing to go by yet."
-NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK  # that make the level: none of them known is no level, not one of 0
+NO_HISTORY = (
+    "Nothing is known of a day with dollars in the last four weeks: there is nothing to go by yet."
+)
+# that make the level: none of them known is no level, not one of 0
+NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
 NEW = "Under two weeks of history: the range is a guess."
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How far off the same forecast was, so many days ahead, in the median of so many earlier days."""
+    """How far off the same forecast was, so many days ahead, in the median of so many
+    earlier days.
+    """
 
     days: int
     median_error: float
@@ -33,8 +40,12 @@ class Tried:
 
 
 def is_due(now: datetime) -> bool:
-    """Whether the forecasts of today still have to be made, or were made of a part of the history."""
-    return not Outlook.objects.filter(kind="fleet", origin=rate_changes.midnight(now, zone()), is_whole=True).exists()
+    """Whether the forecasts of today still have to be made, or were made of a part of the
+    history.
+    """
+    return not Outlook.objects.filter(
+        kind="fleet", origin=rate_changes.midnight(now, zone()), is_whole=True
+    ).exists()
 
 
 def make(now: datetime, *, is_whole: bool) -> dict[str, int]:
@@ -51,7 +62,13 @@ def all_of(kind: str) -> dict[str, Outlook]:
     return {row.key: row for row in Outlook.objects.filter(kind=kind)}
 
 
-def until_month_end(outlook: Outlook | None, rest: Interval | None, spent_usd: Decimal, *, budget_usd: Decimal | None) -> MonthEnd | None:
+def until_month_end(
+    outlook: Outlook | None,
+    rest: Interval | None,
+    spent_usd: Decimal,
+    *,
+    budget_usd: Decimal | None,
+) -> MonthEnd | None:
     """The rest of the month; None without a forecast, or where nothing is left of the month."""
     if outlook is None or rest is None:
         return None

@@ -23,7 +23,9 @@ Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The running month: `so_far` is what of it is over (None = nothing yet), `rest` what is to come (None = nothing left)."""
+    """The running month: `so_far` is what of it is over (None = nothing yet), `rest` what is to
+    come (None = nothing left).
+    """
 
     first: date
     whole: Interval
@@ -56,14 +58,20 @@ class Line:
     @property
     def forecast_share(self) -> float | None:
         """Expected at the month's end ÷ budget; None where one of them is not known."""
-        return None if self.end is None or self.budget_usd is None else self.end.end.expected_usd / float(self.budget_usd)
+        return (
+            None
+            if self.end is None or self.budget_usd is None
+            else self.end.end.expected_usd / float(self.budget_usd)
+        )
 
     @property
     def risk(self) -> str:
         """One of month_end.RISKS."""
         if self.limit is not None and self.budget_usd is None:
             return month_end.UNKNOWN
-        return month_end.risk(self.spent_usd, self.budget_usd, None if self.end is None else self.end.end)
+        return month_end.risk(
+            self.spent_usd, self.budget_usd, None if self.end is None else self.end.end
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,9 @@ def running_month(now: datetime) -> Month:
 
 
 def lines(now: datetime) -> list[Line]:
-    """The fleet first, then every team with a budget, dollars this month or a forecast; most pressing first."""
+    """The fleet first, then every team with a budget, dollars this month or a forecast; most
+    pressing first.
+    """
     month = running_month(now)
     groups = [] if month.so_far is None else costs.totals_by(month.so_far, "team")
     limits, forecasts = budgets.limits(month.first), outlooks.all_of("team")
@@ -92,12 +102,19 @@ def lines(now: datetime) -> list[Line]:
     labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
     own = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)  # nobody's budget: in the fleet's line
     teams = [
-        _line((key, label), spent.get(key, (NOTHING, 0)), limits.get(key), forecasts.get(key), month)
+        _line(
+            (key, label), spent.get(key, (NOTHING, 0)), limits.get(key), forecasts.get(key), month
+        )
         for key, label in labels.items()
         if key not in own
     ]
-    fleet_spent = sum((usd for usd, _ in spent.values()), NOTHING), sum(unpriced for _, unpriced in spent.values())
-    fleet = _line(FLEET_NAME, fleet_spent, limits.get(WHOLE_FLEET), outlooks.all_of("fleet").get(""), month)
+    fleet_spent = (
+        sum((usd for usd, _ in spent.values()), NOTHING),
+        sum(unpriced for _, unpriced in spent.values()),
+    )
+    fleet = _line(
+        FLEET_NAME, fleet_spent, limits.get(WHOLE_FLEET), outlooks.all_of("fleet").get(""), month
+    )
     return [fleet, *sorted(teams, key=_pressing)]
 
 
@@ -120,21 +137,27 @@ def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:
 
 
 def closest_trial(line: Line, now: datetime) -> Tried | None:
-    """The back-tested error for about as many days ahead as are left of the month; None where nothing was tried."""
+    """The back-tested error for about as many days ahead as are left of the month; None where
+    nothing was tried.
+    """
     rest = running_month(now).rest
     days_left = 0.0 if rest is None else (rest.end - rest.start) / timedelta(days=1)
     return min(line.tried, key=lambda each: abs(each.days - days_left), default=None)
 
 
 def past_months(team: Team | None, now: datetime) -> list[Past]:
-    """The months before this one of which hours are kept whole, with the budget that counted; the newest first."""
+    """The months before this one of which hours are kept whole, with the budget that counted; the
+    newest first.
+    """
     kind, key = ("fleet", "") if team is None else ("team", team.slug)
     organisation_zone = zone()
     spent: dict[date, Decimal] = {}
     for start, usd in SpendDay.objects.filter(kind=kind, key=key).values_list("start", "usd"):
         first = calendar.month_of(start, organisation_zone)
         spent[first] = spent.get(first, NOTHING) + usd
-    oldest = SpendDay.objects.filter(kind=kind).order_by("start").values_list("start", flat=True).first()
+    oldest = (
+        SpendDay.objects.filter(kind=kind).order_by("start").values_list("start", flat=True).first()
+    )
     rows = list(budgets.history(team))
     return [
         Past(first, usd, budgets.usd_of(budgets.counting(rows, first), first))
@@ -145,9 +168,13 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
     ]
 
 
-def _line(name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Outlook | None, month: Month) -> Line:
+def _line(
+    name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Outlook | None, month: Month
+) -> Line:
     spent_usd, unpriced_ms = spent
-    end = outlooks.until_month_end(outlook, month.rest, spent_usd, budget_usd=None if limit is None else limit.usd)
+    end = outlooks.until_month_end(
+        outlook, month.rest, spent_usd, budget_usd=None if limit is None else limit.usd
+    )
     reason = outlooks.reason(outlook)
     return Line(*name, spent_usd, unpriced_ms, limit, end, reason, outlooks.tried(outlook))
 
@@ -155,9 +182,17 @@ def _line(name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Out
 def _labels(limits: Mapping[str, Limit], forecasts: Mapping[str, Outlook]) -> dict[str, str]:
     """Names of teams that have a budget or a forecast."""
     slugs = (limits.keys() | forecasts.keys()) - {WHOLE_FLEET}
-    return {slug: name or slug for slug, name in Team.objects.filter(slug__in=slugs).values_list("slug", "name")}
+    return {
+        slug: name or slug
+        for slug, name in Team.objects.filter(slug__in=slugs).values_list("slug", "name")
+    }
 
 
 def _pressing(line: Line) -> tuple[int, float, Decimal, str]:
     """By risk, then by how much of the budget is expected to go, then by dollars."""
-    return (month_end.RISKS.index(line.risk), -(line.forecast_share or 0.0), -line.spent_usd, line.key)
+    return (
+        month_end.RISKS.index(line.risk),
+        -(line.forecast_share or 0.0),
+        -line.spent_usd,
+        line.key,
+    )

@@ -9,9 +9,15 @@ DAYS_PER_RUN = 40  # of each kind made anew, so that a first run ends; the next 
 
 
 def refresh(now: datetime) -> dict[str, int]:
-    """What changed. Does nothing between two full hours; safe twice, and killed at any moment: what is missing is seen again."""
+    """What changed.
+
+    Does nothing between two full hours; safe twice, and killed at any moment: what is missing is
+    seen again.
+    """
     is_due = outlooks.is_due(now)
-    did = daily_dollars.note_days(now, days=daily_dollars.DAYS if is_due else RECENT_DAYS, limit=DAYS_PER_RUN)
+    did = daily_dollars.note_days(
+        now, days=daily_dollars.DAYS if is_due else RECENT_DAYS, limit=DAYS_PER_RUN
+    )
     if is_due:
         did |= outlooks.make(now, is_whole=not did["left"])
     if did["days"]:

@@ -1,4 +1,6 @@
-"""Anomalies of teams, GPU models, nodes and the fleet: found each hour, kept, explained by what moved most."""
+"""Anomalies of teams, GPU models, nodes and the fleet: found each hour, kept, explained by what
+moved most.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -31,7 +33,9 @@ WEEK = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """A job, user or node whose dollars changed by `usd` against the same hours of the weeks before."""
+    """A job, user or node whose dollars changed by `usd` against the same hours of the weeks
+    before.
+    """
 
     key: str
     label: str
@@ -56,21 +60,32 @@ class Seen:
         """What moved most, by kind: job, user, node."""
         found: dict[str, list[Mover]] = {}
         for each in self.anomaly.movers:
-            found.setdefault(each["kind"], []).append(Mover(each["key"], each["label"], Decimal(each["usd"])))
+            found.setdefault(each["kind"], []).append(
+                Mover(each["key"], each["label"], Decimal(each["usd"]))
+            )
         return list(found.items())
 
 
 def find(now: datetime) -> dict[str, int]:
-    """How many anomalies there are in the last weeks, and how many are new, changed or gone. Safe twice."""
+    """How many anomalies there are in the last weeks, and how many are new, changed or gone.
+
+    Safe twice.
+    """
     # what lies at the edge of the window is cut by it: that one stays as it was found
     horizon = rate_changes.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
     found = {_name(row): row for row in rows}
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
-    fresh = [row for name, row in found.items() if name not in stored or stored[name].end != row.end]
+    fresh = [
+        row for name, row in found.items() if name not in stored or stored[name].end != row.end
+    ]
     for row in sorted(fresh, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
         row.movers = _movers(row)
-    changed = [row for name, row in found.items() if name not in stored or _said(stored[name]) != _said(row)]
+    changed = [
+        row
+        for name, row in found.items()
+        if name not in stored or _said(stored[name]) != _said(row)
+    ]
     for row in changed:
         before = stored.get(_name(row))
         row.found_at = now if before is None else before.found_at
@@ -80,19 +95,31 @@ def find(now: datetime) -> dict[str, int]:
         Anomaly.objects.filter(pk__in=gone).delete()
         Anomaly.objects.filter(end__lt=now - KEPT).delete()
         Anomaly.objects.bulk_create(changed)
-    return {"anomalies": len(found), "changed": len(changed), "gone": len(stored.keys() - found.keys())}
+    return {
+        "anomalies": len(found),
+        "changed": len(changed),
+        "gone": len(stored.keys() - found.keys()),
+    }
 
 
-def anomalies_of(interval: Interval, *, kind: str | None = None, key: str | None = None, now: datetime) -> list[Seen]:
+def anomalies_of(
+    interval: Interval, *, kind: str | None = None, key: str | None = None, now: datetime
+) -> list[Seen]:
     """Anomalies that overlap the interval, the newest first."""
-    rows = Anomaly.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("-end", "-start", "kind", "key", "metric")
+    rows = Anomaly.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by(
+        "-end", "-start", "kind", "key", "metric"
+    )
     rows = rows if kind is None else rows.filter(kind=kind)
     return _seen(rows if key is None else rows.filter(key=key), now)
 
 
 def _seen(rows: Iterable[Anomaly], now: datetime) -> list[Seen]:
     told = list(rows)
-    names = dict(Team.objects.filter(slug__in={row.key for row in told if row.kind == "team"}).values_list("slug", "name"))
+    names = dict(
+        Team.objects.filter(slug__in={row.key for row in told if row.kind == "team"}).values_list(
+            "slug", "name"
+        )
+    )
     return [Seen(row, _label(row, names), row.end > now - ENDED) for row in told]
 
 
@@ -135,7 +162,9 @@ def _row(each: anomalies.Found, kind: str, metric: str, kept: History) -> Anomal
 def _hour(kept: History, place: int) -> Interval:
     """The hour on the wall at that place; next to one that was skipped, the day's nearest."""
     day, hour = divmod(place, calendar.HOURS)
-    found = calendar.wall_hour(kept.days[day], hour, zone()) or calendar.wall_hour(kept.days[day], hour + 1, zone())
+    found = calendar.wall_hour(kept.days[day], hour, zone()) or calendar.wall_hour(
+        kept.days[day], hour + 1, zone()
+    )
     return found or kept.days[day]
 
 
@@ -148,11 +177,15 @@ def _said(row: Anomaly) -> tuple[object, ...]:
 
 
 def _movers(row: Anomaly) -> list[dict[str, str]]:
-    """Jobs, users and nodes whose dollars differ most from those of the same hours of the weeks before, in its direction."""
+    """Jobs, users and nodes whose dollars differ most from those of the same hours of the weeks
+    before, in its direction.
+    """
     during = Interval(row.start, row.end)
     back = WEEK * -(-(row.end - row.start) // WEEK)
     before = Interval(row.start - back, row.end - back)
-    narrowed = {kind: row.key if row.kind == kind else None for kind in ("team", "node", "gpu_model")}
+    narrowed = {
+        kind: row.key if row.kind == kind else None for kind in ("team", "node", "gpu_model")
+    }
     scope = Scope(team=narrowed["team"], node=narrowed["node"], gpu_model=narrowed["gpu_model"])
     sign = 1 if row.usd >= row.usual_usd else -1
     jobs = _moved(during, before, "job", scope, row.metric)
@@ -165,7 +198,9 @@ def _movers(row: Anomaly) -> list[dict[str, str]]:
 
 
 def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal]:
-    user_of = dict(Job.objects.filter(key__in=[key for key, _ in jobs if key]).values_list("key", "user"))
+    user_of = dict(
+        Job.objects.filter(key__in=[key for key, _ in jobs if key]).values_list("key", "user")
+    )
     changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for (key, _), usd in jobs.items():
         user = user_of.get(key, "")
@@ -173,10 +208,15 @@ def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Deci
     return changes
 
 
-def _moved(during: Interval, before: Interval, group_by: str, scope: Scope, metric: str) -> dict[tuple[str, str], Decimal]:
+def _moved(
+    during: Interval, before: Interval, group_by: str, scope: Scope, metric: str
+) -> dict[tuple[str, str], Decimal]:
     """How the dollars of each line changed."""
     changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    for groups, sign in ((costs.totals_by(during, group_by, scope=scope), 1), (costs.totals_by(before, group_by, scope=scope), -1)):
+    for groups, sign in (
+        (costs.totals_by(during, group_by, scope=scope), 1),
+        (costs.totals_by(before, group_by, scope=scope), -1),
+    ):
         for group in groups:
             changes[group.key, group.label] += sign * _amount(group, metric)
     return changes
@@ -186,9 +226,19 @@ def _amount(group: Group, metric: str) -> Decimal:
     return group.totals.wasted_usd if metric == "wasted" else group.totals.cost_usd
 
 
-def _largest(kind: str, amounts: dict[tuple[str, str], Decimal], sign: int) -> Sequence[dict[str, str]]:
+def _largest(
+    kind: str, amounts: dict[tuple[str, str], Decimal], sign: int
+) -> Sequence[dict[str, str]]:
     """The largest changes in that direction, as they are kept."""
-    ordered = sorted(((sign * usd, key, label) for (key, label), usd in amounts.items() if key and sign * usd > 0), reverse=True)
+    ordered = sorted(
+        (
+            (sign * usd, key, label)
+            for (key, label), usd in amounts.items()
+            if key and sign * usd > 0
+        ),
+        reverse=True,
+    )
     return [
-        {"kind": kind, "key": key, "label": label, "usd": str((sign * usd).quantize(MICRO_USD))} for usd, key, label in ordered[:MOVERS]
+        {"kind": kind, "key": key, "label": label, "usd": str((sign * usd).quantize(MICRO_USD))}
+        for usd, key, label in ordered[:MOVERS]
     ]

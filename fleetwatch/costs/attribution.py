@@ -1,7 +1,8 @@
-"""Whose a job's time is: worked out from mapping rules for many jobs at once, and read for single ones.
+"""Whose a job's time is: worked out from mapping rules for many jobs at once, and read for single
+ones.
 
-A job for which no rule speaks has no row: its account's team has all of its time. So without rules nothing is
-written, and a job that came a moment ago is in no wrong place, only not yet in a rule's.
+A job for which no rule speaks has no row: its account's team has all of its time. So without rules
+nothing is written, and a job that came a moment ago is in no wrong place, only not yet in a rule's.
 """
 
 import json
@@ -42,7 +43,9 @@ def rules() -> list[MappingRule]:
 
 def conditions(rule: MappingRule) -> Conditions:
     """What the rule asks of a job."""
-    return Conditions(rule.user, rule.account, rule.namespace, rule.partition, rule.label, rule.label_value)
+    return Conditions(
+        rule.user, rule.account, rule.namespace, rule.partition, rule.label, rule.label_value
+    )
 
 
 def gives(rule: MappingRule) -> Gives:
@@ -52,7 +55,9 @@ def gives(rule: MappingRule) -> Gives:
 
 @transaction.atomic
 def attribute_changed() -> dict[str, int]:
-    """How many jobs were new or had changed since the last time, and how many rows that made; safe twice."""
+    """How many jobs were new or had changed since the last time, and how many rows that made; safe
+    twice.
+    """
     wait_for_lock(LOCK)
     return _attribute_changed()
 
@@ -60,18 +65,25 @@ def attribute_changed() -> dict[str, int]:
 def touched(by: Iterable[MappingRule]) -> list[int]:
     """The ids of the jobs that one of the rules matches."""
     with connection.cursor() as cursor:
-        cursor.execute(_TOUCHED, {"job_ids": None, "rules": json.dumps([_parameters(0, rule) for rule in by])})
+        cursor.execute(
+            _TOUCHED, {"job_ids": None, "rules": json.dumps([_parameters(0, rule) for rule in by])}
+        )
         return [pk for (pk,) in cursor.fetchall()]
 
 
 def attribute(job_ids: list[int]) -> int:
-    """How many rows of these jobs changed, and of those that wait. Needs a transaction that holds the lock."""
+    """How many rows of these jobs changed, and of those that wait.
+
+    Needs a transaction that holds the lock.
+    """
     waiting = _attribute_changed(limit=None)
     return waiting["rows"] + _attribute(job_ids, [])
 
 
 def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
-    """The jobs, each with the `team` whose its time is just before a moment: that of a rule, or of its account. In memory alone."""
+    """The jobs, each with the `team` whose its time is just before a moment: that of a rule, or of
+    its account. In memory alone.
+    """
     told = list(jobs)
     held = Q(valid_from__lt=before) & (Q(valid_to__isnull=True) | Q(valid_to__gte=before))
     rows = Attribution.objects.filter(held, job__in=[job.pk for job in told]).select_related("team")
@@ -91,7 +103,9 @@ def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:
             spans[job_id].append((valid_from, slug or (UNMAPPED if is_named else NOBODY)))
 
     def team_of(job_id: int, at: datetime) -> str:
-        return next((key for valid_from, key in reversed(spans[job_id]) if valid_from <= at), NOBODY)
+        return next(
+            (key for valid_from, key in reversed(spans[job_id]) if valid_from <= at), NOBODY
+        )
 
     return team_of
 
@@ -103,7 +117,9 @@ def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:
     # of several marks of a job the first says what it named when it was looked at last
     first = {mark.job_id: mark for mark in reversed(marks)}
     former = [
-        {"job_id": mark.job_id, "team_id": mark.former_team_id, "is_named": mark.was_named} for mark in first.values() if not mark.is_new
+        {"job_id": mark.job_id, "team_id": mark.former_team_id, "is_named": mark.was_named}
+        for mark in first.values()
+        if not mark.is_new
     ]
     rows = _attribute(sorted(first), former)
     ChangedJob.objects.filter(pk__in=[mark.pk for mark in marks]).delete()

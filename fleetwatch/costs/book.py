@@ -12,31 +12,61 @@ from fleetwatch.inventory.models import GPU, GPUModel
 
 
 def rates() -> QuerySet[Rate]:
-    """GPU models' first, by name; then nodes', pools' and single GPUs', each with the oldest first."""
-    ordered = ("gpu_model__name", "node_class", "region", "node__name", "pool", "gpu__uuid", "valid_from", "pk")
+    """GPU models' first, by name; then nodes', pools' and single GPUs', each with the
+    oldest first.
+    """
+    ordered = (
+        "gpu_model__name",
+        "node_class",
+        "region",
+        "node__name",
+        "pool",
+        "gpu__uuid",
+        "valid_from",
+        "pk",
+    )
     return Rate.objects.select_related("gpu_model", "node", "gpu").order_by(*ordered)
 
 
 def priced_models() -> tuple[Sequence[GPUModel], Sequence[GPUModel]]:
     """GPU models of the fleet, by name; and these with the boards whose virtual GPUs it has."""
-    whole, parts = GPU.objects.filter(model=OuterRef("pk")), GPU.objects.filter(model__board=OuterRef("pk"))
-    models = list(GPUModel.objects.annotate(is_there=Exists(whole)).filter(Q(is_there=True) | Exists(parts)).order_by("name"))
+    whole, parts = (
+        GPU.objects.filter(model=OuterRef("pk")),
+        GPU.objects.filter(model__board=OuterRef("pk")),
+    )
+    models = list(
+        GPUModel.objects.annotate(is_there=Exists(whole))
+        .filter(Q(is_there=True) | Exists(parts))
+        .order_by("name")
+    )
     return [model for model in models if model.is_there], models
 
 
 def pools() -> list[str]:
     """Pools that nodes are in or were in."""
-    return list(NodePlace.objects.exclude(pool="").order_by("pool").values_list("pool", flat=True).distinct())
+    return list(
+        NodePlace.objects.exclude(pool="")
+        .order_by("pool")
+        .values_list("pool", flat=True)
+        .distinct()
+    )
 
 
 def regions() -> list[str]:
     """Regions that nodes are in or were in."""
-    return list(NodePlace.objects.exclude(region="").order_by("region").values_list("region", flat=True).distinct())
+    return list(
+        NodePlace.objects.exclude(region="")
+        .order_by("region")
+        .values_list("region", flat=True)
+        .distinct()
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """What a GPU model of the fleet costs per GPU-hour, from its least to its most, and the memory that each of its GPUs has at least."""
+    """What a GPU model of the fleet costs per GPU-hour, from its least to its most, and the memory
+    that each of its GPUs has at least.
+    """
 
     gpu_model_id: int
     memory_bytes: int
@@ -45,14 +75,24 @@ class ModelPrice:
 
 
 def prices_of_models(at: datetime) -> list[ModelPrice]:
-    """Of every GPU model that the fleet has, whose memory is known, and that has a rate at that moment."""
+    """Of every GPU model that the fleet has, whose memory is known, and that has a rate at that
+    moment.
+    """
     rates = GPURate.objects.filter(Q(valid_to=None) | Q(valid_to__gt=at), valid_from__lte=at)
     known = rates.filter(gpu__model__isnull=False, gpu__parent=None, gpu__memory_total_bytes__gt=0)
-    rows = known.values_list("gpu__model_id").annotate(Min("gpu__memory_total_bytes"), Min("usd_per_gpu_hour"), Max("usd_per_gpu_hour"))
+    rows = known.values_list("gpu__model_id").annotate(
+        Min("gpu__memory_total_bytes"), Min("usd_per_gpu_hour"), Max("usd_per_gpu_hour")
+    )
     return [ModelPrice(*row) for row in rows.order_by("gpu__model_id")]
 
 
 def cheaper_than(own: ModelPrice, prices: Iterable[ModelPrice]) -> tuple[tuple[float, float], ...]:
-    """The smaller models that surely cost less: bytes of memory, and the most that they cost as a share of the least of this one's."""
-    smaller = [one for one in prices if one.memory_bytes < own.memory_bytes and one.most_usd < own.least_usd]
+    """The smaller models that surely cost less: bytes of memory, and the most that they cost as a
+    share of the least of this one's.
+    """
+    smaller = [
+        one
+        for one in prices
+        if one.memory_bytes < own.memory_bytes and one.most_usd < own.least_usd
+    ]
     return tuple((float(one.memory_bytes), float(one.most_usd / own.least_usd)) for one in smaller)

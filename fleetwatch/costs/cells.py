@@ -60,9 +60,14 @@ def summed(cells: Iterable[Cell]) -> Totals:
         states=state_ms,
         cost_usd=pricing.divided(total_usd),
         # a group has a state or three: what is nothing is not divided
-        cost_by_state={state: pricing.divided(usd_ms) if usd_ms else ZERO for state, usd_ms in state_usd.items()},
+        cost_by_state={
+            state: pricing.divided(usd_ms) if usd_ms else ZERO
+            for state, usd_ms in state_usd.items()
+        },
         waste_ms=tier_ms,
-        waste_usd={tier: pricing.divided(usd_ms) if usd_ms else ZERO for tier, usd_ms in tier_usd.items()},
+        waste_usd={
+            tier: pricing.divided(usd_ms) if usd_ms else ZERO for tier, usd_ms in tier_usd.items()
+        },
         unpriced_ms=unpriced_ms,
         has_example_rates=has_example_rates,
         energy_j=energy_j,

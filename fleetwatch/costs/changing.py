@@ -1,4 +1,6 @@
-"""What every change of the rate book keeps to: one at a time, at cuts of the ledger, and never in a closed month."""
+"""What every change of the rate book keeps to: one at a time, at cuts of the ledger, and never in a
+closed month.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +19,10 @@ _BOOK = "costs.rate_book"
 
 
 def read_again(row: Model) -> None:
-    """The row becomes what it is now: others who change the book have to wait. Raises RateError where one of them withdrew it."""
+    """The row becomes what it is now: others who change the book have to wait.
+
+    Raises RateError where one of them withdrew it.
+    """
     wait_for_lock(_BOOK)
     try:
         row.refresh_from_db()
@@ -27,7 +32,9 @@ def read_again(row: Model) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OpenBook:
-    """What changes keep to while nobody else makes any: it holds until the transaction that opened the book ends."""
+    """What changes keep to while nobody else makes any: it holds until the transaction that opened
+    the book ends.
+    """
 
     zone: ZoneInfo
     closed_until: datetime | None
@@ -36,12 +43,20 @@ class OpenBook:
         """Raises RateError where a change from `since` on would reprice a closed month."""
         closed = self.closed_until
         if closed is not None and since < closed:
-            raise RateError(f"All before {closed.astimezone(self.zone):%Y-%m-%d} is closed and keeps its dollars.", field="valid_from")
+            raise RateError(
+                f"All before {closed.astimezone(self.zone):%Y-%m-%d} is closed and keeps its"
+                " dollars.",
+                field="valid_from",
+            )
 
     def check_moment(self, moment: datetime, *, field: str) -> None:
         """Raises RateError where entries are not cut at the moment."""
         if not rate_changes.is_cut(moment, self.zone):
-            raise RateError(f"A rate changes on a full UTC hour or at midnight in {self.zone.key}, not at {moment}.", field=field)
+            raise RateError(
+                f"A rate changes on a full UTC hour or at midnight in {self.zone.key}, not at"
+                f" {moment}.",
+                field=field,
+            )
 
 
 def open_book() -> OpenBook:

@@ -1,4 +1,6 @@
-"""Writes of commitments: made, ended, withdrawn; like rates at cuts of the ledger and never in a closed month."""
+"""Writes of commitments: made, ended, withdrawn; like rates at cuts of the ledger and never in a
+closed month.
+"""
 
 from datetime import datetime
 from decimal import Decimal
@@ -39,7 +41,8 @@ def commit(
     region: str = "",
     source: str = "",
 ) -> Commitment:
-    """The new commitment to so many GPUs at a price per GPU-hour, or at an amount per month for all of them.
+    """The new commitment to so many GPUs at a price per GPU-hour, or at an amount per month for all
+    of them.
 
     Raises RateError for what can't be, and where it would begin in a closed month.
     """
@@ -49,11 +52,18 @@ def commit(
     _check_text(pool, LONGEST_NAME, field="pool")
     _check_text(region, LONGEST_NAME, field="region")
     if node_class and node_class not in PRICING_CLASSES:
-        raise RateError(f"A class is {', '.join(PRICING_CLASSES)}, not {node_class[:40]!r}.", field="node_class")
+        raise RateError(
+            f"A class is {', '.join(PRICING_CLASSES)}, not {node_class[:40]!r}.", field="node_class"
+        )
     check_moment(valid_from, field="valid_from")
     _check_end(valid_from, valid_to)
     write(valid_from)
-    _check_price(price_per_gpu_hour, amount_per_month, gpus=gpus, usd_per_unit=exchange.usd_per_unit(currency, valid_from))
+    _check_price(
+        price_per_gpu_hour,
+        amount_per_month,
+        gpus=gpus,
+        usd_per_unit=exchange.usd_per_unit(currency, valid_from),
+    )
     terms = {
         "name": name,
         "gpu_model": gpu_model,
@@ -67,15 +77,23 @@ def commit(
         "valid_from": valid_from,
     }
     if Commitment.objects.filter(**terms).exists():  # a form sent twice would be paid twice
-        raise RateError("This very commitment stands already. A second one like it needs another name.", field="name")
-    made = Commitment.objects.create(**terms, valid_to=valid_to, source=source[:300], created_at=now)
+        raise RateError(
+            "This very commitment stands already. A second one like it needs another name.",
+            field="name",
+        )
+    made = Commitment.objects.create(
+        **terms, valid_to=valid_to, source=source[:300], created_at=now
+    )
     _say("commitment made", made)
     return made
 
 
 @transaction.atomic
 def end_commitment(commitment: Commitment, at: datetime) -> None:
-    """Ends it, or moves its end. Raises RateError in a closed month, and for an end that is not after its beginning."""
+    """Ends it, or moves its end.
+
+    Raises RateError in a closed month, and for an end that is not after its beginning.
+    """
     _check_end(commitment.valid_from, at)
     read_again(commitment)
     write(min(at, commitment.valid_to or at))
@@ -86,7 +104,10 @@ def end_commitment(commitment: Commitment, at: datetime) -> None:
 
 @transaction.atomic
 def withdraw_commitment(commitment: Commitment) -> None:
-    """Deletes it, as if nobody had entered it. Raises RateError where some of its time is closed: end it instead."""
+    """Deletes it, as if nobody had entered it.
+
+    Raises RateError where some of its time is closed: end it instead.
+    """
     read_again(commitment)
     write(commitment.valid_from)
     _say("commitment withdrawn", commitment)
@@ -101,14 +122,21 @@ def _check_end(valid_from: datetime, valid_to: datetime | None) -> None:
         raise RateError("A commitment has to end after it begins.", field="valid_to")
 
 
-def _check_price(per_hour: Decimal | None, per_month: Decimal | None, *, gpus: int, usd_per_unit: Decimal) -> None:
+def _check_price(
+    per_hour: Decimal | None, per_month: Decimal | None, *, gpus: int, usd_per_unit: Decimal
+) -> None:
     if (per_hour is None) == (per_month is None):
-        raise RateError("Either a price per GPU-hour or an amount per month, please.", field="price")
+        raise RateError(
+            "Either a price per GPU-hour or an amount per month, please.", field="price"
+        )
     field = "price" if per_month is None else "amount"
     amount = per_hour if per_month is None else per_month
     most = MAX_USD_PER_GPU_HOUR * (1 if per_month is None else gpus * MONTH_HOURS) / usd_per_unit
     if amount is None or not amount.is_finite() or not 0 <= amount <= most:
-        raise RateError(f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars: {amount} is no price for that.", field=field)
+        raise RateError(
+            f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars: {amount} is no price for that.",
+            field=field,
+        )
     if usd(amount) != amount:
         raise RateError(f"{amount} is finer than a millionth.", field=field)
 
@@ -117,11 +145,21 @@ def _check_text(text: str, longest: int, *, field: str, needed: bool = False) ->
     if needed and not text:
         raise RateError("Which contract is it? A name, please.", field=field)
     if len(text) > longest or not text.isprintable() or text != text.strip():
-        raise RateError(f"At most {longest} letters and no control characters, please.", field=field)
+        raise RateError(
+            f"At most {longest} letters and no control characters, please.", field=field
+        )
 
 
 def _say(event: str, commitment: Commitment) -> None:
     """Logs it once it is true."""
-    facts = {"commitment": commitment.pk, "gpu_model": commitment.gpu_model.name, "gpus": commitment.gpus}
+    facts = {
+        "commitment": commitment.pk,
+        "gpu_model": commitment.gpu_model.name,
+        "gpus": commitment.gpus,
+    }
     ends = commitment.valid_to.isoformat() if commitment.valid_to else None
-    transaction.on_commit(partial(log.info, event, valid_from=commitment.valid_from.isoformat(), valid_to=ends, **facts))
+    transaction.on_commit(
+        partial(
+            log.info, event, valid_from=commitment.valid_from.isoformat(), valid_to=ends, **facts
+        )
+    )

@@ -1,7 +1,8 @@
 """What commitments cover of what was there: GPU time and dollars that add up. Pure.
 
-Each hour on its own: a GPU too many at night makes up for none that was missing by day. Each GPU-hour that was there
-covers one commitment at most: the narrowest takes first, then the older one, and of what it takes held GPUs come first.
+Each hour on its own: a GPU too many at night makes up for none that was missing by day. Each
+GPU-hour that was there covers one commitment at most: the narrowest takes first, then the older
+one, and of what it takes held GPUs come first.
 """
 
 from collections import defaultdict
@@ -27,7 +28,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """GPU time of one kind in one hour, by the ledger: all of it, what a job held, and its average price by the rate book.
+    """GPU time of one kind in one hour, by the ledger: all of it, what a job held, and its average
+    price by the rate book.
 
     The price is dollars per GPU-millisecond, exactly.
     """
@@ -39,7 +41,9 @@ class There:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What one commitment promised in one hour; `usd_per_ms` is dollars per GPU-millisecond, exactly."""
+    """What one commitment promised in one hour; `usd_per_ms` is dollars per GPU-millisecond,
+    exactly.
+    """
 
     commitment: int
     wanted: Kind  # "" = any
@@ -51,7 +55,8 @@ class Promise:
 class Covered:
     """One commitment over a period. Times and dollars of the three parts sum to what was committed.
 
-    `rate_book_usd` is what the rate book says of the part that was there: beside the ledger's cost only `missing_usd` was paid.
+    `rate_book_usd` is what the rate book says of the part that was there: beside the ledger's cost
+    only `missing_usd` was paid.
     """
 
     commitment: int
@@ -91,7 +96,9 @@ class Covered:
 
     @property
     def rate_book_differs_usd(self) -> Decimal:
-        """What the commitment says of the part that was there, less what the rate book says: 0 where both have one price."""
+        """What the commitment says of the part that was there, less what the rate book says: 0
+        where both have one price.
+        """
         return self.used_usd + self.unheld_usd - self.rate_book_usd
 
 
@@ -104,7 +111,8 @@ class Above:
     cost_usd: Decimal
 
 
-_Price = tuple[int, int]  # a fraction's numerator and denominator: hashing a Fraction costs more than all else here
+# a fraction's numerator and denominator: hashing a Fraction costs more than all else here
+_Price = tuple[int, int]
 _MsByPrice = defaultdict[_Price, int]  # milliseconds by dollars per millisecond: multiplied once
 
 
@@ -131,10 +139,12 @@ class _Sum:
 def cover(
     promised: Mapping[datetime, Sequence[Promise]], there: Mapping[datetime, Mapping[Kind, There]]
 ) -> tuple[list[Covered], list[Above]]:
-    """Each commitment over all hours, in the order of their first promise, and what no commitment covered, by GPU model.
+    """Each commitment over all hours, in the order of their first promise, and what no commitment
+    covered, by GPU model.
 
-    Dollars are micro-dollars; the parts of all commitments sum to their exact total, rounded once. An hour's promises
-    stand in the order in which they take: the narrowest first (narrowness()), then the older.
+    Dollars are micro-dollars; the parts of all commitments sum to their exact total, rounded once.
+    An hour's promises stand in the order in which they take: the narrowest first (narrowness()),
+    then the older.
     """
     sums: dict[int, _Sum] = defaultdict(_Sum)
     above: dict[str, _MsByPrice] = defaultdict(lambda: defaultdict(int))
@@ -144,15 +154,25 @@ def cover(
     fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
     for hour, promises in promised.items():
         left = {
-            kind: _Left(each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms.as_integer_ratio())
+            kind: _Left(
+                each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms.as_integer_ratio()
+            )
             for kind, each in there.get(hour, {}).items()
         }
         for promise in promises:
-            _take(promise, sums[promise.commitment], [left[kind] for kind in fitting[promise.wanted] if kind in left])
-        for kind in {kind for promise in promises for kind in fitting[promise.wanted]} & left.keys():
+            _take(
+                promise,
+                sums[promise.commitment],
+                [left[kind] for kind in fitting[promise.wanted] if kind in left],
+            )
+        for kind in {
+            kind for promise in promises for kind in fitting[promise.wanted]
+        } & left.keys():
             above[kind.gpu_model][left[kind].price] += left[kind].held_ms + left[kind].unheld_ms
     return _covered(sums), [
-        Above(model, sum(uncovered.values()), _usd(uncovered)) for model, uncovered in sorted(above.items()) if any(uncovered.values())
+        Above(model, sum(uncovered.values()), _usd(uncovered))
+        for model, uncovered in sorted(above.items())
+        if any(uncovered.values())
     ]
 
 
@@ -204,16 +224,29 @@ def _order(kind: Kind) -> tuple[str, str, str, str]:
 
 
 def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
-    parts = [_usd(part) for each in sums.values() for part in (each.used, each.unheld, each.missing)]
+    parts = [
+        _usd(part) for each in sums.values() for part in (each.used, each.unheld, each.missing)
+    ]
     amounts = iter(lines(parts))
     return [
-        Covered(pk, each.used_ms, each.unheld_ms, each.missing_ms, next(amounts), next(amounts), next(amounts), _usd(each.rate_book))
+        Covered(
+            pk,
+            each.used_ms,
+            each.unheld_ms,
+            each.missing_ms,
+            next(amounts),
+            next(amounts),
+            next(amounts),
+            _usd(each.rate_book),
+        )
         for pk, each in sums.items()
     ]
 
 
 def _usd(ms_by_price: Mapping[_Price, int]) -> Decimal:
-    return _decimal(sum((Fraction(*price) * gpu_ms for price, gpu_ms in ms_by_price.items()), Fraction(0)))
+    return _decimal(
+        sum((Fraction(*price) * gpu_ms for price, gpu_ms in ms_by_price.items()), Fraction(0))
+    )
 
 
 def _decimal(amount: Fraction) -> Decimal:

@@ -1,4 +1,7 @@
-"""Sums of days: what a month of figures is read from. Derived from entries, and never read when older than they are."""
+"""Sums of days: what a month of figures is read from.
+
+Derived from entries, and never read when older than they are.
+"""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -18,9 +21,11 @@ from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.lib.sql import read_statement, wait_for_lock
 
-# an hour that closed this long ago is posted: agents flush each half minute, posting follows within its own minute
+# an hour that closed this long ago is posted: agents flush each half minute, posting follows within
+# its own minute
 SETTLED = timedelta(minutes=10)
-# late data reopens days as far back as raw columns are kept; older ones change by an operator's hand alone
+# late data reopens days as far back as raw columns are kept; older ones change by an operator's
+# hand alone
 RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 LOCK = "costs.sum_days"  # tasks skip a turn while another has it, commands wait
@@ -59,7 +64,9 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
 
 
 def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
-    """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as current and is not that of its entries."""
+    """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as
+    current and is not that of its entries.
+    """
     found = [wrong for day in rate_changes.days(interval, zone()) for wrong in _wrong_spans(day)]
     with connection.cursor() as cursor:
         cursor.execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
@@ -72,7 +79,11 @@ def _wrong_spans(day: Interval) -> list[tuple[str, datetime, int]]:
     off_ms: Counter[int] = Counter()
     for key in by_sum.keys() | by_entry.keys():
         off_ms[key[0]] += abs(by_sum[key] - by_entry[key])
-    names = dict(Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off]).values_list("pk", "name"))
+    names = dict(
+        Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off]).values_list(
+            "pk", "name"
+        )
+    )
     return sorted((name, day.start, off_ms[node]) for node, name in names.items())
 
 
@@ -113,4 +124,6 @@ def _sum(found: list[tuple[int, datetime, datetime]]) -> None:
     wait_for_lock(LOCK)
     node_ids, starts, untils = zip(*found, strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(_SUM, {"node_ids": list(node_ids), "starts": list(starts), "untils": list(untils)})
+        cursor.execute(
+            _SUM, {"node_ids": list(node_ids), "starts": list(starts), "untils": list(untils)}
+        )

@@ -1,4 +1,6 @@
-"""Whether dollars and GPU time leak between lines: what each breakdown sums to, beside the fleet's total."""
+"""Whether dollars and GPU time leak between lines: what each breakdown sums to, beside the fleet's
+total.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ class Drift:
 
 
 def drifts(interval: Interval) -> Iterator[Drift]:
-    """The breakdowns whose lines, those of nobody included, are not the fleet's: milliseconds exactly, dollars to the micro-dollar."""
+    """The breakdowns whose lines, those of nobody included, are not the fleet's: milliseconds
+    exactly, dollars to the micro-dollar.
+    """
     fleet = totals(interval)
     for group_by in GROUPS:
         lines = [group.totals for group in totals_by(interval, group_by)]

@@ -1,6 +1,8 @@
-"""A period that begins or ends within a cut of the ledger takes a part of it: the cut's entries, less what its runs say of the rest.
+"""A period that begins or ends within a cut of the ledger takes a part of it: the cut's entries,
+less what its runs say of the rest.
 
-A run's states are spread evenly over its length, as everywhere. Of each GPU the part has exactly the time that lies in it.
+A run's states are spread evenly over its length, as everywhere. Of each GPU the part has exactly
+the time that lies in it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,15 @@ from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
 _EDGES = read_statement(Path(__file__).parent / "sql" / "edges.sql")
-_RUN = np.dtype([("gpu", ">i8"), ("job", ">i8"), ("start_ms", ">i8"), ("end_ms", ">i8"), ("states", array_of(">i4", len(RUN_STATES)))])
+_RUN = np.dtype(
+    [
+        ("gpu", ">i8"),
+        ("job", ">i8"),
+        ("start_ms", ">i8"),
+        ("end_ms", ">i8"),
+        ("states", array_of(">i4", len(RUN_STATES))),
+    ]
+)
 _ORDER = [RUN_STATES.index(state) for state in STATES]  # of a run's states, as kinds count them
 _KINDS_OF_A_STATE = 8  # costs_kind() of the database
 _MOMENT = timedelta(microseconds=1)
@@ -34,7 +44,9 @@ class Edge:
 
 
 def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edge]]:
-    """The whole cuts in the interval (None: it holds none), and those at its ends of which it takes a part."""
+    """The whole cuts in the interval (None: it holds none), and those at its ends of which it takes
+    a part.
+    """
     first = rate_changes.outward(Interval(interval.start, interval.start + _MOMENT), zone)
     last = rate_changes.outward(Interval(interval.end - _MOMENT, interval.end), zone)
     start, end, edges = interval.start, interval.end, []
@@ -51,7 +63,9 @@ def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edg
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Columns of one length: GPU time of one GPU, holder and kind in the cut of an edge, and what of it lies in the part."""
+    """Columns of one length: GPU time of one GPU, holder and kind in the cut of an edge, and what
+    of it lies in the part.
+    """
 
     edge: Ints  # place in the edges
     node: Ints
@@ -103,15 +117,25 @@ def parts(edges: Sequence[Edge], node_ids: Sequence[int] | None) -> Parts:
     }
     rows = fetched(_EDGES, wanted)
     # all nodes of an edge at once: a large fleet has a thousand of them
-    found = [_of_edge(place, edge, [row[1:] for row in rows if row[0] == place]) for place, edge in enumerate(edges)]
+    found = [
+        _of_edge(place, edge, [row[1:] for row in rows if row[0] == place])
+        for place, edge in enumerate(edges)
+    ]
     return _joined(found)
 
 
 def _of_edge(place: int, edge: Edge, rows: Sequence[tuple[int, bytes, bytes]]) -> Parts:
-    """Of (node, entries, runs) of one edge. A GPU has another id with each node, so nodes need not be told apart."""
+    """Of (node, entries, runs) of one edge.
+
+    A GPU has another id with each node, so nodes need not be told apart.
+    """
     cut = _cut(rows)
     runs = b"".join(packed for _, _, packed in rows)
-    part_ms = cut.gpu_ms if not runs else part_of(cut.gpu, cut.job, cut.kind, cut.gpu_ms, _outside(edge, runs))
+    part_ms = (
+        cut.gpu_ms
+        if not runs
+        else part_of(cut.gpu, cut.job, cut.kind, cut.gpu_ms, _outside(edge, runs))
+    )
     share = part_ms / np.maximum(cut.gpu_ms, 1)
     return Parts(
         edge=np.full(len(cut.gpu), place, dtype=np.int64),
@@ -131,10 +155,20 @@ def _cut(rows: Sequence[tuple[int, bytes, bytes]]) -> _Cut:
     packed = np.frombuffer(b"".join(entries for _, entries, _ in rows), dtype=RECORD)
     lengths = [len(entries) // RECORD.itemsize for _, entries, _ in rows]
     node = np.repeat(np.array([row[0] for row in rows], dtype=np.int64), lengths)
-    gpu, job, kind, gpu_ms, energy_ms = (packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms"))
+    gpu, job, kind, gpu_ms, energy_ms = (
+        packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms")
+    )
     order = np.lexsort((kind, job, gpu))
     energy_j = packed["energy_j"].astype(np.float64)
-    return _Cut(node[order], gpu[order], job[order], kind[order], gpu_ms[order], energy_j[order], energy_ms[order])
+    return _Cut(
+        node[order],
+        gpu[order],
+        job[order],
+        kind[order],
+        gpu_ms[order],
+        energy_j[order],
+        energy_ms[order],
+    )
 
 
 def _outside(edge: Edge, runs: bytes) -> Outside:
@@ -148,12 +182,15 @@ def _outside(edge: Edge, runs: bytes) -> Outside:
 
 
 def _overlap(start: Ints, end: Ints, interval: Interval) -> Ints:
-    overlap: Ints = np.maximum(np.minimum(end, interval.end_ms) - np.maximum(start, interval.start_ms), 0)
+    overlap: Ints = np.maximum(
+        np.minimum(end, interval.end_ms) - np.maximum(start, interval.start_ms), 0
+    )
     return overlap
 
 
 def part_of(gpu: Ints, job: Ints, kind: Ints, gpu_ms: Ints, outside: Outside) -> Ints:
-    """Milliseconds of each row that lie in the part. Rows are in order; of a GPU they sum to its time less what lies outside. Pure.
+    """Milliseconds of each row that lie in the part. Rows are in order; of a GPU they sum to its
+    time less what lies outside. Pure.
 
     What runs say of a GPU, holder and state is taken from its kinds alike.
     """
@@ -169,7 +206,9 @@ def part_of(gpu: Ints, job: Ints, kind: Ints, gpu_ms: Ints, outside: Outside) ->
 
 
 def pairs(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[int, Ints, Ints]:
-    """How many pairs of GPU and holder there are in both tables, and which one each of their rows is of."""
+    """How many pairs of GPU and holder there are in both tables, and which one each of their rows
+    is of.
+    """
     (gpu, job), (other_gpu, other_job) = first, second
     _, gpu_at = numbered(np.concatenate([gpu, other_gpu]))
     jobs, job_at = numbered(np.concatenate([job, other_job]))
@@ -181,13 +220,17 @@ def _capacity(gpu: Ints, gpu_ms: Ints, outside: Outside) -> Floats:
     """Of each row the time of its whole GPU in the part, in milliseconds."""
     gpus, at = numbered(np.concatenate([gpu, outside.gpu]))
     of_row, of_run = at[: len(gpu)], at[len(gpu) :]
-    total = np.bincount(of_row, gpu_ms, len(gpus)) - np.bincount(of_run, outside.states_ms.sum(axis=1), len(gpus))
+    total = np.bincount(of_row, gpu_ms, len(gpus)) - np.bincount(
+        of_run, outside.states_ms.sum(axis=1), len(gpus)
+    )
     rounded: Floats = np.maximum(np.floor(total + 0.5), 0)
     return rounded[of_row]
 
 
 def _rounded(gpu: Ints, part_ms: Floats, capacity_ms: Floats) -> Ints:
-    """Whole milliseconds that sum to each GPU's capacity: of what stands before a row the rounded part goes to the rows before."""
+    """Whole milliseconds that sum to each GPU's capacity: of what stands before a row the rounded
+    part goes to the rows before.
+    """
     gpus, at = numbered(gpu)
     sums = np.bincount(at, part_ms, len(gpus))[at]
     scaled = np.where(sums > 0, part_ms * capacity_ms / np.where(sums > 0, sums, 1), 0)
@@ -204,5 +247,8 @@ def _rounded(gpu: Ints, part_ms: Floats, capacity_ms: Floats) -> Ints:
 def _joined(several: Sequence[Parts]) -> Parts:
     return replace(
         several[0],
-        **{name: np.concatenate([getattr(each, name) for each in several]) for name in Parts.__slots__},
+        **{
+            name: np.concatenate([getattr(each, name) for each in several])
+            for name in Parts.__slots__
+        },
     )

@@ -1,6 +1,8 @@
-"""Energy, its price and its carbon: joules that were read become kilowatt-hours at the meter, dollars and grams. Pure.
+"""Energy, its price and its carbon: joules that were read become kilowatt-hours at the meter,
+dollars and grams. Pure.
 
-Operation only: nothing of how the machines were made. What the GPUs draw is read by NVML; the rest of the server is not in it.
+Operation only: nothing of how the machines were made. What the GPUs draw is read by NVML; the rest
+of the server is not in it.
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,8 @@ from fleetwatch.costs.tco import AVERAGE_PUE
 JOULES_PER_KWH = 3_600_000
 
 # Grams of CO2 equivalents per kWh generated in 2023, over the life cycle, by ISO 3166 code.
-# Ember, through Our World in Data, "Carbon intensity of electricity generation" (read 21 November 2026).
+# Ember, through Our World in Data, "Carbon intensity of electricity generation" (read 21 November
+# 2026).
 EXAMPLE_G_PER_KWH = {
     "AT": 111, "AU": 549, "BE": 138, "BR": 98, "CA": 170, "CN": 582, "DE": 381,
     "DK": 152, "FI": 79, "FR": 56, "IE": 291, "IN": 713, "NO": 30,
@@ -23,7 +26,10 @@ EXAMPLE_SOURCE = "Ember 2023, average of the country"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What holds in a region; None = not known. `is_example` = a country's average, not set by anybody here."""
+    """What holds in a region; None = not known.
+
+    `is_example` = a country's average, not set by anybody here.
+    """
 
     region: str
     pue: Decimal = AVERAGE_PUE
@@ -35,7 +41,8 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What GPUs drew. `gpu_kwh` is None where nobody read joules; `coverage` is the share of GPU time in which somebody did.
+    """What GPUs drew. `gpu_kwh` is None where nobody read joules; `coverage` is the share of GPU
+    time in which somebody did.
 
     Dollars and grams are those of the regions where the price or the grid is known; what is
     missing of them is told in kWh, at the meter. None = known of nothing.
@@ -83,7 +90,9 @@ def energy_of(parts: Iterable[Drawn]) -> Energy:
 
 
 def example_site(region: str) -> Site:
-    """A region that nobody described: the average PUE, and the grid where the region is the code of a known country."""
+    """A region that nobody described: the average PUE, and the grid where the region is the code of
+    a known country.
+    """
     grams = EXAMPLE_G_PER_KWH.get(region.upper())
     if grams is None:
         return Site(region, is_example=True)

@@ -1,4 +1,5 @@
-"""Shipped example prices per GPU-hour, so that the first page shows dollars: list prices, badged until the user sets his own.
+"""Shipped example prices per GPU-hour, so that the first page shows dollars: list prices, badged
+until the user sets his own.
 
 Pure. An on-demand list price contains the host, and depends on the shape (a cloud asks less per GPU
 for eight than for one): where several are known, the largest node's is taken. A GPU model that
@@ -15,7 +16,9 @@ from fleetwatch.inventory.vgpu import Slice, slice_of
 
 @dataclass(frozen=True, slots=True)
 class ExamplePrice:
-    """Dollars per GPU-hour of the GPU models whose name the pattern finds; who asked it, and when it was read."""
+    """Dollars per GPU-hour of the GPU models whose name the pattern finds; who asked it, and when
+    it was read.
+    """
 
     pattern: str
     usd_per_gpu_hour: Decimal
@@ -29,27 +32,76 @@ _COREWEAVE = date(2025, 6, 30)
 
 # The first pattern that is found in the model's name decides, so the narrower ones stand first.
 EXAMPLE_PRICES: tuple[ExamplePrice, ...] = (
-    ExamplePrice(r"\bGB200\b", Decimal("10.50"), "CoreWeave list price, on demand, GB200 NVL72, 42.00 for 4 GPUs", _COREWEAVE),
-    ExamplePrice(r"\bB200\b", Decimal("6.89"), "Lambda list price, on demand, 2x B200 SXM6, 13.78 for 2 GPUs", _LAMBDA),
-    ExamplePrice(r"\bH200\b", Decimal("6.305"), "CoreWeave list price, on demand, HGX H200, 50.44 for 8 GPUs", _COREWEAVE),
-    ExamplePrice(r"\bH100\b.*\bPCIe\b", Decimal("3.29"), "Lambda list price, on demand, 1x H100 PCIe", _LAMBDA),
-    ExamplePrice(r"\bH100\b(?!.*NVL)", Decimal("3.99"), "Lambda list price, on demand, 8x H100 SXM5, 31.92 for 8 GPUs", _LAMBDA),
-    ExamplePrice(r"\bA100\b.*80", Decimal("2.79"), "Lambda list price, on demand, 8x A100 80 GB SXM4, 22.32 for 8 GPUs", _LAMBDA),
-    ExamplePrice(r"\bA100\b", Decimal("1.99"), "Lambda list price, on demand, 1x A100 40 GB", _LAMBDA),
-    ExamplePrice(r"\bL40S\b", Decimal("1.861"), "AWS list price, on demand, us-east-1, g6e.xlarge", _AWS),
-    ExamplePrice(r"\bL4\b", Decimal("0.8048"), "AWS list price, on demand, us-east-1, g6.xlarge", _AWS),
+    ExamplePrice(
+        r"\bGB200\b",
+        Decimal("10.50"),
+        "CoreWeave list price, on demand, GB200 NVL72, 42.00 for 4 GPUs",
+        _COREWEAVE,
+    ),
+    ExamplePrice(
+        r"\bB200\b",
+        Decimal("6.89"),
+        "Lambda list price, on demand, 2x B200 SXM6, 13.78 for 2 GPUs",
+        _LAMBDA,
+    ),
+    ExamplePrice(
+        r"\bH200\b",
+        Decimal("6.305"),
+        "CoreWeave list price, on demand, HGX H200, 50.44 for 8 GPUs",
+        _COREWEAVE,
+    ),
+    ExamplePrice(
+        r"\bH100\b.*\bPCIe\b",
+        Decimal("3.29"),
+        "Lambda list price, on demand, 1x H100 PCIe",
+        _LAMBDA,
+    ),
+    ExamplePrice(
+        r"\bH100\b(?!.*NVL)",
+        Decimal("3.99"),
+        "Lambda list price, on demand, 8x H100 SXM5, 31.92 for 8 GPUs",
+        _LAMBDA,
+    ),
+    ExamplePrice(
+        r"\bA100\b.*80",
+        Decimal("2.79"),
+        "Lambda list price, on demand, 8x A100 80 GB SXM4, 22.32 for 8 GPUs",
+        _LAMBDA,
+    ),
+    ExamplePrice(
+        r"\bA100\b", Decimal("1.99"), "Lambda list price, on demand, 1x A100 40 GB", _LAMBDA
+    ),
+    ExamplePrice(
+        r"\bL40S\b", Decimal("1.861"), "AWS list price, on demand, us-east-1, g6e.xlarge", _AWS
+    ),
+    ExamplePrice(
+        r"\bL4\b", Decimal("0.8048"), "AWS list price, on demand, us-east-1, g6.xlarge", _AWS
+    ),
     ExamplePrice(r"\bA10\b", Decimal("1.29"), "Lambda list price, on demand, 1x A10", _LAMBDA),
-    ExamplePrice(r"\bT4\b", Decimal("0.526"), "AWS list price, on demand, us-east-1, g4dn.xlarge", _AWS),
-    ExamplePrice(r"\bV100\b", Decimal("0.79"), "Lambda list price, on demand, 8x V100, 6.32 for 8 GPUs", _LAMBDA),
-    ExamplePrice(r"\bA6000\b", Decimal("1.09"), "Lambda list price, on demand, 1x RTX A6000", _LAMBDA),
+    ExamplePrice(
+        r"\bT4\b", Decimal("0.526"), "AWS list price, on demand, us-east-1, g4dn.xlarge", _AWS
+    ),
+    ExamplePrice(
+        r"\bV100\b",
+        Decimal("0.79"),
+        "Lambda list price, on demand, 8x V100, 6.32 for 8 GPUs",
+        _LAMBDA,
+    ),
+    ExamplePrice(
+        r"\bA6000\b", Decimal("1.09"), "Lambda list price, on demand, 1x RTX A6000", _LAMBDA
+    ),
     # not the RTX 6000 Ada and not the RTX PRO 6000, which are other products
-    ExamplePrice(r"\bRTX 6000$", Decimal("0.69"), "Lambda list price, on demand, 1x RTX 6000", _LAMBDA),
+    ExamplePrice(
+        r"\bRTX 6000$", Decimal("0.69"), "Lambda list price, on demand, 1x RTX 6000", _LAMBDA
+    ),
 )
 _COMPILED = tuple((re.compile(price.pattern, re.IGNORECASE), price) for price in EXAMPLE_PRICES)
 
 
 def example_price(model_name: str) -> ExamplePrice | None:
-    """The example price of a GPU model by its name, of a virtual GPU its share of the board's; None where none is known."""
+    """The example price of a GPU model by its name, of a virtual GPU its share of the board's; None
+    where none is known.
+    """
     part = slice_of(model_name)
     if part is None:
         return next((price for pattern, price in _COMPILED if pattern.search(model_name)), None)

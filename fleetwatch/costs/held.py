@@ -8,7 +8,11 @@ LONGEST_JOB_MS = 90 * 24 * HOUR_MS  # of a longer job the last 90 days are shown
 
 def held_interval(job: Job) -> Interval | None:
     """From the job's first hold on a GPU to the end of its last; None when it never held one."""
-    spans = [span for held in Allocation.objects.filter(job=job).values_list("held", flat=True) for span in held]
+    spans = [
+        span
+        for held in Allocation.objects.filter(job=job).values_list("held", flat=True)
+        for span in held
+    ]
     if not spans:
         return None
     first_ms = min(first for first, _ in spans)

@@ -1,4 +1,6 @@
-"""GPU time by kind of GPU (model, pool, class, region) and cut of the ledger: what commitments and invoices are laid beside."""
+"""GPU time by kind of GPU (model, pool, class, region) and cut of the ledger: what commitments and
+invoices are laid beside.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +21,9 @@ _TIME = read_statement(Path(__file__).parent / "sql" / "time_of_kinds.sql")
 
 @dataclass(frozen=True, slots=True)
 class KindTime:
-    """GPU time of one kind at one rate (None = no rate held), by cut: arrays of one length, in order."""
+    """GPU time of one kind at one rate (None = no rate held), by cut: arrays of one length, in
+    order.
+    """
 
     kind: Kind
     usd_per_gpu_hour: Decimal | None
@@ -30,7 +34,9 @@ class KindTime:
 
 
 def time_of_kinds(interval: Interval, *, gpu_model_ids: list[int] | None = None) -> list[KindTime]:
-    """All time in the interval, whose ends are cuts; of these models, or (None) of all, with NOBODY for an unknown one."""
+    """All time in the interval, whose ends are cuts; of these models, or (None) of all, with NOBODY
+    for an unknown one.
+    """
     days = rate_changes.days(interval, zone())
     wanted: dict[str, datetime | list[datetime] | list[int] | None] = {
         "start": interval.start,

@@ -1,4 +1,6 @@
-"""GPU time laid beside what was known of its GPUs and jobs then (prices, models, holders): its groups, and what of it is looked at."""
+"""GPU time laid beside what was known of its GPUs and jobs then (prices, models, holders): its
+groups, and what of it is looked at.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ from fleetwatch.lib.sql import read_statement
 OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
 
 _SQL = Path(__file__).parent / "sql"
-_MOMENTS, _HOLDERS, _PRICES, _MACHINES = (read_statement(_SQL / f"{name}.sql") for name in ("moments", "holders", "prices", "machines"))
+_MOMENTS, _HOLDERS, _PRICES, _MACHINES = (
+    read_statement(_SQL / f"{name}.sql") for name in ("moments", "holders", "prices", "machines")
+)
 Fact = TypeVar("Fact")
 
 
@@ -41,7 +45,9 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Eras:
-    """Time cut where prices (or whose a job's time is) may change: cuts of the ledger from `whole.start` to `whole.end`."""
+    """Time cut where prices (or whose a job's time is) may change: cuts of the ledger from
+    `whole.start` to `whole.end`.
+    """
 
     whole: Interval
     moments: list[datetime]
@@ -51,7 +57,9 @@ class Eras:
     def during(self, valid_from: datetime | None, valid_to: datetime | None) -> slice:
         """Those in which what is valid over that span holds."""
         first = 0 if valid_from is None else bisect_left(self.starts, valid_from)
-        return slice(first, len(self.starts) if valid_to is None else bisect_left(self.starts, valid_to))
+        return slice(
+            first, len(self.starts) if valid_to is None else bisect_left(self.starts, valid_to)
+        )
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -67,14 +75,21 @@ class Eras:
 
 def eras(whole: Interval, asked: set[str]) -> Eras:
     """The eras of cuts of the ledger; whose a job's time is matters where owners are asked for."""
-    found = fetched(_MOMENTS, {"start": whole.start, "end": whole.end, "by_owner": bool(asked & {*OWNERS, *OWNED})})
+    found = fetched(
+        _MOMENTS,
+        {"start": whole.start, "end": whole.end, "by_owner": bool(asked & {*OWNERS, *OWNED})},
+    )
     moments = [moment for moment, _ in found]
-    return Eras(whole, moments, [node_id for _, node_id in found], [whole.start, *sorted(set(moments))])
+    return Eras(
+        whole, moments, [node_id for _, node_id in found], [whole.start, *sorted(set(moments))]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Dated(Generic[Fact]):
-    """What holds for ids in each era: `number` (eras x ids) is the place of a fact; the first says that nothing does."""
+    """What holds for ids in each era: `number` (eras x ids) is the place of a fact; the first says
+    that nothing does.
+    """
 
     facts: list[Fact]
     number: Ints
@@ -105,13 +120,19 @@ class Laid:
     holder: Ints  # of each span, place in holders; 0 = no job, or one that was deleted
 
     def keys(self, name: str) -> Keys:
-        """Groups of that kind; of users and owners, which have no ids here, numbers in their order."""
+        """Groups of that kind; of users and owners, which have no ids here, numbers in
+        their order.
+        """
         if name == "job":
             return Keys(*numbered(np.where(self.holder > 0, self.job, NO_JOB)))
         if name in ("gpu", "gpu_model"):
-            found, place = numbered(self.machines.physical if name == "gpu" else self.machines.model)
+            found, place = numbered(
+                self.machines.physical if name == "gpu" else self.machines.model
+            )
             return Keys(found, place[self.gpu])
-        said = [fact.user or "" if name == "user" else fact.owner(name) for fact in self.holders[1:]]
+        said = [
+            fact.user or "" if name == "user" else fact.owner(name) for fact in self.holders[1:]
+        ]
         names = sorted(set(said), key=str)
         numbers = np.array([NO_KEY, *(1 + names.index(one) for one in said)], dtype=np.int64)
         return Keys(np.arange(len(names) + 1), numbers[self.holder], names)
@@ -136,24 +157,49 @@ class Laid:
     def _of_holders(self, limits: Limits) -> list[Bools]:
         """What is nobody's has no user and no owner, not even none."""
         facts = self.holders[1:]
-        wanted = {"user": limits["user_name"], **{name: limits[name] for name in ("team_id", "project", "cost_centre", "is_named")}}
-        tests = [[getattr(fact, name) == value for fact in facts] for name, value in wanted.items() if value is not None]
+        wanted = {
+            "user": limits["user_name"],
+            **{name: limits[name] for name in ("team_id", "project", "cost_centre", "is_named")},
+        }
+        tests = [
+            [getattr(fact, name) == value for fact in facts]
+            for name, value in wanted.items()
+            if value is not None
+        ]
         if limits["has_team"] is not None:
             tests.append([(fact.team_id is not None) == limits["has_team"] for fact in facts])
-        chosen = [] if limits["is_allocated"] is None else [(self.holder > 0) == limits["is_allocated"]]
+        chosen = (
+            [] if limits["is_allocated"] is None else [(self.holder > 0) == limits["is_allocated"]]
+        )
         return [*chosen, *(np.array([False, *test])[self.holder] for test in tests)]
 
 
 def lay(era: Ints, gpu: Ints, job: Ints, *, eras: Eras, asked: set[str]) -> Laid:
-    """Spans (columns of one length: number of the era, ids of GPU and job) beside what is known of them and `asked` for."""
+    """Spans (columns of one length: number of the era, ids of GPU and job) beside what is known of
+    them and `asked` for.
+    """
     (gpus, gpu_at), (jobs, job_at) = numbered(gpu), numbered(job)
     prices, holders = _prices(gpus, eras), _holders(jobs, eras, asked)
-    return Laid(gpus, gpu_at, job, _machines(gpus, asked), prices.facts, prices.of(era, gpu_at), holders.facts, holders.of(era, job_at))
+    return Laid(
+        gpus,
+        gpu_at,
+        job,
+        _machines(gpus, asked),
+        prices.facts,
+        prices.of(era, gpu_at),
+        holders.facts,
+        holders.of(era, job_at),
+    )
 
 
 def _prices(gpus: Ints, eras: Eras) -> _Dated[Price]:
     rows = fetched(_PRICES, {"gpu_ids": gpus, "start": eras.whole.start, "end": eras.whole.end})
-    return _dated([(Price(usd, is_example), *rest) for usd, is_example, *rest in rows], gpus, eras, Price(None, None))
+    return _dated(
+        [(Price(usd, is_example), *rest) for usd, is_example, *rest in rows],
+        gpus,
+        eras,
+        Price(None, None),
+    )
 
 
 def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
@@ -168,11 +214,20 @@ def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
         "by_cost_centre": "cost_centre" in asked,
         "by_owner": bool(asked & {*OWNERS, *OWNED}),
     }
-    return _dated([(Holder(*row[:5]), *row[5:]) for row in fetched(_HOLDERS, wanted)], jobs, eras, nobody)
+    return _dated(
+        [(Holder(*row[:5]), *row[5:]) for row in fetched(_HOLDERS, wanted)], jobs, eras, nobody
+    )
 
 
-def _dated(rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]], known: Ints, eras: Eras, nothing: Fact) -> _Dated[Fact]:
-    """Of each fact (valid from, valid to, packed ids) where it holds; `known` are all ids, ascending."""
+def _dated(
+    rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]],
+    known: Ints,
+    eras: Eras,
+    nothing: Fact,
+) -> _Dated[Fact]:
+    """Of each fact (valid from, valid to, packed ids) where it holds; `known` are all ids,
+    ascending.
+    """
     facts, number = [nothing], np.zeros((len(eras.starts), len(known)), dtype=np.int64)
     for fact, valid_from, valid_to, packed in rows:
         number[eras.during(valid_from, valid_to), np.searchsorted(known, ids(packed))] = len(facts)
@@ -183,7 +238,11 @@ def _dated(rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]],
 def _machines(gpus: Ints, asked: set[str]) -> _Machines:
     if not asked & {"gpu", "gpu_model", "gpu_model_id", "has_gpu_model"}:
         return _Machines(gpus, np.zeros(len(gpus), dtype=np.int64))
-    # ids by the thousand as one parameter: as many of Django's take longer than all that is read of them
-    found = {pk: (physical, model or NO_KEY) for pk, physical, model in fetched(_MACHINES, {"gpu_ids": gpus})}
+    # ids by the thousand as one parameter: as many of Django's take longer than all that is read of
+    # them
+    found = {
+        pk: (physical, model or NO_KEY)
+        for pk, physical, model in fetched(_MACHINES, {"gpu_ids": gpus})
+    }
     pairs = np.array([found[pk] for pk in gpus.tolist()], dtype=np.int64).reshape(-1, 2)
     return _Machines(pairs[:, 0], pairs[:, 1])

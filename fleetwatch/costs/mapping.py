@@ -1,7 +1,8 @@
 """Mapping rules: what one asks of a job, what it gives, and which of several is asked first. Pure.
 
-The order is that of the list on the page, so that a person can predict it: from the top down, the first
-rule that matches and names a team gives the team; project and cost centre are found alike, each on its own.
+The order is that of the list on the page, so that a person can predict it: from the top down, the
+first rule that matches and names a team gives the team; project and cost centre are found alike,
+each on its own.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,13 @@ from dataclasses import dataclass, fields
 from fleetwatch.costs.totals import WHY
 
 # as people write them: name -> for people
-CONDITIONS = {"user": "user", "account": "account", "namespace": "namespace", "partition": "partition", "label": "label"}
+CONDITIONS = {
+    "user": "user",
+    "account": "account",
+    "namespace": "namespace",
+    "partition": "partition",
+    "label": "label",
+}
 GIVES = {"team": "team", "project": "project", "cost_centre": "cost centre"}
 ANY = "*"
 LONGEST_PATTERN = 128
@@ -20,7 +27,9 @@ FIRST, LAST, USUAL = 1, 1000, 100  # priorities
 
 
 class MappingError(ValueError):
-    """A rule that can't be; the text is a sentence for the person who wrote it, `field` names what is wrong."""
+    """A rule that can't be; the text is a sentence for the person who wrote it, `field` names what
+    is wrong.
+    """
 
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
@@ -29,7 +38,10 @@ class MappingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a job has to be; all of it. "" = any. In user, account, namespace, partition and label_value `*` stands for any characters."""
+    """What a job has to be; all of it.
+
+    "" = any. In user, account, namespace, partition and label_value `*` stands for any characters.
+    """
 
     user: str = ""
     account: str = ""
@@ -41,13 +53,18 @@ class Conditions:
     @property
     def patterns(self) -> dict[str, str]:
         """What is asked, by condition; of a label its value."""
-        found = {name: getattr(self, name) for name in ("user", "account", "namespace", "partition")} | {"label": self.label_value}
+        found = {
+            name: getattr(self, name) for name in ("user", "account", "namespace", "partition")
+        } | {"label": self.label_value}
         return {name: pattern for name, pattern in found.items() if pattern}
 
     @property
     def words(self) -> str:
         """For people: "user ann, label project=vision-*"."""
-        return ", ".join(f"{name} {self.label + '=' if name == 'label' else ''}{pattern}" for name, pattern in self.patterns.items())
+        return ", ".join(
+            f"{name} {self.label + '=' if name == 'label' else ''}{pattern}"
+            for name, pattern in self.patterns.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +78,15 @@ class Gives:
     @property
     def words(self) -> str:
         """For people: "team nlp, cost centre 4711"."""
-        return ", ".join(f"{label} {getattr(self, name)}" for name, label in GIVES.items() if getattr(self, name))
+        return ", ".join(
+            f"{label} {getattr(self, name)}" for name, label in GIVES.items() if getattr(self, name)
+        )
 
 
 def place(priority: int, asks: Conditions, number: int) -> tuple[int, int, int, int, int]:
-    """What rules are sorted by: priority, then more conditions, fewer patterns, more characters that are given, then the older rule."""
+    """What rules are sorted by: priority, then more conditions, fewer patterns, more characters
+    that are given, then the older rule.
+    """
     patterns = asks.patterns.values()
     literal = sum(len(pattern.replace(ANY, "")) for pattern in patterns)
     return priority, -len(patterns), sum(ANY in pattern for pattern in patterns), -literal, number
@@ -78,7 +99,10 @@ def like(pattern: str) -> str:
 
 
 def read_label(text: str) -> tuple[str, str]:
-    """Name and value of a label written as key=value; a name alone is any value. Raises MappingError."""
+    """Name and value of a label written as key=value; a name alone is any value.
+
+    Raises MappingError.
+    """
     name, _, value = (part.strip() for part in text.partition("="))
     if text.strip() and not name:
         raise MappingError("A label is written as key=value, like project=vision-*.", field="label")
@@ -88,21 +112,33 @@ def read_label(text: str) -> tuple[str, str]:
 def checked(asks: Conditions, gives: Gives, *, priority: int, note: str) -> None:
     """Raises MappingError where one of them can't be."""
     if not asks.patterns:
-        raise MappingError("Which jobs? At least one of user, account, namespace, partition and label.", field="user")
+        raise MappingError(
+            "Which jobs? At least one of user, account, namespace, partition and label.",
+            field="user",
+        )
     if not any(getattr(gives, field.name) for field in fields(gives)):
-        raise MappingError("What do they belong to? A team, a project or a cost centre.", field="team")
+        raise MappingError(
+            "What do they belong to? A team, a project or a cost centre.", field="team"
+        )
     if not FIRST <= priority <= LAST:
-        raise MappingError(f"A priority is {FIRST} (asked first) to {LAST}, not {priority}.", field="priority")
+        raise MappingError(
+            f"A priority is {FIRST} (asked first) to {LAST}, not {priority}.", field="priority"
+        )
     _check_texts({field.name: getattr(asks, field.name) for field in fields(asks)}, LONGEST_PATTERN)
     _check_texts({field.name: getattr(gives, field.name) for field in fields(gives)}, LONGEST_NAME)
     _check_texts({"note": note}, LONGEST_NOTE)
     for field in GIVES:
         if getattr(gives, field) in WHY:
-            raise MappingError(f"{getattr(gives, field)} is what jobs without one are listed under.", field=field)
+            raise MappingError(
+                f"{getattr(gives, field)} is what jobs without one are listed under.", field=field
+            )
 
 
 def _check_texts(texts: Mapping[str, str], longest: int) -> None:
     for field, text in texts.items():
         if len(text) > longest or not text.isprintable() or text != text.strip():
             field = "label" if field == "label_value" else field
-            raise MappingError(f"At most {longest} characters, none of them control characters, please.", field=field)
+            raise MappingError(
+                f"At most {longest} characters, none of them control characters, please.",
+                field=field,
+            )

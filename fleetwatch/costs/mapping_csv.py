@@ -1,8 +1,9 @@
-"""Mapping rules as CSV: a file as it came in becomes checked rows, or a list of what is wrong with it by line and field. Pure.
+"""Mapping rules as CSV: a file as it came in becomes checked rows, or a list of what is wrong with
+it by line and field. Pure.
 
-Columns: what a rule asks (user, account, namespace, partition, label as key=value), what it gives (team, project,
-cost_centre), priority ("" = 100), valid_from and valid_to ("" = open) as dates of the organisation, times with an offset,
-or "beginning"; note.
+Columns: what a rule asks (user, account, namespace, partition, label as key=value), what it gives
+(team, project, cost_centre), priority ("" = 100), valid_from and valid_to ("" = open) as dates of
+the organisation, times with an offset, or "beginning"; note.
 """
 
 from collections.abc import Mapping
@@ -34,8 +35,13 @@ class Row:
 
 
 def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
-    """The rows of a file, and what is wrong with its other lines. Raises RefusedError where its columns or its form can't be."""
-    lines = csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header)
+    """The rows of a file, and what is wrong with its other lines.
+
+    Raises RefusedError where its columns or its form can't be.
+    """
+    lines = csv_rows.rows(
+        content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header
+    )
     return csv_rows.parsed(lines, lambda line, cells: _row(line, cells, zone), what="rule")
 
 
@@ -51,11 +57,15 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
     csv_cells.check_texts(cells)
     try:
         label, value = mapping.read_label(cells.get("label", ""))
-        user, account, namespace, partition = (cells.get(name, "") for name in ("user", "account", "namespace", "partition"))
+        user, account, namespace, partition = (
+            cells.get(name, "") for name in ("user", "account", "namespace", "partition")
+        )
         row = Row(
             line=line,
             asks=Conditions(user, account, namespace, partition, label, value),
-            gives=Gives(cells.get("team", ""), cells.get("project", ""), cells.get("cost_centre", "")),
+            gives=Gives(
+                cells.get("team", ""), cells.get("project", ""), cells.get("cost_centre", "")
+            ),
             priority=_priority(cells.get("priority", "")),
             valid_from=csv_cells.begins("valid_from", cells.get("valid_from", ""), zone),
             valid_to=csv_cells.moment("valid_to", cells.get("valid_to", ""), zone),
@@ -71,5 +81,8 @@ def _priority(text: str) -> int:
     if not text:
         return mapping.USUAL
     if not text.isascii() or not text.isdecimal() or len(text) > len(str(mapping.LAST)):
-        raise FieldError("priority", f"A whole number from {mapping.FIRST} to {mapping.LAST}, please, not {text[:40]!r}.")
+        raise FieldError(
+            "priority",
+            f"A whole number from {mapping.FIRST} to {mapping.LAST}, please, not {text[:40]!r}.",
+        )
     return int(text)

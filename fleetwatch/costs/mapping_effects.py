@@ -21,7 +21,9 @@ Held = dict[int, dict[Line, Amount]]  # job -> line -> what it has there
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """GPU time and dollars that leave one line for another; lines as totals_by(owner) names them."""
+    """GPU time and dollars that leave one line for another; lines as totals_by(owner) names
+    them.
+    """
 
     owner: str  # team, project or cost_centre
     origin: Line
@@ -33,21 +35,27 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What moves in the last 30 days that are over; the largest first. What the fleet costs stays as it is."""
+    """What moves in the last 30 days that are over; the largest first.
+
+    What the fleet costs stays as it is.
+    """
 
     interval: Interval
     moves: list[Move]
 
 
 def preview(change: Callable[[], object], owners: Collection[str], *, now: datetime) -> Preview:
-    """What the change would move between teams, projects and cost centres, of those that it speaks of.
+    """What the change would move between teams, projects and cost centres, of those that it speaks
+    of.
 
     It is made and taken back: what is shown is what comes.
     """
     interval = closed_days(now)
     held = partial(_held, interval, owners)
     before, _, after = taken_back(lambda: (held(), change(), held()))
-    return Preview(interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])])
+    return Preview(
+        interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])]
+    )
 
 
 def _held(interval: Interval, owners: Collection[str]) -> dict[str, Held]:
@@ -65,24 +73,37 @@ def moved(owner: str, before: Held, after: Held) -> list[Move]:
         for origin, target, gpu_ms, usd in _flows(before.get(job, {}), after.get(job, {})):
             jobs, known_ms, known_usd = sums[origin, target]
             sums[origin, target] = (jobs + 1, known_ms + gpu_ms, known_usd + usd)
-    moves = [Move(owner, origin, target, jobs, gpu_ms, usd) for (origin, target), (jobs, gpu_ms, usd) in sums.items()]
+    moves = [
+        Move(owner, origin, target, jobs, gpu_ms, usd)
+        for (origin, target), (jobs, gpu_ms, usd) in sums.items()
+    ]
     return sorted(moves, key=lambda move: (-move.gpu_ms, move.origin, move.target))
 
 
-def _flows(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> Iterator[tuple[Line, Line, int, Decimal]]:
-    """(origin, target, GPU time, dollars) of one job: each takes all that is left of a loss, or all that is left of a gain."""
+def _flows(
+    before: Mapping[Line, Amount], after: Mapping[Line, Amount]
+) -> Iterator[tuple[Line, Line, int, Decimal]]:
+    """(origin, target, GPU time, dollars) of one job: each takes all that is left of a loss, or all
+    that is left of a gain.
+    """
     losses, gains = _growth(after, before), _growth(before, after)
     for origin in sorted(losses):
         for target in sorted(gains):
             (lost_ms, lost_usd), (gained_ms, gained_usd) = losses[origin], gains[target]
             if gpu_ms := min(lost_ms, gained_ms):
                 usd = lost_usd if gpu_ms == lost_ms else gained_usd
-                losses[origin], gains[target] = (lost_ms - gpu_ms, lost_usd - usd), (gained_ms - gpu_ms, gained_usd - usd)
+                losses[origin], gains[target] = (
+                    (lost_ms - gpu_ms, lost_usd - usd),
+                    (gained_ms - gpu_ms, gained_usd - usd),
+                )
                 yield origin, target, gpu_ms, usd
 
 
 def _growth(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> dict[Line, Amount]:
     """What the lines that are larger afterwards have more."""
     nothing = (0, ZERO)
-    more = {line: (ms - before.get(line, nothing)[0], usd - before.get(line, nothing)[1]) for line, (ms, usd) in after.items()}
+    more = {
+        line: (ms - before.get(line, nothing)[0], usd - before.get(line, nothing)[1])
+        for line, (ms, usd) in after.items()
+    }
     return {line: amount for line, amount in more.items() if amount[0] > 0}

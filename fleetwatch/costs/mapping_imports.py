@@ -1,4 +1,6 @@
-"""Mapping rules by the file: all of it or nothing, and what it would change in dollars before anything is written."""
+"""Mapping rules by the file: all of it or nothing, and what it would change in dollars before
+anything is written.
+"""
 
 from datetime import datetime
 from functools import partial
@@ -20,7 +22,8 @@ _Said = tuple[Conditions, Gives, int, datetime, datetime | None]
 
 @transaction.atomic
 def import_mappings(content: bytes, *, now: datetime, by: str = "") -> Imported:
-    """Adds every rule of the file; jobs belong where it says at once. Twice is once: a rule that stands is left alone.
+    """Adds every rule of the file; jobs belong where it says at once. Twice is once: a rule that
+    stands is left alone.
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
@@ -40,12 +43,17 @@ def import_mappings(content: bytes, *, now: datetime, by: str = "") -> Imported:
 
 
 def dry_run(content: bytes, *, now: datetime) -> DryRun:
-    """What import_mappings would change in the dollars of the last closed 30 days, per team and what else the file gives.
+    """What import_mappings would change in the dollars of the last closed 30 days, per team and
+    what else the file gives.
 
     Nothing is written. Raises RefusedError as it does.
     """
     rows, _ = mapping_csv.read(content, zone())
-    owners = [owner for owner in mapping.GIVES if owner == "team" or any(getattr(row.gives, owner) for row in rows)]
+    owners = [
+        owner
+        for owner in mapping.GIVES
+        if owner == "team" or any(getattr(row.gives, owner) for row in rows)
+    ]
     return difference.dry_run(partial(import_mappings, content, now=now), now, owners=owners)
 
 
@@ -67,4 +75,10 @@ def _wanted(row: Row) -> _Said:
 
 
 def _said(rule: MappingRule) -> _Said:
-    return attribution.conditions(rule), attribution.gives(rule), rule.priority, rule.valid_from, rule.valid_to
+    return (
+        attribution.conditions(rule),
+        attribution.gives(rule),
+        rule.priority,
+        rule.valid_from,
+        rule.valid_to,
+    )

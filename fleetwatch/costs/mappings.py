@@ -1,4 +1,6 @@
-"""Writes of mapping rules: from when to when, at cuts of the ledger, and never in a closed month."""
+"""Writes of mapping rules: from when to when, at cuts of the ledger, and never in a closed
+month.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,21 +36,39 @@ def add_rule(
     note: str = "",
     by: str = "",
 ) -> MappingRule:
-    """The new rule; the jobs that it matches belong where it says at once. Raises MappingError, also for moments in a closed month."""
+    """The new rule; the jobs that it matches belong where it says at once.
+
+    Raises MappingError, also for moments in a closed month.
+    """
     with writing():
-        rule = create(asks, gives, valid_from=valid_from, valid_to=valid_to, priority=priority, note=note, by=by, now=now)
+        rule = create(
+            asks,
+            gives,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            priority=priority,
+            note=note,
+            by=by,
+            now=now,
+        )
         attribution.attribute(attribution.touched([rule]))
     return rule
 
 
 @transaction.atomic
 def end_rule(rule: MappingRule, at: datetime) -> None:
-    """From then on the rule says nothing. Raises MappingError where that is no moment of it, or lies in a closed month."""
+    """From then on the rule says nothing.
+
+    Raises MappingError where that is no moment of it, or lies in a closed month.
+    """
     with writing():
         _read_again(rule)
         _check_moment(at, field="valid_to")
         if at <= rule.valid_from or (rule.valid_to is not None and at >= rule.valid_to):
-            raise MappingError("A rule ends after it begins, and not after it ended: withdraw it or add another.", field="valid_to")
+            raise MappingError(
+                "A rule ends after it begins, and not after it ended: withdraw it or add another.",
+                field="valid_to",
+            )
         _check_open(at, field="valid_to")
         rule.valid_to = at
         rule.save(update_fields=["valid_to"])
@@ -58,13 +78,19 @@ def end_rule(rule: MappingRule, at: datetime) -> None:
 
 @transaction.atomic
 def withdraw_rule(rule: MappingRule) -> None:
-    """Deletes a rule as if it had never been. Raises MappingError where some of its time is closed: such a one is ended."""
+    """Deletes a rule as if it had never been.
+
+    Raises MappingError where some of its time is closed: such a one is ended.
+    """
     with writing():
         _read_again(rule)
         closed = closed_until()
         if closed is not None and rule.valid_from < closed:
             day = f"{closed.astimezone(zone()):%Y-%m-%d}"
-            raise MappingError(f"It held in a closed month, which keeps its lines: end it from {day} on instead.", field="")
+            raise MappingError(
+                f"It held in a closed month, which keeps its lines: end it from {day} on instead.",
+                field="",
+            )
         jobs = attribution.touched([rule])
         _say("mapping rule withdrawn", rule)
         rule.delete()
@@ -90,11 +116,16 @@ def create(
     by: str,
     now: datetime,
 ) -> MappingRule:
-    """The new rule, not yet applied to jobs: the caller does that, inside of writing(). Raises MappingError."""
+    """The new rule, not yet applied to jobs: the caller does that, inside of writing().
+
+    Raises MappingError.
+    """
     mapping.checked(asks, gives, priority=priority, note=note)
     _check_span(valid_from, valid_to)
     if MappingRule.objects.count() >= MAX_RULES:
-        raise MappingError(f"There are {MAX_RULES:,} rules already: withdraw some, or ask with patterns.", field="")
+        raise MappingError(
+            f"There are {MAX_RULES:,} rules already: withdraw some, or ask with patterns.", field=""
+        )
     rule = MappingRule.objects.create(
         priority=priority,
         user=asks.user,
@@ -117,7 +148,10 @@ def create(
 
 
 def _read_again(rule: MappingRule) -> None:
-    """The rule becomes what it is now. Raises MappingError where somebody withdrew it while we waited."""
+    """The rule becomes what it is now.
+
+    Raises MappingError where somebody withdrew it while we waited.
+    """
     try:
         rule.refresh_from_db()
     except MappingRule.DoesNotExist:
@@ -137,16 +171,28 @@ def _check_span(valid_from: datetime, valid_to: datetime | None) -> None:
 def _check_moment(moment: datetime, *, field: str) -> None:
     organisation_zone = zone()
     if not rate_changes.is_cut(moment, organisation_zone):
-        raise MappingError(f"A rule changes on a full UTC hour or at midnight in {organisation_zone.key}, not at {moment}.", field=field)
+        raise MappingError(
+            f"A rule changes on a full UTC hour or at midnight in {organisation_zone.key}, not at"
+            f" {moment}.",
+            field=field,
+        )
 
 
 def _check_open(moment: datetime, *, field: str) -> None:
     closed = closed_until()
     if closed is not None and moment < closed:
-        raise MappingError(f"All before {closed.astimezone(zone()):%Y-%m-%d} is closed and keeps its lines: begin there.", field=field)
+        raise MappingError(
+            f"All before {closed.astimezone(zone()):%Y-%m-%d} is closed and keeps its lines: begin"
+            " there.",
+            field=field,
+        )
 
 
 def _say(event: str, rule: MappingRule) -> None:
     """Logs it once it is true: a preview is taken back."""
-    facts = {"rule": rule.pk, "asks": attribution.conditions(rule).words, "gives": attribution.gives(rule).words}
+    facts = {
+        "rule": rule.pk,
+        "asks": attribution.conditions(rule).words,
+        "gives": attribution.gives(rule).words,
+    }
     transaction.on_commit(partial(log.info, event, valid_from=rule.valid_from.isoformat(), **facts))

@@ -23,9 +23,15 @@ NOWHERE: Place = ("", "", "")
 
 
 def place_of(labels: Mapping[str, Any]) -> Place:
-    """Pool, class and region as the labels say them; "" for what they do not, and for a class that is none."""
+    """Pool, class and region as the labels say them; "" for what they do not, and for a class that
+    is none.
+    """
     node_class = _text(labels.get("class")).lower().replace("-", "_")
-    return _text(labels.get("pool")), node_class if node_class in PRICING_CLASSES else "", _text(labels.get("region"))
+    return (
+        _text(labels.get("pool")),
+        node_class if node_class in PRICING_CLASSES else "",
+        _text(labels.get("region")),
+    )
 
 
 def note_places(now: datetime) -> dict[str, int]:
@@ -45,7 +51,12 @@ def _nodes() -> list[tuple[int, Place | None, Place]]:
     """Each node's id, the place that is known of it, and the one that its labels say."""
     present = FilteredRelation("places", condition=Q(places__valid_to__isnull=True))
     nodes = Node.objects.annotate(present=present).values_list(
-        "pk", "labels", F("present__pk"), F("present__pool"), F("present__node_class"), F("present__region")
+        "pk",
+        "labels",
+        F("present__pk"),
+        F("present__pool"),
+        F("present__node_class"),
+        F("present__region"),
     )
     return [
         (node_id, None if known is None else (pool, node_class, region), place_of(labels))
@@ -58,8 +69,12 @@ def _move(node_id: int, place: Place, *, since: datetime) -> None:
     """Ends what holds where the new place begins; what began in this very hour is replaced."""
     pool, node_class, region = place
     NodePlace.objects.filter(node_id=node_id, valid_from__gte=since).delete()
-    NodePlace.objects.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=since), node_id=node_id).update(valid_to=since)
-    NodePlace.objects.create(node_id=node_id, pool=pool, node_class=node_class, region=region, valid_from=since)
+    NodePlace.objects.filter(
+        Q(valid_to__isnull=True) | Q(valid_to__gt=since), node_id=node_id
+    ).update(valid_to=since)
+    NodePlace.objects.create(
+        node_id=node_id, pool=pool, node_class=node_class, region=region, valid_from=since
+    )
 
 
 def _text(value: object) -> str:

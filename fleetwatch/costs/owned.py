@@ -10,7 +10,9 @@ from fleetwatch.costs.selectors import Scope, totals
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Mean watts of a GPU over the last 30 days that are over, and the share of their time in which energy was read."""
+    """Mean watts of a GPU over the last 30 days that are over, and the share of their time in which
+    energy was read.
+    """
 
     mean_w: Decimal
     coverage: float

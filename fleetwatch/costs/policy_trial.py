@@ -22,7 +22,10 @@ UNALLOCATED = "unallocated"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One group in one state and tier: by the policy that is, and by the one that is tried. Time without a rate has no dollars."""
+    """One group in one state and tier: by the policy that is, and by the one that is tried.
+
+    Time without a rate has no dollars.
+    """
 
     group: str
     state: str
@@ -58,12 +61,19 @@ def compare(
         raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
     trial.check_reach(tried)
     if max_gpu_hours is not None and (asked := trial.gpu_hours(interval)) > max_gpu_hours:
-        raise TrialError(f"{asked:.0f} GPU-hours are more than {max_gpu_hours:.0f} at once: ask for less, or use manage.py try_policy")
+        raise TrialError(
+            f"{asked:.0f} GPU-hours are more than {max_gpu_hours:.0f} at once: ask for less, or use"
+            " manage.py try_policy"
+        )
     began = time.monotonic()
-    parts: dict[tuple[str, str, str], dict[Decimal | None, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    parts: dict[tuple[str, str, str], dict[Decimal | None, list[int]]] = defaultdict(
+        lambda: defaultdict(lambda: [0, 0])
+    )
     for said in trial.compare(now_in_force, tried, interval):
         if max_s and time.monotonic() - began > max_s:
-            raise TrialError(f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy")
+            raise TrialError(
+                f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy"
+            )
         for one, group, rate in zip(said, _groups(said, group_by), _rates(said), strict=True):
             sums = parts[group, one.state, one.tier][rate]
             sums[0] += one.is_ms
@@ -72,7 +82,10 @@ def compare(
 
 
 def _line(key: tuple[str, str, str], by_rate: dict[Decimal | None, list[int]]) -> Line:
-    sides = [[(sums[side], rate) for rate, sums in by_rate.items() if rate is not None] for side in (0, 1)]
+    sides = [
+        [(sums[side], rate) for rate, sums in by_rate.items() if rate is not None]
+        for side in (0, 1)
+    ]
     is_ms, would_ms = (sum(sums[side] for sums in by_rate.values()) for side in (0, 1))
     return Line(*key, is_ms, would_ms, pricing.cost_usd(sides[0]), pricing.cost_usd(sides[1]))
 
@@ -88,7 +101,10 @@ def _groups(said: Sequence[Said], group_by: str) -> list[str]:
     ids = {one.job_id for one in said if one.job_id is not None}
     if group_by == "team":
         team_of = attribution.team_keys(ids)
-        return [UNALLOCATED if one.job_id is None else team_of(one.job_id, from_ms(one.start_ms)) for one in said]
+        return [
+            UNALLOCATED if one.job_id is None else team_of(one.job_id, from_ms(one.start_ms))
+            for one in said
+        ]
     keys = dict(Job.objects.filter(pk__in=ids).values_list("pk", "key"))
     return [UNALLOCATED if one.job_id is None else keys[one.job_id] for one in said]
 
@@ -96,7 +112,9 @@ def _groups(said: Sequence[Said], group_by: str) -> list[str]:
 def _rates(said: list[Said]) -> list[Decimal | None]:
     """The rate that held for each."""
     spans: dict[int, list[GPURate]] = defaultdict(list)
-    for rate in GPURate.objects.filter(gpu_id__in={one.gpu_id for one in said}).order_by("gpu_id", "valid_from"):
+    for rate in GPURate.objects.filter(gpu_id__in={one.gpu_id for one in said}).order_by(
+        "gpu_id", "valid_from"
+    ):
         spans[rate.gpu_id].append(rate)
     starts = {gpu_id: [rate.valid_from for rate in rates] for gpu_id, rates in spans.items()}
     return [_rate(spans[one.gpu_id], starts.get(one.gpu_id, []), one.start_ms) for one in said]
@@ -106,4 +124,8 @@ def _rate(rates: list[GPURate], starts: list[datetime], start_ms: int) -> Decima
     at = from_ms(start_ms)
     place = bisect_right(starts, at) - 1
     found = rates[place] if place >= 0 else None
-    return found.usd_per_gpu_hour if found is not None and (found.valid_to is None or found.valid_to > at) else None
+    return (
+        found.usd_per_gpu_hour
+        if found is not None and (found.valid_to is None or found.valid_to > at)
+        else None
+    )

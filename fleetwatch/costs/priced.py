@@ -32,12 +32,20 @@ def _rates(rows: Sequence[Row]) -> dict[int, list[GPURate]]:
     found: dict[int, list[GPURate]] = defaultdict(list)
     if rows:
         last = max(row.start for row in rows)
-        for rate in GPURate.objects.select_related("rate").filter(gpu_id__in={row.gpu_id for row in rows}, valid_from__lte=last):
+        for rate in GPURate.objects.select_related("rate").filter(
+            gpu_id__in={row.gpu_id for row in rows}, valid_from__lte=last
+        ):
             found[rate.gpu_id].append(rate)
     return found
 
 
 def _priced(row: Row, rates: Sequence[GPURate]) -> Priced:
-    holds = (rate for rate in rates if rate.valid_from <= row.start and (rate.valid_to is None or rate.valid_to > row.start))
+    holds = (
+        rate
+        for rate in rates
+        if rate.valid_from <= row.start and (rate.valid_to is None or rate.valid_to > row.start)
+    )
     rate = next(holds, None)
-    return Priced(row, rate, None if rate is None else pricing.cost_usd([(row.gpu_ms, rate.usd_per_gpu_hour)]))
+    return Priced(
+        row, rate, None if rate is None else pricing.cost_usd([(row.gpu_ms, rate.usd_per_gpu_hour)])
+    )

@@ -1,4 +1,6 @@
-"""Priced GPU time as columns, each span with its groups; and the cells that spans of one group make together. Pure."""
+"""Priced GPU time as columns, each span with its groups; and the cells that spans of one group make
+together. Pure.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +23,9 @@ class Price(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A team, or the name of a project or cost centre; where a job has neither, whether it names anybody."""
+    """A team, or the name of a project or cost centre; where a job has neither, whether it names
+    anybody.
+    """
 
     team_id: int | None
     text: str
@@ -42,7 +46,9 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Spans: which of `common` each is (cells without figures), its groups by what they group by, and its figures."""
+    """Spans: which of `common` each is (cells without figures), its groups by what they group by,
+    and its figures.
+    """
 
     common: list[Cell]
     row: Ints  # position in common
@@ -75,19 +81,30 @@ class Columns:
 
 def everything(told: Columns) -> list[Cell]:
     """All spans, those with all in common as one cell."""
-    return [cell for cells in lines(told, np.zeros(len(told.row), dtype=np.int64)).values() for cell in cells]
+    return [
+        cell
+        for cells in lines(told, np.zeros(len(told.row), dtype=np.int64)).values()
+        for cell in cells
+    ]
 
 
 def lines(told: Columns, line: Ints) -> dict[int, list[Cell]]:
     """The spans of each line (a number from 0 on), those with all in common as one cell."""
     codes, place = numbered(line * len(told.common) + told.row)
     was_read = ~np.isnan(told.energy_j)
-    gpu_ms, energy_ms = sums(place, told.gpu_ms, len(codes)), sums(place, told.energy_ms, len(codes))
+    gpu_ms, energy_ms = (
+        sums(place, told.gpu_ms, len(codes)),
+        sums(place, told.energy_ms, len(codes)),
+    )
     energy_j = np.bincount(place[was_read], weights=told.energy_j[was_read], minlength=len(codes))
     read = np.bincount(place[was_read], minlength=len(codes))
     found: dict[int, list[Cell]] = {}
-    for code, ms, joules, count, read_ms in zip(*(each.tolist() for each in (codes, gpu_ms, energy_j, read, energy_ms)), strict=True):
+    for code, ms, joules, count, read_ms in zip(
+        *(each.tolist() for each in (codes, gpu_ms, energy_j, read, energy_ms)), strict=True
+    ):
         number, row = divmod(code, len(told.common))
-        cell = told.common[row]._replace(gpu_ms=ms, energy_j=joules if count else None, energy_ms=read_ms)
+        cell = told.common[row]._replace(
+            gpu_ms=ms, energy_j=joules if count else None, energy_ms=read_ms
+        )
         found.setdefault(number, []).append(cell)
     return found

@@ -7,12 +7,15 @@ HOUR_MS = 3_600_000
 MICRO_USD = Decimal("0.000001")
 CENT = Decimal("0.01")
 
-# 50 digits: products of milliseconds and rates are exact, and what the one division cuts off is far below a micro-dollar
+# 50 digits: products of milliseconds and rates are exact, and what the one division cuts off is far
+# below a micro-dollar
 EXACT = Context(prec=50, rounding=ROUND_HALF_EVEN)
 
 
 def cost_usd(parts: Iterable[tuple[int, Decimal]]) -> Decimal:
-    """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not rounded."""
+    """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not
+    rounded.
+    """
     usd_ms = Decimal(0)
     for gpu_ms, usd_per_gpu_hour in parts:
         usd_ms = EXACT.add(usd_ms, EXACT.multiply(Decimal(gpu_ms), usd_per_gpu_hour))
@@ -20,7 +23,9 @@ def cost_usd(parts: Iterable[tuple[int, Decimal]]) -> Decimal:
 
 
 def divided(usd_ms: Decimal) -> Decimal:
-    """Dollars of a sum of GPU-milliseconds x dollars per GPU-hour: the one division, not rounded."""
+    """Dollars of a sum of GPU-milliseconds x dollars per GPU-hour: the one division, not
+    rounded.
+    """
     return EXACT.divide(usd_ms, Decimal(HOUR_MS)) if usd_ms else Decimal(0)
 
 
@@ -29,7 +34,9 @@ def usd(amount: Decimal, step: Decimal = MICRO_USD) -> Decimal:
     return amount.quantize(step, context=EXACT)
 
 
-def lines(amounts: Sequence[Decimal], step: Decimal = MICRO_USD, *, total: Decimal | None = None) -> list[Decimal]:
+def lines(
+    amounts: Sequence[Decimal], step: Decimal = MICRO_USD, *, total: Decimal | None = None
+) -> list[Decimal]:
     """The amounts in whole steps that sum to exactly `total`: largest remainder first.
 
     Without a total it is usd(sum(amounts), step); a given one is that sum rounded up or down.

@@ -1,7 +1,8 @@
 """The largest of very many groups, and the others as one line. Pure.
 
-Groups are ordered by whole micro-dollars, worked out in floats: order is all that these decide. Every figure is
-summed from integers and rates, as everywhere (cells.py), so that shown lines and the rest are the whole, exactly.
+Groups are ordered by whole micro-dollars, worked out in floats: order is all that these decide.
+Every figure is summed from integers and rates, as everywhere (cells.py), so that shown lines and
+the rest are the whole, exactly.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
 SORTS = (WASTE, COST, TIME)
 MICRO = 1_000_000
 
-Place = tuple[int, int]  # of a group in the order: what it is sorted by (micro-dollars or milliseconds), and its key
+# of a group in the order: what it is sorted by (micro-dollars or milliseconds), and its key
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Some groups in a row out of an order, those before them and those after them; together they are the whole."""
+    """Some groups in a row out of an order, those before them and those after them; together they
+    are the whole.
+    """
 
     groups: list[Group]
     before: Rest
@@ -49,7 +53,10 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Wasters:
-    """Everything; every team; the users and jobs that wasted most. What no job held is in the totals alone."""
+    """Everything; every team; the users and jobs that wasted most.
+
+    What no job held is in the totals alone.
+    """
 
     totals: Totals
     teams: list[Group]
@@ -59,7 +66,9 @@ class Wasters:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Keys of shown groups in order, and the cells of all: by shown key, of those before and of those after."""
+    """Keys of shown groups in order, and the cells of all: by shown key, of those before and of
+    those after.
+    """
 
     keys: list[int]
     cells: dict[int, list[Cell]]
@@ -71,7 +80,8 @@ class Cut:
 def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: int) -> Cut:
     """`size` groups from the one at position `start` on, or from after that place.
 
-    By wasted dollars then dollars then wasted time (waste), by dollars or by time, the largest first; equal ones by key.
+    By wasted dollars then dollars then wasted time (waste), by dollars or by time, the largest
+    first; equal ones by key.
     """
     groups, inverse = numbered(told.by[group_by].at)
     keys = told.by[group_by].ids[groups]
@@ -80,7 +90,8 @@ def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: in
     value, place = by[-1][order], keys[order]
     first = start if isinstance(start, int) else _after(value, place, start)
     shown = place[first : first + size].tolist()
-    # two lines more than are shown: what comes before them, and what after; each span is summed once
+    # two lines more than are shown: what comes before them, and what after; each span is summed
+    # once
     line = np.full(len(order), len(shown) + 1, dtype=np.int64)
     line[order[:first]], line[order[first : first + size]] = len(shown), np.arange(len(shown))
     cells = priced_columns.lines(told, line[inverse])
@@ -97,7 +108,13 @@ def ranked(found: Cut, groups: list[Group]) -> Ranked:
     """The cut with its groups by name."""
     (count_before, before), (count_after, after) = found.before, found.after
     everything = chain(before, *found.cells.values(), after)
-    return Ranked(groups, Rest(count_before, summed(before)), Rest(count_after, summed(after)), summed(everything), found.last)
+    return Ranked(
+        groups,
+        Rest(count_before, summed(before)),
+        Rest(count_after, summed(after)),
+        summed(everything),
+        found.last,
+    )
 
 
 # by waste alone: who wasted as much and cost more is told first
@@ -105,10 +122,16 @@ _THEN: dict[str, tuple[str, ...]] = {WASTE: (WASTED_MS, COST), COST: (), TIME: (
 
 
 def _figure(name: str, told: Columns, inverse: Ints, count: int) -> Ints:
-    """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds (time, wasted_ms)."""
+    """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds
+    (time, wasted_ms).
+    """
     gpu_ms = told.gpu_ms
     if name in (WASTE, WASTED_MS):
-        gpu_ms = np.where(np.array([cell.tier in HEADLINE_TIERS for cell in told.common], dtype=bool)[told.row], gpu_ms, 0)
+        gpu_ms = np.where(
+            np.array([cell.tier in HEADLINE_TIERS for cell in told.common], dtype=bool)[told.row],
+            gpu_ms,
+            0,
+        )
     if name in (TIME, WASTED_MS):
         return sums(inverse, gpu_ms, count)
     rate = np.array([float(cell.usd_per_gpu_hour or 0) for cell in told.common])[told.row]

@@ -1,4 +1,7 @@
-"""Where ledger entries are cut and rates may change: UTC hours and the organisation's midnights. Pure."""
+"""Where ledger entries are cut and rates may change: UTC hours and the organisation's midnights.
+
+Pure.
+"""
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
@@ -26,7 +29,9 @@ def outward(interval: Interval, zone: ZoneInfo) -> Interval:
 
 
 def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
-    """Starts of the UTC clock hours or of the zone's days (23 to 25 h) that the interval touches, in order."""
+    """Starts of the UTC clock hours or of the zone's days (23 to 25 h) that the interval touches,
+    in order.
+    """
     start = floor_hour(interval.start) if step == "hour" else midnight(interval.start, zone)
     starts = []
     while start < interval.end:
@@ -42,13 +47,21 @@ def following(start: datetime, step: str, zone: ZoneInfo) -> datetime:
 
 def days(interval: Interval, zone: ZoneInfo) -> list[Interval]:
     """The zone's whole days (23 to 25 h) that the interval touches, in order."""
-    return [Interval(start, midnight(start, zone, days=1)) for start in steps(interval, "day", zone)]
+    return [
+        Interval(start, midnight(start, zone, days=1)) for start in steps(interval, "day", zone)
+    ]
 
 
 def between(interval: Interval, zone: ZoneInfo) -> list[Interval]:
-    """The ledger's cuts within the interval, in order: UTC clock hours, also cut at the zone's midnight; its ends are kept."""
+    """The ledger's cuts within the interval, in order: UTC clock hours, also cut at the zone's
+    midnight; its ends are kept.
+    """
     inner = {*steps(interval, "hour", zone), *steps(interval, "day", zone)}
-    edges = [interval.start, *sorted(edge for edge in inner if interval.start < edge < interval.end), interval.end]
+    edges = [
+        interval.start,
+        *sorted(edge for edge in inner if interval.start < edge < interval.end),
+        interval.end,
+    ]
     return [Interval(start, end) for start, end in pairwise(edges)]
 
 
@@ -56,5 +69,7 @@ def month(moment: datetime, zone: ZoneInfo) -> Interval:
     """The zone's month that holds the moment."""
     first = moment.astimezone(zone).date().replace(day=1)
     following = (first + timedelta(days=31)).replace(day=1)
-    start, end = (datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC) for day in (first, following))
+    start, end = (
+        datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC) for day in (first, following)
+    )
     return Interval(start, end)

@@ -1,8 +1,9 @@
-"""Rates as CSV: a file as it came in becomes checked rows, or a list of what is wrong with it by line and field. Pure.
+"""Rates as CSV: a file as it came in becomes checked rows, or a list of what is wrong with it by
+line and field. Pure.
 
-Columns: one of gpu (UUID), node, pool, gpu_model; class and region narrow a model's rate; price (per
-GPU-hour); valid_from and valid_to ("" = open) as dates of the organisation, times with an offset, or
-"beginning"; currency ("" = USD), pricing_class, source, source_date.
+Columns: one of gpu (UUID), node, pool, gpu_model; class and region narrow a model's rate; price
+(per GPU-hour); valid_from and valid_to ("" = open) as dates of the organisation, times with an
+offset, or "beginning"; currency ("" = USD), pricing_class, source, source_date.
 """
 
 from collections.abc import Mapping
@@ -18,13 +19,27 @@ MAX_BYTES = 1_000_000
 MAX_ROWS = 2_000
 
 SUBJECTS = ("gpu", "node", "pool", "gpu_model")
-COLUMNS = (*SUBJECTS, "class", "region", "price", "currency", "valid_from", "valid_to", "pricing_class", "source", "source_date")
+COLUMNS = (
+    *SUBJECTS,
+    "class",
+    "region",
+    "price",
+    "currency",
+    "valid_from",
+    "valid_to",
+    "pricing_class",
+    "source",
+    "source_date",
+)
 NEEDED = ("price", "valid_from")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rate as a file has it. `kind` is one of SUBJECTS; valid_from None = from the beginning."""
+    """One rate as a file has it.
+
+    `kind` is one of SUBJECTS; valid_from None = from the beginning.
+    """
 
     line: int
     kind: str
@@ -41,8 +56,13 @@ class Row:
 
 
 def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
-    """The rows of a file, and what is wrong with its other lines. Raises RefusedError where its columns or its form can't be."""
-    lines = csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header)
+    """The rows of a file, and what is wrong with its other lines.
+
+    Raises RefusedError where its columns or its form can't be.
+    """
+    lines = csv_rows.rows(
+        content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header
+    )
     return csv_rows.parsed(lines, lambda line, cells: _row(line, cells, zone), what="rate")
 
 
@@ -57,7 +77,9 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
     csv_cells.check_texts(cells)
     named = [kind for kind in SUBJECTS if cells.get(kind)]
     if len(named) != 1:
-        raise FieldError(named[1] if named else "", f"Exactly one of {', '.join(SUBJECTS)}, please.")
+        raise FieldError(
+            named[1] if named else "", f"Exactly one of {', '.join(SUBJECTS)}, please."
+        )
     return Row(
         line=line,
         kind=named[0],

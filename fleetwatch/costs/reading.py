@@ -1,6 +1,8 @@
-"""The ledger's time of a period as columns, priced and laid into groups: what every figure of costs is summed from.
+"""The ledger's time of a period as columns, priced and laid into groups: what every figure of costs
+is summed from.
 
-Sums of days are read where they are as new as their entries, entries elsewhere; one reading is of one moment.
+Sums of days are read where they are as new as their entries, entries elsewhere; one reading is of
+one moment.
 """
 
 from bisect import bisect_right
@@ -37,7 +39,8 @@ def read(
     step: str | None = None,
     with_sums: bool = True,
 ) -> Columns:
-    """GPU time of the interval, to the millisecond, by these groups of selectors.GROUPS and, where one is named, by step.
+    """GPU time of the interval, to the millisecond, by these groups of selectors.GROUPS and, where
+    one is named, by step.
 
     Steps (hour, day) are numbered from 0 on. Without sums entries alone are read.
     """
@@ -48,7 +51,10 @@ def read(
     steps = rate_changes.steps(whole, step, organisation_zone) if step else []
     with one_view():
         period = eras(whole, asked)
-        wanted = _wanted(period, limits, organisation_zone) | {"steps": steps, "use_sums": with_sums and step != "hour"}
+        wanted = _wanted(period, limits, organisation_zone) | {
+            "steps": steps,
+            "use_sums": with_sums and step != "hour",
+        }
         node_ids = _node_ids(wanted, limits["node_id"])
         told = _spans(interval, wanted | {"node_ids": node_ids}, organisation_zone)
         laid = lay(told.era, told.gpu, told.job, eras=period, asked=asked)
@@ -62,9 +68,13 @@ def read(
 
 
 def _spans(interval: Interval, wanted: dict[str, Any], organisation_zone: ZoneInfo) -> Spans:
-    """The spans of the interval's whole cuts, and of the parts that it takes of those at its ends."""
+    """The spans of the interval's whole cuts, and of the parts that it takes of those at
+    its ends.
+    """
     inner, ends = edges.split(interval, organisation_zone)
-    whole = spans([] if inner is None else fetched(_SPANS, wanted | {"start": inner.start, "end": inner.end}))
+    whole = spans(
+        [] if inner is None else fetched(_SPANS, wanted | {"start": inner.start, "end": inner.end})
+    )
     if not ends:
         return whole
     parts = edges.parts(ends, wanted["node_ids"])
@@ -72,7 +82,15 @@ def _spans(interval: Interval, wanted: dict[str, Any], organisation_zone: ZoneIn
     step = np.array([bisect_right(wanted["steps"], start) - 1 for start in cut], dtype=np.int64)
     era = np.array([bisect_right(wanted["eras"], start) for start in cut], dtype=np.int64)
     at_ends = Spans(
-        parts.node, step[parts.edge], era[parts.edge], parts.gpu, parts.job, parts.kind, parts.part_ms, parts.energy_j, parts.energy_ms
+        parts.node,
+        step[parts.edge],
+        era[parts.edge],
+        parts.gpu,
+        parts.job,
+        parts.kind,
+        parts.part_ms,
+        parts.energy_j,
+        parts.energy_ms,
     )
     return joined(whole, at_ends.where(parts.part_ms > 0))
 
@@ -98,7 +116,9 @@ def _node_ids(wanted: dict[str, Any], node_id: int | None) -> list[int] | None:
 def _common(told: Spans, prices: Sequence[Price], price: Ints) -> tuple[list[Cell], Ints]:
     """Cells without figures, and which of them each span is."""
     codes, row = numbered(price * len(KINDS) + told.kind)
-    return [_without_figures(prices[code // len(KINDS)], code % len(KINDS)) for code in codes.tolist()], row
+    return [
+        _without_figures(prices[code // len(KINDS)], code % len(KINDS)) for code in codes.tolist()
+    ], row
 
 
 def _without_figures(price: Price, kind: int) -> Cell:

@@ -18,15 +18,25 @@ Limits = dict[str, Any]  # by NAMES; None = all
 
 
 def limits_of(scope: Scope) -> Limits:
-    """What is looked at: what all of the scope says holds for. What no job held is of no user, team or job that is named beside it."""
+    """What is looked at: what all of the scope says holds for.
+
+    What no job held is of no user, team or job that is named beside it.
+    """
     limits: Limits = dict.fromkeys(NAMES)
-    limits |= {"states": None if scope.states is None else list(scope.states), "is_allocated": scope.is_allocated}
+    limits |= {
+        "states": None if scope.states is None else list(scope.states),
+        "is_allocated": scope.is_allocated,
+    }
     if scope.node is not None:
         limits["node_id"] = _id(Node, name=scope.node)
     if scope.gpu is not None:
         limits["gpu_ids"] = with_instances(gpus_of(scope.gpu) or [_NO_ROW])
     if scope.gpu_model is not None:
-        limits |= {"has_gpu_model": False} if scope.gpu_model == NOBODY else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
+        limits |= (
+            {"has_gpu_model": False}
+            if scope.gpu_model == NOBODY
+            else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
+        )
     if scope.user:
         limits["user_name"] = "" if scope.user == NOBODY else scope.user
     if scope.job:
@@ -47,8 +57,12 @@ def with_instances(gpu_ids: Sequence[int]) -> list[int]:
 
 
 def _without(field: str, name: str, nothing: str | bool) -> Limits:
-    """What finds the jobs without a team (project, cost centre) for the reason of that key; nothing for other keys."""
-    return {"is_allocated": True, field: nothing, "is_named": name == UNMAPPED} if name in WHY else {}
+    """What finds the jobs without a team (project, cost centre) for the reason of that key; nothing
+    for other keys.
+    """
+    return (
+        {"is_allocated": True, field: nothing, "is_named": name == UNMAPPED} if name in WHY else {}
+    )
 
 
 def _id(model: type[Node | GPUModel | Team | Job], **name: str) -> int:

@@ -99,11 +99,16 @@ def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
 
 
 def capacity_at_most(interval: Interval) -> int:
-    """GPU-milliseconds: totals() of the interval have no more. Every GPU has each moment since the ledger began once."""
+    """GPU-milliseconds: totals() of the interval have no more.
+
+    Every GPU has each moment since the ledger began once.
+    """
     first = Entry.objects.aggregate(first=Min("start"))["first"]
     if first is None or first >= interval.end:
         return 0
-    return (interval.end_ms - max(interval.start_ms, to_ms(first))) * GPU.objects.filter(parent=None).count()
+    return (interval.end_ms - max(interval.start_ms, to_ms(first))) * GPU.objects.filter(
+        parent=None
+    ).count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,8 @@ def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -
 
 
 def breakdown(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> Breakdown:
-    """One line per team, project, cost centre, user, job, node, gpu or gpu_model; most wasted dollars first, then most dollars.
+    """One line per team, project, cost centre, user, job, node, gpu or gpu_model; most wasted
+    dollars first, then most dollars.
 
     The lines sum to totals() of the same interval and scope: what no job held is a line of
     its own (key "", "unallocated"), and so are jobs that name no user (key "(none)"). A team,
@@ -135,7 +141,9 @@ def breakdown(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One reading of the ledger, from which several figures are told by the groups that it was read by."""
+    """One reading of the ledger, from which several figures are told by the groups that it was read
+    by.
+    """
 
     told: Columns
 
@@ -172,11 +180,17 @@ class Look:
         """What was read of each group alone, by its key."""
         keys = self.told.by[group_by]
         lines = _lines(group_by, keys, keys.ids.tolist())
-        return {lines[key][0]: Look(self.told.where(keys.at == place)) for place, key in enumerate(keys.ids.tolist())}
+        return {
+            lines[key][0]: Look(self.told.where(keys.at == place))
+            for place, key in enumerate(keys.ids.tolist())
+        }
 
 
 def look(interval: Interval, *groups: str, scope: Scope = EVERYTHING) -> Look:
-    """GPU time and dollars of the interval by all of these groups. Raises ValueError for one that is none."""
+    """GPU time and dollars of the interval by all of these groups.
+
+    Raises ValueError for one that is none.
+    """
     for group_by in groups:
         if group_by not in GROUPS:
             raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
@@ -191,7 +205,9 @@ def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYT
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a node's page shows, in one look at the ledger: its GPUs by key, and the jobs that wasted most of it."""
+    """What a node's page shows, in one look at the ledger: its GPUs by key, and the jobs that
+    wasted most of it.
+    """
 
     totals: Totals
     by_gpu: dict[str, Totals]
@@ -202,7 +218,9 @@ def machine(interval: Interval, node: str, *, size: int) -> Machine:
     """breakdown(gpu) of a node, and `size` lines of ranked(job) of what jobs held there."""
     told = read(interval, by=("gpu", "job"), scope=Scope(node=node))
     by_gpu = {group.key: group.totals for group in _groups(told, "gpu")}
-    return Machine(summed(priced_columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size))
+    return Machine(
+        summed(priced_columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size)
+    )
 
 
 def ranked(
@@ -215,18 +233,30 @@ def ranked(
     start: int | Place = 0,
     among: Collection[int] | None = None,
 ) -> Ranked:
-    """`size` lines of totals_by(job or gpu) from that position or place in the order on; of these ids alone where some are given.
+    """`size` lines of totals_by(job or gpu) from that position or place in the order on; of these
+    ids alone where some are given.
 
     Raises ValueError for another group_by or sort.
     """
     if group_by not in RANKED or sort not in ranking.SORTS:
-        raise ValueError(f"can't rank {group_by!r} by {sort!r}; there is {', '.join(RANKED)} by {', '.join(ranking.SORTS)}")
+        raise ValueError(
+            f"can't rank {group_by!r} by {sort!r}; there is {', '.join(RANKED)} by"
+            f" {', '.join(ranking.SORTS)}"
+        )
     told = read(interval, by=(group_by,), scope=scope)
-    return _ranked(told if among is None else told.only(group_by, among), group_by, sort=sort, start=start, size=size)
+    return _ranked(
+        told if among is None else told.only(group_by, among),
+        group_by,
+        sort=sort,
+        start=start,
+        size=size,
+    )
 
 
 def wasters(interval: Interval, size: int) -> Wasters:
-    """The teams, and the users and jobs that wasted most, and everything, in one look at the ledger."""
+    """The teams, and the users and jobs that wasted most, and everything, in one look at the
+    ledger.
+    """
     told = read(interval, by=("team", "user", "job"))
     held = told.held("job")
     return Wasters(
@@ -238,7 +268,8 @@ def wasters(interval: Interval, size: int) -> Wasters:
 
 
 def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: int = 0) -> Traced:
-    """What totals() of the same interval and scope is made of, with `size` of its parts, the dearest first.
+    """What totals() of the same interval and scope is made of, with `size` of its parts, the
+    dearest first.
 
     The parts are jobs (key "": what no job held); of one job, and of what none held, GPUs.
     """
@@ -248,10 +279,14 @@ def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: i
     return Traced(parts.totals, terms(priced_columns.everything(told)), parts_by, parts)
 
 
-def _ranked(told: Columns, group_by: str, *, size: int, sort: str = ranking.WASTE, start: int | Place = 0) -> Ranked:
+def _ranked(
+    told: Columns, group_by: str, *, size: int, sort: str = ranking.WASTE, start: int | Place = 0
+) -> Ranked:
     found = ranking.cut(told, group_by, sort, start=start, size=size)
     lines = _lines(group_by, told.by[group_by], found.keys)
-    return ranking.ranked(found, [Group(*lines[key], summed(found.cells[key])) for key in found.keys])
+    return ranking.ranked(
+        found, [Group(*lines[key], summed(found.cells[key])) for key in found.keys]
+    )
 
 
 def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[int, Decimal]]]:
@@ -270,12 +305,15 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
 def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:
     """GPU time and dollars; None without time."""
     gpu_ms = sum(cell.gpu_ms for cell in cells)
-    priced = [(cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None]
+    priced = [
+        (cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None
+    ]
     return (gpu_ms, pricing.cost_usd(priced)) if gpu_ms else None
 
 
 def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
-    """Every step that the interval touches, in order: UTC clock hours, or days of the organisation's zone (23 to 25 h).
+    """Every step that the interval touches, in order: UTC clock hours, or days of the
+    organisation's zone (23 to 25 h).
 
     Of the first and the last one what lies in the interval.
 
@@ -287,26 +325,39 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
     return _buckets(priced_columns.lines(told, told.by["step"].at), _starts(interval, step))
 
 
-def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope = EVERYTHING) -> list[Series]:
-    """dollars_over_time() of each line of totals_by(), by key. Raises ValueError for another group_by or step."""
+def over_time_by(
+    interval: Interval, group_by: str, step: str, *, scope: Scope = EVERYTHING
+) -> list[Series]:
+    """dollars_over_time() of each line of totals_by(), by key.
+
+    Raises ValueError for another group_by or step.
+    """
     if group_by not in GROUPS or step not in STEPS:
-        raise ValueError(f"can't group by {group_by!r} and {step!r}; there is {', '.join(GROUPS)} and {', '.join(STEPS)}")
+        raise ValueError(
+            f"can't group by {group_by!r} and {step!r}; there is {', '.join(GROUPS)} and"
+            f" {', '.join(STEPS)}"
+        )
     starts = _starts(interval, step)
     told = read(interval, by=(group_by,), scope=scope, step=step)
     keys = told.by[group_by]
     parts: dict[int, dict[int, list[Cell]]] = defaultdict(dict)
-    for number, cells in priced_columns.lines(told, keys.at * len(starts) + told.by["step"].at).items():
+    for number, cells in priced_columns.lines(
+        told, keys.at * len(starts) + told.by["step"].at
+    ).items():
         place, bucket = divmod(number, len(starts))
         parts[int(keys.ids[place])][bucket] = cells
     lines = _lines(group_by, keys, list(parts))
     return sorted(
-        (Series(*lines[key], _buckets(part, starts)) for key, part in parts.items()), key=lambda series: (series.key, series.label)
+        (Series(*lines[key], _buckets(part, starts)) for key, part in parts.items()),
+        key=lambda series: (series.key, series.label),
     )
 
 
 def _starts(interval: Interval, step: str) -> list[datetime]:
     organisation_zone = zone()
-    return rate_changes.steps(rate_changes.outward(interval, organisation_zone), step, organisation_zone)
+    return rate_changes.steps(
+        rate_changes.outward(interval, organisation_zone), step, organisation_zone
+    )
 
 
 def _buckets(parts: dict[int, list[Cell]], starts: Sequence[datetime]) -> list[Bucket]:
@@ -314,7 +365,9 @@ def _buckets(parts: dict[int, list[Cell]], starts: Sequence[datetime]) -> list[B
 
 
 def spending_now(now: datetime) -> SpendingNow:
-    """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the last 10 minutes."""
+    """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the
+    last 10 minutes.
+    """
     now_ms = to_ms(now)
     asked: dict[str, datetime | int] = {
         "now": now,
@@ -330,10 +383,20 @@ def spending_now(now: datetime) -> SpendingNow:
 
 def _groups(told: Columns, group_by: str) -> list[Group]:
     keys = told.by[group_by]
-    parts = {int(keys.ids[place]): cells for place, cells in priced_columns.lines(told, keys.at).items()}
+    parts = {
+        int(keys.ids[place]): cells for place, cells in priced_columns.lines(told, keys.at).items()
+    }
     lines = _lines(group_by, keys, list(parts))
     groups = [Group(*lines[key], summed(cells)) for key, cells in parts.items()]
-    return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
+    return sorted(
+        groups,
+        key=lambda group: (
+            -group.totals.wasted_usd,
+            -group.totals.cost_usd,
+            -group.totals.wasted_ms,
+            group.key,
+        ),
+    )
 
 
 def without(owner: str, *, is_named: bool) -> Line:
@@ -344,13 +407,22 @@ def without(owner: str, *, is_named: bool) -> Line:
 
 def _lines(group_by: str, keys: Keys, ids: Collection[int]) -> dict[int, Line]:
     """Key and label of each of these groups."""
-    nothing = {NO_KEY: (NOBODY, "unknown model") if group_by == "gpu_model" else (UNALLOCATED, "unallocated")}
+    nothing = {
+        NO_KEY: (
+            (NOBODY, "unknown model") if group_by == "gpu_model" else (UNALLOCATED, "unallocated")
+        )
+    }
     if group_by in OWNERS:
         owners = cast("Sequence[Owner]", keys.names)
         teams = _names("team", {owner.team_id for owner in owners if owner.team_id is not None})
-        return nothing | {number: _line_of(group_by, owner, teams) for number, owner in enumerate(owners, 1)}
+        return nothing | {
+            number: _line_of(group_by, owner, teams) for number, owner in enumerate(owners, 1)
+        }
     if group_by == "user":
-        return nothing | {number: (user, user) if user else (NOBODY, "no user") for number, user in enumerate(map(str, keys.names), 1)}
+        return nothing | {
+            number: (user, user) if user else (NOBODY, "no user")
+            for number, user in enumerate(map(str, keys.names), 1)
+        }
     return nothing | _names(group_by, [key for key in ids if key != NO_KEY])
 
 
@@ -369,14 +441,31 @@ def _names(group_by: str, ids: Collection[int]) -> dict[int, Line]:
 def _known(group_by: str, ids: Collection[int]) -> dict[int, Line]:
     match group_by:
         case "team":
-            return {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}
+            return {
+                pk: (slug, name or slug)
+                for pk, slug, name in Team.objects.filter(pk__in=ids).values_list(
+                    "pk", "slug", "name"
+                )
+            }
         case "job":
-            return {pk: (key, name or key) for pk, key, name in Job.objects.filter(pk__in=ids).values_list("pk", "key", "name")}
+            return {
+                pk: (key, name or key)
+                for pk, key, name in Job.objects.filter(pk__in=ids).values_list("pk", "key", "name")
+            }
         case "node":
-            return {pk: (name, name) for pk, name in Node.objects.filter(pk__in=ids).values_list("pk", "name")}
+            return {
+                pk: (name, name)
+                for pk, name in Node.objects.filter(pk__in=ids).values_list("pk", "name")
+            }
         case "gpu":
             gpus = GPU.objects.filter(pk__in=ids).values_list("pk", "uuid", "node__name", "index")
-            return {pk: (uuid, f"{node} GPU {'?' if index is None else index}") for pk, uuid, node, index in gpus}
+            return {
+                pk: (uuid, f"{node} GPU {'?' if index is None else index}")
+                for pk, uuid, node, index in gpus
+            }
         case "gpu_model":
-            return {pk: (name, name) for pk, name in GPUModel.objects.filter(pk__in=ids).values_list("pk", "name")}
+            return {
+                pk: (name, name)
+                for pk, name in GPUModel.objects.filter(pk__in=ids).values_list("pk", "name")
+            }
     return {}

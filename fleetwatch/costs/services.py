@@ -1,4 +1,7 @@
-"""Writes of costs: rates, each valid from one moment to another. What was charged is never changed in passing."""
+"""Writes of costs: rates, each valid from one moment to another.
+
+What was charged is never changed in passing.
+"""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -56,7 +59,9 @@ def set_rate(
     _check_moments(book, valid_from, valid_to)
     whom = _checked_subject(Subject.of(subject))
     book.check_open(valid_from)
-    price = _checked_price(price_per_gpu_hour, usd_per_unit=exchange.usd_per_unit(currency, valid_from))
+    price = _checked_price(
+        price_per_gpu_hour, usd_per_unit=exchange.usd_per_unit(currency, valid_from)
+    )
     overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
     if valid_to is not None:
         overlapping = overlapping.filter(valid_from__lt=valid_to)
@@ -80,7 +85,8 @@ def set_rate(
 
 @transaction.atomic
 def withdraw_rate(rate: Rate) -> None:
-    """Deletes a rate; the one that ended where it began holds on in its place, so that nothing becomes unpriced by a correction.
+    """Deletes a rate; the one that ended where it began holds on in its place, so that nothing
+    becomes unpriced by a correction.
 
     The dollars of its whole time change: call it only on a person's word.
     Raises RateError where some of that is closed.
@@ -94,7 +100,8 @@ def withdraw_rate(rate: Rate) -> None:
 
 
 def ensure_example_rates(now: datetime) -> dict[str, int]:
-    """How many GPU models that have a GPU and no rate for all nodes got their shipped example price.
+    """How many GPU models that have a GPU and no rate for all nodes got their shipped example
+    price.
 
     It is valid from the beginning, or from where the ledger is open on.
     """
@@ -114,7 +121,8 @@ def ensure_example_rates(now: datetime) -> dict[str, int]:
         for model in models
         if (price := example_price(model.name)) is not None
     ]
-    # a rate that someone set meanwhile stands: the constraint one_rate_per_model_at_a_time sends the example away
+    # a rate that someone set meanwhile stands: the constraint one_rate_per_model_at_a_time sends
+    # the example away
     Rate.objects.bulk_create(examples, ignore_conflicts=True)
     return {"created": len(examples)}
 
@@ -135,7 +143,11 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         return
     if not standing.is_example:
         price = f"{standing.price_per_gpu_hour} {standing.currency}"
-        raise RateError(f"A rate of {price} stands from {standing.valid_from:%Y-%m-%d %H:%M} UTC: withdraw it first.", field="valid_from")
+        raise RateError(
+            f"A rate of {price} stands from {standing.valid_from:%Y-%m-%d %H:%M} UTC: withdraw it"
+            " first.",
+            field="valid_from",
+        )
     if again_from is not None:
         standing.valid_from = again_from
         standing.save(update_fields=["valid_from"])
@@ -145,7 +157,11 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
 
 def _say(event: str, subject: Subject, rate: Rate) -> None:
     """Logs it once it is true: a dry run is taken back."""
-    facts = {"rate": rate.pk, "subject": subject.name, "price": f"{rate.price_per_gpu_hour} {rate.currency}"}
+    facts = {
+        "rate": rate.pk,
+        "subject": subject.name,
+        "price": f"{rate.price_per_gpu_hour} {rate.currency}",
+    }
     transaction.on_commit(partial(log.info, event, valid_from=rate.valid_from.isoformat(), **facts))
 
 
@@ -153,7 +169,9 @@ def _checked_price(amount: Decimal, *, usd_per_unit: Decimal) -> Decimal:
     if not amount.is_finite():
         raise RateError(f"{amount} is no price.", field="price")
     if not 0 <= amount <= MAX_USD_PER_GPU_HOUR / usd_per_unit:
-        raise RateError(f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars, not {amount}.", field="price")
+        raise RateError(
+            f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars, not {amount}.", field="price"
+        )
     price = usd(amount)
     if price != amount:
         raise RateError(f"{amount} is finer than a millionth ({MICRO_USD}).", field="price")
@@ -164,7 +182,10 @@ def _checked_components(components: Sequence[Component], whole: Decimal) -> list
     """As the rate keeps them. Raises ValueError when they are not the price."""
     if components and tco.price(components) != whole:
         raise ValueError(f"components sum to {tco.price(components)}, not to {whole}")
-    return [{"name": part.name, "usd_per_gpu_hour": f"{part.usd_per_gpu_hour:f}", "how": part.how} for part in components]
+    return [
+        {"name": part.name, "usd_per_gpu_hour": f"{part.usd_per_gpu_hour:f}", "how": part.how}
+        for part in components
+    ]
 
 
 def _check_moments(book: OpenBook, valid_from: datetime, valid_to: datetime | None) -> None:
@@ -177,15 +198,36 @@ def _check_moments(book: OpenBook, valid_from: datetime, valid_to: datetime | No
 
 
 def _checked_subject(subject: Subject) -> Subject:
-    if sum((subject.gpu is not None, subject.node is not None, bool(subject.pool), subject.gpu_model is not None)) != 1:
-        raise RateError("A rate is for one GPU, one node, one pool or one GPU model.", field="subject")
+    if (
+        sum(
+            (
+                subject.gpu is not None,
+                subject.node is not None,
+                bool(subject.pool),
+                subject.gpu_model is not None,
+            )
+        )
+        != 1
+    ):
+        raise RateError(
+            "A rate is for one GPU, one node, one pool or one GPU model.", field="subject"
+        )
     if subject.gpu_model is None and (subject.node_class or subject.region):
-        raise RateError("Only a GPU model's rate can be for a class or a region.", field="region" if subject.region else "node_class")
+        raise RateError(
+            "Only a GPU model's rate can be for a class or a region.",
+            field="region" if subject.region else "node_class",
+        )
     if subject.gpu is not None and subject.gpu.parent_id is not None:
-        raise RateError("A MIG instance costs its share of its GPU: set the GPU's rate.", field="subject")
+        raise RateError(
+            "A MIG instance costs its share of its GPU: set the GPU's rate.", field="subject"
+        )
     for field, text in (("pool", subject.pool), ("region", subject.region)):
         if len(text) > LONGEST_NAME or not text.isprintable() or text != text.strip():
-            raise RateError(f"The name of a {field} has at most {LONGEST_NAME} letters and no control characters.", field=field)
+            raise RateError(
+                f"The name of a {field} has at most {LONGEST_NAME} letters and no control"
+                " characters.",
+                field=field,
+            )
     _checked_class(subject.node_class, field="node_class")
     return subject
 

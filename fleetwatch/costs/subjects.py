@@ -1,4 +1,6 @@
-"""What a rate can be for: one GPU, a node, a pool, or a GPU model (of one class or region of nodes, or of all)."""
+"""What a rate can be for: one GPU, a node, a pool, or a GPU model (of one class or region of nodes,
+or of all).
+"""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +18,9 @@ KINDS = {"gpu": "GPU", "node": "node", "pool": "pool", "gpu_model": "GPU model"}
 
 
 class RateError(ValueError):
-    """A rate that can't be set; the text is a sentence for the person who set it, `field` names what is wrong."""
+    """A rate that can't be set; the text is a sentence for the person who set it, `field` names
+    what is wrong.
+    """
 
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
@@ -25,7 +29,9 @@ class RateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Exactly one of gpu, node, pool and gpu_model; class and region narrow a model's rate to such nodes."""
+    """Exactly one of gpu, node, pool and gpu_model; class and region narrow a model's rate to such
+    nodes.
+    """
 
     gpu: GPU | None = None
     node: Node | None = None
@@ -57,11 +63,15 @@ class Subject:
     @property
     def rates(self) -> QuerySet[Rate]:
         """The subject's own rates, and nobody else's."""
-        return Rate.objects.filter(Q(**{name: value for name, value in self.fields.items() if value is not None}))
+        return Rate.objects.filter(
+            Q(**{name: value for name, value in self.fields.items() if value is not None})
+        )
 
     @property
     def name(self) -> str:
-        """For people: "GPU GPU-1a2b", "node gpu-07", "pool training", "H100 SXM, spot, us-east-1"."""
+        """For people: "GPU GPU-1a2b", "node gpu-07", "pool training", "H100 SXM, spot,
+        us-east-1".
+        """
         if self.gpu is not None:
             return f"GPU {self.gpu.uuid}"
         if self.node is not None:
@@ -73,8 +83,13 @@ class Subject:
 
     @property
     def doubt(self) -> str:
-        """What makes its rate look like a slip of the pen, as a sentence; "" = nothing. It may be right: GPUs may come later."""
-        if self.gpu_model is not None and not (self.gpu_model.gpus.exists() or self.gpu_model.slices.exists()):
+        """What makes its rate look like a slip of the pen, as a sentence; "" = nothing.
+
+        It may be right: GPUs may come later.
+        """
+        if self.gpu_model is not None and not (
+            self.gpu_model.gpus.exists() or self.gpu_model.slices.exists()
+        ):
             return f"No GPU of the model {self.gpu_model.name} is known."
         if self.pool and not NodePlace.objects.filter(pool=self.pool).exists():
             return f"No node of the pool {self.pool} is known."
@@ -91,21 +106,32 @@ def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Sub
         case "pool":
             bare = Subject(pool=name)
         case "gpu":
-            # of its rows with several nodes the first: a rate of its own goes with it wherever it is
+            # of its rows with several nodes the first: a rate of its own goes with it wherever it
+            # is
             bare = _of(GPU.objects.filter(uuid=name).order_by("pk").first())
         case "node":
             bare = _of(Node.objects.filter(name=name).first())
         case "gpu_model":
             bare = _of(GPUModel.objects.filter(name=name).first())
     if bare is None:
-        raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.{_meant(name) if kind == 'gpu_model' else ''}", field=kind)
+        raise RateError(
+            f"There is no {KINDS[kind]}"
+            f" {name[:100]!r}.{_meant(name) if kind == 'gpu_model' else ''}",
+            field=kind,
+        )
     return replace(bare, node_class=node_class, region=region)
 
 
 def _meant(name: str) -> str:
     """The GPU model whose name is most like it, as a question; "" where none is much like it."""
-    known = {one.casefold(): one for one in GPUModel.objects.order_by("name").values_list("name", flat=True)}
-    return "".join(f" Did you mean {known[one]!r}?" for one in get_close_matches(name[:100].casefold(), known, n=1))
+    known = {
+        one.casefold(): one
+        for one in GPUModel.objects.order_by("name").values_list("name", flat=True)
+    }
+    return "".join(
+        f" Did you mean {known[one]!r}?"
+        for one in get_close_matches(name[:100].casefold(), known, n=1)
+    )
 
 
 def _of(thing: GPU | Node | GPUModel | None) -> Subject | None:

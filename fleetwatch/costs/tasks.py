@@ -12,7 +12,10 @@ MAX_NODE_DAYS = 20_000  # of one run: some minutes
 
 @shared_task(ignore_result=True)
 def ensure_example_rates() -> None:
-    with advisory_lock("costs.ensure_example_rates") as held, record_run("costs.ensure_example_rates") as did:
+    with (
+        advisory_lock("costs.ensure_example_rates") as held,
+        record_run("costs.ensure_example_rates") as did,
+    ):
         did.update(services.ensure_example_rates(timezone.now()) if held else {})
 
 
@@ -26,7 +29,9 @@ def note_places() -> None:
 def sum_recent_days() -> None:
     with advisory_lock(day_sums.LOCK) as held, record_run("costs.sum_recent_days") as did:
         now = timezone.now()
-        did.update(day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT) if held else {})
+        did.update(
+            day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT) if held else {}
+        )
 
 
 @shared_task(ignore_result=True)
@@ -37,5 +42,8 @@ def sum_all_days() -> None:
 
 @shared_task(ignore_result=True)
 def attribute_changed() -> None:
-    with advisory_lock("costs.attribute_changed") as held, record_run("costs.attribute_changed") as did:
+    with (
+        advisory_lock("costs.attribute_changed") as held,
+        record_run("costs.attribute_changed") as did,
+    ):
         did.update(attribution.attribute_changed() if held else {})

@@ -1,8 +1,9 @@
-"""What a GPU-hour of owned machines costs (total cost of ownership): each part of it, and their sum. Pure.
+"""What a GPU-hour of owned machines costs (total cost of ownership): each part of it, and their
+sum. Pure.
 
-Per GPU-hour of capacity, whether it was used or not:
-capital = price of a server ÷ (years × 8,760 h) ÷ its GPUs; energy = watts of a GPU with its share of the
-server × PUE × price of a kWh; rack, network and staff = dollars per server and month × 12 ÷ 8,760 h ÷ its GPUs.
+Per GPU-hour of capacity, whether it was used or not: capital = price of a server ÷ (years × 8,760
+h) ÷ its GPUs; energy = watts of a GPU with its share of the server × PUE × price of a kWh; rack,
+network and staff = dollars per server and month × 12 ÷ 8,760 h ÷ its GPUs.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,9 @@ MEASURED, ASSUMED = "measured", "assumed"
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What is known of owned servers; dollars are Decimals, `gpu_w` is the mean draw of one GPU's board."""
+    """What is known of owned servers; dollars are Decimals, `gpu_w` is the mean draw of one GPU's
+    board.
+    """
 
     server_usd: Decimal
     gpus_per_server: int
@@ -50,9 +53,21 @@ def components(owned: Owned) -> list[Component]:
     gpus = Decimal(owned.gpus_per_server)
     watts = EXACT.add(owned.gpu_w, EXACT.divide(owned.host_w, gpus))
     exact = [
-        EXACT.divide(owned.server_usd, EXACT.multiply(EXACT.multiply(owned.years, Decimal(HOURS_PER_YEAR)), gpus)),
-        EXACT.multiply(EXACT.multiply(EXACT.divide(watts, Decimal(1000)), owned.pue), owned.usd_per_kwh),
-        *(_monthly(dollars, gpus) for dollars in (owned.rack_usd_per_month, owned.network_usd_per_month, owned.staff_usd_per_month)),
+        EXACT.divide(
+            owned.server_usd,
+            EXACT.multiply(EXACT.multiply(owned.years, Decimal(HOURS_PER_YEAR)), gpus),
+        ),
+        EXACT.multiply(
+            EXACT.multiply(EXACT.divide(watts, Decimal(1000)), owned.pue), owned.usd_per_kwh
+        ),
+        *(
+            _monthly(dollars, gpus)
+            for dollars in (
+                owned.rack_usd_per_month,
+                owned.network_usd_per_month,
+                owned.staff_usd_per_month,
+            )
+        ),
     ]
     names = ("capital", "energy", "rack", "network", "staff")
     return [Component(*part) for part in zip(names, lines(exact), _hows(owned), strict=True)]
@@ -64,14 +79,37 @@ def price(parts: Sequence[Component]) -> Decimal:
 
 
 def _monthly(dollars: Decimal, gpus: Decimal) -> Decimal:
-    return EXACT.divide(EXACT.multiply(dollars, Decimal(MONTHS_PER_YEAR)), EXACT.multiply(Decimal(HOURS_PER_YEAR), gpus))
+    return EXACT.divide(
+        EXACT.multiply(dollars, Decimal(MONTHS_PER_YEAR)),
+        EXACT.multiply(Decimal(HOURS_PER_YEAR), gpus),
+    )
 
 
 def _hows(owned: Owned) -> list[str]:
-    of_server = f"a month and server × {MONTHS_PER_YEAR} ÷ {HOURS_PER_YEAR:,} h ÷ {owned.gpus_per_server} GPUs"
-    host = f" + {owned.host_w:,f} W of the server ÷ {owned.gpus_per_server} (assumed)" if owned.host_w else ""
+    of_server = (
+        f"a month and server × {MONTHS_PER_YEAR} ÷ {HOURS_PER_YEAR:,} h ÷ {owned.gpus_per_server}"
+        " GPUs"
+    )
+    host = (
+        f" + {owned.host_w:,f} W of the server ÷ {owned.gpus_per_server} (assumed)"
+        if owned.host_w
+        else ""
+    )
     return [
-        f"${owned.server_usd:,f} a server ÷ {owned.gpus_per_server} GPUs ÷ {owned.years:f} years of {HOURS_PER_YEAR:,} h",
-        f"({owned.gpu_w:,f} W a GPU ({owned.gpu_w_source}){host}) × PUE {owned.pue:f} × ${owned.usd_per_kwh:f} a kWh",
-        *(f"${dollars:,f} {of_server}" for dollars in (owned.rack_usd_per_month, owned.network_usd_per_month, owned.staff_usd_per_month)),
+        (
+            f"${owned.server_usd:,f} a server ÷ {owned.gpus_per_server} GPUs ÷ {owned.years:f}"
+            f" years of {HOURS_PER_YEAR:,} h"
+        ),
+        (
+            f"({owned.gpu_w:,f} W a GPU ({owned.gpu_w_source}){host}) × PUE {owned.pue:f} ×"
+            f" ${owned.usd_per_kwh:f} a kWh"
+        ),
+        *(
+            f"${dollars:,f} {of_server}"
+            for dollars in (
+                owned.rack_usd_per_month,
+                owned.network_usd_per_month,
+                owned.staff_usd_per_month,
+            )
+        ),
     ]

@@ -12,13 +12,17 @@ from typing import TypeVar
 from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
 
-HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (docs/ledger.md)
-ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")  # what only a held GPU can be
+# what "wasted" means without a word beside it (docs/ledger.md)
+HEADLINE_TIERS = ("certain", "probable")
+# what only a held GPU can be
+ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")
 ZERO = Decimal(0)
 
 UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
 NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known model
-UNMAPPED = "(unmapped)"  # the key of jobs that name a user or an account to which no rule gives a team (project, cost centre)
+# the key of jobs that name a user or an account to which no rule gives a team (project, cost
+# centre)
+UNMAPPED = "(unmapped)"
 WHY = {NOBODY: "the job names no user or account", UNMAPPED: "no rule matched"}
 
 
@@ -60,7 +64,11 @@ class Totals:
     @property
     def mean_w(self) -> float | None:
         """Mean draw of a GPU over the time whose energy was read; None without any."""
-        return self.energy_j * 1000 / self.energy_ms if self.energy_j is not None and self.energy_ms else None
+        return (
+            self.energy_j * 1000 / self.energy_ms
+            if self.energy_j is not None and self.energy_ms
+            else None
+        )
 
     @property
     def wasted_ms(self) -> int:
@@ -73,7 +81,9 @@ class Totals:
 
     @property
     def wasted_usd_at_most(self) -> Decimal:
-        """Wasted dollars if all that nobody observed was wasted too; `wasted_usd` counts it as useful."""
+        """Wasted dollars if all that nobody observed was wasted too; `wasted_usd` counts it as
+        useful.
+        """
         return self.wasted_usd + self.cost_by_state["unobserved"]
 
     @property
@@ -98,7 +108,9 @@ class Totals:
 
     @property
     def shown_states(self) -> dict[str, int]:
-        """The states with what is only utilisation (`unverified`) apart from useful, and what services wait (`waiting`) from stalled."""
+        """The states with what is only utilisation (`unverified`) apart from useful, and what
+        services wait (`waiting`) from stalled.
+        """
         return _apart(self.states, self.busy_only_ms, self.waiting_ms)
 
     @property
@@ -108,7 +120,9 @@ class Totals:
 
     @property
     def useful_share_of_observed(self) -> float | None:
-        """Useful ÷ observed, 0 to 1, "busy, unverified" left out of both; None without any, or where all the useful time is so."""
+        """Useful ÷ observed, 0 to 1, "busy, unverified" left out of both; None without any, or
+        where all the useful time is so.
+        """
         counted_ms = self.observed_ms - self.busy_only_ms
         if counted_ms <= 0 or self._is_useful_unmeasured:
             return None
@@ -120,7 +134,9 @@ class Totals:
 
     @property
     def efficiency(self) -> float | None:
-        """Useful ÷ (useful + underused), 0 to 1, of the time whose efficiency was measured; None without any."""
+        """Useful ÷ (useful + underused), 0 to 1, of the time whose efficiency was measured; None
+        without any.
+        """
         measured_ms = self.states["useful"] - self.busy_only_ms
         active_ms = measured_ms + self.states["underused"]
         return measured_ms / active_ms if active_ms else None
@@ -138,7 +154,9 @@ class Totals:
 
     @property
     def usd_per_useful_gpu_hour(self) -> Decimal | None:
-        """All dollars ÷ useful GPU-hours, "busy, unverified" left out of both; None without useful time or dollars."""
+        """All dollars ÷ useful GPU-hours, "busy, unverified" left out of both; None without useful
+        time or dollars.
+        """
         measured_ms = self.states["useful"] - self.busy_only_ms
         if not measured_ms or not self.cost_usd:
             return None
@@ -181,7 +199,11 @@ def nothing() -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at. None = all; "" for job, user, team, ... = what no job held; NOBODY, UNMAPPED = jobs without one, by the reason."""
+    """What is looked at.
+
+    None = all; "" for job, user, team, ... = what no job held; NOBODY, UNMAPPED = jobs without one,
+    by the reason.
+    """
 
     node: str | None = None  # name
     gpu: str | None = None  # UUID of a GPU (with its MIG instances) or of one instance
@@ -229,7 +251,8 @@ class SpendingNow:
     """What the fleet costs per hour at this moment, and the part of it that stands idle.
 
     `judged_gpus` have been posted for these minutes: of the others nobody knows yet who holds them.
-    Of `unobserved_gpus` among the judged nobody knows it either: their node is silent. They are neither allocated nor free.
+    Of `unobserved_gpus` among the judged nobody knows it either: their node is silent. They are
+    neither allocated nor free.
     """
 
     usd_per_hour: Decimal

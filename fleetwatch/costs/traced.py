@@ -1,4 +1,7 @@
-"""What a figure is made of: GPU time in a state under one rate, and the jobs or GPUs that had it. Pure."""
+"""What a figure is made of: GPU time in a state under one rate, and the jobs or GPUs that had it.
+
+Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,7 +19,10 @@ _Key = tuple[str, str, Decimal | None, bool]  # of a term: all of it but its tim
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """GPU time of one state and tier under one rate. `usd` is the product, not rounded; None = no rate held."""
+    """GPU time of one state and tier under one rate.
+
+    `usd` is the product, not rounded; None = no rate held.
+    """
 
     state: str
     tier: str
@@ -28,7 +34,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A figure, the terms that sum to it, and some of the parts (jobs, of one job GPUs) that sum to it just as well."""
+    """A figure, the terms that sum to it, and some of the parts (jobs, of one job GPUs) that sum to
+    it just as well.
+    """
 
     totals: Totals
     terms: list[Term]
@@ -42,7 +50,9 @@ def terms(cells: Iterable[Cell]) -> list[Term]:
     for cell in cells:
         sums[cell.state, cell.tier, cell.usd_per_gpu_hour, bool(cell.is_example)] += cell.gpu_ms
     told = [_term(key, gpu_ms) for key, gpu_ms in sums.items()]
-    return sorted(told, key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier))
+    return sorted(
+        told, key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier)
+    )
 
 
 def _term(key: _Key, gpu_ms: int) -> Term:

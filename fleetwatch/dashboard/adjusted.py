@@ -1,4 +1,6 @@
-"""What was learned of a closed month since it was closed: its figures stay, adjustments stand beside them."""
+"""What was learned of a closed month since it was closed: its figures stay, adjustments stand
+beside them.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -13,7 +15,9 @@ from fleetwatch.lib.intervals import Interval
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """Dollars of a period as its months were closed, and what adjustments of its hours add to them, by cause, most dollars first."""
+    """Dollars of a period as its months were closed, and what adjustments of its hours add to them,
+    by cause, most dollars first.
+    """
 
     months: list[ClosedMonth]
     closed_usd: Decimal
@@ -37,7 +41,9 @@ def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
 
     Of an hour that lies in the period in part, its adjustments count in that proportion.
     """
-    months = list(ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("start"))
+    months = list(
+        ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("start")
+    )
     if not months:
         return None
     by_cause: dict[str, Decimal] = defaultdict(Decimal)

@@ -21,7 +21,9 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Metrics that can't be read of the same GPUs for the same reason; `gpus` is "all" or their indices."""
+    """Metrics that can't be read of the same GPUs for the same reason; `gpus` is "all" or their
+    indices.
+    """
 
     why: str
     metrics: list[str]
@@ -29,20 +31,26 @@ class Unread:
 
 
 def lag_ms(received_at: datetime | None, last_ms: int | None) -> int | None:
-    """How long the newest window had been over when it came: small, unless a queue is being worked off. None: never heard."""
+    """How long the newest window had been over when it came: small, unless a queue is being worked
+    off. None: never heard.
+    """
     if received_at is None or last_ms is None:
         return None
     return max(0, to_ms(received_at) - last_ms)
 
 
 def is_older(version: Any, than: str) -> bool:
-    """True for a lower version number; False for one that can't be compared (another sender's, a build's)."""
+    """True for a lower version number; False for one that can't be compared (another sender's, a
+    build's).
+    """
     numbers, others = _numbers(version), _numbers(than)
     return numbers is not None and others is not None and numbers < others
 
 
 def unread_of(gpus: Iterable[tuple[str, Mapping[str, str]]]) -> list[Unread]:
-    """The refusals of a node, from each GPU's name and unread metrics; the ones that concern most metrics first."""
+    """The refusals of a node, from each GPU's name and unread metrics; the ones that concern most
+    metrics first.
+    """
     known = list(gpus)
     refused: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, unread in known:
@@ -52,12 +60,20 @@ def unread_of(gpus: Iterable[tuple[str, Mapping[str, str]]]) -> list[Unread]:
     for (reason, metric), names in refused.items():
         alike[reason, tuple(names)].append(metric)
     rows = [
-        Unread(REASONS.get(reason, reason.replace("_", " ")), sorted(metrics), "all" if len(names) == len(known) else ", ".join(names))
+        Unread(
+            REASONS.get(reason, reason.replace("_", " ")),
+            sorted(metrics),
+            "all" if len(names) == len(known) else ", ".join(names),
+        )
         for (reason, names), metrics in alike.items()
     ]
     return sorted(rows, key=lambda row: (-len(row.metrics), row.why, row.gpus))
 
 
 def _numbers(version: Any) -> tuple[int, ...] | None:
-    found = re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version) if isinstance(version, str) else None
+    found = (
+        re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version)
+        if isinstance(version, str)
+        else None
+    )
     return None if found is None else tuple(int(number) for number in found.groups())

@@ -11,7 +11,9 @@ LONGEST_NUMBER = 19  # digits; int() of thousands of them raises
 
 
 class RefusedError(Exception):
-    """A form that can't be taken; `errors` says per field what to change ("" = the form as a whole)."""
+    """A form that can't be taken; `errors` says per field what to change ("" = the form as a
+    whole).
+    """
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__("; ".join(errors.values()))
@@ -45,6 +47,11 @@ class Asked:
     def number(self, name: str, *, low: int, high: int) -> int:
         """The field as a whole number in [low, high]. Raises RefusedError."""
         value = self.text(name)
-        if not value.isascii() or not value.isdecimal() or len(value) > LONGEST_NUMBER or not low <= int(value) <= high:
+        if (
+            not value.isascii()
+            or not value.isdecimal()
+            or len(value) > LONGEST_NUMBER
+            or not low <= int(value) <= high
+        ):
             raise RefusedError({name: f"A whole number from {low} to {high}, please."})
         return int(value)

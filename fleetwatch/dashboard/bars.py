@@ -28,7 +28,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """Columns: GPU time of a run in one state, spread over the run's [start_ms, end_ms); of each GPU in order of time."""
+    """Columns: GPU time of a run in one state, spread over the run's [start_ms, end_ms); of each
+    GPU in order of time.
+    """
 
     gpu: Ints  # a place in a list of GPUs
     start_ms: Ints
@@ -56,7 +58,9 @@ def state_bar(amounts: Mapping[str, Decimal | int]) -> list[Segment]:
 
 @dataclass(frozen=True, slots=True)
 class SpendBar:
-    """Spent, expected and the range up to its upper end, on one scale with the budget; percent of the bar, "" = not there."""
+    """Spent, expected and the range up to its upper end, on one scale with the budget; percent of
+    the bar, "" = not there.
+    """
 
     spent: str
     expected_x: str
@@ -67,18 +71,30 @@ class SpendBar:
     label: str
 
 
-def spend_bar(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> SpendBar | None:
+def spend_bar(
+    spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None
+) -> SpendBar | None:
     """None where there is nothing to draw: what was spent alone would always be a full bar."""
     if end is None and budget_usd is None:
         return None
     spent = float(spent_usd)
-    expected, low, high = (spent, spent, spent) if end is None else (end.end.expected_usd, end.end.low_usd, end.end.high_usd)
-    top = max(spent, min(high, 2 * max(expected, float(budget_usd or 0))), float(budget_usd or 0)) * 1.02
+    expected, low, high = (
+        (spent, spent, spent)
+        if end is None
+        else (end.end.expected_usd, end.end.low_usd, end.end.high_usd)
+    )
+    top = (
+        max(spent, min(high, 2 * max(expected, float(budget_usd or 0))), float(budget_usd or 0))
+        * 1.02
+    )
     if top <= 0:
         return None
     parts = [f"{numbers.usd(spent_usd)} spent"]
     if end is not None:
-        parts.append(f"{numbers.about(expected)} expected at the month's end ({numbers.about(low)} to {numbers.about(high)})")
+        parts.append(
+            f"{numbers.about(expected)} expected at the month's end ({numbers.about(low)} to"
+            f" {numbers.about(high)})"
+        )
     if budget_usd is not None:
         parts.append(f"budget {numbers.usd(budget_usd)}")
     at = [_percent(Decimal(usd / top)) for usd in (spent, expected, low)]
@@ -94,10 +110,11 @@ def spend_bar(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | No
 
 
 def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int) -> Ints:
-    """GPUs x `count` equal cells: the state that holds most of each, as a place in words.NAMES; -1 where no run is known.
+    """GPUs x `count` equal cells: the state that holds most of each, as a place in words.NAMES; -1
+    where no run is known.
 
-    A run's states are spread evenly over its length: within a run of active windows
-    the order of useful and stalled milliseconds is not kept. Of states with as much the first one stays.
+    A run's states are spread evenly over its length: within a run of active windows the order of
+    useful and stalled milliseconds is not kept. Of states with as much the first one stays.
     """
     width = (end_ms - start_ms) / count
     first, last = np.maximum(told.start_ms, start_ms), np.minimum(told.end_ms, end_ms)
@@ -107,11 +124,15 @@ def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int)
     # a row for each cell that a stretch touches
     row = np.repeat(np.arange(len(low)), several)
     cell = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
-    overlap = np.minimum(last[row], start_ms + (cell + 1) * width) - np.maximum(first[row], start_ms + cell * width)
+    overlap = np.minimum(last[row], start_ms + (cell + 1) * width) - np.maximum(
+        first[row], start_ms + cell * width
+    )
     touched = overlap > 0
     row, cell, overlap = row[touched], cell[touched], overlap[touched]
     keys, begin, place = np.unique(
-        (told.gpu[row] * count + cell) * len(words.NAMES) + told.state[row], return_index=True, return_inverse=True
+        (told.gpu[row] * count + cell) * len(words.NAMES) + told.state[row],
+        return_index=True,
+        return_inverse=True,
     )
     weight = np.bincount(place, overlap * told.ms[row] / told.run_ms[row], len(keys))
     at, state = np.divmod(keys, len(words.NAMES))
@@ -123,7 +144,9 @@ def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int)
 
 
 def band(states: Sequence[str | None]) -> list[Segment]:
-    """Equal cells as segments, neighbours of one state joined; a cell without a state stays empty."""
+    """Equal cells as segments, neighbours of one state joined; a cell without a state stays
+    empty.
+    """
     segments: list[Segment] = []
     begin = 0
     for index in range(1, len(states) + 1):
@@ -132,7 +155,14 @@ def band(states: Sequence[str | None]) -> list[Segment]:
         name = states[begin]
         if name is not None:
             share = Decimal(index - begin) / len(states)
-            segments.append(Segment(name, _percent(Decimal(begin) / len(states)), _percent(share), words.BY_NAME[name].label))
+            segments.append(
+                Segment(
+                    name,
+                    _percent(Decimal(begin) / len(states)),
+                    _percent(share),
+                    words.BY_NAME[name].label,
+                )
+            )
         begin = index
     return segments
 

@@ -16,7 +16,9 @@ def together(parts: Sequence[Totals]) -> Totals:
         capacity_ms=sum(part.capacity_ms for part in parts),
         states={state: sum(part.states[state] for part in parts) for state in STATES},
         cost_usd=_usd(part.cost_usd for part in parts),
-        cost_by_state={state: _usd(part.cost_by_state[state] for part in parts) for state in STATES},
+        cost_by_state={
+            state: _usd(part.cost_by_state[state] for part in parts) for state in STATES
+        },
         waste_ms={tier: sum(part.waste_ms[tier] for part in parts) for tier in TIERS},
         waste_usd={tier: _usd(part.waste_usd[tier] for part in parts) for tier in TIERS},
         unpriced_ms=sum(part.unpriced_ms for part in parts),

@@ -33,7 +33,9 @@ def create_channel(asked: Asked) -> Done:
     kind = asked.text("kind")
     name = asked.text("name") or kind
     try:
-        channel = notify.create_channel(kind, name, asked.post, now=asked.now, gets_digest=asked.text("gets_digest") == "on")
+        channel = notify.create_channel(
+            kind, name, asked.post, now=asked.now, gets_digest=asked.text("gets_digest") == "on"
+        )
     except ConfigError as error:
         raise RefusedError(error.errors) from error
     except ValueError as error:
@@ -44,7 +46,9 @@ def create_channel(asked: Asked) -> Done:
 def update_channel(asked: Asked) -> Done:
     channel = _channel(asked)
     try:
-        notify.update_channel(channel, asked.text("name"), asked.post, gets_digest=asked.text("gets_digest") == "on")
+        notify.update_channel(
+            channel, asked.text("name"), asked.post, gets_digest=asked.text("gets_digest") == "on"
+        )
     except ConfigError as error:
         raise RefusedError(error.errors) from error
     return Done(f"{channel.name} was saved and is switched on. Send a test to see that it works.")
@@ -83,8 +87,12 @@ def create_agent_token(asked: Asked) -> Done:
 
 
 def set_rights(asked: Asked) -> Done:
-    token = get_object_or_404(AgentToken.objects.select_related("node"), pk=asked.number("id", low=1, high=2**31))
-    rights = Rights(may_import=asked.text("may_import") == "on", speaks_for=asked.text("speaks_for"))
+    token = get_object_or_404(
+        AgentToken.objects.select_related("node"), pk=asked.number("id", low=1, high=2**31)
+    )
+    rights = Rights(
+        may_import=asked.text("may_import") == "on", speaks_for=asked.text("speaks_for")
+    )
     try:
         tokens.set_rights(token.pk, rights)
     except ValueError as error:
@@ -102,7 +110,8 @@ def create_enrollment_token(asked: Asked) -> Done:
     days = asked.number("days", low=1, high=MAX_TTL_DAYS)
     text = tokens.create_enrollment_token(asked.now, uses=uses, ttl=timedelta(days=days))
     return Done(
-        f"Run this on {'the host' if uses == 1 else f'up to {uses} hosts'}, within {days} day{'' if days == 1 else 's'}:",
+        f"Run this on {'the host' if uses == 1 else f'up to {uses} hosts'}, within {days}"
+        f" day{'' if days == 1 else 's'}:",
         text,
         "enrollment",
     )
@@ -115,7 +124,11 @@ def revoke_enrollment_token(asked: Asked) -> Done:
 
 def create_api_token(asked: Asked) -> Done:
     name = asked.text("name", needed="What will use it?")
-    return Done(f"An API token for {name}:", accounts.create_api_token(asked.user, scope="read", now=asked.now, name=name[:100]), "api")
+    return Done(
+        f"An API token for {name}:",
+        accounts.create_api_token(asked.user, scope="read", now=asked.now, name=name[:100]),
+        "api",
+    )
 
 
 def revoke_api_token(asked: Asked) -> Done:
@@ -128,40 +141,71 @@ def choose_free_capacity(asked: Asked) -> Done:
         statement_choices.choose_free_capacity(asked.text("way"), by=asked.user.get_username())
     except ValueError as error:
         raise RefusedError({"way": str(error)}) from error
-    return Done("Statements that are made from now on tell free capacity that way; what is stored stays.")
+    return Done(
+        "Statements that are made from now on tell free capacity that way; what is stored stays."
+    )
 
 
 def set_organisation(asked: Asked) -> Done:
-    """A zone whose midnight is no UTC hour moves the ledger's cuts: then all hours are posted again."""
+    """A zone whose midnight is no UTC hour moves the ledger's cuts: then all hours are posted
+    again.
+    """
     name = asked.text("name", needed="What is it called?")
     chosen = asked.text("time_zone")
     if chosen not in available_timezones():
         raise RefusedError({"time_zone": "An IANA name, please, like Europe/Berlin."})
     before = organisation().time_zone
     if chosen != before and closed_until() is not None:
-        raise RefusedError({"time_zone": f"A month is closed, and its days begin at midnight in {before}: the time zone stays."})
+        raise RefusedError(
+            {
+                "time_zone": (
+                    f"A month is closed, and its days begin at midnight in {before}: the time zone"
+                    " stays."
+                )
+            }
+        )
     accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
     if chosen == before:
         return Done("Saved.")
     ledger.repost_all(asked.now)
-    return Done(f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some minutes.")
+    return Done(
+        f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some"
+        " minutes."
+    )
 
 
 def close_month(asked: Asked) -> Done:
     text = asked.text("month", needed="Which month? Like 2026-10.")
     try:
-        closed = closing.close_month(closing.read_month(text), by=asked.user.get_username(), now=asked.now, reason=asked.text("reason"))
+        closed = closing.close_month(
+            closing.read_month(text),
+            by=asked.user.get_username(),
+            now=asked.now,
+            reason=asked.text("reason"),
+        )
     except closing.ClosingError as error:
         raise RefusedError({"month": str(error)}) from error
-    return Done(f"{closed.month:%Y-%m} is closed. What is judged otherwise from now on is booked as an adjustment.")
+    return Done(
+        f"{closed.month:%Y-%m} is closed. What is judged otherwise from now on is booked as an"
+        " adjustment."
+    )
 
 
 def set_rule(asked: Asked) -> Done:
     rule = get_object_or_404(Rule, pk=asked.number("id", low=1, high=2**31))
     minutes = asked.number("threshold", low=1, high=1_000_000)
-    chosen = [channel for channel in Channel.objects.order_by("name") if asked.text(f"channel-{channel.pk}") == "on"]
+    chosen = [
+        channel
+        for channel in Channel.objects.order_by("name")
+        if asked.text(f"channel-{channel.pk}") == "on"
+    ]
     try:
-        alerts.set_rule(rule, threshold=float(minutes), is_enabled=asked.text("is_enabled") == "on", channels=chosen)
+        alerts.set_rule(
+            rule,
+            threshold=float(minutes),
+            is_enabled=asked.text("is_enabled") == "on",
+            channels=chosen,
+        )
     except ValueError as error:
         raise RefusedError({"threshold": str(error)}) from error
     if not rule.is_enabled:
@@ -172,7 +216,9 @@ def set_rule(asked: Asked) -> Done:
 
 def add_elastic_rule(asked: Asked) -> Done:
     try:
-        rule = silence.add_rule(asked.text("kind"), asked.text("pattern", needed="A pattern, please."))
+        rule = silence.add_rule(
+            asked.text("kind"), asked.text("pattern", needed="A pattern, please.")
+        )
     except ValueError as error:
         raise RefusedError({"pattern": f"{error}."}) from error
     return Done(f"Nodes of the {rule} are elastic: silent ones are gone after 15 minutes.")

@@ -10,7 +10,9 @@ LONGEST = 60  # characters of what was asked for
 
 
 def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default: str = "") -> str:
-    """What the address asks for by that name; one that is none of the choices is said on the page, and the default is shown."""
+    """What the address asks for by that name; one that is none of the choices is said on the page,
+    and the default is shown.
+    """
     asked = request.GET.get(name) or default
     if asked in choices or asked == default:
         return asked

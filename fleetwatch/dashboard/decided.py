@@ -1,7 +1,8 @@
-"""Windows that the same rule decided, put together for people: a line per rule, and in it the stretches of time. Pure.
+"""Windows that the same rule decided, put together for people: a line per rule, and in it the
+stretches of time. Pure.
 
-Two windows are decided alike when the words of their rules differ in numbers and times of day alone; what
-these ranged over is shown in their place.
+Two windows are decided alike when the words of their rules differ in numbers and times of day
+alone; what these ranged over is shown in their place.
 """
 
 import re
@@ -30,7 +31,9 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What one rule decided for one holder of a GPU: how many windows and when, their GPU time by state, the range of each value."""
+    """What one rule decided for one holder of a GPU: how many windows and when, their GPU time by
+    state, the range of each value.
+    """
 
     start_ms: int
     end_ms: int
@@ -52,12 +55,16 @@ class Decided:
 
 
 def by_rule(found: Iterable[Stretch]) -> list[Decided]:
-    """One line per GPU, holder and rule, the one with most GPU time first; of several holders each has its own."""
+    """One line per GPU, holder and rule, the one with most GPU time first; of several holders each
+    has its own.
+    """
     lanes: dict[tuple[int, int | None], list[Stretch]] = defaultdict(list)
     for one in found:
         lanes[one.gpu_id, one.job_id].append(one)
     lines = [line for lane in lanes.values() for line in _lines(lane)]
-    return sorted(lines, key=lambda line: (-sum(line.parts.values()), line.start_ms, line.job_id or 0))
+    return sorted(
+        lines, key=lambda line: (-sum(line.parts.values()), line.start_ms, line.job_id or 0)
+    )
 
 
 def _lines(lane: Sequence[Stretch]) -> list[Decided]:

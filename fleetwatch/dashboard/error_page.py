@@ -26,7 +26,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return defaults.server_error(request)
 
 
-def not_now(text: str, *, path: str, status: int = 503, retry_after_s: int = RETRY_AFTER_S) -> HttpResponse:
+def not_now(
+    text: str, *, path: str, status: int = 503, retry_after_s: int = RETRY_AFTER_S
+) -> HttpResponse:
     """What can't be answered now and can be later: JSON for scripts, a page for people."""
     answer: HttpResponse
     if path.startswith(JSON_PATHS):
@@ -41,4 +43,6 @@ def not_now(text: str, *, path: str, status: int = 503, retry_after_s: int = RET
 @lru_cache(maxsize=64)
 def _page(text: str, status: int, retry_after_s: int) -> str:
     """Kept: it is told the more often the less time there is."""
-    return render_to_string("not_now.html", {"status": status, "text": text, "retry_after_s": retry_after_s})
+    return render_to_string(
+        "not_now.html", {"status": status, "text": text, "retry_after_s": retry_after_s}
+    )

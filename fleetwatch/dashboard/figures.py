@@ -1,4 +1,5 @@
-"""Rows -> Plotly figures, as plain dicts. Pure. Colours are names of tokens in `meta`; charts.js puts the theme's in.
+"""Rows -> Plotly figures, as plain dicts. Pure. Colours are names of tokens in `meta`; charts.js
+puts the theme's in.
 
 A missing value is None: a gap in the line, a hole in the map.
 """
@@ -40,7 +41,9 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An hour or a day, or what of it lies in a period: from when to when, how long the whole is, and of how much the ledger knows."""
+    """An hour or a day, or what of it lies in a period: from when to when, how long the whole is,
+    and of how much the ledger knows.
+    """
 
     start: datetime
     end: datetime
@@ -61,11 +64,14 @@ def money_ticks(top: float) -> str:
     return "$,.2f" if top >= 0.05 else "$,.4f"
 
 
-def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]], *, step: str) -> Figure:
-    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area where they would be too many.
+def dollars_by_state(
+    bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]], *, step: str
+) -> Figure:
+    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area
+    where they would be too many.
 
-    A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or day in it: no part looks like a
-    whole one. What is pointed at are the dollars themselves.
+    A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
+    day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
     """
     x = [_iso(bar.start) for bar in bars]
     traces = []
@@ -73,22 +79,41 @@ def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]]
         spent = list(dollars.get(state.name, ()))
         if not any(spent):
             continue
-        y = [round(usd * bar.whole_ms / bar.known_ms, 6) for usd, bar in zip(spent, bars, strict=True)]
-        common: Figure = {"name": state.label, "x": x, "y": y, "customdata": spent, "meta": {"token": state.name}}
+        y = [
+            round(usd * bar.whole_ms / bar.known_ms, 6)
+            for usd, bar in zip(spent, bars, strict=True)
+        ]
+        common: Figure = {
+            "name": state.label,
+            "x": x,
+            "y": y,
+            "customdata": spent,
+            "meta": {"token": state.name},
+        }
         common |= {"hovertemplate": "%{customdata:$,.2f}"}
         if len(x) <= MAX_BARS:
             # the bar stands over its hour or day, not around its beginning
             widths = [bar.shown_ms * BAR_SHARE for bar in bars]
             offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
             place: Figure = {"width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
-            traces.append(common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
+            traces.append(
+                common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}}
+            )
         else:
             traces.append(
                 common
-                | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
+                | {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "stackgroup": "states",
+                    "line": {"width": 0},
+                    "fillpattern": _pattern(state.name),
+                }
             )
     top = max(map(sum, zip(*(trace["y"] for trace in traces), strict=True)), default=0.0)
-    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified") | {"barmode": "stack"}
+    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified") | {
+        "barmode": "stack"
+    }
     layout["meta"] = {"y": f"dollars per {step}"}
     if 0 < len(x) <= MAX_BARS:
         layout["xaxis"] |= {"range": [x[0], _iso(bars[-1].end)], "tickvals": _whole_starts(bars)}
@@ -97,27 +122,53 @@ def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]]
 
 def _whole_starts(bars: Sequence[Bar]) -> list[str]:
     """Where hours or days begin, a few of them; of one or two bars where they begin themselves."""
-    whole = [bar.start for bar in bars if len(bars) < 3 or bar is not bars[0] or bar.shown_ms == bar.whole_ms]
+    whole = [
+        bar.start
+        for bar in bars
+        if len(bars) < 3 or bar is not bars[0] or bar.shown_ms == bar.whole_ms
+    ]
     return [_iso(start) for start in whole[:: -(-len(whole) // MAX_TICKS)]]
 
 
 def state_map(heat: HeatMap) -> Figure:
-    """GPU × time in the states' colours; a cell is the index of its state in the order of the states."""
+    """GPU × time in the states' colours; a cell is the index of its state in the order of the
+    states.
+    """
     top = len(words.NAMES) - 1
-    trace = _heat(heat) | {"zmin": -0.5, "zmax": top + 0.5, "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>"}
+    trace = _heat(heat) | {
+        "zmin": -0.5,
+        "zmax": top + 0.5,
+        "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>",
+    }
     trace["meta"] |= {"steps": list(words.NAMES), "labels": [state.label for state in words.STATES]}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
 def metric_map(heat: HeatMap) -> Figure:
-    """GPU × time from grey (0) to the accent (1), for ratios: the states' own colours stay theirs."""
-    trace = _heat(heat) | {"zmin": 0, "zmax": 1, "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>"}
+    """GPU × time from grey (0) to the accent (1), for ratios: the states' own colours stay
+    theirs.
+    """
+    trace = _heat(heat) | {
+        "zmin": 0,
+        "zmax": 1,
+        "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>",
+    }
     trace["meta"] |= {"ramp": "accent"}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
-def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, unit: str = "", top: float | None = None) -> Figure:
-    """Lines over time; a None is a gap that nothing bridges. `top` fixes the axis, in the lines' unit."""
+def series(
+    starts: Sequence[datetime],
+    lines: Sequence[Line],
+    *,
+    y_format: str,
+    unit: str = "",
+    top: float | None = None,
+) -> Figure:
+    """Lines over time; a None is a gap that nothing bridges.
+
+    `top` fixes the axis, in the lines' unit.
+    """
     x = [_iso(start) for start in starts]
     traces = [
         {
@@ -141,9 +192,20 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
 
 
 def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> Figure:
-    """The figure with these spans of time shaded behind its lines, each in its token's colour (a shape's `name`)."""
+    """The figure with these spans of time shaded behind its lines, each in its token's colour (a
+    shape's `name`).
+    """
     shapes = [
-        {"type": "rect", "xref": "x", "yref": "paper", "x0": _iso(start), "x1": _iso(end), "y0": 0, "y1": 1, "name": token}
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": _iso(start),
+            "x1": _iso(end),
+            "y0": 0,
+            "y1": 1,
+            "name": token,
+        }
         for start, end, token in spans
     ]
     return figure | {"layout": figure["layout"] | {"shapes": shapes}}
@@ -151,7 +213,9 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """Dollars of a month, added up: moments with what was spent by then, and from there on what is expected by then."""
+    """Dollars of a month, added up: moments with what was spent by then, and from there on what is
+    expected by then.
+    """
 
     spent: Sequence[tuple[datetime, float]]
     expected: Sequence[tuple[datetime, float]]
@@ -172,21 +236,46 @@ def burn(of: Burn) -> Figure:
             edge | {"name": "Lower end", "y": list(of.low), "showlegend": False},
             edge | {"name": "8 of 10 cases", "y": list(of.high), "fill": "tonexty"},
             flat
-            | {"name": "Expected", "x": coming, "y": [usd for _, usd in of.expected], "line": {"width": 2, "dash": "dot"}}
+            | {
+                "name": "Expected",
+                "x": coming,
+                "y": [usd for _, usd in of.expected],
+                "line": {"width": 2, "dash": "dot"},
+            }
             | {"meta": {"token": "accent"}},
         ]
     if of.spent:
-        spent: Figure = {"name": "Spent", "x": [_iso(moment) for moment, _ in of.spent], "y": [usd for _, usd in of.spent]}
-        traces.append(flat | spent | {"line": {"width": 2}, "meta": {"token": "accent"}, "hovertemplate": "%{y:$,.2f}"})
+        spent: Figure = {
+            "name": "Spent",
+            "x": [_iso(moment) for moment, _ in of.spent],
+            "y": [usd for _, usd in of.spent],
+        }
+        traces.append(
+            flat
+            | spent
+            | {
+                "line": {"width": 2},
+                "meta": {"token": "accent"},
+                "hovertemplate": "%{y:$,.2f}",
+            }
+        )
     start, end = (_iso(moment) for moment in of.month)
     if of.budget is not None:
-        across: Figure = {"name": "Budget", "x": [start, end], "y": [of.budget, of.budget], "line": {"width": 1.5, "dash": "dash"}}
+        across: Figure = {
+            "name": "Budget",
+            "x": [start, end],
+            "y": [of.budget, of.budget],
+            "line": {"width": 1.5, "dash": "dash"},
+        }
         traces.append(flat | across | {"meta": {"token": "bad"}})
     top = max([of.budget or 0.0, *(usd for _, usd in of.spent), *of.high])
     layout = _layout(of.month, y_format=money_ticks(top), hover="x unified")
     layout["xaxis"] |= {"range": [start, end], "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
     layout["yaxis"] |= {"rangemode": "tozero"}
-    return {"data": traces, "layout": layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}}}
+    return {
+        "data": traces,
+        "layout": layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}},
+    }
 
 
 # how a hover names a bar: by where its hour or day begins
@@ -222,7 +311,12 @@ def _map_layout(heat: HeatMap) -> Figure:
     rows = len(heat.labels)
     layout = _layout(heat.starts, y_format="", hover="closest")
     # more labels than a row's height has room for would lie on each other
-    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "showticklabels": rows <= 130}
+    layout["yaxis"] |= {
+        "autorange": "reversed",
+        "showgrid": False,
+        "type": "category",
+        "showticklabels": rows <= 130,
+    }
     layout["yaxis"] |= {"automargin": True} if rows <= 40 else {"automargin": True, "nticks": 32}
     return layout
 
@@ -249,6 +343,12 @@ def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: st
             "tickformat": _ticks(starts),
             "hoverformat": "%a %-d %b, %H:%M",
         },
-        "yaxis": {"tickformat": y_format, "ticksuffix": suffix, "nticks": 5, "fixedrange": True, "zeroline": False},
+        "yaxis": {
+            "tickformat": y_format,
+            "ticksuffix": suffix,
+            "nticks": 5,
+            "fixedrange": True,
+            "zeroline": False,
+        },
         "legend": {"orientation": "h", "y": 1.04, "yanchor": "bottom", "x": 0},
     }

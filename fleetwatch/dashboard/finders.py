@@ -1,4 +1,6 @@
-"""plotly.js comes from the installed plotly package: one source, one version, never a copy in the tree."""
+"""plotly.js comes from the installed plotly package: one source, one version, never a copy in the
+tree.
+"""
 
 import importlib.util
 from collections.abc import Iterable

@@ -11,7 +11,8 @@ Value = float | None
 
 
 class Grid(Sequence[Sequence[Value]]):
-    """Rows of values, made when they are asked for: the map's hundred thousand cells are drawn from their JSON.
+    """Rows of values, made when they are asked for: the map's hundred thousand cells are drawn from
+    their JSON.
 
     `numbers` (rows x columns) says which of the values each cell shows; -1 is the last one.
     """
@@ -28,11 +29,18 @@ class Grid(Sequence[Sequence[Value]]):
     def json(self) -> msgspec.Raw:
         """The rows as JSON: each of the few values is written once."""
         texts = np.array(msgspec.json.encode(self.values).decode()[1:-1].split(","), dtype=object)
-        return msgspec.Raw(("[" + ",".join([f"[{','.join(row)}]" for row in texts[self.numbers].tolist()]) + "]").encode())
+        return msgspec.Raw(
+            (
+                "[" + ",".join([f"[{','.join(row)}]" for row in texts[self.numbers].tolist()]) + "]"
+            ).encode()
+        )
 
 
 def encoded(value: Any) -> msgspec.Raw:
-    """The JSON of a grid within a figure. Raises NotImplementedError for what else JSON does not know."""
+    """The JSON of a grid within a figure.
+
+    Raises NotImplementedError for what else JSON does not know.
+    """
     if isinstance(value, Grid):
         return value.json()
     raise NotImplementedError(type(value))

@@ -24,7 +24,8 @@ class LongestIdle:
     gpu_count: int
     since_ms: int
     lasted_ms: int
-    cost_usd: Decimal | None  # of the job's idle time since then, by the ledger's hours; None without a rate
+    # of the job's idle time since then, by the ledger's hours; None without a rate
+    cost_usd: Decimal | None
 
 
 def longest_idle(now: datetime) -> LongestIdle | None:
@@ -34,7 +35,9 @@ def longest_idle(now: datetime) -> LongestIdle | None:
     if first is None or to_ms(now) - first.since_ms < LEAST_SHOWN_MS:
         return None
     [job] = into_teams([Job.objects.select_related("team").get(pk=first.job_id)], before=now)
-    so_far = costs.totals(Interval(from_ms(first.since_ms), now), scope=Scope(job=job.key, states=("idle",)))
+    so_far = costs.totals(
+        Interval(from_ms(first.since_ms), now), scope=Scope(job=job.key, states=("idle",))
+    )
     return LongestIdle(
         job=job,
         gpu=GPU.objects.select_related("node").get(pk=first.gpu_id),

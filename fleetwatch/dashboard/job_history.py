@@ -32,7 +32,10 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """One change in words; `refused` is what of it was not taken, "" = nothing. `key` is of the job that it was said of."""
+    """One change in words; `refused` is what of it was not taken, "" = nothing.
+
+    `key` is of the job that it was said of.
+    """
 
     key: str
     at: datetime
@@ -59,7 +62,9 @@ def change_lines(changes: Iterable[JobChange]) -> list[ChangeLine]:
             change.at,
             change.node.name if change.node else "",
             VOICES[Voice(change.voice)],
-            _words({name: value for name, value in change.facts.items() if name not in change.refused}),
+            _words(
+                {name: value for name, value in change.facts.items() if name not in change.refused}
+            ),
             _words({name: value for name, value in change.facts.items() if name in change.refused}),
         )
         for change in changes
@@ -71,11 +76,15 @@ def otherwise_lines(contradictions: Iterable[Contradicted]) -> list[OtherwiseLin
     facts: dict[tuple[str, Voice], dict[str, str]] = {}
     for told in contradictions:
         facts.setdefault((told.node, told.voice), {})[told.fact] = told.value
-    return [OtherwiseLine(node, VOICES[voice], _words(named)) for (node, voice), named in facts.items()]
+    return [
+        OtherwiseLine(node, VOICES[voice], _words(named)) for (node, voice), named in facts.items()
+    ]
 
 
 def _words(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{NAMES[name]} {_value(name, facts[name])}" for name in NAMES if name in facts)
+    return ", ".join(
+        f"{NAMES[name]} {_value(name, facts[name])}" for name in NAMES if name in facts
+    )
 
 
 def _value(name: str, value: Any) -> str:

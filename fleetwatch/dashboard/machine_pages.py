@@ -53,12 +53,25 @@ class PlaceRow:
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
     is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
-    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), HOW.get(cause.code, ""), is_range)
+    return PlaceRow(
+        line,
+        cause,
+        CONFIDENCES[line.caused.confidence],
+        WORTH.get(cause.code, ""),
+        HOW.get(cause.code, ""),
+        is_range,
+    )
 
 
 def capacity(lines: Sequence[Line]) -> Saving:
-    """What open findings of own lines of the ledger could bring back: never added to what was wasted."""
-    return total(line.caused for line in lines if line.finding.cause in OF_CAPACITY and line.status in ("open", "snoozed", "accepted"))
+    """What open findings of own lines of the ledger could bring back: never added to what was
+    wasted.
+    """
+    return total(
+        line.caused
+        for line in lines
+        if line.finding.cause in OF_CAPACITY and line.status in ("open", "snoozed", "accepted")
+    )
 
 
 def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, Any]:
@@ -66,14 +79,18 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
     line = machine_findings.line_of(found, period.interval, now=period.now)
     hurt = machine_findings.hurt(found, period.interval)
     node = found.node
-    others = machine_findings.findings(period.interval, now=period.now, node=node.name) if node else []
+    others = (
+        machine_findings.findings(period.interval, now=period.now, node=node.name) if node else []
+    )
     return {
         "finding": found,
         "finding_id": str(found.pk),
         "row": row(line),
         "line": line,
         "advice": advice.advise(found.cause, machine_findings.facts(found, period.interval)),
-        "evidence": evidence.evidence(hurt[0].job, found.cause) if found.cause == THROTTLED and hurt else None,
+        "evidence": evidence.evidence(hurt[0].job, found.cause)
+        if found.cause == THROTTLED and hurt
+        else None,
         "affected": machine_findings.affected(found, period.interval),
         "hurt": hurt,
         "processes": machine_findings.processes(found, period.interval)[:MAX_PROCESSES],
@@ -90,5 +107,7 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
 
 def _events(found: Finding) -> QuerySet[HealthEvent]:
     """What the driver said of the node's GPUs, from an hour before it was first seen."""
-    told = HealthEvent.objects.filter(node=found.node, at_ms__gte=found.first_ms - HOUR_MS, at_ms__lt=found.last_ms)
+    told = HealthEvent.objects.filter(
+        node=found.node, at_ms__gte=found.first_ms - HOUR_MS, at_ms__lt=found.last_ms
+    )
     return told.select_related("gpu").order_by("-at_ms")[:EVENTS]

@@ -1,4 +1,6 @@
-"""The fleet's heat map: GPU x time, by state (from the ledger) or by a metric (from the day matrices)."""
+"""The fleet's heat map: GPU x time, by state (from the ledger) or by a metric (from the day
+matrices).
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +20,8 @@ from fleetwatch.telemetry.heat_cells import CELL_MS
 
 MAX_COLUMNS = 300
 LEAST_COLUMNS = 96
-MAX_CELLS = 100_000  # of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
+# of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
+MAX_CELLS = 100_000
 FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours
 FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5, 15, 30))
 METRIC_STEPS_MS = tuple(count * CELL_MS for count in (1, 2, 3, 6))
@@ -63,19 +66,33 @@ def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     elif step_ms < HOUR_MS:
         cells = Grid(states(gpu_ids, covered, count), STATES)
     else:
-        # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)
+        # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time
+        # is its parent's)
         cells = Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
     return HeatMap(
-        labels=[f"{gpu.node} · {gpu.index if gpu.index is not None else gpu.uuid[:12]}" for gpu in gpus],
-        starts=[(covered.start + timedelta(milliseconds=step_ms * index)).astimezone(zone) for index in range(count)],
+        labels=[
+            f"{gpu.node} · {gpu.index if gpu.index is not None else gpu.uuid[:12]}" for gpu in gpus
+        ],
+        starts=[
+            (covered.start + timedelta(milliseconds=step_ms * index)).astimezone(zone)
+            for index in range(count)
+        ],
         cells=cells,
         links=[f"/gpus/{gpu.uuid}" for gpu in gpus],
     )
 
 
 def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
-    """The finest step with no more columns than the fleet's size allows: metrics come in cells of 5 minutes, states from runs or hours."""
-    fine = METRIC_STEPS_MS if metric != "state" else FINE_STEPS_MS if interval.duration_ms <= FINE_HOURS * HOUR_MS else ()
+    """The finest step with no more columns than the fleet's size allows: metrics come in cells of 5
+    minutes, states from runs or hours.
+    """
+    fine = (
+        METRIC_STEPS_MS
+        if metric != "state"
+        else FINE_STEPS_MS
+        if interval.duration_ms <= FINE_HOURS * HOUR_MS
+        else ()
+    )
     steps_ms = (*fine, *COARSE_STEPS_MS)
     columns = max(LEAST_COLUMNS, min(MAX_COLUMNS, MAX_CELLS // max(1, gpu_count)))
     return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
@@ -83,4 +100,6 @@ def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
 
 def _ratios(found: NDArray[np.float64]) -> Grid:
     """Ratios to a tenth of a percent: a browser need not read more digits than it draws."""
-    return Grid(np.where(np.isnan(found), -1, np.rint(found * THOUSAND)).astype(np.int64), THOUSANDTHS)
+    return Grid(
+        np.where(np.isnan(found), -1, np.rint(found * THOUSAND)).astype(np.int64), THOUSANDTHS
+    )

@@ -27,7 +27,9 @@ def newest(node: Node, *, limit: int) -> list[HealthEvent | SourceEvent]:
 
 
 def _of(outage: SourceOutage) -> list[SourceEvent]:
-    stopped = SourceEvent(outage.start_ms, "source_silent", f"{outage.kind}: {outage.why or 'it does not say why'}")
+    stopped = SourceEvent(
+        outage.start_ms, "source_silent", f"{outage.kind}: {outage.why or 'it does not say why'}"
+    )
     if outage.answered_ms is None:
         return [stopped]
     return [stopped, SourceEvent(outage.answered_ms, "source_answers", outage.kind)]

@@ -1,4 +1,6 @@
-"""Numbers for people: two or three significant digits, unit always there; None is a dash, never 0."""
+"""Numbers for people: two or three significant digits, unit always there; None is a dash,
+never 0.
+"""
 
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
@@ -12,7 +14,9 @@ def _decimal(value: Decimal | float) -> Decimal:
 
 
 def usd(value: Decimal | float | None) -> str:
-    """$0.42, $21.60, $4,310, $24,310, $1.24M: one form up to a million; what is above zero and below a cent is "<$0.01"."""
+    """$0.42, $21.60, $4,310, $24,310, $1.24M: one form up to a million; what is above zero and
+    below a cent is "<$0.01".
+    """
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
@@ -27,15 +31,23 @@ def usd(value: Decimal | float | None) -> str:
 
 
 def about(value: Decimal | float | None) -> str:
-    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310", "$980", "$24,300"."""
+    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310",
+    "$980", "$24,300".
+    """
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
-    return usd(amount if not amount else amount.quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP))
+    return usd(
+        amount
+        if not amount
+        else amount.quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP)
+    )
 
 
 def roughly(low: Decimal, high: Decimal) -> str:
-    """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one sum, that sum."""
+    """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
+    sum, that sum.
+    """
     if low == high:
         return usd(high)
     ends = [_rough_usd(end) for end in (low, high)]
@@ -62,7 +74,11 @@ def _rough_hours(ms: int) -> str:
 def _rough(value: Decimal) -> Decimal:
     """Three significant digits, of what is below one two."""
     digits = 3 if value >= 1 else 2
-    return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP) if value else Decimal(0)
+    return (
+        value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP)
+        if value
+        else Decimal(0)
+    )
 
 
 def usd_exact(value: Decimal | float | None) -> str:
@@ -71,7 +87,9 @@ def usd_exact(value: Decimal | float | None) -> str:
 
 
 def price(value: Decimal, currency: str) -> str:
-    """A price that somebody agreed on, with all its digits and cents at least: "$2.10", "$3.141592", "9,999.99 JPY"."""
+    """A price that somebody agreed on, with all its digits and cents at least: "$2.10",
+    "$3.141592", "9,999.99 JPY".
+    """
     places = max(2, -int(value.normalize().as_tuple().exponent))
     return f"${value:,.{places}f}" if currency == "USD" else f"{value:,.{places}f} {currency}"
 
@@ -100,11 +118,17 @@ def gpu_hours(gpu_ms: float | None) -> str:
 
 def gpu_hours_exact(gpu_ms: float | None) -> str:
     """GPU-hours to six digits, for a title."""
-    return "not known" if gpu_ms is None else f"{_round(Decimal(int(gpu_ms)) / HOUR_MS, 6):,} GPU-hours"
+    return (
+        "not known"
+        if gpu_ms is None
+        else f"{_round(Decimal(int(gpu_ms)) / HOUR_MS, 6):,} GPU-hours"
+    )
 
 
 def percent(ratio: Decimal | float | None) -> str:
-    """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never as 0 %."""
+    """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never
+    as 0 %.
+    """
     if ratio is None:
         return UNKNOWN
     share = _decimal(ratio) * 100
@@ -117,8 +141,12 @@ def percent(ratio: Decimal | float | None) -> str:
 
 
 def points(low: float, high: float) -> str:
-    """+28 to +38 points: the interval of a difference of two shares; one figure where both ends read alike."""
-    first, last = (f"{_round(_decimal(value) * 100, 0):+}".replace("-", "−") for value in (low, high))
+    """+28 to +38 points: the interval of a difference of two shares; one figure where both ends
+    read alike.
+    """
+    first, last = (
+        f"{_round(_decimal(value) * 100, 0):+}".replace("-", "−") for value in (low, high)
+    )
     return f"{first if first == last else f'{first} to {last}'} points"
 
 
@@ -143,7 +171,11 @@ def gibibytes(count: float | None) -> str:
     """61 GiB; 300 MiB below one."""
     if count is None:
         return UNKNOWN
-    return f"{_significant(Decimal(int(count)) / _GIB)} GiB" if count >= _GIB else f"{int(count) // 1024**2} MiB"
+    return (
+        f"{_significant(Decimal(int(count)) / _GIB)} GiB"
+        if count >= _GIB
+        else f"{int(count) // 1024**2} MiB"
+    )
 
 
 def watts(power_w: float | None) -> str:
@@ -157,7 +189,9 @@ def kilowatt_hours(energy_j: float | None) -> str:
 
 
 def short(value: float | str | None) -> str:
-    """A bare number for a table: 0, 0.325, 13.14, 1,204.50; a word stays, what is not known is empty."""
+    """A bare number for a table: 0, 0.325, 13.14, 1,204.50; a word stays, what is not known is
+    empty.
+    """
     if value is None or isinstance(value, str):
         return value or ""
     if value == 0:

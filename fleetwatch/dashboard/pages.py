@@ -1,4 +1,6 @@
-"""Keyset pages over ranked lines: the next page starts after the place of the last line shown, whatever came in between. Pure."""
+"""Keyset pages over ranked lines: the next page starts after the place of the last line shown,
+whatever came in between. Pure.
+"""
 
 from dataclasses import dataclass
 
@@ -43,7 +45,9 @@ def pager(page: Ranked, *, is_first: bool) -> Pager:
 
 
 def read_place(after: str) -> Place | None:
-    """The place after which a page of ranked lines starts; None for the first page, and for what is no cursor of ours."""
+    """The place after which a page of ranked lines starts; None for the first page, and for what is
+    no cursor of ours.
+    """
     place = _numbers(after)
     return (place[0], place[1]) if len(place) == 2 else None
 

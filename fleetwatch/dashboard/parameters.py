@@ -1,4 +1,5 @@
-"""What a page's address may ask for: a parameter that the page does not know is said on it, an old name leads to the new one.
+"""What a page's address may ask for: a parameter that the page does not know is said on it, an old
+name leads to the new one.
 
 Files and fragments, on which nothing can be said, refuse it.
 """
@@ -25,7 +26,9 @@ MAX_TOLD = 5  # of unknown names
 
 
 def takes(*names: str) -> Callable[[View], View]:
-    """A page that knows these parameters: another one is said above it, with the sentence that nothing was narrowed by it."""
+    """A page that knows these parameters: another one is said above it, with the sentence that
+    nothing was narrowed by it.
+    """
 
     def marked(view: View) -> View:
         @wraps(view)
@@ -36,7 +39,9 @@ def takes(*names: str) -> Callable[[View], View]:
             if renamed is not None:
                 return redirect(renamed)
             for name in _unknown(request, names)[:MAX_TOLD]:
-                messages.error(request, f"{_sentence(name, names)} What you see is not narrowed by it.")
+                messages.error(
+                    request, f"{_sentence(name, names)} What you see is not narrowed by it."
+                )
             for name in _repeated(request, names):
                 messages.error(request, f"{_once(name)} What you see is that of the last one.")
             return view(request, *args, **kwargs)
@@ -68,7 +73,9 @@ def takes_only(*names: str) -> Callable[[View], View]:
 
 
 def refusal(request: HttpRequest, names: Collection[str]) -> HttpResponse | None:
-    """422 with why, where the address of a file or a fragment can't be answered as it stands; None where it can."""
+    """422 with why, where the address of a file or a fragment can't be answered as it stands; None
+    where it can.
+    """
     unknown, repeated = _unknown(request, names), _repeated(request, names)
     if unknown:
         return refused(_sentence(unknown[0], names))
@@ -81,7 +88,9 @@ def refused(sentence: str) -> HttpResponse:
 
 
 def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
-    """What the address narrows the figures to, and the same by name; a parameter that is missing or empty narrows nothing."""
+    """What the address narrows the figures to, and the same by name; a parameter that is missing or
+    empty narrows nothing.
+    """
     filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
     return Scope(**filters), filters  # type: ignore[arg-type]
 
@@ -104,7 +113,9 @@ def _sentence(name: str, names: Collection[str]) -> str:
 
 
 def _renamed(request: HttpRequest, names: Collection[str]) -> str | None:
-    """The address with new names for old ones; None where it has none that the page knows by its new name."""
+    """The address with new names for old ones; None where it has none that the page knows by its
+    new name.
+    """
     old = [name for name in request.GET if name not in names and RENAMED.get(name) in names]
     if not old:
         return None

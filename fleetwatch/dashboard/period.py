@@ -1,4 +1,6 @@
-"""What every page with a period needs: the period from the address, the organisation's zone, now."""
+"""What every page with a period needs: the period from the address, the organisation's
+zone, now.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +33,11 @@ class Period:
     def so_far(self) -> Interval:
         """The period as far as it is over; all of one that is still to come."""
         interval = self.interval
-        return Interval(interval.start, min(interval.end, self.now)) if interval.start < self.now else interval
+        return (
+            Interval(interval.start, min(interval.end, self.now))
+            if interval.start < self.now
+            else interval
+        )
 
     @property
     def previous(self) -> Interval:
@@ -51,7 +57,13 @@ class Period:
         }
 
 
-def read_period(request: HttpRequest, *, default: str = "7d", whole: Interval | None = None, is_page: bool = True) -> Period:
+def read_period(
+    request: HttpRequest,
+    *,
+    default: str = "7d",
+    whole: Interval | None = None,
+    is_page: bool = True,
+) -> Period:
     """The request's period; one that can't be read is said on the page, and the default is shown.
 
     `whole`, where given, is what a request that names no period means instead of the default.

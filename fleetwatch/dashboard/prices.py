@@ -1,4 +1,7 @@
-"""What the settings page can change about money: rates, rates of exchange, commitments, regions. As changes.py, which lists them."""
+"""What the settings page can change about money: rates, rates of exchange, commitments, regions.
+
+As changes.py, which lists them.
+"""
 
 from datetime import datetime
 from decimal import Decimal
@@ -34,10 +37,20 @@ def set_rate(asked: Asked) -> Done:
     source = asked.text("source") or "set by hand"
     try:
         valid_from = read_since(asked.text("since"), asked.now)
-        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, currency=currency, source=source[:300])
+        costs.set_rate(
+            subject,
+            amount,
+            valid_from=valid_from,
+            now=asked.now,
+            currency=currency,
+            source=source[:300],
+        )
     except costs.RateError as error:
         raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
-    return Done(f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour {_from_then_on(valid_from)} {subject.doubt}".strip())
+    return Done(
+        f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour"
+        f" {_from_then_on(valid_from)} {subject.doubt}".strip()
+    )
 
 
 def withdraw_rate(asked: Asked) -> Done:
@@ -56,7 +69,13 @@ def set_exchange_rate(asked: Asked) -> Done:
         raise RefusedError({"usd": "A number of dollars, please, like 1.0842."})
     try:
         valid_from = read_since(asked.text("since"), asked.now)
-        exchange.set_exchange_rate(currency, amount, valid_from=valid_from, now=asked.now, source=asked.text("source") or "set by hand")
+        exchange.set_exchange_rate(
+            currency,
+            amount,
+            valid_from=valid_from,
+            now=asked.now,
+            source=asked.text("source") or "set by hand",
+        )
     except costs.RateError as error:
         raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(f"One {currency} is ${amount:f} {_from_then_on(valid_from)}")
@@ -94,7 +113,10 @@ def add_commitment(asked: Asked) -> Done:
         )
     except costs.RateError as error:
         raise RefusedError({COMMITMENT_FIELDS.get(error.field, error.field): str(error)}) from error
-    return Done(f"Committed: {made.gpus:,} {model.name}. What of them is not there is a line of its own in the fleet's report.")
+    return Done(
+        f"Committed: {made.gpus:,} {model.name}. What of them is not there is a line of its own in"
+        " the fleet's report."
+    )
 
 
 def end_commitment(asked: Asked) -> Done:
@@ -123,7 +145,9 @@ def _commitment(asked: Asked) -> Commitment:
 
 
 def _read_until(asked: Asked) -> datetime | None:
-    """The field "until": the midnight that begins that day, or a time with its offset; None where it is empty. Raises RefusedError."""
+    """The field "until": the midnight that begins that day, or a time with its offset; None where
+    it is empty. Raises RefusedError.
+    """
     try:
         return csv_cells.moment("until", asked.text("until"), zone())
     except FieldError:
@@ -135,13 +159,24 @@ def set_region(asked: Asked) -> Done:
     numbers_of = {field: _decimal(asked, field) for field in ("pue", "usd_per_kwh", "g_per_kwh")}
     pue = numbers_of.pop("pue")
     if pue is None:
-        raise RefusedError({"pue": "The energy at the meter by that of the machines, please, like 1.3."})
+        raise RefusedError(
+            {"pue": "The energy at the meter by that of the machines, please, like 1.3."}
+        )
     try:
         valid_from = read_since(asked.text("since"), asked.now)
-        sites.set_region(name, valid_from=valid_from, pue=pue, **numbers_of, source=asked.text("source"), source_date=asked.now.date())
+        sites.set_region(
+            name,
+            valid_from=valid_from,
+            pue=pue,
+            **numbers_of,
+            source=asked.text("source"),
+            source_date=asked.now.date(),
+        )
     except costs.RateError as error:
         raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
-    return Done(f"Energy in {name or 'no named region'} is counted with that {_from_then_on(valid_from)}")
+    return Done(
+        f"Energy in {name or 'no named region'} is counted with that {_from_then_on(valid_from)}"
+    )
 
 
 def withdraw_region(asked: Asked) -> Done:
@@ -163,10 +198,14 @@ def _decimal(asked: Asked, field: str) -> Decimal | None:
 
 
 def _rate_subject(asked: Asked) -> Subject:
-    """What is named in the list, or, stronger, what is typed as the list of rates has it: "node gpu-07"."""
+    """What is named in the list, or, stronger, what is typed as the list of rates has it: "node
+    gpu-07".
+    """
     named = asked.text("named")
     narrowed = {"node_class": asked.text("node_class"), "region": asked.text("region")}
-    kind, _, name = named.partition(" ") if named else asked.text("subject", needed=NO_SUBJECT).partition(":")
+    kind, _, name = (
+        named.partition(" ") if named else asked.text("subject", needed=NO_SUBJECT).partition(":")
+    )
     kind = {"model": "gpu_model"}.get(kind.lower(), kind.lower())
     if kind not in KINDS or not name.strip():
         raise RefusedError({"named" if named else "subject": NO_SUBJECT})
@@ -183,7 +222,9 @@ def _from_then_on(valid_from: datetime) -> str:
 
 
 def read_since(text: str, now: datetime) -> datetime:
-    """A day of the organisation, a time with its offset, "beginning", or this hour where nothing is said. Raises RateError."""
+    """A day of the organisation, a time with its offset, "beginning", or this hour where nothing is
+    said. Raises RateError.
+    """
     since = text.strip()
     if since.lower() == "beginning":
         return costs.BEGINNING

@@ -1,4 +1,6 @@
-"""From what was wasted to what could have been recovered, step by step, so that the two are never taken for one."""
+"""From what was wasted to what could have been recovered, step by step, so that the two are never
+taken for one.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +16,9 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """Dollars: wasted (certain and probable) and what jobs left unused beside it; what of both open findings explain; the saving."""
+    """Dollars: wasted (certain and probable) and what jobs left unused beside it; what of both open
+    findings explain; the saving.
+    """
 
     wasted_usd: Decimal
     unused_usd: Decimal
@@ -27,8 +31,12 @@ class Waterfall:
         return max(ZERO, self.wasted_usd + self.unused_usd - self.explained_usd)
 
 
-def waterfall(interval: Interval, scope: Scope, explained_usd: Decimal, saving: Saving) -> Waterfall:
-    """Of the period and scope; unused is underused time and services that wait (potential), not free GPUs."""
+def waterfall(
+    interval: Interval, scope: Scope, explained_usd: Decimal, saving: Saving
+) -> Waterfall:
+    """Of the period and scope; unused is underused time and services that wait (potential), not
+    free GPUs.
+    """
     whole = costs.look(interval, scope=scope)
     unused = whole.within(CAUSED_STATES).totals().waste_usd["potential"]
     return Waterfall(whole.totals().wasted_usd, unused, explained_usd, saving)

@@ -1,4 +1,6 @@
-"""Names in words for people: the nine states (order and names as in the ledger), and kinds of events."""
+"""Names in words for people: the nine states (order and names as in the ledger), and kinds of
+events.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +8,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class StateWords:
-    """How a state is called, what it means in a sentence, who can change it, and which waste it is."""
+    """How a state is called, what it means in a sentence, who can change it, and which
+    waste it is.
+    """
 
     name: str
     label: str
@@ -16,7 +20,13 @@ class StateWords:
 
 
 STATES = (
-    StateWords("useful", "Useful", "A job holds the GPU and its units work: the active share of time × the efficiency of it.", "-", ""),
+    StateWords(
+        "useful",
+        "Useful",
+        "A job holds the GPU and its units work: the active share of time × the efficiency of it.",
+        "-",
+        "",
+    ),
     StateWords(
         "underused",
         "Underused",
@@ -27,38 +37,54 @@ STATES = (
     StateWords(
         "stalled",
         "Stalled",
-        "A job holds the GPU and waits: quiet for less than the idle time, pauses inside active windows (data loader), or busy-waiting.",
+        "A job holds the GPU and waits: quiet for less than the idle time, pauses inside active"
+        " windows (data loader), or busy-waiting.",
         "owner",
         "probable; potential for services",
     ),
     StateWords(
         "idle",
         "Idle",
-        "A job holds the GPU and it is quiet (activity at most 2 %) for an unbroken 15 minutes (interactive 30, service 60) or longer, "
-        "counted from the start of the quiet run.",
+        "A job holds the GPU and it is quiet (activity at most 2 %) for an unbroken 15 minutes"
+        " (interactive 30, service 60) or longer, counted from the start of the quiet run.",
         "owner",
         "certain where activity is exactly zero, else probable",
     ),
     StateWords(
         "starting",
         "Starting",
-        "The quiet time at the start of a job that then begins to work, up to 15 minutes (interactive 10, service 30).",
+        "The quiet time at the start of a job that then begins to work, up to 15 minutes"
+        " (interactive 10, service 30).",
         "-",
         "",
     ),
-    StateWords("orphaned", "Orphaned", "No job was given the GPU, but a process or memory above 300 MiB holds it.", "platform", "certain"),
-    StateWords("free", "Free", "No job was given the GPU and nothing holds it: spare capacity.", "planning", "potential"),
+    StateWords(
+        "orphaned",
+        "Orphaned",
+        "No job was given the GPU, but a process or memory above 300 MiB holds it.",
+        "platform",
+        "certain",
+    ),
+    StateWords(
+        "free",
+        "Free",
+        "No job was given the GPU and nothing holds it: spare capacity.",
+        "planning",
+        "potential",
+    ),
     StateWords(
         "unavailable",
         "Unavailable",
-        "There is positive evidence that it cannot work: lost, reset needed, driver missing, drained or in maintenance.",
+        "There is positive evidence that it cannot work: lost, reset needed, driver missing,"
+        " drained or in maintenance.",
         "platform",
         "",
     ),
     StateWords(
         "unobserved",
         "Unobserved",
-        "Nobody looked: the agent was silent, no activity signal could be read, or who held the GPU is not known. Never counted as idle.",
+        "Nobody looked: the agent was silent, no activity signal could be read, or who held the GPU"
+        " is not known. Never counted as idle.",
         "platform",
         "",
     ),
@@ -67,21 +93,26 @@ NAMES = tuple(state.name for state in STATES)
 UNVERIFIED = StateWords(
     "unverified",
     "Busy, unverified",
-    "The part of useful time of which utilisation alone tells: no unit's counter was read, and power says nothing of the work, mostly "
-    "because what the GPU draws at idle is not known. Left out of every efficiency figure.",
+    "The part of useful time of which utilisation alone tells: no unit's counter was read, and"
+    " power says nothing of the work, mostly because what the GPU draws at idle is not known. Left"
+    " out of every efficiency figure.",
     "-",
     "",
 )
 WAITING = StateWords(
     "waiting",
     "Waiting",
-    "The part of stalled time of services, which wait for requests: no waste, but what a smaller GPU or fewer of them could give back.",
+    "The part of stalled time of services, which wait for requests: no waste, but what a smaller"
+    " GPU or fewer of them could give back.",
     "job owner",
     "potential",
 )
-# As bars, legends and charts show them: what is only utilisation apart from what is useful, what services wait from what is wasted.
+# As bars, legends and charts show them: what is only utilisation apart from what is useful, what
+# services wait from what is wasted.
 _APART = {"useful": UNVERIFIED, "stalled": WAITING}
-SHOWN = tuple(shown for state in STATES for shown in (state, _APART.get(state.name)) if shown is not None)
+SHOWN = tuple(
+    shown for state in STATES for shown in (state, _APART.get(state.name)) if shown is not None
+)
 BY_NAME = {state.name: state for state in SHOWN}
 
 EVENTS = {

@@ -17,7 +17,8 @@ from fleetwatch.lib.intervals import HOUR_MS
 SLOT_MS = 10_000  # the agents' window; all edges of blocks lie on it
 COARSE_MS = 60_000
 BLOCK_MS = 6 * HOUR_MS  # the wire's longest batch
-# The newest hours come in the agents' own 10 s windows, so that the charts of today look the same on both sides of
+# The newest hours come in the agents' own 10 s windows, so that the charts of today look the same
+# on both sides of
 # the start; older days in 60 s windows: a sixth of the work, and no page zooms closer.
 FINE_MS = 6 * HOUR_MS
 MINUTE_MS = 60_000
@@ -51,7 +52,9 @@ class Block:
 
     @property
     def sequence(self) -> int:
-        """By its start, so that it is the same however often and in whatever order blocks are told."""
+        """By its start, so that it is the same however often and in whatever order blocks
+        are told.
+        """
         return self.start_ms // SLOT_MS
 
 
@@ -65,19 +68,31 @@ def parse_fill(boot_id: str) -> Fill | None:
 
 
 def blocks(fill: Fill) -> list[Block]:
-    """The fill in blocks on the grid of 6 hours, without gap or overlap; the newest hours in 10 s windows."""
+    """The fill in blocks on the grid of 6 hours, without gap or overlap; the newest hours in 10 s
+    windows.
+    """
     fine_from = max(fill.start_ms, (fill.end_ms - FINE_MS) // HOUR_MS * HOUR_MS)
     edges = sorted({fill.start_ms, fine_from, fill.end_ms, *_grid(fill)})
     return [
-        Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000) for start, end in itertools.pairwise(edges)
+        Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000)
+        for start, end in itertools.pairwise(edges)
     ]
 
 
 def as_delivered(blocks: Sequence[Told], *, seed: str) -> list[Told]:
-    """The blocks in the order in which a real network brings them: some late, behind a few of the next ones, and some twice."""
+    """The blocks in the order in which a real network brings them: some late, behind a few of the
+    next ones, and some twice.
+    """
     rng = random.Random(seed)
-    placed = [(place + (rng.uniform(1, LATE_BY) if rng.random() < LATE_CHANCE else 0.0), block) for place, block in enumerate(blocks)]
-    placed += [(place + rng.uniform(1, LATE_BY), block) for place, block in placed if rng.random() < TWICE_CHANCE]
+    placed = [
+        (place + (rng.uniform(1, LATE_BY) if rng.random() < LATE_CHANCE else 0.0), block)
+        for place, block in enumerate(blocks)
+    ]
+    placed += [
+        (place + rng.uniform(1, LATE_BY), block)
+        for place, block in placed
+        if rng.random() < TWICE_CHANCE
+    ]
     return [block for _, block in sorted(placed, key=itemgetter(0))]
 
 
@@ -86,16 +101,25 @@ def _grid(fill: Fill) -> Iterator[int]:
     yield from range(first, fill.end_ms, BLOCK_MS)
 
 
-def missing(received: Mapping[str, Collection[int]], *, last_ms: int | None, until_ms: int, days: int) -> list[Block]:
+def missing(
+    received: Mapping[str, Collection[int]], *, last_ms: int | None, until_ms: int, days: int
+) -> list[Block]:
     """The blocks still to store up to until_ms, newest first.
 
     `received` holds the sequences of every boot of the node; last_ms is the end of
     what is known of it (None: nothing). Telling starts at whole minutes.
     """
     fills = [fill for fill in map(parse_fill, received) if fill is not None]
-    todo = [block for fill in fills for block in blocks(fill) if block.sequence not in received[fill.boot_id]]
+    todo = [
+        block
+        for fill in fills
+        for block in blocks(fill)
+        if block.sequence not in received[fill.boot_id]
+    ]
     earliest = (until_ms - days * 24 * HOUR_MS) // COARSE_MS * COARSE_MS
-    known_until = max([fill.end_ms for fill in fills] + [last_ms or earliest]) if fills else earliest
+    known_until = (
+        max([fill.end_ms for fill in fills] + [last_ms or earliest]) if fills else earliest
+    )
     start_ms = max(earliest, -(-known_until // MINUTE_MS) * MINUTE_MS)
     end_ms = until_ms // SLOT_MS * SLOT_MS
     if end_ms - start_ms >= MINUTE_MS:

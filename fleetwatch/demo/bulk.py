@@ -1,6 +1,8 @@
-"""A large fleet's past at once: sealed chunks and day matrices by the real codec, jobs and GPUs through the rooms' own services.
+"""A large fleet's past at once: sealed chunks and day matrices by the real codec, jobs and GPUs
+through the rooms' own services.
 
-The door and the hot table are left out; what comes out is what sealing would have made of the same batches.
+The door and the hot table are left out; what comes out is what sealing would have made of the same
+batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +27,19 @@ from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.frames import Ints
 from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 from fleetwatch.telemetry.models import Chunk
-from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
+from fleetwatch.telemetry.window_tables import (
+    WINDOW_INTS,
+    WINDOW_KEYS,
+    Table,
+    joined,
+    without_empty,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is told: whole UTC days of each node, the newest `fine_days` in 10 s windows and those before in 60 s windows.
+    """What is told: whole UTC days of each node, the newest `fine_days` in 10 s windows and those
+    before in 60 s windows.
 
     `columns`: of the wire's window columns only these (None: all that are drawn).
     """
@@ -57,15 +66,23 @@ class Told:
 
 
 def groups(members: Sequence[DemoNode], distinct: int) -> list[list[DemoNode]]:
-    """The nodes parted into so many groups (at most): the first of each is drawn, the others are its echoes (of the same model and use)."""
+    """The nodes parted into so many groups (at most): the first of each is drawn, the others are
+    its echoes (of the same model and use).
+    """
     step = max(1, distinct // len(fleet.PATTERN)) * len(fleet.PATTERN)
     return [list(members[first::step]) for first in range(min(step, len(members)))]
 
 
 def tell(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> Told:
-    """What was stored of a group's past, in the memory of 6 hours of one node. A block that is there already stores nothing."""
+    """What was stored of a group's past, in the memory of 6 hours of one node.
+
+    A block that is there already stores nothing.
+    """
     told = Told()
-    for window_ms, days in ((SLOT_MS, past.days[: past.fine_days]), (COARSE_MS, past.days[past.fine_days :])):
+    for window_ms, days in (
+        (SLOT_MS, past.days[: past.fine_days]),
+        (COARSE_MS, past.days[past.fine_days :]),
+    ):
         for block in blocks(past, window_ms // 1000) if days else ():
             for batch, columns in voices(members, block, days, past.columns):
                 told += _store(batch, columns, received_at=received_at)
@@ -75,7 +92,9 @@ def tell(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> T
 def voices(
     members: Sequence[DemoNode], block: Block, days: Iterable[int], columns: Sequence[str] | None
 ) -> Iterator[tuple[wire.Batch, list[echoes.Columns]]]:
-    """(facts, windows of each GPU) of the block for each node of a group, so many days back: drawn once, then echoed."""
+    """(facts, windows of each GPU) of the block for each node of a group, so many days back: drawn
+    once, then echoed.
+    """
     drawn = windows(members[0], block, columns)
     if not drawn:
         return
@@ -89,20 +108,31 @@ def blocks(past: Past, window_s: int) -> list[Block]:
     """The newest day in blocks of 6 hours."""
     end_ms = past.interval.end_ms
     fill = Fill(end_ms - DAY_MS, end_ms)
-    return [Block(fill, start, start + BLOCK_MS, window_s) for start in range(fill.start_ms, end_ms, BLOCK_MS)]
+    return [
+        Block(fill, start, start + BLOCK_MS, window_s)
+        for start in range(fill.start_ms, end_ms, BLOCK_MS)
+    ]
 
 
 def windows(member: DemoNode, block: Block, columns: Sequence[str] | None) -> list[echoes.Columns]:
-    """For each GPU its windows, rounded as agents round; an empty list where telemetry was out for all of the block."""
+    """For each GPU its windows, rounded as agents round; an empty list where telemetry was out for
+    all of the block.
+    """
     simulated = Simulated(member.spec, node=member.name, start_ms=block.start_ms)
     return [
-        {name: echoes.rounded(name, drawn[name]) for name in drawn if columns is None or name in (*story.KEYS, *columns)}
+        {
+            name: echoes.rounded(name, drawn[name])
+            for name in drawn
+            if columns is None or name in (*story.KEYS, *columns)
+        }
         for drawn in story.by_gpu(member, simulated, block)
     ]
 
 
 def facts(member: DemoNode, block: Block, told: Sequence[echoes.Columns]) -> wire.Batch:
-    """The batch that says all of the block but its windows, of which it holds as many of each GPU as tell where its stays end."""
+    """The batch that says all of the block but its windows, of which it holds as many of each GPU
+    as tell where its stays end.
+    """
     simulated = Simulated(member.spec, node=member.name, start_ms=block.start_ms)
     ends = [_edges(columns["start_ms"]) for columns in told]
     extent: wire.Columns = {
@@ -110,7 +140,10 @@ def facts(member: DemoNode, block: Block, told: Sequence[echoes.Columns]) -> wir
         "start_ms": [start for starts in ends for start in starts],
         "observed_ms": [block.window_s * 1000 for starts in ends for _ in starts],
     }
-    return sharing.shared(replace(story.without_windows(member, simulated, block), windows=extent), simulated.spec.seed)
+    return sharing.shared(
+        replace(story.without_windows(member, simulated, block), windows=extent),
+        simulated.spec.seed,
+    )
 
 
 def _edges(starts: Ints) -> list[int]:
@@ -128,13 +161,19 @@ def _store(batch: wire.Batch, told: Sequence[echoes.Columns], *, received_at: da
     if not telemetry.record_sequence(node, batch, offset_ms=0):
         return Told()
     gpus = register_batch(node, batch, offset_ms=0, received_at=received_at).gpus
-    store_reports([Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)], received_at=received_at)
+    store_reports(
+        [Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)],
+        received_at=received_at,
+    )
     telemetry.store_events(node, batch, gpus, offset_ms=0)
     start_ms = batch.sequence * SLOT_MS
     telemetry.touch_hours(node.pk, [(start_ms, start_ms + BLOCK_MS)], received_at=received_at)
     table = _table(told, [gpus[place] for place in range(len(gpus))], batch)
     _seal(node, table, start_ms)
-    return Told(len(table["start_ms"]), sum(int((~np.isnan(table[name])).sum()) for name in table if name not in WINDOW_INTS))
+    return Told(
+        len(table["start_ms"]),
+        sum(int((~np.isnan(table[name])).sum()) for name in table if name not in WINDOW_INTS),
+    )
 
 
 def _table(told: Sequence[echoes.Columns], gpus: Sequence[GPU], batch: wire.Batch) -> Table:
@@ -142,7 +181,11 @@ def _table(told: Sequence[echoes.Columns], gpus: Sequence[GPU], batch: wire.Batc
     parts = []
     for columns, gpu in zip(told, gpus, strict=True):
         same = np.ones(len(columns["start_ms"]), dtype=np.int64)
-        keys = {"gpu_id": same * gpu.pk, "boot_start_ms": same * batch.boot_start_ms, "sequence": same * batch.sequence}
+        keys = {
+            "gpu_id": same * gpu.pk,
+            "boot_start_ms": same * batch.boot_start_ms,
+            "sequence": same * batch.sequence,
+        }
         parts.append(keys | {"window_ms": same * batch.window_s * 1000} | columns)
     return without_empty(joined(parts, ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS)
 

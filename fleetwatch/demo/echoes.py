@@ -1,7 +1,8 @@
-"""A node's day told again for another node, or for an earlier day: the same course of things, with noise of its own. Pure.
+"""A node's day told again for another node, or for an earlier day: the same course of things, with
+noise of its own. Pure.
 
-Drawing a day sample by sample costs ten times what packing it does. An echo has its own GPUs, its own jobs of other
-people, and other digits in every value that varies, so that no payload repeats.
+Drawing a day sample by sample costs ten times what packing it does. An echo has its own GPUs, its
+own jobs of other people, and other digits in every value that varies, so that no payload repeats.
 """
 
 import hashlib
@@ -25,12 +26,15 @@ Columns = dict[str, NDArray[Any]]
 
 NOISE = 0.01
 NOISY = (
-    "util_mean", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "gr_engine_active",
-    "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "temperature_c", "memory_temperature_c",
+    "util_mean", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy", "tensor_active",
+    "dram_active", "gr_engine_active",
+    "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "temperature_c",
+    "memory_temperature_c",
 )  # fmt: skip
 # A driver tells these in whole MHz, degrees and kB/s; a window's mean is over ten readings.
 RESOLUTION = {
-    "sm_clock_hz": 1e5, "temperature_c": 0.1, "memory_temperature_c": 0.1, "pcie_rx_bytes_s": 100.0, "pcie_tx_bytes_s": 100.0,
+    "sm_clock_hz": 1e5, "temperature_c": 0.1, "memory_temperature_c": 0.1, "pcie_rx_bytes_s": 100.0,
+    "pcie_tx_bytes_s": 100.0,
 }  # fmt: skip
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
 
@@ -43,11 +47,19 @@ class Echo:
     days_back: int
 
     def of(self, batch: wire.Batch, drawn: Sequence[Columns]) -> tuple[wire.Batch, list[Columns]]:
-        """The facts and windows of the drawn node's block; its own, today, are given back as they are."""
+        """The facts and windows of the drawn node's block; its own, today, are given back as they
+        are.
+        """
         if batch.node == self.member.name and not self.days_back:
             return batch, list(drawn)
         shift_ms = self.days_back * DAY_MS
-        rng = np.random.default_rng(list(hashlib.sha256(f"{self.member.name}/{self.days_back}/{batch.sequence}".encode()).digest()))
+        rng = np.random.default_rng(
+            list(
+                hashlib.sha256(
+                    f"{self.member.name}/{self.days_back}/{batch.sequence}".encode()
+                ).digest()
+            )
+        )
         return self._batch(batch, shift_ms), [_noisy(columns, shift_ms, rng) for columns in drawn]
 
     def _batch(self, batch: wire.Batch, shift_ms: int) -> wire.Batch:
@@ -62,18 +74,26 @@ class Echo:
             sequence=start_ms // SLOT_MS,
             gpus=[item | {"uuid": gpu.uuid} for item, gpu in zip(batch.gpus, gpus, strict=True)],
             jobs=[self._job(job, shift_ms) for job in batch.jobs],
-            allocations=[_earlier(item, shift_ms, "start_ms", "end_ms") for item in batch.allocations],
+            allocations=[
+                _earlier(item, shift_ms, "start_ms", "end_ms") for item in batch.allocations
+            ],
             processes=[],
             events=[_earlier(event, shift_ms, "at_ms") for event in batch.events],
             sources=[_earlier(source, shift_ms, "seen_ms") for source in batch.sources],
-            windows=batch.windows | {"start_ms": [start - shift_ms for start in batch.windows["start_ms"]]},
+            windows=batch.windows
+            | {"start_ms": [start - shift_ms for start in batch.windows["start_ms"]]},
         )
 
     def _job(self, job: wire.Item, shift_ms: int) -> wire.Item:
         """Another job, of somebody else."""
         name = f"{self.member.name}-{self.days_back}"
         team = (rng := random.Random(f"{job['key']}/{name}")).choice(list(TEAMS.values()))
-        other = {"key": f"{job['key']}-{name}", "id": f"{job['id']}-{name}", "user": rng.choice(team.users), "account": team.account}
+        other = {
+            "key": f"{job['key']}-{name}",
+            "id": f"{job['id']}-{name}",
+            "user": rng.choice(team.users),
+            "account": team.account,
+        }
         return _earlier(job | other, shift_ms, "submit_ms", "start_ms", "end_ms")
 
 
@@ -91,7 +111,9 @@ def _noisy(columns: Columns, shift_ms: int, rng: np.random.Generator) -> Columns
     for name in (name for name in NOISY if name in columns):
         noisy = columns[name] * (1.0 + NOISE * rng.standard_normal(len(columns[name])))
         if name in _RATIOS:  # none and all of the time stay none and all
-            noisy = np.where((columns[name] == 0) | (columns[name] == 1), columns[name], np.clip(noisy, 0.0, 1.0))
+            noisy = np.where(
+                (columns[name] == 0) | (columns[name] == 1), columns[name], np.clip(noisy, 0.0, 1.0)
+            )
         told[name] = rounded(name, noisy)
     return told
 

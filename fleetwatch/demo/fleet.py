@@ -1,4 +1,5 @@
-"""The demo's fleet: which simulated nodes there are. The live agents and the history both read it from here.
+"""The demo's fleet: which simulated nodes there are. The live agents and the history both read it
+from here.
 
 Each node is one real agent process (29 MB, 0.3 % of a core): what a visitor
 sees arriving is what a real host would send, and one agent dying shows as one silent node.
@@ -38,7 +39,8 @@ PATTERN = (
 )
 FAULTY_NODE, FAULTY_GPU = 5, 3
 RECURRING_NODE = 6
-# The simulated scheduler numbers the jobs of 128 nodes apart (agent.sources.simulated.schedule.NODES): a larger fleet has several.
+# The simulated scheduler numbers the jobs of 128 nodes apart
+# (agent.sources.simulated.schedule.NODES): a larger fleet has several.
 NODES_PER_CLUSTER = 120
 
 
@@ -49,10 +51,15 @@ def nodes(gpus: int = GPUS) -> list[DemoNode]:
 
 def _node(number: int) -> DemoNode:
     model, mix = PATTERN[number % len(PATTERN)]
-    cluster = CLUSTER if number < NODES_PER_CLUSTER else f"{CLUSTER}-{number // NODES_PER_CLUSTER + 1}"
-    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster},outages=yes,queue=yes"
+    cluster = (
+        CLUSTER if number < NODES_PER_CLUSTER else f"{CLUSTER}-{number // NODES_PER_CLUSTER + 1}"
+    )
+    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster}"
+    spec += ",outages=yes,queue=yes"
     if number == FAULTY_NODE:
         spec += f",faulty={FAULTY_GPU}"
     if number == RECURRING_NODE:
         spec += ",recurring=yes"
-    return DemoNode(f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"})
+    return DemoNode(
+        f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"}
+    )

@@ -1,6 +1,8 @@
-"""What owners of simulated jobs say: the finding of a recurring job is fixed from the moment on from which its runs are mended.
+"""What owners of simulated jobs say: the finding of a recurring job is fixed from the moment on
+from which its runs are mended.
 
-They say it, and it is measured, by the product's own ways; only the moment is of the past, as the history is.
+They say it, and it is measured, by the product's own ways; only the moment is of the past, as the
+history is.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -16,25 +18,39 @@ from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import advisory_lock
 
-DAY = timedelta(days=1)  # it has three runs: as many as a fix needs on each side of it to be measured
+# it has three runs: as many as a fix needs on each side of it to be measured
+DAY = timedelta(days=1)
 
 
 def is_diagnosed(now: datetime, *, days: int) -> bool:
-    """Whether the causes of the last `days`, as far as they are over, are those of the ledger as it will stay."""
+    """Whether the causes of the last `days`, as far as they are over, are those of the ledger as it
+    will stay.
+    """
     past = Interval(now - days * DAY, _today(now))
     found = progress(past, now=now)
-    return bool(found.posted) and found.diagnosed == found.posted and not waiting_hours(past.start, past.end)
+    return (
+        bool(found.posted)
+        and found.diagnosed == found.posted
+        and not waiting_hours(past.start, past.end)
+    )
 
 
 def tell(now: datetime, *, days: int) -> int:
-    """How many findings their owners call fixed now; what those of the last `days` brought is measured. Safe again:
-    a finding of which anybody said anything is left alone.
+    """How many findings their owners call fixed now; what those of the last `days` brought is
+    measured. Safe again: a finding of which anybody said anything is left alone.
     """
     admin = User.objects.filter(role=User.Role.ADMIN, is_active=True).earliest("pk")
     mendings = mendings_between(to_ms(now - (days - 1) * DAY), to_ms(_today(now)))
-    found = [(finding, mending) for mending in mendings if (finding := _finding(mending)) is not None]
+    found = [
+        (finding, mending) for mending in mendings if (finding := _finding(mending)) is not None
+    ]
     for finding, mending in found:
-        decide(finding.pk, Decision("fixed", note=mending.series.change), by=admin, now=from_ms(mending.at_ms))
+        decide(
+            finding.pk,
+            Decision("fixed", note=mending.series.change),
+            by=admin,
+            now=from_ms(mending.at_ms),
+        )
     with advisory_lock("diagnosis.measure_fixes") as held:
         if held:
             fixing.measure(now)

@@ -44,22 +44,43 @@ class DayTold:
 
 
 def untold(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
-    """What of the last `days` before `until` is not stored yet, newest first, the nodes side by side."""
-    chapters = [Chapter(member, block) for member in nodes(gpus) for block in _missing(member, days=days, until=until)]
+    """What of the last `days` before `until` is not stored yet, newest first, the nodes side by
+    side.
+    """
+    chapters = [
+        Chapter(member, block)
+        for member in nodes(gpus)
+        for block in _missing(member, days=days, until=until)
+    ]
     return sorted(chapters, key=lambda chapter: (-chapter.block.start_ms, chapter.member.name))
 
 
 def tell(chapters: Sequence[Chapter], *, clock: Callable[[], datetime]) -> Iterator[DayTold]:
-    """Stores the chapters day by day in the given order, as a network delivers them, and yields each day when it is done."""
+    """Stores the chapters day by day in the given order, as a network delivers them, and yields
+    each day when it is done.
+    """
     for day, of_day in groupby(chapters, key=lambda chapter: chapter.day):
-        yield DayTold(day, sum(_store(chapter, received_at=clock()) for chapter in as_delivered(list(of_day), seed=str(day))))
+        yield DayTold(
+            day,
+            sum(
+                _store(chapter, received_at=clock())
+                for chapter in as_delivered(list(of_day), seed=str(day))
+            ),
+        )
 
 
 def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:
     node = Node.objects.filter(name=member.name).first()
-    boots = ReceivedSequence.objects.filter(node=node, boot_id__startswith=f"{PREFIX}-") if node else []
-    received = {boot.boot_id: {number for low, high in boot.received for number in range(low, high)} for boot in boots}
-    return missing(received, last_ms=node.last_ms if node else None, until_ms=to_ms(until), days=days)
+    boots = (
+        ReceivedSequence.objects.filter(node=node, boot_id__startswith=f"{PREFIX}-") if node else []
+    )
+    received = {
+        boot.boot_id: {number for low, high in boot.received for number in range(low, high)}
+        for boot in boots
+    }
+    return missing(
+        received, last_ms=node.last_ms if node else None, until_ms=to_ms(until), days=days
+    )
 
 
 def _store(chapter: Chapter, *, received_at: datetime) -> int:
@@ -68,4 +89,6 @@ def _store(chapter: Chapter, *, received_at: datetime) -> int:
     as_json = {item.name: getattr(told, item.name) for item in fields(told)}
     payload = compress(msgspec.json.encode(as_json), GZIP_LEVEL, mtime=0)
     # parsed like any other batch: what the door would refuse must not come in by the back
-    return store_batch(node_by_name(chapter.member.name), wire.parse(as_json), payload, received_at=received_at).stored
+    return store_batch(
+        node_by_name(chapter.member.name), wire.parse(as_json), payload, received_at=received_at
+    ).stored

@@ -1,6 +1,7 @@
 """The utilisation columns of windows from the driver's samples, in numpy. Pure.
 
-The definitions are agent.window's, which works on one window at a time; a test holds the two together.
+The definitions are agent.window's, which works on one window at a time; a test holds the two
+together.
 """
 
 import numpy as np
@@ -14,26 +15,44 @@ Percents = NDArray[np.uint8]
 
 
 def utilisation(samples: Percents, before: Floats) -> dict[str, Floats]:
-    """Columns of windows (rows of samples in whole percent); `before` is the utilisation just before each."""
+    """Columns of windows (rows of samples in whole percent); `before` is the utilisation just
+    before each.
+    """
     ordered = np.sort(samples, axis=1, kind="stable")  # of bytes a radix sort: ten times as fast
     count = samples.shape[1]
     columns = {
         "util_mean": samples.sum(axis=1, dtype=np.int32) / (100 * count),
         "util_min": ordered[:, 0] / 100,
         "util_max": ordered[:, -1] / 100,
-        **{name: ordered[:, max(0, int(np.ceil(share * count - 1e-9)) - 1)] / 100 for name, share in PERCENTILES},
+        **{
+            name: ordered[:, max(0, int(np.ceil(share * count - 1e-9)) - 1)] / 100
+            for name, share in PERCENTILES
+        },
         "util_zero_fraction": np.count_nonzero(samples == 0, axis=1) / count,
         "util_low_fraction": np.count_nonzero(samples < round(LOW * 100), axis=1) / count,
         "util_high_fraction": np.count_nonzero(samples >= round(HIGH * 100), axis=1) / count,
     }
-    return columns | _dips(samples, before) | {"util_longest_low_s": _longest_low(samples) / SAMPLES_PER_S}
+    return (
+        columns
+        | _dips(samples, before)
+        | {"util_longest_low_s": _longest_low(samples) / SAMPLES_PER_S}
+    )
 
 
 def _dips(samples: Percents, before: Floats) -> dict[str, Floats]:
-    """Falls from DIP_HIGH to DIP_LOW, the median of the seconds between them and how much those vary."""
+    """Falls from DIP_HIGH to DIP_LOW, the median of the seconds between them and how much those
+    vary.
+    """
     rows = len(samples)
-    columns = {"util_dips": np.zeros(rows), "util_cycle_s": np.full(rows, np.nan), "util_cycle_cv": np.full(rows, np.nan)}
-    may = np.flatnonzero((samples.min(axis=1) <= DIP_LOW * 100) & ((samples.max(axis=1) >= DIP_HIGH * 100) | (before >= DIP_HIGH)))
+    columns = {
+        "util_dips": np.zeros(rows),
+        "util_cycle_s": np.full(rows, np.nan),
+        "util_cycle_cv": np.full(rows, np.nan),
+    }
+    may = np.flatnonzero(
+        (samples.min(axis=1) <= DIP_LOW * 100)
+        & ((samples.max(axis=1) >= DIP_HIGH * 100) | (before >= DIP_HIGH))
+    )
     if len(may) == 0:
         return columns
     row, place = np.nonzero(_falls(samples[may], before[may]))
@@ -44,8 +63,12 @@ def _dips(samples: Percents, before: Floats) -> dict[str, Floats]:
 
 
 def _falls(samples: Percents, before: Floats) -> NDArray[np.bool_]:
-    """True at the samples at which a window's utilisation falls; what lies between high and low changes nothing."""
-    side = (samples >= round(DIP_HIGH * 100)).astype(np.int8) - (samples <= round(DIP_LOW * 100)).astype(np.int8)
+    """True at the samples at which a window's utilisation falls; what lies between high and low
+    changes nothing.
+    """
+    side = (samples >= round(DIP_HIGH * 100)).astype(np.int8) - (
+        samples <= round(DIP_LOW * 100)
+    ).astype(np.int8)
     start = np.where(before >= DIP_HIGH, 1, -1).astype(np.int8)
     side = np.concatenate([start[:, None], side], axis=1)
     told = np.where(side != 0, np.arange(side.shape[1], dtype=np.int32), 0)
@@ -61,7 +84,9 @@ def _cycles(columns: dict[str, Floats], rows: NDArray[np.int64], gaps_s: Floats)
     order = np.lexsort((gaps_s, rows))
     sorted_s = gaps_s[order]
     found, first, count = np.unique(rows, return_index=True, return_counts=True)
-    columns["util_cycle_s"][found] = (sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]) / 2
+    columns["util_cycle_s"][found] = (
+        sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]
+    ) / 2
     mean = np.add.reduceat(gaps_s, first) / count
     spread = np.sqrt(np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0))
     columns["util_cycle_cv"][found] = np.where(count >= 2, spread / mean, np.nan)

@@ -14,9 +14,15 @@ def shared(batch: wire.Batch, seed: int) -> wire.Batch:
     """The batch with a guest on the GPUs of some services and notebooks: each is granted half."""
     hosts = [(place, _guest(job, seed)) for place, job in enumerate(batch.jobs) if _has_guest(job)]
     guests = {place: len(batch.jobs) + index for index, (place, _) in enumerate(hosts)}
-    allocations = [item | {"share": 0.5} if item["job"] in guests else item for item in batch.allocations]
+    allocations = [
+        item | {"share": 0.5} if item["job"] in guests else item for item in batch.allocations
+    ]
     beside = [item | {"job": guests[item["job"]]} for item in allocations if item["job"] in guests]
-    return replace(batch, jobs=[*batch.jobs, *(guest for _, guest in hosts)], allocations=[*allocations, *beside])
+    return replace(
+        batch,
+        jobs=[*batch.jobs, *(guest for _, guest in hosts)],
+        allocations=[*allocations, *beside],
+    )
 
 
 def _has_guest(job: wire.Item) -> bool:
@@ -26,4 +32,9 @@ def _has_guest(job: wire.Item) -> bool:
 def _guest(job: wire.Item, seed: int) -> wire.Item:
     rng = random.Random(f"{seed}/{job['key']}/guest")
     team = rng.choice(list(TEAMS.values()))
-    return job | {"key": f"{job['key']}-guest", "id": f"{job['id']}-guest", "user": rng.choice(team.users), "account": team.account}
+    return job | {
+        "key": f"{job['key']}-guest",
+        "id": f"{job['id']}-guest",
+        "user": rng.choice(team.users),
+        "account": team.account,
+    }

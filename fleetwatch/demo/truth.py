@@ -1,7 +1,7 @@
 """Ground truth of the simulated fleet: who really did what on which GPU. Pure.
 
-A function of the same schedule that history is drawn from, so that it needs no table and nothing of it is ever stored
-where a diagnosis could read it. `manage.py demo_truth` prints it for judging.
+A function of the same schedule that history is drawn from, so that it needs no table and nothing of
+it is ever stored where a diagnosis could read it. `manage.py demo_truth` prints it for judging.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,9 @@ HEALTHY, GPU_FAULT, UNOBSERVED, QUEUE = "healthy", "gpu_fault", "unobserved", "q
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """One GPU over [start_ms, end_ms): the cause that a perfect diagnosis would give. job_key "": nobody's."""
+    """One GPU over [start_ms, end_ms): the cause that a perfect diagnosis would give. job_key "":
+    nobody's.
+    """
 
     node: str
     gpu: str
@@ -32,8 +34,8 @@ class Truth:
 def causes(job: SimulatedJob, gpu: int) -> list[tuple[int, int, str]]:
     """The job's life on that one of its GPUs as (start, end, cause).
 
-    A job is healthy until it hangs, every other one what it is from its start; of one that leaves GPUs
-    unused those that it uses are healthy.
+    A job is healthy until it hangs, every other one what it is from its start; of one that leaves
+    GPUs unused those that it uses are healthy.
     """
     signal = Signal(job)
     traits = signal.traits
@@ -46,22 +48,38 @@ def causes(job: SimulatedJob, gpu: int) -> list[tuple[int, int, str]]:
 
 
 def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
-    """What was true of the node's GPUs in [start, end), by GPU and time. A fault or an outage stands beside what the job did."""
+    """What was true of the node's GPUs in [start, end), by GPU and time.
+
+    A fault or an outage stands beside what the job did.
+    """
     simulated = Simulated(member.spec, node=member.name, start_ms=start_ms)
     uuids = [gpu.uuid for gpu in simulated.gpus()]
     told = [
-        Truth(member.name, uuids[gpu], job.key if job.archetype.is_allocated else "", max(begin, start_ms), min(end, end_ms), cause)
+        Truth(
+            member.name,
+            uuids[gpu],
+            job.key if job.archetype.is_allocated else "",
+            max(begin, start_ms),
+            min(end, end_ms),
+            cause,
+        )
         for job in jobs_between(simulated.spec, start_ms, end_ms)
         for gpu in job.gpus
         for begin, end, cause in causes(job, gpu)
     ]
-    told += [Truth(member.name, uuids[gpu], "", begin, end, cause) for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)]
+    told += [
+        Truth(member.name, uuids[gpu], "", begin, end, cause)
+        for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)
+    ]
     return sorted(
-        (span for span in told if span.start_ms < span.end_ms), key=lambda span: (uuids.index(span.gpu), span.start_ms, span.cause)
+        (span for span in told if span.start_ms < span.end_ms),
+        key=lambda span: (uuids.index(span.gpu), span.start_ms, span.cause),
     )
 
 
-def _troubles(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[tuple[int, int, int, str]]:
+def _troubles(
+    simulated: Simulated, start_ms: int, end_ms: int
+) -> Iterator[tuple[int, int, int, str]]:
     spec = simulated.spec
     for begin, end in faults_between(spec, start_ms, end_ms):
         yield spec.faulty or 0, max(begin, start_ms), min(end, end_ms), GPU_FAULT
@@ -76,7 +94,11 @@ def _troubles(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[tupl
 def _free(simulated: Simulated, gpu: int, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
     """Spans within [start, end) in which the GPU works and no job has anything on it."""
     spec = simulated.spec
-    taken = [(job.start_ms, job.end_ms) for job in jobs_between(spec, start_ms, end_ms) if gpu in job.gpus]
+    taken = [
+        (job.start_ms, job.end_ms)
+        for job in jobs_between(spec, start_ms, end_ms)
+        if gpu in job.gpus
+    ]
     taken += faults_between(spec, start_ms, end_ms) if gpu == spec.faulty else []
     for begin, end in [*sorted(taken), (end_ms, end_ms)]:
         if start_ms < begin:

@@ -1,7 +1,8 @@
 """Window columns of one simulated node over a span of time, drawn in numpy. Pure.
 
-In the order of an agent: samples at 6 Hz and readings at 1 Hz first (tracks), then windows as agent.window makes them
-(shapes). Ranks that do the same share all of it; each GPU adds its own board and a little noise.
+In the order of an agent: samples at 6 Hz and readings at 1 Hz first (tracks), then windows as
+agent.window makes them (shapes). Ranks that do the same share all of it; each GPU adds its own
+board and a little noise.
 """
 
 import itertools
@@ -36,7 +37,13 @@ from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
 from fleetwatch.demo.shapes import Floats, utilisation
 from fleetwatch.demo.tracks import Part, Span, Track, held_means, window_means
 
-JOB_COLUMNS = ("job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers")
+JOB_COLUMNS = (
+    "job_cpu_ratio",
+    "job_main_thread_ratio",
+    "job_io_read_bytes_s",
+    "job_cores",
+    "job_workers",
+)
 NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
 Columns = dict[str, Floats]
 
@@ -57,26 +64,46 @@ class NodeColumns:
     host: Columns
 
 
-def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: int, window_s: int, seed: int) -> NodeColumns:
-    """What `count` windows from start_ms on show of the cards of one node, in their order, and of their host."""
+def draw(
+    cards: Sequence[Card],
+    parts: Sequence[Part],
+    *,
+    start_ms: int,
+    count: int,
+    window_s: int,
+    seed: int,
+) -> NodeColumns:
+    """What `count` windows from start_ms on show of the cards of one node, in their order, and of
+    their host.
+    """
     span = Span(start_ms // 1000, count * window_s)
     tracks = [track for track in (Track(part, span) for part in parts) if track.count]
     told: dict[tuple[tuple[int, int, str], ...], Columns] = {}
     drawn = []
     for card in cards:
-        ranks = [Rank(track, track.signal.role(card.index)) for track in tracks if card.index in track.signal.job.gpus]
+        ranks = [
+            Rank(track, track.signal.role(card.index))
+            for track in tracks
+            if card.index in track.signal.job.gpus
+        ]
         group = tuple((id(rank.track), rank.track.signal.job.number, rank.role) for rank in ranks)
         if group not in told:
             told[group] = _group(card.hardware, ranks, span, window_s)
         rng = np.random.default_rng([seed, card.index, span.start_s])
         drawn.append(_own(told[group], card, ranks, span, window_s=window_s, rng=rng))
     nothing = np.zeros(count)
-    host = host_columns([_guest(track, span, window_s) for track in tracks], gpus=len(cards), nothing=nothing)
+    host = host_columns(
+        [_guest(track, span, window_s) for track in tracks], gpus=len(cards), nothing=nothing
+    )
     return NodeColumns(drawn, host)
 
 
 def _guest(track: Track, span: Span, window_s: int) -> Guest:
-    return Guest(track.signal.traits, tuple(_by_window(track, track.by_second, span, window_s)), len(track.signal.job.gpus))
+    return Guest(
+        track.signal.traits,
+        tuple(_by_window(track, track.by_second, span, window_s)),
+        len(track.signal.job.gpus),
+    )
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
@@ -104,20 +131,28 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int)
 
 
 def _power(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats]:
-    """Watts by reading, and how much tensor and memory work it shows (the larger, each as part of what rules out spinning)."""
+    """Watts by reading, and how much tensor and memory work it shows (the larger, each as part of
+    what rules out spinning).
+    """
     bare = bare_w(hardware)
     power_w = np.full(span.readings, bare)
     works = np.zeros(span.readings)
     for rank in ranks:
         track, at = rank.track, rank.track.places
         levels = track.signal.traits.levels_of(rank.role)
-        with_context = [level_w(hardware, level, has_context=_has_context(rank)) for level in levels]
+        with_context = [
+            level_w(hardware, level, has_context=_has_context(rank)) for level in levels
+        ]
         usual = track.mixed(with_context)
         late = track.has_process == 0
-        usual[late] = (np.array([level_w(hardware, level, has_context=False) for level in levels]) @ track.by_second)[late]
+        usual[late] = (
+            np.array([level_w(hardware, level, has_context=False) for level in levels])
+            @ track.by_second
+        )[late]
         power_w[at] += usual * track.flicker - bare
         works[at] += np.maximum(
-            track.mixed([level.tensor for level in levels]) / SPIN_TENSOR, track.mixed([level.dram for level in levels]) / SPIN_DRAM
+            track.mixed([level.tensor for level in levels]) / SPIN_TENSOR,
+            track.mixed([level.dram for level in levels]) / SPIN_DRAM,
         )
     return np.minimum(power_w, MOST_POWER * hardware.power_limit_w), works
 
@@ -125,17 +160,26 @@ def _power(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Float
 def _has_context(rank: Rank) -> bool:
     """Whether the rank ever has a context on its GPU."""
     signal = rank.track.signal
-    return signal.job.archetype.has_process and (rank.role != IDLE or signal.traits.idle_ranks_have_context)
+    return signal.job.archetype.has_process and (
+        rank.role != IDLE or signal.traits.idle_ranks_have_context
+    )
 
 
 def _samples(ranks: Sequence[Rank], span: Span) -> tuple[NDArray[np.uint8], Floats]:
-    """Utilisation in whole percent of each sample from the span's start on, and its mean by reading."""
-    resting = np.ones(span.readings * SAMPLES_PER_S)  # of several jobs on one GPU none works at this moment
+    """Utilisation in whole percent of each sample from the span's start on, and its mean by
+    reading.
+    """
+    # of several jobs on one GPU none works at this moment
+    resting = np.ones(span.readings * SAMPLES_PER_S)
     for rank in ranks:
         at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
-        resting[at] *= 1.0 - rank.track.utilisation([level.util for level in rank.track.signal.traits.levels_of(rank.role)])
+        resting[at] *= 1.0 - rank.track.utilisation(
+            [level.util for level in rank.track.signal.traits.levels_of(rank.role)]
+        )
     percent = np.rint((1.0 - resting) * 100).astype(np.uint8)
-    return percent[2 * SAMPLES_PER_S :], percent.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
+    return percent[2 * SAMPLES_PER_S :], percent.reshape(-1, SAMPLES_PER_S) @ np.full(
+        SAMPLES_PER_S, 0.01 / SAMPLES_PER_S
+    )
 
 
 def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats, Floats]:
@@ -150,14 +194,21 @@ def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats
         if rank.role == IDLE:
             memory[at] += CONTEXT_BYTES * track.has_process
         else:
-            memory[at] += memory_bytes(hardware, track.signal.traits.memory_share * track.filled) * track.has_process
+            memory[at] += (
+                memory_bytes(hardware, track.signal.traits.memory_share * track.filled)
+                * track.has_process
+            )
         ratio = track.mixed([level.clock for level in track.signal.traits.levels_of(rank.role)])
-        clock[at] = np.where(track.has_process > 0, clock_hz(hardware, 1.0, has_context=True) * ratio, clock[at])
+        clock[at] = np.where(
+            track.has_process > 0, clock_hz(hardware, 1.0, has_context=True) * ratio, clock[at]
+        )
     most = hardware.memory_total_bytes - RESERVED_BYTES
     return np.minimum(memory, most), processes, clock
 
 
-def _spinning(hardware: Hardware, by_second: Floats, power_w: Floats, works: Floats, window_s: int) -> Floats:
+def _spinning(
+    hardware: Hardware, by_second: Floats, power_w: Floats, works: Floats, window_s: int
+) -> Floats:
     """Share of each window's readings in which the GPU only waits in a kernel: the agent's rule."""
     idle_w = idle_power_w(hardware.driver_name)
     if idle_w is None:
@@ -182,12 +233,19 @@ def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: i
         steady, shown = mixed(tuple(by_window), levels), mixed(tuple(lively), levels)
         thermal = _thermal(track, span, window_s) if rank.role != IDLE else np.zeros(count)
         for name, values in means(
-            hardware, shown._replace(util=steady.util), thermal=thermal, capped=capped_share(tuple(by_window), levels)
+            hardware,
+            shown._replace(util=steady.util),
+            thermal=thermal,
+            capped=capped_share(tuple(by_window), levels),
         ).items():
             columns[name] += values
         peak[track.places] += track.mixed([level.sm for level in levels]) * track.flicker
         memory_busy[track.places] += track.mixed([level.dram for level in levels]) * track.flicker
-    ratios = {name: np.minimum(values, 1.0) for name, values in columns.items() if name in GPM_COLUMNS or name in STEADY_MEANS}
+    ratios = {
+        name: np.minimum(values, 1.0)
+        for name, values in columns.items()
+        if name in GPM_COLUMNS or name in STEADY_MEANS
+    }
     columns |= ratios
     if hardware.has_gpm:
         columns["sm_active_max"] = np.minimum(peak[2:].reshape(-1, window_s).max(axis=1), 1.0)
@@ -211,7 +269,9 @@ def _thermal(track: Track, span: Span, window_s: int) -> Floats:
 
 
 def _facts(ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
-    """What the holder does with the node's processors and disks, by window; NaN where nobody holds the GPU."""
+    """What the holder does with the node's processors and disks, by window; NaN where nobody holds
+    the GPU.
+    """
     count = span.seconds // window_s
     totals, here = dict.fromkeys(JOB_COLUMNS, np.zeros(count)), np.zeros(count)
     for rank in ranks:
@@ -224,7 +284,15 @@ def _facts(ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
     return {name: values / held for name, values in totals.items()}
 
 
-def _own(shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, *, window_s: int, rng: np.random.Generator) -> Columns:
+def _own(
+    shared: Columns,
+    card: Card,
+    ranks: Sequence[Rank],
+    span: Span,
+    *,
+    window_s: int,
+    rng: np.random.Generator,
+) -> Columns:
     """One GPU's columns: its own board, its rank's part of the work, and noise."""
     count = span.seconds // window_s
     factor = np.ones(count)
@@ -239,13 +307,27 @@ def _own(shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, *, wind
     own = dict(shared)
     lively = factor * _noise(rng, count)
     offset_w = card.idle_w - bare_w(card.hardware)
-    for name, scale in (("power_w", 1), ("power_min_w", 1), ("power_max_w", 1), ("energy_j", window_s)):
-        own[name] = np.minimum(shared[name] * lively + offset_w * scale, MOST_POWER * card.hardware.power_limit_w * scale)
+    for name, scale in (
+        ("power_w", 1),
+        ("power_min_w", 1),
+        ("power_max_w", 1),
+        ("energy_j", window_s),
+    ):
+        own[name] = np.minimum(
+            shared[name] * lively + offset_w * scale,
+            MOST_POWER * card.hardware.power_limit_w * scale,
+        )
     for name in LIVELY:
         if name in shared:
-            own[name] = np.minimum(shared[name] * lively, 1.0) if name in GPM_COLUMNS else shared[name] * lively
+            own[name] = (
+                np.minimum(shared[name] * lively, 1.0)
+                if name in GPM_COLUMNS
+                else shared[name] * lively
+            )
     warm = _lagging(temperature_c(card.hardware, own["power_w"]), window_s)
-    own["temperature_c"] = warm if temperature is None else np.where(np.isnan(temperature), warm, temperature)
+    own["temperature_c"] = (
+        warm if temperature is None else np.where(np.isnan(temperature), warm, temperature)
+    )
     own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
     for name in ("job_cpu_ratio", "job_main_thread_ratio"):
         own[name] = np.minimum(own[name] * _noise(rng, count), 1.0)
@@ -253,7 +335,8 @@ def _own(shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, *, wind
 
 
 LIVELY = (
-    "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
+    "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+    "fp16_active",
     "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
 )  # fmt: skip
 
@@ -261,7 +344,13 @@ LIVELY = (
 def _lagging(aim_c: Floats, window_s: int) -> Floats:
     """First-order lag towards each window's temperature."""
     part = 1.0 - float(np.exp(-window_s / WARMING_S))
-    return np.array(list(itertools.accumulate(aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c))))
+    return np.array(
+        list(
+            itertools.accumulate(
+                aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c)
+            )
+        )
+    )
 
 
 def _noise(rng: np.random.Generator, count: int) -> Floats:

@@ -1,4 +1,5 @@
-"""What to change: a cause's fixes with the numbers that follow from a job's evidence, and the command that ends it. Pure.
+"""What to change: a cause's fixes with the numbers that follow from a job's evidence, and the
+command that ends it. Pure.
 
 Names come from hosts and schedulers and are hostile: in a command each is one quoted word.
 """
@@ -16,7 +17,8 @@ HEADROOM = 1.3  # a smaller GPU's memory by the peak that it must hold
 WORKERS_AT_MOST = 16  # per GPU; more loaders fight for memory and file handles
 GIB = 1024**3
 
-# Memory of MIG slices in GiB, smallest first (NVIDIA's MIG user guide, "Supported MIG profiles"), by the memory of the whole GPU.
+# Memory of MIG slices in GiB, smallest first (NVIDIA's MIG user guide, "Supported MIG profiles"),
+# by the memory of the whole GPU.
 SLICES: tuple[tuple[float, tuple[tuple[str, float], ...]], ...] = (
     (40, (("1g.5gb", 4.75), ("2g.10gb", 9.75), ("3g.20gb", 19.5))),
     (80, (("1g.10gb", 9.5), ("2g.20gb", 19.5), ("3g.40gb", 39.25))),
@@ -27,7 +29,13 @@ SLICES: tuple[tuple[float, tuple[tuple[str, float], ...]], ...] = (
 )
 CAN_SLICE = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200|B200|GB200)\b")
 # GPUs with less memory and a lower price, smallest first.
-SMALLER: tuple[tuple[str, float], ...] = (("T4", 15), ("L4", 22.5), ("A10", 22.5), ("L40S", 45), ("A100 80GB", 79))
+SMALLER: tuple[tuple[str, float], ...] = (
+    ("T4", 15),
+    ("L4", 22.5),
+    ("A10", 22.5),
+    ("L40S", 45),
+    ("A100 80GB", 79),
+)
 
 # From here on the batch loader's reasons are told apart (the detector's own signs).
 CPU, DISK, ONE_THREAD = "cpu", "iop", "main1"
@@ -42,9 +50,11 @@ class Place:
     name: str = ""  # Kubernetes: namespace/pod
     node: str = ""  # of the GPU that was looked at
     pids: tuple[int, ...] = ()  # of the job, there
-    is_over: bool = False  # the job ended: nothing is left to end; of orphaned GPUs, they are free or a job's
+    # the job ended: nothing is left to end; of orphaned GPUs, they are free or a job's
+    is_over: bool = False
     is_service: bool = False  # that rests is scaled, not ended
-    may_work: bool = False  # one of its GPUs works, or nobody knows that it does not: nothing is ended
+    # one of its GPUs works, or nobody knows that it does not: nothing is ended
+    may_work: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Steps in the order in which to try them; `command` ends or isolates it ("" = nothing to end)."""
+    """Steps in the order in which to try them; `command` ends or isolates it ("" = nothing
+    to end).
+    """
 
     cause: Cause
     steps: tuple[Step, ...]
@@ -81,7 +93,9 @@ def advise(code: str, facts: Facts) -> Advice:
     if code == "orphaned" and facts.place.is_over:
         return Advice(cause, (FREE_AGAIN, cause.fixes[0]))
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
-    tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
+    tell = tuple(
+        Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell
+    )
     is_over = code in _ENDED_BY_HAND and facts.place.is_over
     typed = command(code, facts.place)
     first = (OVER,) if is_over else _spared(code, facts.place)
@@ -91,14 +105,18 @@ def advise(code: str, facts: Facts) -> Advice:
 
 
 def first_step(cause: Cause, place: Place) -> Step:
-    """What to do first, told by the job's row alone: with the command that ends it, or what fits into a line. Empty: nothing."""
+    """What to do first, told by the job's row alone: with the command that ends it, or what fits
+    into a line. Empty: nothing.
+    """
     steps = (*_spared(cause.code, place), *_fixes(cause, place), Step(""))
     code = steps[0].code
     return Step(steps[0].text, command(cause.code, place) or ("" if "\n" in code else code))
 
 
 def _fixes(cause: Cause, place: Place) -> tuple[Step, ...]:
-    """Of what a person ends the first fix is to end it: of a job that is over, or may work, the others are left."""
+    """Of what a person ends the first fix is to end it: of a job that is over, or may work, the
+    others are left.
+    """
     is_first_left_out = cause.code in _ENDED_BY_HAND and (place.is_over or place.may_work)
     return cause.fixes[1:] if is_first_left_out else cause.fixes
 
@@ -109,14 +127,22 @@ def _spared(code: str, place: Place) -> tuple[Step, ...]:
 
 
 def _filled(typed: str, facts: Facts) -> str:
-    """The command with the GPUs that it is about and the loaders that fit, where these are known."""
+    """The command with the GPUs that it is about and the loaders that fit, where these are
+    known.
+    """
     workers = workers_per_gpu(facts.cores, facts.gpus_on_node)
     typed = typed if workers is None else typed.replace("CORES_PER_GPU", str(workers))
-    return typed.replace("-i INDEX", f"-i {','.join(map(str, facts.indexes))}") if facts.indexes else typed
+    return (
+        typed.replace("-i INDEX", f"-i {','.join(map(str, facts.indexes))}")
+        if facts.indexes
+        else typed
+    )
 
 
 def command(code: str, place: Place) -> str:
-    """What to type to act on the cause: end the job, or take the node out of service; "" where nothing is to be ended."""
+    """What to type to act on the cause: end the job, or take the node out of service; "" where
+    nothing is to be ended.
+    """
     if code in _TROUBLE:
         return _drain(place, _TROUBLE[code])
     if code == "persistence_off" and place.node:
@@ -128,9 +154,14 @@ def command(code: str, place: Place) -> str:
 
 _ENDED_BY_HAND = ("allocated_no_process", "idle_held", "hung")
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
-FREE_AGAIN = Step("Nothing is left to free: none of its GPUs was held by no job when it was last seen.")
+FREE_AGAIN = Step(
+    "Nothing is left to free: none of its GPUs was held by no job when it was last seen."
+)
 LET_IT_RUN = Step("Let the job run: some of its GPUs work, or worked again since.")
-PODS = Step("What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that instead.")
+PODS = Step(
+    "What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that"
+    " instead."
+)
 DELETE_POD = "kubectl delete pod"
 _TROUBLE = {"gpu_fault": "GPU fault", "throttled": "GPU slowed by heat or power"}
 
@@ -138,7 +169,11 @@ _TROUBLE = {"gpu_fault": "GPU fault", "throttled": "GPU slowed by heat or power"
 def _drain(place: Place, reason: str) -> str:
     if place.node and place.scheduler == "slurm":
         return f"scontrol update nodename={_word(place.node)} state=drain reason={_word(reason)}"
-    return f"kubectl cordon -- {_word(place.node)}" if place.node and place.scheduler == "kubernetes" else ""
+    return (
+        f"kubectl cordon -- {_word(place.node)}"
+        if place.node and place.scheduler == "kubernetes"
+        else ""
+    )
 
 
 def ending(place: Place) -> str:
@@ -149,14 +184,19 @@ def ending(place: Place) -> str:
         namespace, _, pod = place.name.partition("/")
         return f"{DELETE_POD} -n {_word(namespace)} -- {_word(pod)}"
     if place.scheduler in ("docker", "podman", "containerd") and place.job_id:
-        return f"{place.scheduler if place.scheduler == 'podman' else 'docker'} stop -- {_word(place.job_id)}"
+        return (
+            f"{place.scheduler if place.scheduler == 'podman' else 'docker'} stop --"
+            f" {_word(place.job_id)}"
+        )
     if place.pids and place.node:
         return f"ssh -- {_word(place.node)} kill {' '.join(str(pid) for pid in place.pids)}"
     return ""
 
 
 def _word(name: str) -> str:
-    """The name as one word of a shell: line breaks and control characters gone, and never an option."""
+    """The name as one word of a shell: line breaks and control characters gone, and never an
+    option.
+    """
     clean = "".join(char for char in name if char.isprintable())
     return shlex.quote(f"./{clean}" if clean.startswith("-") else clean)
 
@@ -168,15 +208,26 @@ def _concrete(code: str, facts: Facts) -> tuple[Step, ...]:
 
 def _session(facts: Facts) -> tuple[Step, ...]:
     """What an idle job is, is told by its kind alone: likely, not sure."""
-    likely = Step("Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel down.")
+    likely = Step(
+        "Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel"
+        " down."
+    )
     return (likely,) if facts.kind == "interactive" else ()
 
 
 def _other_node(facts: Facts) -> tuple[Step, ...]:
     if not facts.place.node:
         return ()
-    slow = f"GPU {facts.indexes[0]} of {facts.place.node}" if facts.indexes else f"a GPU of {facts.place.node}"
-    without = f"sbatch --exclude={_word(facts.place.node)} job.sh" if facts.place.scheduler == "slurm" else ""
+    slow = (
+        f"GPU {facts.indexes[0]} of {facts.place.node}"
+        if facts.indexes
+        else f"a GPU of {facts.place.node}"
+    )
+    without = (
+        f"sbatch --exclude={_word(facts.place.node)} job.sh"
+        if facts.place.scheduler == "slurm"
+        else ""
+    )
     return (Step(f"The slow one is {slow}.", without),)
 
 
@@ -186,55 +237,96 @@ def _orphans(facts: Facts) -> tuple[Step, ...]:
         return ()
     where = f"ssh -- {_word(facts.place.node)}"
     return (
-        Step("See what they are, and ask whose they are.", f"{where} ps -o pid,user,lstart,args -p {','.join(map(str, pids))}"),
-        Step("What nobody misses, end: what it has not saved is lost.", f"{where} kill {' '.join(map(str, pids))}"),
+        Step(
+            "See what they are, and ask whose they are.",
+            f"{where} ps -o pid,user,lstart,args -p {','.join(map(str, pids))}",
+        ),
+        Step(
+            "What nobody misses, end: what it has not saved is lost.",
+            f"{where} kill {' '.join(map(str, pids))}",
+        ),
     )
 
 
 def _fewer_gpus(facts: Facts) -> tuple[Step, ...]:
     used = max(facts.gpus - facts.affected_gpus, 1)
-    return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
+    return (
+        Step(
+            f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.",
+            _request(facts, used),
+        ),
+    )
 
 
 def _request(facts: Facts, gpus: int) -> str:
     if facts.place.scheduler == "slurm":
         # --gres counts on each node, --gpus over all of them
-        return f"#SBATCH --gres=gpu:{gpus}" if facts.gpus == facts.gpus_on_node else f"#SBATCH --gpus={gpus}"
-    return f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}" if facts.place.scheduler == "kubernetes" else ""
+        return (
+            f"#SBATCH --gres=gpu:{gpus}"
+            if facts.gpus == facts.gpus_on_node
+            else f"#SBATCH --gpus={gpus}"
+        )
+    return (
+        f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}"
+        if facts.place.scheduler == "kubernetes"
+        else ""
+    )
 
 
 def _loader(facts: Facts) -> tuple[Step, ...]:
     gpus = facts.gpus_on_node
     workers = workers_per_gpu(facts.cores, gpus)
     if CPU in facts.met:
-        why = "Its cores are full: more workers alone won't help. Ask for more cores, or move decoding and augmentation to the GPU."
+        why = (
+            "Its cores are full: more workers alone won't help. Ask for more cores, or move"
+            " decoding and augmentation to the GPU."
+        )
         # by GPU: nobody read into how many tasks the job is split
-        more = f"#SBATCH --cpus-per-gpu={round(facts.cores * 2 / gpus)}" if facts.cores and facts.place.scheduler == "slurm" else ""
+        more = (
+            f"#SBATCH --cpus-per-gpu={round(facts.cores * 2 / gpus)}"
+            if facts.cores and facts.place.scheduler == "slurm"
+            else ""
+        )
         return (Step(why, more),)
     if DISK in facts.met:
-        why = "Processes wait for the disk: copy the data to local NVMe before the first epoch, in shards of 100 MB and more."
+        why = (
+            "Processes wait for the disk: copy the data to local NVMe before the first epoch, in"
+            " shards of 100 MB and more."
+        )
         return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/'),)
     if workers is None:
         return ()
-    only = "One thread is full while the other cores rest, as with num_workers=0. " if ONE_THREAD in facts.met else ""
-    cores = f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{' of a node' * (facts.gpus > gpus)}"
+    only = (
+        "One thread is full while the other cores rest, as with num_workers=0. "
+        if ONE_THREAD in facts.met
+        else ""
+    )
+    cores = (
+        f"{facts.cores:.0f} cores for {gpus}"
+        f" GPU{'s' * (gpus > 1)}{' of a node' * (facts.gpus > gpus)}"
+    )
     return (
         Step(
             f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
-            f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4, pin_memory=True)",
+            f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4,"
+            " pin_memory=True)",
         ),
     )
 
 
 def workers_per_gpu(cores: float | None, gpus: int) -> int | None:
-    """Loader processes per GPU: the cores of one GPU, at most WORKERS_AT_MOST; None where cores were not read."""
+    """Loader processes per GPU: the cores of one GPU, at most WORKERS_AT_MOST; None where cores
+    were not read.
+    """
     return None if not cores or gpus < 1 else max(1, min(int(cores / gpus), WORKERS_AT_MOST))
 
 
 def batch_factor(peak_ratio: float | None) -> float | None:
-    """By how much a batch can grow until memory is FULL, as a power of two; None where not read or where it is full.
+    """By how much a batch can grow until memory is FULL, as a power of two; None where not read or
+    where it is full.
 
-    Memory that does not grow with the batch (weights, optimizer) makes the true factor larger: this one is safe.
+    Memory that does not grow with the batch (weights, optimizer) makes the true factor larger: this
+    one is safe.
     """
     if not peak_ratio or peak_ratio * 2 > FULL:
         return None
@@ -250,31 +342,44 @@ def _larger_batch(facts: Facts) -> tuple[Step, ...]:
         return ()
     return (
         Step(
-            f"Memory peaks at {(facts.memory_peak_ratio or 0) * 100:.0f} %: a batch {factor:.0f} times as large still fits."
-            " Double it step by step, and scale the learning rate with it.",
+            f"Memory peaks at {(facts.memory_peak_ratio or 0) * 100:.0f} %: a batch {factor:.0f}"
+            " times as large still fits. Double it step by step, and scale the learning rate"
+            " with it.",
             f"batch_size = {factor:.0f} * batch_size",
         ),
     )
 
 
 def _smaller_gpu(facts: Facts) -> tuple[Step, ...]:
-    found = smaller(facts.gpu_model, facts.memory_total_bytes, facts.memory_peak_ratio, mig_profile=facts.mig_profile)
+    found = smaller(
+        facts.gpu_model,
+        facts.memory_total_bytes,
+        facts.memory_peak_ratio,
+        mig_profile=facts.mig_profile,
+    )
     if not found or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
         return ()
     peak = facts.memory_total_bytes * facts.memory_peak_ratio / GIB
     text = (
-        f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB: {' or '.join(found)} holds it with room to spare."
-        " An allocator may hold more than it needs, a model server all it can get."
+        f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB:"
+        f" {' or '.join(found)} holds it with room to spare. An allocator may hold more than it"
+        " needs, a model server all it can get."
     )
     # of an instance the parent is divided already: whoever runs it has to make room first
     is_sliced = not facts.mig_profile and found[0].startswith("MIG ")
     # without its index every GPU of the node would be cut
-    cut = f"nvidia-smi -i INDEX -mig 1 && nvidia-smi mig -i INDEX -cgi {found[0].removeprefix('MIG ')} -C"
+    cut = (
+        "nvidia-smi -i INDEX -mig 1 && nvidia-smi mig -i INDEX -cgi"
+        f" {found[0].removeprefix('MIG ')} -C"
+    )
     return (Step(text, cut if is_sliced else ""),)
 
 
-def smaller(model: str, total_bytes: float | None, peak_ratio: float | None, *, mig_profile: str = "") -> tuple[str, ...]:
-    """The smallest MIG slice of this GPU and the smallest other GPU whose memory is HEADROOM times the peak.
+def smaller(
+    model: str, total_bytes: float | None, peak_ratio: float | None, *, mig_profile: str = ""
+) -> tuple[str, ...]:
+    """The smallest MIG slice of this GPU and the smallest other GPU whose memory is HEADROOM times
+    the peak.
 
     Of a MIG instance the slices are its parent's, smaller than itself.
     """
@@ -283,14 +388,31 @@ def smaller(model: str, total_bytes: float | None, peak_ratio: float | None, *, 
     need, total = HEADROOM * peak_ratio * total_bytes / GIB, total_bytes / GIB
     slices = _slices(total, mig_profile.partition("+")[0]) if CAN_SLICE.search(model) else ()
     mig = next((f"MIG {name}" for name, memory in slices if memory >= need), None)
-    other = next((f"an {name}" if name[0] in "AL" else f"a {name}" for name, memory in SMALLER if need <= memory < total * 0.9), None)
+    other = next(
+        (
+            f"an {name}" if name[0] in "AL" else f"a {name}"
+            for name, memory in SMALLER
+            if need <= memory < total * 0.9
+        ),
+        None,
+    )
     return tuple(found for found in (mig, other) if found)
 
 
 def _slices(total_gib: float, of: str) -> tuple[tuple[str, float], ...]:
-    """Of the kind of GPU whose memory is nearest; of an instance those smaller than it, of the kind that has its profile ("" = whole)."""
+    """Of the kind of GPU whose memory is nearest; of an instance those smaller than it, of the kind
+    that has its profile ("" = whole).
+    """
     if of:
-        return next((several[:place] for _, several in SLICES for place, (name, _) in enumerate(several) if name == of), ())
+        return next(
+            (
+                several[:place]
+                for _, several in SLICES
+                for place, (name, _) in enumerate(several)
+                if name == of
+            ),
+            (),
+        )
     return min(SLICES, key=lambda kind: abs(kind[0] - total_gib))[1]
 
 

@@ -11,7 +11,8 @@ LEAST = 0.25  # of the finding's time in which it was possible
 MOST_TOLD = 3
 Key = tuple[int, str]  # a job and a finding's cause
 
-# One row: a cause that was possible beside a finding's, and the held time in which it was; the whole of the finding's with "".
+# One row: a cause that was possible beside a finding's, and the held time in which it was; the
+# whole of the finding's with "".
 _POSSIBLE = """
 SELECT entry.job_id, entry.cause, possible.cause, sum(entry.held_ms)::bigint
 FROM diagnosis_causeentry AS entry
@@ -31,7 +32,9 @@ class Alternative:
 
 
 def alternatives(keys: Collection[Key]) -> dict[Key, tuple[str, ...]]:
-    """Of each of these findings the causes that were possible for a quarter of its time, those with most time first."""
+    """Of each of these findings the causes that were possible for a quarter of its time, those with
+    most time first.
+    """
     job_ids, causes = sorted({job_id for job_id, _ in keys}), sorted({cause for _, cause in keys})
     held: dict[Key, dict[str, int]] = defaultdict(dict)
     for job_id, cause, other, held_ms in fetched(_POSSIBLE, [job_ids, causes]):
@@ -48,4 +51,6 @@ def _most(held_ms: dict[str, int]) -> tuple[str, ...]:
 def in_words(codes: Collection[str], kind: str) -> list[Alternative]:
     """The causes as they are told of a job of that kind, each with its next diagnostic step."""
     causes = [of_kind(code, kind) for code in codes]
-    return [Alternative(cause.code, cause.title, (*cause.tell, *cause.fixes)[0]) for cause in causes]
+    return [
+        Alternative(cause.code, cause.title, (*cause.tell, *cause.fixes)[0]) for cause in causes
+    ]

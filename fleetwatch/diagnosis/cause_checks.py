@@ -1,7 +1,7 @@
 """What `check_ledger` recomputes of diagnosis.
 
-Causes are what the ledger calls wasted, no saving exceeds it, no capacity is won that was not there, nothing is called well that
-wastes, sums are their causes'.
+Causes are what the ledger calls wasted, no saving exceeds it, no capacity is won that was not
+there, nothing is called well that wastes, sums are their causes'.
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,17 @@ _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
 
 
 def faults(interval: Interval) -> Iterator[str]:
-    """A line for each hour or day that does not balance; hours that wait to be diagnosed are not looked at."""
+    """A line for each hour or day that does not balance; hours that wait to be diagnosed are not
+    looked at.
+    """
     with connection.cursor() as cursor:
         well, most = [*WELL, NO_TELEMETRY], round(WASTEFUL * 100)
-        cursor.execute(_UNEXPLAINED, {"start": interval.start, "end": interval.end, "well": well, "most": most})
+        cursor.execute(
+            _UNEXPLAINED, {"start": interval.start, "end": interval.end, "well": well, "most": most}
+        )
         for name, hour, rule, off_ms in cursor.fetchall():
-            yield f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
+            yield (
+                f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
+            )
     for name, day, lines in sums.wrong_days(interval):
         yield f"sums of causes are those of their hours: {name} on {day} differs in {lines} lines"

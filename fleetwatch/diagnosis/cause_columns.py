@@ -1,6 +1,8 @@
-"""Causes as columns, priced: what of which job's time each took, packed by Postgres and read as it is; grouped, ranked and summed. Pure.
+"""Causes as columns, priced: what of which job's time each took, packed by Postgres and read as it
+is; grouped, ranked and summed. Pure.
 
-A month of a large fleet is hundreds of thousands of spans; only the lines that are shown become objects.
+A month of a large fleet is hundreds of thousands of spans; only the lines that are shown become
+objects.
 """
 
 from collections.abc import Sequence
@@ -18,13 +20,23 @@ from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving
 FIGURES = ("held", *WASTE, "low", "high")
 WASTED, LOW, HIGH = slice(1, 1 + len(WASTE)), FIGURES.index("low"), FIGURES.index("high")
 # as diagnosis_span() of the database packs it (migration 0007)
-RECORD = np.dtype([("gpu", ">i8"), ("job", ">i8"), ("cause", ">i2"), ("confidence", ">i2"), ("ms", ">i4", (len(FIGURES),))])
+RECORD = np.dtype(
+    [
+        ("gpu", ">i8"),
+        ("job", ">i8"),
+        ("cause", ">i2"),
+        ("confidence", ">i2"),
+        ("ms", ">i4", (len(FIGURES),)),
+    ]
+)
 MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Columns of one length: what a cause took of a job's time on a GPU, in one day and era (between two changes of prices)."""
+    """Columns of one length: what a cause took of a job's time on a GPU, in one day and era
+    (between two changes of prices).
+    """
 
     node: Ints
     era: Ints
@@ -37,7 +49,10 @@ class Spans:
 
     def where(self, chosen: Bools) -> "Spans":
         """Those of them."""
-        columns = {name: getattr(self, name)[chosen] for name in ("node", "era", "gpu", "job", "cause", "confidence", "ms")}
+        columns = {
+            name: getattr(self, name)[chosen]
+            for name in ("node", "era", "gpu", "job", "cause", "confidence", "ms")
+        }
         return replace(self, **columns)
 
 
@@ -50,7 +65,10 @@ def spans(rows: Sequence[tuple[int, int, str, bytes]]) -> Spans:
     names = [[places.setdefault(name, len(places)) for name in row[2].split(",")] for row in rows]
     first = np.cumsum([0, *(len(each) for each in names[:-1])], dtype=np.int64)[: len(rows)]
     known = np.array([place for each in names for place in each], dtype=np.int64)
-    node, era = (np.repeat(np.array([row[place] for row in rows], dtype=np.int64), lengths) for place in range(2))
+    node, era = (
+        np.repeat(np.array([row[place] for row in rows], dtype=np.int64), lengths)
+        for place in range(2)
+    )
     return Spans(
         node=node,
         era=era,
@@ -66,7 +84,10 @@ def spans(rows: Sequence[tuple[int, int, str, bytes]]) -> Spans:
 def joined(first: Spans, second: Spans) -> Spans:
     """The spans of both."""
     causes = list(dict.fromkeys([*first.causes, *second.causes]))
-    named = [np.array([causes.index(name) for name in each.causes], dtype=np.int64)[each.cause] for each in (first, second)]
+    named = [
+        np.array([causes.index(name) for name in each.causes], dtype=np.int64)[each.cause]
+        for each in (first, second)
+    ]
     columns = ("node", "era", "gpu", "job", "confidence", "ms")
     both = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns}
     return Spans(**both, cause=np.concatenate(named), causes=causes)
@@ -113,8 +134,12 @@ class Lines:
         return sums(self.line, self.told.ms[:, figure], len(self))
 
     def worth(self) -> Ints:
-        """Of each line what it could save, low and high together, in whole micro-dollars: order is all that these decide."""
-        rate = np.array([float(price.usd_per_gpu_hour or 0) for price in self.told.prices])[self.told.price]
+        """Of each line what it could save, low and high together, in whole micro-dollars: order is
+        all that these decide.
+        """
+        rate = np.array([float(price.usd_per_gpu_hour or 0) for price in self.told.prices])[
+            self.told.price
+        ]
         usd = (self.told.ms[:, LOW] + self.told.ms[:, HIGH]) * rate * (MICRO / HOUR_MS)
         return np.rint(np.bincount(self.line, usd, len(self))).astype(np.int64)
 
@@ -127,9 +152,14 @@ class Lines:
         return Lines(self.told.where(chosen), self.job[places], self.cause[places], line[chosen])
 
     def caused(self) -> list[Caused]:
-        """Each line with its figures: dollars are summed from whole milliseconds and exact rates."""
+        """Each line with its figures: dollars are summed from whole milliseconds and exact
+        rates.
+        """
         cells, place = numbered(self.line * len(self.told.prices) + self.told.price)
-        ms = np.stack([sums(place, self.told.ms[:, figure], len(cells)) for figure in range(len(FIGURES))], axis=1)
+        ms = np.stack(
+            [sums(place, self.told.ms[:, figure], len(cells)) for figure in range(len(FIGURES))],
+            axis=1,
+        )
         parts: list[list[tuple[Price, list[int]]]] = [[] for _ in range(len(self))]
         for cell, figures in zip(cells.tolist(), ms.tolist(), strict=True):
             number, price = divmod(cell, len(self.told.prices))
@@ -137,7 +167,10 @@ class Lines:
         sure = np.zeros(len(self), dtype=np.int64)
         np.maximum.at(sure, self.line, self.told.confidence)
         lines = zip(self.job.tolist(), self.cause.tolist(), sure.tolist(), parts, strict=True)
-        return [_caused(job or None, self.told.causes[cause], confidence, each) for job, cause, confidence, each in lines]
+        return [
+            _caused(job or None, self.told.causes[cause], confidence, each)
+            for job, cause, confidence, each in lines
+        ]
 
     def saving(self) -> Saving:
         """What all lines could save."""
@@ -162,12 +195,16 @@ def lines(told: Columns, *, by_job: bool) -> Lines:
     return Lines(told, *np.divmod(keys, max(1, len(told.causes))), line)
 
 
-def _caused(job_id: int | None, cause: str, confidence: int, parts: Sequence[tuple[Price, list[int]]]) -> Caused:
+def _caused(
+    job_id: int | None, cause: str, confidence: int, parts: Sequence[tuple[Price, list[int]]]
+) -> Caused:
     ms, usd = [0] * len(FIGURES), [ZERO] * len(FIGURES)
     unpriced_ms, has_example_rates = 0, False
     for price, figures in parts:
         ms = [one + other for one, other in zip(ms, figures, strict=True)]
-        usd = [EXACT.add(one, _usd_ms(other, price)) for one, other in zip(usd, figures, strict=True)]
+        usd = [
+            EXACT.add(one, _usd_ms(other, price)) for one, other in zip(usd, figures, strict=True)
+        ]
         has_example_rates = has_example_rates or bool(price.is_example)
         if price.usd_per_gpu_hour is None:
             unpriced_ms += sum(figures[WASTED])
@@ -189,7 +226,11 @@ def _caused(job_id: int | None, cause: str, confidence: int, parts: Sequence[tup
 
 
 def _usd_ms(ms: int, price: Price) -> Decimal:
-    return ZERO if price.usd_per_gpu_hour is None else EXACT.multiply(Decimal(ms), price.usd_per_gpu_hour)
+    return (
+        ZERO
+        if price.usd_per_gpu_hour is None
+        else EXACT.multiply(Decimal(ms), price.usd_per_gpu_hour)
+    )
 
 
 # as findings.sql packs it
@@ -198,7 +239,9 @@ FINDING = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2")])
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Findings as columns, each with what people decided of it: `group` is a place in a list of (status, owner's id or None)."""
+    """Findings as columns, each with what people decided of it: `group` is a place in a list of
+    (status, owner's id or None).
+    """
 
     pk: Ints
     job: Ints

@@ -1,4 +1,6 @@
-"""Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, replaced whole by the hour."""
+"""Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, replaced
+whole by the hour.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -23,12 +25,22 @@ from fleetwatch.lib.sql import read_statement
 _SQL = Path(__file__).parent / "sql"
 _REFRESH_FINDINGS = read_statement(_SQL / "refresh_findings.sql")
 
-WASTE = ("idle_certain", "idle_probable", "stalled_probable", "stalled_potential", "underused_potential")
+WASTE = (
+    "idle_certain",
+    "idle_probable",
+    "stalled_probable",
+    "stalled_potential",
+    "underused_potential",
+)
 COLUMNS = (
-    "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms", "idle_certain_ms", "idle_probable_ms",
+    "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms",
+    "idle_certain_ms", "idle_probable_ms",
     "stalled_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms",
 )  # fmt: skip
-_STORED = f"SELECT id, node_id, {', '.join(COLUMNS)} FROM diagnosis_causeentry WHERE node_id = ANY(%s) AND start >= %s AND start < %s"  # noqa: S608
+_STORED = f"""
+SELECT id, node_id, {", ".join(COLUMNS)} FROM diagnosis_causeentry
+WHERE node_id = ANY(%s) AND start >= %s AND start < %s
+"""  # noqa: S608
 # What nobody is asked to act on.
 UNFIT = (*WELL, UNDETERMINED, NO_TELEMETRY)
 _NO_FINDINGS_OF_JOBS = {*UNFIT, *OF_NODES}
@@ -38,14 +50,20 @@ Hours = dict[int, list[Row]]
 Changed = set[tuple[int, str]]  # jobs and causes
 
 
-def rows(tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> dict[int, Hours]:
-    """Of each node rows of COLUMNS by clock hour, of the cells in its table; `cuts` are the edges of entries, ascending.
+def rows(
+    tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints
+) -> dict[int, Hours]:
+    """Of each node rows of COLUMNS by clock hour, of the cells in its table; `cuts` are the edges
+    of entries, ascending.
 
     A row is the time of one GPU, cut and job under one cause. Its savings are the recoverable
     share of the held time, and never more than what was wasted of it.
     """
     hours: dict[int, Hours] = {node_id: defaultdict(list) for node_id in tables}
-    table = {name: np.concatenate([one[name] for one in tables.values()]) for name in (*cell_states.KEYS, *cell_states.NAMES)}
+    table = {
+        name: np.concatenate([one[name] for one in tables.values()])
+        for name in (*cell_states.KEYS, *cell_states.NAMES)
+    }
     if len(table["start_ms"]) == 0:
         return hours
     node = np.repeat(np.arange(len(tables)), [len(one["start_ms"]) for one in tables.values()])
@@ -54,11 +72,16 @@ def rows(tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdic
     cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
     # one key per node, GPU and job, cut and cause
     size = (len(tables), len(lanes.gpu_id), len(cuts), len(CAUSES))
-    found, group = np.unique(np.ravel_multi_index((node, row, cut, cause), size), return_inverse=True)
+    found, group = np.unique(
+        np.ravel_multi_index((node, row, cut, cause), size), return_inverse=True
+    )
     held = sum(table[name] for name in cell_states.NAMES)
     sums = [_sums(table[name], group) for name in WASTE]
     wasted = sum(sums)
-    low, high = (np.minimum(_sums(held * share[row, cell], group), wasted) for share in (verdicts.low, verdicts.high))
+    low, high = (
+        np.minimum(_sums(held * share[row, cell], group), wasted)
+        for share in (verdicts.low, verdicts.high)
+    )
     sure = np.zeros(len(found), dtype=np.int64)
     np.maximum.at(sure, group, verdicts.confidence[row, cell].astype(np.int64))
     also, bits = np.zeros(len(found), dtype=np.int64), np.zeros(len(found), dtype=np.int64)
@@ -70,10 +93,14 @@ def rows(tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdic
     node_ids, clock_hours = list(tables), (cuts // HOUR_MS * HOUR_MS).tolist()
     figures = (_sums(held, group), *sums, np.minimum(low, high), high)
     for to, at, gpu_id, job_id, number, level, other, cells, *ms in zip(
-        node_of.tolist(), cut_of.tolist(), lanes.gpu_id[lane].tolist(), lanes.job_id[lane].tolist(), cause_of.tolist(),
-        sure.tolist(), also.tolist(), bits.tolist(), *(one.tolist() for one in figures), strict=True,
+        node_of.tolist(), cut_of.tolist(), lanes.gpu_id[lane].tolist(), lanes.job_id[lane].tolist(),
+        cause_of.tolist(),
+        sure.tolist(), also.tolist(), bits.tolist(), *(one.tolist() for one in figures),
+        strict=True,
     ):  # fmt: skip
-        hours[node_ids[to]][clock_hours[at]].append((gpu_id, starts[at], job_id, CAUSES[number], level, names[other], cells, *ms))
+        hours[node_ids[to]][clock_hours[at]].append(
+            (gpu_id, starts[at], job_id, CAUSES[number], level, names[other], cells, *ms)
+        )
     return hours
 
 
@@ -98,7 +125,9 @@ def _sums(values: Any, group: Ints) -> Ints:
 
 
 def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
-    """What changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is written anew."""
+    """What changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is
+    written anew.
+    """
     changed: Changed = set()
     days: set[tuple[int, date]] = set()
     gone: list[int] = []
@@ -117,19 +146,26 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
-    # every such day of every such node: a day too many is only summed again. Those that are not summed too: who
+    # every such day of every such node: a day too many is only summed again. Those that are not
+    # summed too: who
     # would sum one now (sums.py) passes it by, or was before us, and then without these rows
-    touched = DiagnosedDay.objects.filter(node_id__in={node for node, _ in days}, day__in={day for _, day in days})
+    touched = DiagnosedDay.objects.filter(
+        node_id__in={node for node, _ in days}, day__in={day for _, day in days}
+    )
     touched.update(is_summed=False)
     return changed
 
 
-def _stored(node_ids: Iterable[int], start_ms: int, end_ms: int) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
+def _stored(
+    node_ids: Iterable[int], start_ms: int, end_ms: int
+) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
     """Node -> clock hour -> its rows, each with its id."""
     found: dict[int, dict[int, list[tuple[int, Row]]]] = defaultdict(lambda: defaultdict(list))
     for pk, node_id, *row in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
         start: datetime = row[1]
-        found[node_id][to_ms(start) // HOUR_MS * HOUR_MS].append((pk, (*row[:5], tuple(row[5]), *row[6:])))
+        found[node_id][to_ms(start) // HOUR_MS * HOUR_MS].append(
+            (pk, (*row[:5], tuple(row[5]), *row[6:]))
+        )
     return found
 
 
@@ -138,4 +174,7 @@ def refresh_findings(changed: Changed) -> None:
     wanted = sorted(pair for pair in changed if pair[1] not in _NO_FINDINGS_OF_JOBS)
     if wanted:
         with connection.cursor() as cursor:
-            cursor.execute(_REFRESH_FINDINGS, {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]})
+            cursor.execute(
+                _REFRESH_FINDINGS,
+                {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]},
+            )

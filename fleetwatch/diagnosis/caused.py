@@ -24,7 +24,9 @@ _WAITING = list(WASTE).index("stalled_potential")
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What could have been recovered of a cause's time, from low to high; dollars divided once, not rounded."""
+    """What could have been recovered of a cause's time, from low to high; dollars divided once, not
+    rounded.
+    """
 
     low_ms: int
     high_ms: int
@@ -34,9 +36,11 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class Caused:
-    """A cause's GPU time, of one job or of all: what was affected (held), what of it was wasted, and what could have been saved.
+    """A cause's GPU time, of one job or of all: what was affected (held), what of it was wasted,
+    and what could have been saved.
 
-    Dollars stand as milliseconds x dollars per GPU-hour and are divided when they are asked for: a month has many rows, a page few.
+    Dollars stand as milliseconds x dollars per GPU-hour and are divided when they are asked for: a
+    month has many rows, a page few.
     """
 
     job_id: int | None
@@ -59,7 +63,9 @@ class Caused:
 
     @property
     def worth(self) -> Decimal:
-        """The middle of what could be saved, twice, in dollars x milliseconds: by this findings are ranked."""
+        """The middle of what could be saved, twice, in dollars x milliseconds: by this findings are
+        ranked.
+        """
         return self.low_usd_ms + self.high_usd_ms
 
     @property
@@ -69,7 +75,9 @@ class Caused:
 
     def wasted_in(self, state: str) -> bool:
         """Whether any of it was wasted in that state of the ledger."""
-        return any(ms > 0 and of == state for ms, (of, _) in zip(self.ms, WASTE.values(), strict=True))
+        return any(
+            ms > 0 and of == state for ms, (of, _) in zip(self.ms, WASTE.values(), strict=True)
+        )
 
     @property
     def wasted_usd(self) -> Decimal:
@@ -96,7 +104,10 @@ class Caused:
             capacity_ms=self.wasted_ms,
             states={state: sum(self._of(self.ms, 0, state)) for state in STATES},
             cost_usd=self.wasted_usd,
-            cost_by_state={state: pricing.divided(sum(self._of(self.usd_ms, 0, state), ZERO)) for state in STATES},
+            cost_by_state={
+                state: pricing.divided(sum(self._of(self.usd_ms, 0, state), ZERO))
+                for state in STATES
+            },
             waste_ms=self.tier_ms,
             waste_usd=self.tier_usd,
             unpriced_ms=self.unpriced_ms,
@@ -109,7 +120,11 @@ class Caused:
     @staticmethod
     def _of(values: Sequence[Value], place: int, name: str) -> list[Value]:
         """Those whose state (place 0) or tier (1) is that one."""
-        return [value for value, label in zip(values, WASTE.values(), strict=True) if label[place] == name]
+        return [
+            value
+            for value, label in zip(values, WASTE.values(), strict=True)
+            if label[place] == name
+        ]
 
 
 def nothing(job_id: int, cause: str) -> Caused:
@@ -119,7 +134,9 @@ def nothing(job_id: int, cause: str) -> Caused:
 
 
 def total(several: Iterable[Caused]) -> Saving:
-    """The sum of savings; never more than what was wasted, for each is one cause's of its own time."""
+    """The sum of savings; never more than what was wasted, for each is one cause's of its
+    own time.
+    """
     low_ms = high_ms = 0
     low_usd_ms = high_usd_ms = ZERO
     for one in several:
@@ -140,14 +157,29 @@ def together(several: Iterable[Saving]) -> Saving:
 
 
 def rest(whole: Totals, parts: list[Totals]) -> Totals:
-    """What of the whole no part has. Its dollars are what is left, so that all lines sum to the whole."""
+    """What of the whole no part has.
+
+    Its dollars are what is left, so that all lines sum to the whole.
+    """
     return Totals(
         capacity_ms=whole.capacity_ms - sum(part.capacity_ms for part in parts),
-        states={state: ms - sum(part.states[state] for part in parts) for state, ms in whole.states.items()},
+        states={
+            state: ms - sum(part.states[state] for part in parts)
+            for state, ms in whole.states.items()
+        },
         cost_usd=whole.cost_usd - sum((part.cost_usd for part in parts), ZERO),
-        cost_by_state={state: usd - sum((part.cost_by_state[state] for part in parts), ZERO) for state, usd in whole.cost_by_state.items()},
-        waste_ms={tier: ms - sum(part.waste_ms[tier] for part in parts) for tier, ms in whole.waste_ms.items()},
-        waste_usd={tier: usd - sum((part.waste_usd[tier] for part in parts), ZERO) for tier, usd in whole.waste_usd.items()},
+        cost_by_state={
+            state: usd - sum((part.cost_by_state[state] for part in parts), ZERO)
+            for state, usd in whole.cost_by_state.items()
+        },
+        waste_ms={
+            tier: ms - sum(part.waste_ms[tier] for part in parts)
+            for tier, ms in whole.waste_ms.items()
+        },
+        waste_usd={
+            tier: usd - sum((part.waste_usd[tier] for part in parts), ZERO)
+            for tier, usd in whole.waste_usd.items()
+        },
         unpriced_ms=whole.unpriced_ms - sum(part.unpriced_ms for part in parts),
         has_example_rates=whole.has_example_rates,
         energy_j=None,

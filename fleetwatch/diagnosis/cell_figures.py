@@ -22,27 +22,34 @@ Mask = NDArray[np.bool_]
 
 CELL_MS = 300_000
 
-# Means over the observed time in which the column was read; the names are the wire's (docs/wire.md).
+# Means over the observed time in which the column was read; the names are the wire's
+# (docs/wire.md).
 MEANS = (
-    "util_mean", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s", "util_cycle_cv", "spin_fraction",
-    "memory_used_bytes", "power_w", "sm_active", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+    "util_mean", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s",
+    "util_cycle_cv", "spin_fraction",
+    "memory_used_bytes", "power_w", "sm_active", "tensor_active", "dram_active", "fp64_active",
+    "fp32_active",
     "pcie_rx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "throttle_thermal_ratio",
     "job_cpu_ratio", "job_main_thread_ratio", "job_cores",
 )  # fmt: skip
 MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
 DIPS_WINDOWS = "dips_windows"
-DIPS = ("dips", "dips_squared", DIPS_WINDOWS)  # sums over windows: how often it dipped, and how evenly
+# sums over windows: how often it dipped, and how evenly
+DIPS = ("dips", "dips_squared", DIPS_WINDOWS)
 # Of the node: every GPU of it has the same.
 HOST_MEANS = ("io_psi_ratio", "disk_write_bytes_s", "nic_rx_bytes_s")
 # What else a cell has, beside `host_` + HOST_MEANS and `<column>_max`.
 SEEN_MS = "seen_ms"  # observed milliseconds; 0 where nothing was
 CLOCK_RATIO = "clock_ratio"  # SM clock by its maximum, while utilisation is above BUSY
 WINDOW_LOW = "window_low_ratio"  # share of time in windows whose mean utilisation is below LOW
-MEMORY_DROPS = "memory_drops"  # falls of used memory by MEMORY_DROP of the GPU's from one window to the next
-BUSIEST_MINUTE = "util_busiest_minute"  # the largest mean utilisation of a minute, by the windows that start in it
+# falls of used memory by MEMORY_DROP of the GPU's from one window to the next
+MEMORY_DROPS = "memory_drops"
+# the largest mean utilisation of a minute, by the windows that start in it
+BUSIEST_MINUTE = "util_busiest_minute"
 ENGINES = "engine_ratio"  # share of time of the busiest engine beside the compute units
 MEMORY_ERRORS = "memory_errors"  # uncorrected ones that were counted from one window to the next
-PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")  # sums that make the correlation with the job's other GPUs
+# sums that make the correlation with the job's other GPUs
+PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")
 
 BUSY = 0.5  # utilisation from which a clock says something of the work
 MEMORY_DROP = 0.2  # of the GPU's memory (domain: allocation sawtooth)
@@ -59,7 +66,9 @@ class HostSamples(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Figures of GPUs x cells from `start_ms` (on a five-minute boundary, UTC) on; NaN = not read there."""
+    """Figures of GPUs x cells from `start_ms` (on a five-minute boundary, UTC) on; NaN = not read
+    there.
+    """
 
     gpu_ids: Ints
     start_ms: int
@@ -72,7 +81,19 @@ class Cells:
 
 
 MINUTE_MS = 60_000
-COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, *ENGINE_COLUMNS, "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected"]))
+COLUMNS = tuple(
+    dict.fromkeys(
+        [
+            *MEANS,
+            *MAXIMA,
+            *lows.COLUMNS,
+            *ENGINE_COLUMNS,
+            "sm_clock_hz",
+            "sm_clock_max_hz",
+            "ecc_uncorrected",
+        ]
+    )
+)
 
 
 def cells(
@@ -87,24 +108,35 @@ def cells(
     holders: Ints,
     before: lows.Before = lows.NOTHING,
 ) -> Cells:
-    """Figures of these GPUs in `count` cells from `start_ms` on; windows, those of a GPU together and by start, count where they start.
+    """Figures of these GPUs in `count` cells from `start_ms` on; windows, those of a GPU together
+    and by start, count where they start.
 
-    Windows before start_ms only tell what goes on, and `before` how long the pause of one of them was. `host_of` is the place of each GPU's
-    node in `hosts`. `memory_bytes` is each GPU's total, None = not known. `holders` is who holds each
-    GPU and cell, 0 = nobody: GPUs that one holds together are peers.
+    Windows before start_ms only tell what goes on, and `before` how long the pause of one of them
+    was. `host_of` is the place of each GPU's node in `hosts`. `memory_bytes` is each GPU's total,
+    None = not known. `holders` is who holds each GPU and cell, 0 = nobody: GPUs that one holds
+    together are peers.
     """
     at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
     figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
-    figures |= at.means({name: windows.columns[name] for name in MEANS if name in windows.columns}, windows.observed_ms)
+    figures |= at.means(
+        {name: windows.columns[name] for name in MEANS if name in windows.columns},
+        windows.observed_ms,
+    )
     figures |= {f"{name}_max": at.largest(_column(windows, name)) for name in MAXIMA}
     figures |= {name: at.total_read(values) for name, values in _dips(windows).items()}
-    shares = {CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows), ENGINES: busiest_engine(windows)}
+    shares = {
+        CLOCK_RATIO: _clock_ratio(windows),
+        WINDOW_LOW: _is_low(windows),
+        ENGINES: busiest_engine(windows),
+    }
     figures |= at.means(shares, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures[MEMORY_ERRORS] = at.total_read(_rises(windows, "ecc_uncorrected"))
     figures[BUSIEST_MINUTE] = _busiest_minute(windows, at)
     figures |= _pauses(windows, at, before, start_ms=start_ms)
-    figures |= {name: at.total_read(values) for name, values in _peers(windows, at, holders).items()}
+    figures |= {
+        name: at.total_read(values) for name, values in _peers(windows, at, holders).items()
+    }
     figures |= _host_figures(hosts, host_of, start_ms=start_ms, count=count)
     unread = np.full((len(gpu_ids), count), np.nan)
     figures |= {name: unread for name in MEANS if name not in figures}
@@ -123,7 +155,9 @@ class _Places:
     found: Ints  # the places that have windows, ascending
 
     @classmethod
-    def of(cls, windows: Windows, *, gpu_ids: Sequence[int], start_ms: int, count: int) -> "_Places":
+    def of(
+        cls, windows: Windows, *, gpu_ids: Sequence[int], start_ms: int, count: int
+    ) -> "_Places":
         order = np.argsort(np.asarray(gpu_ids, dtype=np.int64))
         known = np.asarray(gpu_ids, dtype=np.int64)[order]
         if len(known) == 0:
@@ -132,13 +166,19 @@ class _Places:
             return cls(nowhere, nowhere, (0, count), none, none, none)
         nearest = np.minimum(np.searchsorted(known, windows.gpu_id), len(known) - 1)
         cell = (windows.start_ms - start_ms) // CELL_MS
-        began = np.where((known[nearest] == windows.gpu_id) & (cell >= 0) & (cell < count), order[nearest] * count + cell, -1)
+        began = np.where(
+            (known[nearest] == windows.gpu_id) & (cell >= 0) & (cell < count),
+            order[nearest] * count + cell,
+            -1,
+        )
         inside = (began >= 0) & (windows.observed_ms > 0)
         place = np.where(inside, began, -1)
         rows = np.flatnonzero(inside)
         rows = rows[np.argsort(place[rows], kind="stable")]
         is_first = np.diff(place[rows], prepend=-1) != 0
-        return cls(place, began, (len(known), count), rows, np.flatnonzero(is_first), place[rows][is_first])
+        return cls(
+            place, began, (len(known), count), rows, np.flatnonzero(is_first), place[rows][is_first]
+        )
 
     @property
     def size(self) -> int:
@@ -152,7 +192,10 @@ class _Places:
         """Per column the mean by weight over the windows in which it was read."""
         by = weight[self.rows].astype(np.float64)
         whole = np.add.reduceat(by, self.starts) if len(by) else by
-        return {name: self._spread(self._mean(column[self.rows], by, whole)) for name, column in columns.items()}
+        return {
+            name: self._spread(self._mean(column[self.rows], by, whole))
+            for name, column in columns.items()
+        }
 
     def _mean(self, values: Floats, by: Floats, whole: Floats) -> Floats:
         """`whole`: the weights' sums, which hold where every window was read: nearly everywhere."""
@@ -196,12 +239,19 @@ class _Places:
         return flat.reshape(self.shape)
 
 
-def _pauses(windows: Windows, at: _Places, before: lows.Before, *, start_ms: int) -> dict[str, Floats]:
-    """lows.FIGURES; moments as seconds since their cell began: small numbers stay exact when they are packed."""
+def _pauses(
+    windows: Windows, at: _Places, before: lows.Before, *, start_ms: int
+) -> dict[str, Floats]:
+    """lows.FIGURES; moments as seconds since their cell began: small numbers stay exact when they
+    are packed.
+    """
     found = lows.of(windows, at.place_of_window, at.size, began=at.began, before=before)
     figures = {name: at.place(values) for name, values in found.items()}
     cell_starts_s = (start_ms + np.arange(at.shape[1]) * CELL_MS) / 1000
-    return figures | {name: figures[name] - cell_starts_s for name in (lows.FIRST_ONSET, lows.LAST_ONSET, lows.LAST_START)}
+    return figures | {
+        name: figures[name] - cell_starts_s
+        for name in (lows.FIRST_ONSET, lows.LAST_ONSET, lows.LAST_START)
+    }
 
 
 def _column(windows: Windows, name: str) -> Floats:
@@ -216,7 +266,12 @@ def _dips(windows: Windows) -> dict[str, Floats]:
 
 def _clock_ratio(windows: Windows) -> Floats:
     ceiling = _column(windows, "sm_clock_max_hz")
-    ratio = np.divide(_column(windows, "sm_clock_hz"), ceiling, out=np.full(len(ceiling), np.nan), where=ceiling > 0)
+    ratio = np.divide(
+        _column(windows, "sm_clock_hz"),
+        ceiling,
+        out=np.full(len(ceiling), np.nan),
+        where=ceiling > 0,
+    )
     return np.where(_column(windows, "util_mean") > BUSY, ratio, np.nan)
 
 
@@ -231,16 +286,22 @@ def _busiest_minute(windows: Windows, at: _Places) -> Floats:
     found = np.full(at.size, np.nan)
     if len(rows):
         place, minute = at.place_of_window[rows], windows.start_ms[rows] // MINUTE_MS
-        starts = np.flatnonzero((np.diff(place, prepend=-1) != 0) | (np.diff(minute, prepend=-1) != 0))
+        starts = np.flatnonzero(
+            (np.diff(place, prepend=-1) != 0) | (np.diff(minute, prepend=-1) != 0)
+        )
         weight = windows.observed_ms[rows].astype(np.float64)
-        means = np.add.reduceat(_column(windows, "util_mean")[rows] * weight, starts) / np.add.reduceat(weight, starts)
+        means = np.add.reduceat(
+            _column(windows, "util_mean")[rows] * weight, starts
+        ) / np.add.reduceat(weight, starts)
         is_first = np.flatnonzero(np.diff(place[starts], prepend=-1) != 0)
         found[place[starts][is_first]] = np.maximum.reduceat(means, is_first)
     return at.place(found)
 
 
 def _rises(windows: Windows, name: str) -> Floats:
-    """By how much a counter rose since the GPU's window before, 0 where it fell (it began anew); NaN where either was not read."""
+    """By how much a counter rose since the GPU's window before, 0 where it fell (it began anew);
+    NaN where either was not read.
+    """
     values = _column(windows, name)
     if len(values) == 0:
         return values
@@ -258,18 +319,31 @@ def _memory_drops(windows: Windows, memory_bytes: Mapping[int, float | None]) ->
     total = np.array([memory_bytes.get(int(gpu)) or np.nan for gpu in ids], dtype=np.float64)[rows]
     fall = np.concatenate([[np.nan], used[:-1] - used[1:]])
     fall[np.concatenate([[True], windows.gpu_id[1:] != windows.gpu_id[:-1]])] = np.nan
-    return np.where(np.isnan(used) | np.isnan(total), np.nan, np.where(fall >= MEMORY_DROP * total, 1.0, 0.0))
+    return np.where(
+        np.isnan(used) | np.isnan(total), np.nan, np.where(fall >= MEMORY_DROP * total, 1.0, 0.0)
+    )
 
 
 def _peers(windows: Windows, at: _Places, holders: Ints) -> dict[str, Floats]:
-    """Per window what sums to the correlation of its utilisation with the mean of its job's other GPUs at that start."""
+    """Per window what sums to the correlation of its utilisation with the mean of its job's other
+    GPUs at that start.
+    """
     util = _column(windows, "util_mean")
-    job = np.where(at.place_of_window >= 0, holders.ravel()[at.place_of_window], 0) if holders.size else np.zeros(len(util), dtype=np.int64)
+    job = (
+        np.where(at.place_of_window >= 0, holders.ravel()[at.place_of_window], 0)
+        if holders.size
+        else np.zeros(len(util), dtype=np.int64)
+    )
     rows = np.flatnonzero((job > 0) & ~np.isnan(util))
     others = np.full(len(util), np.nan)
     if len(rows):
-        _, moment = np.unique((job[rows] << _MOMENT_BITS) | _seconds(windows.start_ms[rows]), return_inverse=True)
-        members, total = np.bincount(moment)[moment], np.bincount(moment, weights=util[rows])[moment]
+        _, moment = np.unique(
+            (job[rows] << _MOMENT_BITS) | _seconds(windows.start_ms[rows]), return_inverse=True
+        )
+        members, total = (
+            np.bincount(moment)[moment],
+            np.bincount(moment, weights=util[rows])[moment],
+        )
         has_others = members > 1
         others[rows[has_others]] = (total - util[rows])[has_others] / (members - 1)[has_others]
     x = np.where(np.isnan(others), np.nan, util)
@@ -285,8 +359,12 @@ def _seconds(start_ms: Ints) -> Ints:
     return seconds
 
 
-def _host_figures(hosts: Sequence[HostSamples], host_of: Ints, *, start_ms: int, count: int) -> dict[str, Floats]:
-    """Means of the nodes' samples, by the cell in which they start; the same for all GPUs of a node."""
+def _host_figures(
+    hosts: Sequence[HostSamples], host_of: Ints, *, start_ms: int, count: int
+) -> dict[str, Floats]:
+    """Means of the nodes' samples, by the cell in which they start; the same for all GPUs of a
+    node.
+    """
     figures = {}
     for name in HOST_MEANS:
         means = [_host_means(host, name, start_ms=start_ms, count=count) for host in hosts]
@@ -301,5 +379,10 @@ def _host_means(host: HostSamples, name: str, *, start_ms: int, count: int) -> F
         cell = (host.start_ms - start_ms) // CELL_MS
         use = (cell >= 0) & (cell < count) & ~np.isnan(values)
         number = np.bincount(cell[use], minlength=count)
-        np.divide(np.bincount(cell[use], weights=values[use], minlength=count), number, out=mean, where=number > 0)
+        np.divide(
+            np.bincount(cell[use], weights=values[use], minlength=count),
+            number,
+            out=mean,
+            where=number > 0,
+        )
     return mean

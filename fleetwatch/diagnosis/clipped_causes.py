@@ -1,4 +1,6 @@
-"""What of causes lies in the part of a cut that a period takes: as much as of the ledger's time that they explain. Pure."""
+"""What of causes lies in the part of a cut that a period takes: as much as of the ledger's time
+that they explain. Pure.
+"""
 
 from dataclasses import replace
 
@@ -14,12 +16,17 @@ _HELD = FIGURES.index("held")
 
 
 def in_part(whole: Spans, parts: Parts) -> Spans:
-    """The causes of a cut with what of them lies in its part. Where they explain all of a GPU's waste there, they do so of the part's.
+    """The causes of a cut with what of them lies in its part. Where they explain all of a GPU's
+    waste there, they do so of the part's.
 
-    Of a kind that causes explain in part, in whole milliseconds rounded down: they never explain more than there is.
+    Of a kind that causes explain in part, in whole milliseconds rounded down: they never explain
+    more than there is.
     """
     count, of_cause, of_part = pairs((whole.gpu, whole.job), (parts.gpu, parts.job))
-    ledger, asked = np.zeros((count, len(KINDS)), dtype=np.int64), np.zeros((count, len(KINDS)), dtype=np.int64)
+    ledger, asked = (
+        np.zeros((count, len(KINDS)), dtype=np.int64),
+        np.zeros((count, len(KINDS)), dtype=np.int64),
+    )
     np.add.at(ledger, (of_part, parts.kind), parts.whole_ms)
     np.add.at(asked, (of_part, parts.kind), parts.part_ms)
     order = np.argsort(of_cause, kind="stable")
@@ -31,13 +38,18 @@ def in_part(whole: Spans, parts: Parts) -> Spans:
     wasted, wasted_in_part = ms[:, WASTED].sum(axis=1), told[:, WASTED].sum(axis=1)
     for place in (LOW, HIGH):
         told[:, place] = ms[:, place] * wasted_in_part // np.maximum(wasted, 1)
-    columns = {name: getattr(whole, name)[order] for name in ("node", "era", "gpu", "job", "cause", "confidence")}
+    columns = {
+        name: getattr(whole, name)[order]
+        for name in ("node", "era", "gpu", "job", "cause", "confidence")
+    }
     found = replace(whole, **columns, ms=told)
     return found.where(told[:, _HELD] > 0)
 
 
 def _shared(holder: Ints, ms: Ints, whole: Ints, part: Ints) -> Ints:
-    """Of each row (those of a holder stand together) its share of the holder's part, as `ms` is of the whole."""
+    """Of each row (those of a holder stand together) its share of the holder's part, as `ms` is of
+    the whole.
+    """
     through = np.cumsum(ms)
     first = np.searchsorted(holder, holder)
     through = through - (through - ms)[first]

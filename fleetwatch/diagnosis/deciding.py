@@ -1,7 +1,9 @@
-"""What people decide about findings, and what they say of them: a row of Said each, and the finding's status.
+"""What people decide about findings, and what they say of them: a row of Said each, and the
+finding's status.
 
-Deciding (accept, dismiss, snooze, assign, fixed, reopen) is for admins; everybody who is logged in may say
-whether a diagnosis is right (confirm, reject): the person who knows the job rarely administers the fleet.
+Deciding (accept, dismiss, snooze, assign, fixed, reopen) is for admins; everybody who is logged in
+may say whether a diagnosis is right (confirm, reject): the person who knows the job rarely
+administers the fleet.
 """
 
 from dataclasses import dataclass
@@ -64,14 +66,21 @@ def may_decide(user: User, action: str) -> bool:
 
 @transaction.atomic
 def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> Finding:
-    """The finding after the decision, which is written down. The same decision twice is written twice and changes nothing:
-    a fix that is told again, from a page that was open since, still began when it was told first. A snooze ends when the last says.
+    """The finding after the decision, which is written down. The same decision twice is written
+    twice and changes nothing: a fix that is told again, from a page that was open since, still
+    began when it was told first. A snooze ends when the last says.
 
     Raises DecisionError, and Finding.DoesNotExist.
     """
     _check(decision, now)
-    finding = Finding.objects.select_for_update(of=("self",)).select_related("job", "node").get(pk=finding_id)
-    Said.objects.create(finding=finding, kind=KINDS[decision.action], by=by, at=now, note=_note(decision))
+    finding = (
+        Finding.objects.select_for_update(of=("self",))
+        .select_related("job", "node")
+        .get(pk=finding_id)
+    )
+    Said.objects.create(
+        finding=finding, kind=KINDS[decision.action], by=by, at=now, note=_note(decision)
+    )
     if decision.action == "assign":
         finding.assignee = decision.assignee
         finding.save(update_fields=["assignee"])
@@ -86,15 +95,26 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
 
 def _check(decision: Decision, now: datetime) -> None:
     if decision.action not in KINDS:
-        raise DecisionError(f"{decision.action!r} is no decision; there is {', '.join(KINDS)}", field="action")
+        raise DecisionError(
+            f"{decision.action!r} is no decision; there is {', '.join(KINDS)}", field="action"
+        )
     if len(decision.note) > MAX_NOTE:
         raise DecisionError(f"at most {MAX_NOTE} characters, please", field="note")
     if "\x00" in decision.note:
         raise DecisionError("text can't hold the character 0", field="note")
     if decision.action in NEEDS_REASON and not decision.note.strip():
-        raise DecisionError(f"why? A reason helps who sees this next, and the detector: it is needed to {decision.action}", field="note")
-    if decision.action == "snooze" and (decision.until is None or not now < decision.until <= now + LONGEST_SNOOZE):
-        raise DecisionError(f"a snooze ends: name a moment within the next {LONGEST_SNOOZE.days} days", field="until")
+        raise DecisionError(
+            "why? A reason helps who sees this next, and the detector: it is needed to"
+            f" {decision.action}",
+            field="note",
+        )
+    if decision.action == "snooze" and (
+        decision.until is None or not now < decision.until <= now + LONGEST_SNOOZE
+    ):
+        raise DecisionError(
+            f"a snooze ends: name a moment within the next {LONGEST_SNOOZE.days} days",
+            field="until",
+        )
 
 
 def _note(decision: Decision) -> str:
@@ -106,14 +126,19 @@ def _note(decision: Decision) -> str:
 
 
 def candidates(finding: Finding | None = None) -> QuerySet[User]:
-    """Active users by name, and with them who still has that finding (None: any finding) though deactivated since."""
+    """Active users by name, and with them who still has that finding (None: any finding) though
+    deactivated since.
+    """
     given = Finding.objects.filter(assignee=OuterRef("pk"))
     theirs = given if finding is None else given.filter(pk=finding.pk)
     return User.objects.filter(Q(is_active=True) | Exists(theirs)).order_by("username")
 
 
 def assignee(name: str) -> User | None:
-    """The active user of that name; "" is nobody. Raises DecisionError for a name that nobody has (any more)."""
+    """The active user of that name; "" is nobody.
+
+    Raises DecisionError for a name that nobody has (any more).
+    """
     if not name:
         return None
     found = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()

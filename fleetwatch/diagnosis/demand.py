@@ -15,7 +15,9 @@ MINUTES = 30  # fewer say nothing of peaks
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """GPUs that were held, and that would have done: by the 95th percentile of minutes, and by the careful 99th."""
+    """GPUs that were held, and that would have done: by the 95th percentile of minutes, and by the
+    careful 99th.
+    """
 
     held: int
     needed: int
@@ -28,13 +30,19 @@ class Demand:
 
 
 def demand(by_gpu: Sequence[Sequence[float | None]]) -> Demand | None:
-    """Of each GPU's mean utilisation by minute (None = not observed); None where too little was observed."""
+    """Of each GPU's mean utilisation by minute (None = not observed); None where too little was
+    observed.
+    """
     if not by_gpu:
         return None
-    util = np.array([[np.nan if value is None else value for value in one] for one in by_gpu], dtype=np.float64)
+    util = np.array(
+        [[np.nan if value is None else value for value in one] for one in by_gpu], dtype=np.float64
+    )
     seen = ~np.isnan(util).any(axis=0)
     if seen.sum() < MINUTES:
         return None
     wanted = util[:, seen].sum(axis=0) / FULL
-    needed, careful = (max(1, min(len(by_gpu), ceil(float(np.percentile(wanted, p)) - 1e-9))) for p in (95, 99))
+    needed, careful = (
+        max(1, min(len(by_gpu), ceil(float(np.percentile(wanted, p)) - 1e-9))) for p in (95, 99)
+    )
     return Demand(len(by_gpu), needed, careful)

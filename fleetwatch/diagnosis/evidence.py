@@ -1,4 +1,5 @@
-"""What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by sign. Worked out when asked for.
+"""What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by
+sign. Worked out when asked for.
 
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
@@ -25,7 +26,10 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 MAX_PIDS = 8
 FRESH_MS = 600_000  # before its node's newest word: an older process may be another one by now
-SHARED = "Other jobs hold this GPU too; what each of them does on it was not read. The rule looks at what holds for all of them."
+SHARED = (
+    "Other jobs hold this GPU too; what each of them does on it was not read. The rule looks at"
+    " what holds for all of them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The window [start_ms, end_ms) of one GPU and its signs; `facts` are the job's numbers for the advice."""
+    """The window [start_ms, end_ms) of one GPU and its signs; `facts` are the job's numbers for the
+    advice.
+    """
 
     gpu: GPU
     start_ms: int
@@ -70,18 +76,27 @@ class Evidence:
     def reasons(self) -> str:
         """ "matched 3 of the 4 signs that were read; disk writes of the node not measured"."""
         read = sum(sign.is_read for sign in self.signs)
-        words = f"matched {self.matched} of the {read} sign{'s' * (read != 1)} that {'was' if read == 1 else 'were'} read"
+        words = (
+            f"matched {self.matched} of the {read} sign{'s' * (read != 1)} that"
+            f" {'was' if read == 1 else 'were'} read"
+        )
         return f"{words}; {', '.join(self.unread)} not measured" if self.unread else words
 
     @property
     def lines(self) -> list[str]:
         """A sentence per sign."""
-        told = [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', not needed'})" for sign in self.signs]
+        told = [
+            f"{sign.label}: {sign.text} (rule:"
+            f" {sign.bound}{'' if sign.is_needed else ', not needed'})"
+            for sign in self.signs
+        ]
         return [*told, SHARED] if self.is_shared else told
 
 
 def evidence_of(finding: Finding) -> Evidence | None:
-    """The evidence; None where the cause is judged without a window, or its telemetry is no longer kept."""
+    """The evidence; None where the cause is judged without a window, or its telemetry is no longer
+    kept.
+    """
     return evidence(finding.its_job, finding.cause)
 
 
@@ -104,7 +119,10 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
     if cause == straggler.DETECTOR.cause:
         place = replace(place, lane=straggler.slow_rank(place.features, ranks, place.cell))
-    return replace(_evidence(job, entry, _gpu(place, place.lane), place), beside=_beside_it(cause, place, ranks))
+    return replace(
+        _evidence(job, entry, _gpu(place, place.lane), place),
+        beside=_beside_it(cause, place, ranks),
+    )
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -114,20 +132,29 @@ def _newest(job: Job, cause: str) -> CauseEntry | None:
     if latest is None:
         return None
     wasted = sum((F(f"{name}_ms") for name in WASTE), F("low_ms") * 0)
-    worst = own.filter(start__gte=latest).values("gpu_id").annotate(wasted=Sum(wasted), held=Sum("held_ms"))
+    worst = (
+        own.filter(start__gte=latest)
+        .values("gpu_id")
+        .annotate(wasted=Sum(wasted), held=Sum("held_ms"))
+    )
     gpu_id = worst.order_by("-wasted", "-held", "gpu_id").values_list("gpu_id", flat=True)[0]
-    return own.select_related("gpu", "gpu__node", "gpu__model").filter(gpu_id=gpu_id).latest("start")
+    return (
+        own.select_related("gpu", "gpu__node", "gpu__model").filter(gpu_id=gpu_id).latest("start")
+    )
 
 
 def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
-    """The lanes of the job, and of others that hold its GPUs; None where the ledger's pieces of these hours are no longer kept."""
+    """The lanes of the job, and of others that hold its GPUs; None where the ledger's pieces of
+    these hours are no longer kept.
+    """
     node_ids = list(
         CauseEntry.objects.filter(job=job, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
         .values_list("node_id", flat=True)
         .distinct()
     )
     held = {
-        node_id: lane_rows.Held(node_id, _beside(one.table, job.pk)) for node_id, one in lane_rows.held(node_ids, start_ms, end_ms).items()
+        node_id: lane_rows.Held(node_id, _beside(one.table, job.pk))
+        for node_id, one in lane_rows.held(node_ids, start_ms, end_ms).items()
     }
     held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
     if not held:
@@ -148,7 +175,9 @@ def _beside(table: cell_states.Table, job_id: int) -> cell_states.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the rule was looked at: a detector's window of `length` cells that ends with `cell` of `lane`."""
+    """Where the rule was looked at: a detector's window of `length` cells that ends with `cell` of
+    `lane`.
+    """
 
     found: Found
     features: Features
@@ -157,7 +186,9 @@ class _Place:
 
 
 def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) -> _Place:
-    """The surest window that looks at the cell and meets the rule; else the one that ends with it."""
+    """The surest window that looks at the cell and meets the rule; else the one that ends
+    with it.
+    """
     tried = [
         _Place(found, features, lane, cell)
         for detector in detectors
@@ -169,10 +200,13 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
     ]
     hits = [place for place in tried if place.found.hits[lane, place.cell]]
     # of several as sure the latest shortest one: max keeps the first
-    return max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
+    return (
+        max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
+    )
 
 
-# The job's GPU that a rule compares the one that was looked at with: by which feature it is nearest to what of the others.
+# The job's GPU that a rule compares the one that was looked at with: by which feature it is nearest
+# to what of the others.
 _COMPARED: dict[str, tuple[str, Callable[[np.ndarray], float]]] = {
     "partial_idle": ("util", np.nanmax),
     "straggler": ("pr_max", np.nanmedian),
@@ -185,11 +219,17 @@ def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
         return None
     feature, of_all = _COMPARED[cause]
     values = place.features[feature][others, place.cell]
-    return None if np.isnan(values).all() else _gpu(place, int(others[np.nanargmin(np.abs(values - of_all(values)))]))
+    return (
+        None
+        if np.isnan(values).all()
+        else _gpu(place, int(others[np.nanargmin(np.abs(values - of_all(values)))]))
+    )
 
 
 def _gpu(place: _Place, lane: int) -> GPU:
-    return GPU.objects.select_related("node", "model").get(pk=int(place.features.lanes.gpu_id[lane]))
+    return GPU.objects.select_related("node", "model").get(
+        pk=int(place.features.lanes.gpu_id[lane])
+    )
 
 
 def _evidence(job: Job, entry: CauseEntry, gpu: GPU, place: _Place) -> Evidence:
@@ -199,7 +239,9 @@ def _evidence(job: Job, entry: CauseEntry, gpu: GPU, place: _Place) -> Evidence:
     at = (place.lane, place.cell)
     # where a rule holds without one of its signs, another branch of it holds
     is_met = bool(place.found.hits[at])
-    signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
+    signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [
+        (sign, False) for sign in place.found.strengthens
+    ]
     read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
     return Evidence(
         gpu,
@@ -218,18 +260,42 @@ def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:
     value = None if np.isnan(raw) else raw
     label = measures.measure(sign.feature).label
     bound = measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)
-    return Read(sign.feature, label, value, measures.shown(sign.feature, value), bound, bool(sign.met[at]), is_needed)
+    return Read(
+        sign.feature,
+        label,
+        value,
+        measures.shown(sign.feature, value),
+        bound,
+        bool(sign.met[at]),
+        is_needed,
+    )
 
 
-def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]) -> advice.Facts:
+def _facts(
+    job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]
+) -> advice.Facts:
     lanes, at = place.features.lanes, (place.lane, place.cell)
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
-    cores, peak = (_known(features[name], at) for features, name in ((place.features, "cores"), (long, "mem_max")))
+    cores, peak = (
+        _known(features[name], at)
+        for features, name in ((place.features, "cores"), (long, "mem_max"))
+    )
     # in the same hour: GPUs that rest in turns are all used
-    affected = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start).values("gpu_id").distinct().count()
+    affected = (
+        CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start)
+        .values("gpu_id")
+        .distinct()
+        .count()
+    )
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
-        facts_of(job, gpu, gpus=len(gpu_ids), affected_gpus=affected, may_work=(job.pk, entry.cause) not in stopped([job.pk])),
+        facts_of(
+            job,
+            gpu,
+            gpus=len(gpu_ids),
+            affected_gpus=affected,
+            may_work=(job.pk, entry.cause) not in stopped([job.pk]),
+        ),
         gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
         cores=cores,
         memory_total_bytes=gpu.memory_total_bytes,
@@ -242,18 +308,31 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
 
 
 def place_of(job: Job, *, may_work: bool) -> advice.Place:
-    """Who holds or held GPUs, as far as the job's row says; `may_work`: not all of its GPUs are known to do nothing."""
+    """Who holds or held GPUs, as far as the job's row says; `may_work`: not all of its GPUs are
+    known to do nothing.
+    """
     is_over = job.end_ms is not None or job.state == ENDED
     is_service = job.kind == "service"
-    return advice.Place(job.scheduler, job.external_id, job.name, is_over=is_over, is_service=is_service, may_work=may_work)
+    return advice.Place(
+        job.scheduler,
+        job.external_id,
+        job.name,
+        is_over=is_over,
+        is_service=is_service,
+        may_work=may_work,
+    )
 
 
-def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool) -> advice.Facts:
+def facts_of(
+    job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool
+) -> advice.Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
     place = place_of(job, may_work=may_work)
     if gpu is None:
         return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
-    here = GPUProcess.objects.filter(job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS)
+    here = GPUProcess.objects.filter(
+        job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS
+    )
     pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
     place = replace(place, node=gpu.node.name, pids=tuple(pids))
     return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)

@@ -1,9 +1,10 @@
-"""What a window of half an hour, two or six hours says of each GPU and of its job: the evidence that detectors compare. Pure numpy.
+"""What a window of half an hour, two or six hours says of each GPU and of its job: the evidence
+that detectors compare. Pure numpy.
 
 Every array is lanes x cells: at [lane, cell] stands what the window says that ends with that cell.
-Names: MEANS, MAXIMA, MINIMA and FORMULAS; `ledger_` + a state: its share of the held time; `job_` + a
-feature + `_median`, `_mad`, `_min`, `_max`: over the job's GPUs at that cell.
-Definitions: domain facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is ever filled in.
+Names: MEANS, MAXIMA, MINIMA and FORMULAS; `ledger_` + a state: its share of the held time; `job_` +
+a feature + `_median`, `_mad`, `_min`, `_max`: over the job's GPUs at that cell. Definitions: domain
+facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is ever filled in.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Windows in cells of five minutes: half an hour, on which thresholds were checked; longer where cycles are long.
+# Windows in cells of five minutes: half an hour, on which thresholds were checked; longer where
+# cycles are long.
 SHORT, MIDDLE, LONG = 6, 24, 72
 CELL_S = CELL_MS / 1000
 
@@ -84,11 +86,12 @@ class Lanes:
     of the cell's held time in each of STATES, NaN where the ledger says nothing; `held_ms` is that
     time, of a GPU that is shared or a part of one the whole cell. Watts and bytes are NaN where not
     known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet;
-    it `is_over` where its end is known.
-    `failures`: how many short runs of its name failed about when the row's job did; 0 where it was not one of them.
-    `cheaper`: GPU models that cost less, by what they hold (bytes) and their price as a share of this GPU's.
-    `sevenths`: of its physical GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known.
-    Where a GPU is `shared`, another job holds it in that cell too: its figures are of what they do together.
+    it `is_over` where its end is known. `failures`: how many short runs of its name failed about
+    when the row's job did; 0 where it was not one of them. `cheaper`: GPU models that cost less, by
+    what they hold (bytes) and their price as a share of this GPU's. `sevenths`: of its physical
+    GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known. Where a
+    GPU is `shared`, another job holds it in that cell too: its figures are of what they do
+    together.
     """
 
     gpu_id: Ints
@@ -113,8 +116,12 @@ class Lanes:
 
     @cached_property
     def serves(self) -> Mask:
-        """Lanes x 1: of a job that waits for requests, by its kind or by what runs: a pause is nobody asking."""
-        is_service: Mask = np.array([kind == "service" for kind in self.kind], dtype=bool) | self.is_serving
+        """Lanes x 1: of a job that waits for requests, by its kind or by what runs: a pause is
+        nobody asking.
+        """
+        is_service: Mask = (
+            np.array([kind == "service" for kind in self.kind], dtype=bool) | self.is_serving
+        )
         return is_service[:, None]
 
     @cached_property
@@ -126,7 +133,9 @@ class Lanes:
 
 
 def warm_up(life_ms: int | None) -> int:
-    """Cells at a job's start that are no work yet: whose middle lies in its first ten minutes, and first tenth. None: it goes on."""
+    """Cells at a job's start that are no work yet: whose middle lies in its first ten minutes, and
+    first tenth. None: it goes on.
+    """
     warm_ms = WARM_UP_MS if life_ms is None else min(WARM_UP_MS, round(WARM_UP_SHARE * life_ms))
     return (warm_ms + CELL_MS // 2) // CELL_MS
 
@@ -135,21 +144,28 @@ def shared(gpu_id: Ints, held: Mask) -> Mask:
     """Lanes x cells: where another lane holds the same GPU too."""
     gpus, gpu = np.unique(gpu_id, return_inverse=True)
     row, cell = np.nonzero(held)
-    holders = np.bincount(gpu[row] * held.shape[1] + cell, minlength=len(gpus) * held.shape[1]).reshape(len(gpus), held.shape[1])
+    holders = np.bincount(
+        gpu[row] * held.shape[1] + cell, minlength=len(gpus) * held.shape[1]
+    ).reshape(len(gpus), held.shape[1])
     found: Mask = held & (holders[gpu] > 1)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Evidence per lane and cell over a window of `length` cells, by name; worked out when somebody asks."""
+    """Evidence per lane and cell over a window of `length` cells, by name; worked out when somebody
+    asks.
+    """
 
     lanes: Lanes
     length: int
     _known: dict[str, Floats] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Floats:
-        """The feature; NaN where its sensor was not read. Raises KeyError for a name that no formula has."""
+        """The feature; NaN where its sensor was not read.
+
+        Raises KeyError for a name that no formula has.
+        """
         if name not in self._known:
             self._known[name] = self._made(name)
         return self._known[name]
@@ -163,7 +179,14 @@ class Features:
         """Mean over the window of what was read, by the weight of that name (`_of_cell`)."""
         is_read, by = ~np.isnan(values), self[f"{weight}_of_cell"]
         weighted = self._total(np.multiply(values, by, out=np.zeros(values.shape), where=is_read))
-        return ratio(weighted, self[weight] if (is_read | (by == 0)).all() else self._total(np.where(is_read, by, 0.0)))
+        return ratio(
+            weighted,
+            (
+                self[weight]
+                if (is_read | (by == 0)).all()
+                else self._total(np.where(is_read, by, 0.0))
+            ),
+        )
 
     def sum(self, values: Floats) -> Floats:
         """Sum over the window; what is NaN adds nothing."""
@@ -262,7 +285,9 @@ def _memory_ratio(of: str) -> Formula:
 
 
 def _dips_cv(f: Features) -> Floats:
-    """How unevenly dips spread over windows: standard deviation ÷ mean of their number per window."""
+    """How unevenly dips spread over windows: standard deviation ÷ mean of their number per
+    window.
+    """
     total, squares, windows = (f.sum(f.lanes.figures[name]) for name in of_cell.DIPS)
     mean = ratio(total, windows)
     return ratio(np.sqrt(np.maximum(ratio(squares, windows) - mean * mean, 0.0)), mean)
@@ -301,17 +326,26 @@ def _lead_s(f: Features) -> Floats:
 
 
 def _intervals(f: Features) -> Floats:
-    """How many times between onsets end in the window: a cell tells those within it, and one leads into it."""
-    return f.sum(np.maximum(np.nan_to_num(f.lanes.figures[lows.ONSETS]) - 1, 0.0) + ~np.isnan(f["lead_s_of_cell"]))
+    """How many times between onsets end in the window: a cell tells those within it, and one leads
+    into it.
+    """
+    return f.sum(
+        np.maximum(np.nan_to_num(f.lanes.figures[lows.ONSETS]) - 1, 0.0)
+        + ~np.isnan(f["lead_s_of_cell"])
+    )
 
 
 def _interval_sum(power: int, figure: str) -> Formula:
     """The sum of those times, or of their squares."""
-    return lambda f: f.sum(np.nan_to_num(f.lanes.figures[figure]) + np.nan_to_num(f["lead_s_of_cell"]) ** power)
+    return lambda f: f.sum(
+        np.nan_to_num(f.lanes.figures[figure]) + np.nan_to_num(f["lead_s_of_cell"]) ** power
+    )
 
 
 def _correlation(f: Features) -> Floats:
-    """Of the GPU's utilisation with the mean of its job's other GPUs on the node; NaN without any, or where nothing varies."""
+    """Of the GPU's utilisation with the mean of its job's other GPUs on the node; NaN without any,
+    or where nothing varies.
+    """
     figures = f.lanes.figures
     n, x, m, xx, mm, xm = (f.sum(figures[name]) for name in of_cell.PEERS)
     spread = (n * xx - x * x) * (n * mm - m * m)
@@ -327,10 +361,15 @@ def _job_gpus(f: Features) -> Floats:
 
 
 def _job_peak(figure: str) -> Formula:
-    """The largest sum over the job's GPUs of what a cell says; NaN where one of them was not read all the time."""
+    """The largest sum over the job's GPUs of what a cell says; NaN where one of them was not read
+    all the time.
+    """
 
     def made(f: Features) -> Floats:
-        values, total = np.where(f.lanes.held, f.lanes.figures[figure], 0.0), np.empty(f.lanes.held.shape)
+        values, total = (
+            np.where(f.lanes.held, f.lanes.figures[figure], 0.0),
+            np.empty(f.lanes.held.shape),
+        )
         for rows in f.lanes.of_jobs:
             total[rows] = values[rows].sum(axis=1)[:, None]
         return _extreme(total, f.length, np.maximum)
@@ -339,11 +378,17 @@ def _job_peak(figure: str) -> Formula:
 
 
 def _memory_at_end(f: Features) -> Floats:
-    """The peak of the last five minutes in which the job held a GPU, on that of its GPUs where it is largest."""
+    """The peak of the last five minutes in which the job held a GPU, on that of its GPUs where it
+    is largest.
+    """
     held = f.lanes.held
     last = held & (np.cumsum(held, axis=1) == held.sum(axis=1, keepdims=True))
-    used = _extreme(np.where(last, f.lanes.figures["memory_used_bytes_max"], np.nan), held.shape[1], np.fmax)[:, -1:]
-    return _of_job(f.lanes, np.broadcast_to(used / f.lanes.memory_bytes[:, None], held.shape), _most)
+    used = _extreme(
+        np.where(last, f.lanes.figures["memory_used_bytes_max"], np.nan), held.shape[1], np.fmax
+    )[:, -1:]
+    return _of_job(
+        f.lanes, np.broadcast_to(used / f.lanes.memory_bytes[:, None], held.shape), _most
+    )
 
 
 FORMULAS: dict[str, Formula] = {
@@ -376,13 +421,17 @@ FORMULAS: dict[str, Formula] = {
     "job_util_peak": _job_peak("util_mean"),
     "job_minute_peak": _job_peak(of_cell.BUSIEST_MINUTE),
     "memory_errors": lambda f: np.where(
-        f.any(f.lanes.figures[of_cell.MEMORY_ERRORS]), f.sum(f.lanes.figures[of_cell.MEMORY_ERRORS]), np.nan
+        f.any(f.lanes.figures[of_cell.MEMORY_ERRORS]),
+        f.sum(f.lanes.figures[of_cell.MEMORY_ERRORS]),
+        np.nan,
     ),
 }
 
 
 def _of_job(lanes: Lanes, values: Floats, over: Callable[[Floats], Floats]) -> Floats:
-    """Over the job's lanes that hold a GPU at that cell and of which it was read; NaN without any."""
+    """Over the job's lanes that hold a GPU at that cell and of which it was read; NaN
+    without any.
+    """
     known, found = np.where(lanes.held, values, np.nan), np.empty(values.shape)
     for rows in lanes.of_jobs:
         found[rows] = over(known[rows])[:, None]
@@ -390,13 +439,19 @@ def _of_job(lanes: Lanes, values: Floats, over: Callable[[Floats], Floats]) -> F
 
 
 def _median(values: Floats) -> Floats:
-    """Of jobs x rows x cells over the rows: of what is read. (np.nanmedian of many small arrays is twenty times slower.)"""
+    """Of jobs x rows x cells over the rows: of what is read.
+
+    (np.nanmedian of many small arrays is twenty times slower.)
+    """
     if values.shape[1] == 1:
         return values[:, 0]
     ordered = np.sort(values, axis=1)  # NaN comes last
     count = (~np.isnan(values)).sum(axis=1, keepdims=True)
     # none read: both places are the first, which is NaN then
-    low, high = (np.take_along_axis(ordered, place, axis=1) for place in (np.maximum(count - 1, 0) // 2, count // 2))
+    low, high = (
+        np.take_along_axis(ordered, place, axis=1)
+        for place in (np.maximum(count - 1, 0) // 2, count // 2)
+    )
     result: Floats = (low + high)[:, 0] / 2
     return result
 
@@ -421,11 +476,18 @@ def _count(values: Floats) -> Floats:
     return result
 
 
-_OVER: dict[str, Callable[[Floats], Floats]] = {"median": _median, "mad": _mad, "min": _least, "max": _most}
+_OVER: dict[str, Callable[[Floats], Floats]] = {
+    "median": _median,
+    "mad": _mad,
+    "min": _least,
+    "max": _most,
+}
 
 
 def _extreme(values: Floats, length: int, passing: Any) -> Floats:
-    """Largest (fmax) or smallest (fmin) over the last `length` cells: doubled widths instead of a loop."""
+    """Largest (fmax) or smallest (fmin) over the last `length` cells: doubled widths instead of a
+    loop.
+    """
     found, width = values.copy(), 1
     while width < length:
         step = min(width, length - width)
@@ -437,5 +499,7 @@ def _extreme(values: Floats, length: int, passing: Any) -> Floats:
 def ratio(over: Floats, under: Floats) -> Floats:
     """over ÷ under; NaN where under is not above 0."""
     with np.errstate(invalid="ignore"):
-        result: Floats = np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under > 0)
+        result: Floats = np.divide(
+            over, under, out=np.full(np.shape(over), np.nan), where=under > 0
+        )
     return result

@@ -23,9 +23,11 @@ _RATES = read_statement(Path(__file__).parent / "sql" / "rates_of_fixes.sql")
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """A fix with what it saved since; dollars at what the series' GPU time cost, 0 where none of it has a rate.
+    """A fix with what it saved since; dollars at what the series' GPU time cost, 0 where none of it
+    has a rate.
 
-    A saving of 0 with outcome "improved" reads "utilisation improved": that hours were saved is not known.
+    A saving of 0 with outcome "improved" reads "utilisation improved": that hours were saved is not
+    known.
     """
 
     fix: Fix
@@ -44,29 +46,42 @@ def quarter(at: datetime, zone: ZoneInfo) -> Interval:
     local = at.astimezone(zone)
     month = (local.month - 1) // MONTHS * MONTHS + 1
     start = datetime(local.year, month, 1, tzinfo=zone)
-    end = datetime(local.year + (month + MONTHS > 12), (month + MONTHS - 1) % 12 + 1, 1, tzinfo=zone)
+    end = datetime(
+        local.year + (month + MONTHS > 12), (month + MONTHS - 1) % 12 + 1, 1, tzinfo=zone
+    )
     return Interval(start, end)
 
 
 def top_fixes(interval: Interval) -> list[Realised]:
-    """Fixes of that time: most dollars saved first, then most hours, then by how much utilisation improved; the unproven last."""
-    return sorted(_measured(Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)), key=_rank)
+    """Fixes of that time: most dollars saved first, then most hours, then by how much utilisation
+    improved; the unproven last.
+    """
+    return sorted(
+        _measured(Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)), key=_rank
+    )
 
 
 def of_finding(finding: Finding) -> Realised | None:
-    """What the finding's fix brought; None where nobody called it fixed, or that was not measured yet."""
+    """What the finding's fix brought; None where nobody called it fixed, or that was not measured
+    yet.
+    """
     return next(iter(_measured(Fix.objects.filter(finding=finding))), None)
 
 
 def realised(several: Sequence[Realised]) -> Saving:
     """What they saved in sum: kept apart from what is potential and what is accepted.
 
-    Each series counts once, by the fix that saved most: two fixes of one job are measured by the same shorter runs.
+    Each series counts once, by the fix that saved most: two fixes of one job are measured by the
+    same shorter runs.
     """
     largest: dict[tuple[str, str, int | None], Saving] = {}
     for one in several:
         series = one.fix.user, one.fix.job_name, one.fix.gpus
-        largest[series] = max(one.saving, largest.get(series, one.saving), key=lambda saving: saving.low_ms + saving.high_ms)
+        largest[series] = max(
+            one.saving,
+            largest.get(series, one.saving),
+            key=lambda saving: saving.low_ms + saving.high_ms,
+        )
     return together(largest.values())
 
 
@@ -79,18 +94,27 @@ def _measured(fixes: QuerySet[Fix]) -> list[Realised]:
 def _rank(one: Realised) -> tuple[bool, Decimal, int, float, int]:
     saving = one.saving
     is_unproven = one.fix.outcome != Outcome.IMPROVED
-    return (is_unproven, -(saving.low_usd + saving.high_usd), -saving.high_ms, -(one.effect or 0.0), one.fix.pk)
+    return (
+        is_unproven,
+        -(saving.low_usd + saving.high_usd),
+        -saving.high_ms,
+        -(one.effect or 0.0),
+        one.fix.pk,
+    )
 
 
 def _saving(fix: Fix, rate: tuple[Decimal, int] | None) -> Saving:
     low_usd, high_usd = (
-        pricing.divided(saved_ms * rate[0] / rate[1]) if rate else ZERO for saved_ms in (fix.saved_low_ms, fix.saved_high_ms)
+        pricing.divided(saved_ms * rate[0] / rate[1]) if rate else ZERO
+        for saved_ms in (fix.saved_low_ms, fix.saved_high_ms)
     )
     return Saving(fix.saved_low_ms, fix.saved_high_ms, low_usd, high_usd)
 
 
 def _rates(fixes: Iterable[Fix]) -> dict[int, tuple[Decimal, int]]:
-    """Fix -> (sum of GPU time x dollars per GPU-hour, that GPU time): of the series' priced time."""
+    """Fix -> (sum of GPU time x dollars per GPU-hour, that GPU time): of the series' priced
+    time.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_RATES, {"fix_ids": [fix.pk for fix in fixes if fix.saved_high_ms]})
         return {fix_id: (usd_ms, int(held_ms)) for fix_id, usd_ms, held_ms in cursor.fetchall()}

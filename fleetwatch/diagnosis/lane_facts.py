@@ -1,4 +1,6 @@
-"""What inventory, jobs and the rate book say of the GPUs and jobs of lanes; as rows: objects of thousands take longer than judging them."""
+"""What inventory, jobs and the rate book say of the GPUs and jobs of lanes; as rows: objects of
+thousands take longer than judging them.
+"""
 
 import json
 import re
@@ -25,11 +27,14 @@ Series = tuple[str, str]  # user and name
 
 # Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
 SERVING = re.compile(
-    r"\b(vllm|triton(server)?|text-generation|tgi|ray[- ]?serve|sglang|tensorrt-llm|kserve|inferenceservice|ollama)\b", re.I
+    r"\b(vllm|triton(server)?|text-generation|tgi|ray[-"
+    r" ]?serve|sglang|tensorrt-llm|kserve|inferenceservice|ollama)\b",
+    re.I,
 )
 
 # What was learned or set of a GPU's idle power counts before its model's.
-# Of an instance's power and price nothing is known; how many sevenths of the compute it has its profile says: 3g.40gb, 1c.3g.40gb.
+# Of an instance's power and price nothing is known; how many sevenths of the compute it has its
+# profile says: 3g.40gb, 1c.3g.40gb.
 _GPUS = """
 SELECT
     gpu.id,
@@ -37,7 +42,8 @@ SELECT
     CASE WHEN gpu.parent_id IS NULL THEN COALESCE(gpu.power_limit_w, model.limit_w) END,
     gpu.memory_total_bytes,
     CASE WHEN gpu.parent_id IS NULL THEN gpu.model_id END,
-    CASE WHEN gpu.parent_id IS NULL THEN 7 ELSE substring(gpu.mig_profile FROM '([1-7])g[.]')::int END
+    CASE WHEN gpu.parent_id IS NULL THEN 7 ELSE substring(gpu.mig_profile
+    FROM '([1-7])g[.]')::int END
 FROM inventory_gpu AS gpu
 LEFT JOIN inventory_gpumodel AS model ON model.id = gpu.model_id
 LEFT JOIN LATERAL (
@@ -46,13 +52,17 @@ LEFT JOIN LATERAL (
 WHERE gpu.id = ANY(%s)
 ORDER BY gpu.id
 """
-_JOBS = 'SELECT id, kind, start_ms, end_ms, state, "user", name, labels::text FROM jobs_job WHERE id = ANY(%s)'
+_JOBS = (
+    'SELECT id, kind, start_ms, end_ms, state, "user", name, labels::text FROM jobs_job WHERE id ='
+    " ANY(%s)"
+)
 _PROCESSES = "SELECT DISTINCT job_id, name FROM jobs_gpuprocess WHERE job_id = ANY(%s)"
 
 
 @dataclass(frozen=True, slots=True)
 class GPUs:
-    """One row per GPU, ascending by id: bare idle watts, limit in watts, bytes of memory; NaN = not known. `model_id` 0: none.
+    """One row per GPU, ascending by id: bare idle watts, limit in watts, bytes of memory; NaN = not
+    known. `model_id` 0: none.
 
     `sevenths`: as Lanes has them.
     """
@@ -67,18 +77,34 @@ class GPUs:
     def at(self, gpu_id: Ints) -> "GPUs":
         """A row for each of these ids, which are all there."""
         row = np.searchsorted(self.ids, gpu_id)
-        return GPUs(gpu_id, self.idle_w[row], self.limit_w[row], self.memory_bytes[row], self.model_id[row], self.sevenths[row])
+        return GPUs(
+            gpu_id,
+            self.idle_w[row],
+            self.limit_w[row],
+            self.memory_bytes[row],
+            self.model_id[row],
+            self.sevenths[row],
+        )
 
 
 def gpus(gpu_ids: Ints) -> GPUs:
     """Those of these ids that there are."""
-    told = np.array(fetched(_GPUS, [np.unique(gpu_ids)]), dtype=np.float64).reshape(-1, 6)  # makes None NaN
+    # makes None NaN
+    told = np.array(fetched(_GPUS, [np.unique(gpu_ids)]), dtype=np.float64).reshape(-1, 6)
     ids, idle_w, limit_w, memory_bytes, model_id, sevenths = told.T
-    return GPUs(ids.astype(np.int64), idle_w, limit_w, memory_bytes, *(np.nan_to_num(one).astype(np.int64) for one in (model_id, sevenths)))
+    return GPUs(
+        ids.astype(np.int64),
+        idle_w,
+        limit_w,
+        memory_bytes,
+        *(np.nan_to_num(one).astype(np.int64) for one in (model_id, sevenths)),
+    )
 
 
 def cheaper(found: GPUs, at: datetime) -> tuple[Offers, ...]:
-    """Lanes.cheaper, by the rate book of that moment: a GPU model's highest price beside the lowest of this one's."""
+    """Lanes.cheaper, by the rate book of that moment: a GPU model's highest price beside the lowest
+    of this one's.
+    """
     prices = {price.gpu_model_id: price for price in prices_of_models(at)}
     offers = {model: cheaper_than(own, prices.values()) for model, own in prices.items()}
     return tuple(offers.get(model, ()) for model in found.model_id.tolist())
@@ -106,7 +132,9 @@ def jobs(job_ids: Ints) -> dict[int, Said]:
         life_ms = end_ms - start_ms if start_ms is not None and end_ms is not None else None
         has_failed = state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
         is_serving = pk in serving or bool(SERVING.search(f"{name} {words}"))
-        found[pk] = Said(kind, start_ms, is_serving, (user, name), life_ms, end_ms if has_failed else None)
+        found[pk] = Said(
+            kind, start_ms, is_serving, (user, name), life_ms, end_ms if has_failed else None
+        )
     return found
 
 
@@ -126,5 +154,8 @@ def failures(job_id: Ints, known: Mapping[int, Said]) -> Ints:
     found: dict[Series, list[int]] = defaultdict(list)
     for user, name, end_ms in alike.values_list("user", "name", "end_ms"):
         found[user, name].append(end_ms or 0)
-    counts = {pk: sum(abs(end - (job.failed_ms or 0)) <= ALIKE_MS for end in found[job.series]) for pk, job in failed.items()}
+    counts = {
+        pk: sum(abs(end - (job.failed_ms or 0)) <= ALIKE_MS for end in found[job.series])
+        for pk, job in failed.items()
+    }
     return np.array([counts.get(int(job), 0) for job in job_id], dtype=np.int64)

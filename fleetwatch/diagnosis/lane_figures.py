@@ -1,6 +1,8 @@
-"""Figures of lanes: kept once, laid out for those lanes and cells, and those names, that somebody asks for. Pure numpy.
+"""Figures of lanes: kept once, laid out for those lanes and cells, and those names, that somebody
+asks for. Pure numpy.
 
-A rule asks for a few figures of the newest cells: most of what a fleet's hours have is never laid out.
+A rule asks for a few figures of the newest cells: most of what a fleet's hours have is never laid
+out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,9 +21,11 @@ NOWHERE = -1  # the place of what nobody read: the last value of every name
 
 @dataclass(frozen=True, slots=True)
 class Figures(Mapping[str, Floats]):
-    """By name lanes x cells of float64, NaN = not read; `place` is where each stands among the values of `kept`, NOWHERE = it was not read.
+    """By name lanes x cells of float64, NaN = not read; `place` is where each stands among the
+    values of `kept`, NOWHERE = it was not read.
 
-    `rows` is where a name's values stand in `kept`: one row each, of which the last value is NaN. What has no row nobody read.
+    `rows` is where a name's values stand in `kept`: one row each, of which the last value is NaN.
+    What has no row nobody read.
     """
 
     kept: NDArray[Any]
@@ -34,7 +38,11 @@ class Figures(Mapping[str, Floats]):
         row = self.rows[name]
         key = None if row is None else name  # what nobody read is one array under many names
         if key not in self._laid:
-            self._laid[key] = np.full(self.place.shape, np.nan) if row is None else np.take(self.kept[row], self.place).astype(np.float64)
+            self._laid[key] = (
+                np.full(self.place.shape, np.nan)
+                if row is None
+                else np.take(self.kept[row], self.place).astype(np.float64)
+            )
         return self._laid[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -63,4 +71,6 @@ def of(known: Mapping[str, Floats]) -> Figures:
     kept = np.full((len(known), size + 1), np.nan)
     for row, values in zip(kept, known.values(), strict=True):
         row[:size] = values.ravel()
-    return Figures(kept, {name: row for row, name in enumerate(known)}, np.arange(size).reshape(shape))
+    return Figures(
+        kept, {name: row for row, name in enumerate(known)}, np.arange(size).reshape(shape)
+    )

@@ -1,6 +1,8 @@
-"""Lanes in parts of like length: a job is judged over the time in which it holds GPUs, not over everybody else's too. Pure numpy.
+"""Lanes in parts of like length: a job is judged over the time in which it holds GPUs, not over
+everybody else's too. Pure numpy.
 
-Of a day's jobs on a GPU each holds it for a part of the day: judged over the whole day, most of every array would be nobody's time.
+Of a day's jobs on a GPU each holds it for a part of the day: judged over the whole day, most of
+every array would be nobody's time.
 """
 
 from collections.abc import Iterator
@@ -19,7 +21,9 @@ FEW = 10_000  # cells more that cost as much to judge as a part costs by itself
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some lanes from their jobs' first cells on: at [n, cell] of `lanes` stands the cell columns[n, cell] of the lane rows[n]."""
+    """Some lanes from their jobs' first cells on: at [n, cell] of `lanes` stands the cell
+    columns[n, cell] of the lane rows[n].
+    """
 
     lanes: Lanes
     rows: Ints
@@ -31,13 +35,17 @@ class Part:
 
 
 def parts(lanes: Lanes, *, since: int, few: int = FEW) -> Iterator[Part]:
-    """Every lane whose job holds a GPU in a cell from `since` on, once; with the time before it in which its job held one.
+    """Every lane whose job holds a GPU in a cell from `since` on, once; with the time before it in
+    which its job held one.
 
     Shorter jobs go with longer ones where that makes no more than `few` cells that are nobody's.
     """
     count = lanes.held.shape[1]
     first, last = _extents(lanes)
-    size = np.minimum(SHORTEST << np.ceil(np.log2(np.maximum((last - first) / SHORTEST, 1))).astype(np.int64), count)
+    size = np.minimum(
+        SHORTEST << np.ceil(np.log2(np.maximum((last - first) / SHORTEST, 1))).astype(np.int64),
+        count,
+    )
     is_wanted = last > since
     for length, longer in pairwise(np.unique(size[is_wanted]).tolist()):
         here = np.flatnonzero(is_wanted & (size == length))
@@ -50,7 +58,9 @@ def parts(lanes: Lanes, *, since: int, few: int = FEW) -> Iterator[Part]:
 
 
 def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
-    """Per lane from which cell to before which one its job holds any GPU; one that holds none ends before it begins."""
+    """Per lane from which cell to before which one its job holds any GPU; one that holds none ends
+    before it begins.
+    """
     count = lanes.held.shape[1]
     is_held = lanes.held.any(axis=1)
     first = np.where(is_held, lanes.held.argmax(axis=1), count)
@@ -59,7 +69,9 @@ def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
     sizes = np.diff(starts, append=len(first))
     if not len(starts):
         return first, last
-    return np.repeat(np.minimum.reduceat(first, starts), sizes), np.repeat(np.maximum.reduceat(last, starts), sizes)
+    return np.repeat(np.minimum.reduceat(first, starts), sizes), np.repeat(
+        np.maximum.reduceat(last, starts), sizes
+    )
 
 
 def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:

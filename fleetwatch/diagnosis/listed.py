@@ -1,4 +1,6 @@
-"""Findings of jobs in a period: ranked, counted and summed as columns; those that are shown become lines."""
+"""Findings of jobs in a period: ranked, counted and summed as columns; those that are shown become
+lines.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,18 +16,23 @@ from fleetwatch.diagnosis.caused import WASTE, Caused, Saving
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
 
-Place = tuple[int, int, int]  # in the order: what could be saved (low and high together, micro-dollars), at most (ms), the finding's id
+# in the order: what could be saved (low and high together, micro-dollars), at most (ms), the
+# finding's id
+Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A finding with what it took and could save in the period; `status` is that of now: a snooze that is over is open again."""
+    """A finding with what it took and could save in the period; `status` is that of now: a snooze
+    that is over is open again.
+    """
 
     finding: Finding
     caused: Caused
     status: str
     gpus: int = 0  # affected ever; counted by with_jobs()
-    alternatives: tuple[str, ...] = ()  # causes that may be behind it instead; looked up by with_jobs()
+    # causes that may be behind it instead; looked up by with_jobs()
+    alternatives: tuple[str, ...] = ()
     may_work: bool = True  # not all of the job's GPUs show the cause now; looked up by with_jobs()
 
     @property
@@ -35,14 +42,20 @@ class Line:
 
 def status(finding: Finding, now: datetime) -> str:
     """Of now: a snooze ends by itself."""
-    if finding.status == Finding.Status.SNOOZED and finding.snoozed_until is not None and finding.snoozed_until <= now:
+    if (
+        finding.status == Finding.Status.SNOOZED
+        and finding.snoozed_until is not None
+        and finding.snoozed_until <= now
+    ):
         return Finding.Status.OPEN
     return finding.status
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Findings with time in the period, the largest possible saving in dollars first (the middle of its range), then the most time."""
+    """Findings with time in the period, the largest possible saving in dollars first (the middle of
+    its range), then the most time.
+    """
 
     lines: Lines
     pk: Ints
@@ -57,9 +70,18 @@ class Findings:
         """Those lines, in order."""
         place = np.arange(len(self))[wanted]
         found = Finding.objects.in_bulk(self.pk[place].tolist())
-        told = zip(self.pk[place].tolist(), self.lines.only(place).caused(), self.group[place].tolist(), strict=True)
+        told = zip(
+            self.pk[place].tolist(),
+            self.lines.only(place).caused(),
+            self.group[place].tolist(),
+            strict=True,
+        )
         # one that was deleted since they were counted is on no page
-        return [Line(found[pk], caused, self.groups[group][0]) for pk, caused, group in told if pk in found]
+        return [
+            Line(found[pk], caused, self.groups[group][0])
+            for pk, caused, group in told
+            if pk in found
+        ]
 
     def of_status(self, *statuses: str) -> "Findings":
         """Those that stand so now."""
@@ -68,7 +90,9 @@ class Findings:
     def assigned(self, name: str) -> "Findings":
         """Those given to the user of that name; "" = to nobody."""
         owner = user_id(name)
-        return self._of_groups([owner_id == owner and (owner is not None or not name) for _, owner_id in self.groups])
+        return self._of_groups(
+            [owner_id == owner and (owner is not None or not name) for _, owner_id in self.groups]
+        )
 
     def of_jobs(self, **facts: str) -> "Findings":
         """Those of jobs with these facts: kind, cluster."""
@@ -77,7 +101,9 @@ class Findings:
 
     def wasted_in(self, state: str) -> "Findings":
         """Those with wasted time in that state of the ledger."""
-        wasted = [self.lines.sums(FIGURES.index(name)) for name, (of, _) in WASTE.items() if of == state]
+        wasted = [
+            self.lines.sums(FIGURES.index(name)) for name, (of, _) in WASTE.items() if of == state
+        ]
         return self._where(np.add.reduce(wasted) > 0)
 
     def counts(self) -> Counter[str]:
@@ -94,7 +120,11 @@ class Findings:
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""
-        return int(self.worth[position]), int(self.lines.sums(HIGH)[position]), int(self.pk[position])
+        return (
+            int(self.worth[position]),
+            int(self.lines.sums(HIGH)[position]),
+            int(self.pk[position]),
+        )
 
     def up_to(self, place: Place) -> int:
         """How many come up to that place, the one that stands there included."""
@@ -108,7 +138,13 @@ class Findings:
 
     def _where(self, chosen: Bools) -> "Findings":
         place = np.flatnonzero(chosen)
-        return replace(self, lines=self.lines.only(place), pk=self.pk[place], worth=self.worth[place], group=self.group[place])
+        return replace(
+            self,
+            lines=self.lines.only(place),
+            pk=self.pk[place],
+            worth=self.worth[place],
+            group=self.group[place],
+        )
 
 
 def in_order(lines: Lines, known: Decided) -> Findings:
@@ -119,10 +155,18 @@ def in_order(lines: Lines, known: Decided) -> Findings:
     at = np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)
     finding = order[at] if len(codes) else at
     high, worth = lines.sums(HIGH), lines.worth()
-    is_listed = (codes[finding] == wanted) & (high > 0) if len(codes) else np.zeros(len(lines), dtype=bool)
+    is_listed = (
+        (codes[finding] == wanted) & (high > 0) if len(codes) else np.zeros(len(lines), dtype=bool)
+    )
     place = np.flatnonzero(is_listed)
     place = place[np.lexsort((known.pk[finding[place]], -high[place], -worth[place]))]
-    return Findings(lines.only(place), known.pk[finding[place]], worth[place], known.group[finding[place]], known.groups)
+    return Findings(
+        lines.only(place),
+        known.pk[finding[place]],
+        worth[place],
+        known.group[finding[place]],
+        known.groups,
+    )
 
 
 def user_id(name: str) -> int | None:

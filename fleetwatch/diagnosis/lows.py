@@ -1,6 +1,7 @@
 """Long pauses: stretches of five seconds and more without work, joined over windows. Pure numpy.
 
-A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no power, waiting for another rank.
+A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no
+power, waiting for another rank.
 """
 
 from collections.abc import Sequence
@@ -32,12 +33,24 @@ LONGEST = "long_longest_s"  # the longest pause that ended here or still goes on
 # Of the last window that starts there, of which the next one's pause may be a part:
 LAST_START = "last_start_s"  # seconds since the epoch
 SO_FAR = "long_so_far_s"  # how long its pause is, with what it continues
-FIGURES = (LOW_S, ONSETS, FIRST_ONSET, LAST_ONSET, INTERVALS, INTERVALS_SQUARED, LONGEST, LAST_START, SO_FAR)
+FIGURES = (
+    LOW_S,
+    ONSETS,
+    FIRST_ONSET,
+    LAST_ONSET,
+    INTERVALS,
+    INTERVALS_SQUARED,
+    LONGEST,
+    LAST_START,
+    SO_FAR,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Of GPUs, ascending, when the last known window of each began and how long its pause was by then (SO_FAR)."""
+    """Of GPUs, ascending, when the last known window of each began and how long its pause was by
+    then (SO_FAR).
+    """
 
     gpu_ids: Ints
     start_ms: Ints
@@ -46,7 +59,9 @@ class Before:
     def of(self, windows: Windows) -> Floats:
         """SO_FAR of those windows; NaN for others."""
         row = np.searchsorted(self.gpu_ids, windows.gpu_id)
-        is_it = (np.append(self.gpu_ids, -1)[row] == windows.gpu_id) & (np.append(self.start_ms, -1)[row] == windows.start_ms)
+        is_it = (np.append(self.gpu_ids, -1)[row] == windows.gpu_id) & (
+            np.append(self.start_ms, -1)[row] == windows.start_ms
+        )
         return np.where(is_it, np.append(self.so_far_s, np.nan)[row], np.nan)
 
 
@@ -55,15 +70,22 @@ NOTHING = Before(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.ze
 
 def together(several: Sequence[Before]) -> Before:
     """What is known of several nodes' GPUs."""
-    whole = [np.concatenate(values) for values in zip(*(astuple(one) for one in (NOTHING, *several)), strict=True)]
+    whole = [
+        np.concatenate(values)
+        for values in zip(*(astuple(one) for one in (NOTHING, *several)), strict=True)
+    ]
     order = np.argsort(whole[0])
     return Before(*(values[order] for values in whole))
 
 
-def of(windows: Windows, place: Ints, size: int, *, began: Ints, before: Before = NOTHING) -> dict[str, Floats]:
-    """FIGURES per place (a flat array of `size`); NaN where no window with a place tells of utilisation.
+def of(
+    windows: Windows, place: Ints, size: int, *, began: Ints, before: Before = NOTHING
+) -> dict[str, Floats]:
+    """FIGURES per place (a flat array of `size`); NaN where no window with a place tells of
+    utilisation.
 
-    `place` is each window's; -1 = only context. `began`: also of those in which nothing was observed. Onsets are NaN where none is.
+    `place` is each window's; -1 = only context. `began`: also of those in which nothing was
+    observed. Onsets are NaN where none is.
     """
     low_s, is_known = _low_seconds(windows)
     is_long = low_s >= LONG_S
@@ -84,7 +106,9 @@ def of(windows: Windows, place: Ints, size: int, *, began: Ints, before: Before 
 
 
 def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
-    """Seconds of each window's longest pause (of spinning: all of it), and whether utilisation was read at all."""
+    """Seconds of each window's longest pause (of spinning: all of it), and whether utilisation was
+    read at all.
+    """
     length_s = (windows.end_ms - windows.start_ms) / 1000
     nan = np.full(len(length_s), np.nan)
     mean = windows.columns.get("util_mean", nan)
@@ -96,7 +120,8 @@ def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
 
 
 def _continues(windows: Windows, low_s: Floats, is_long: Mask, known_s: Floats) -> Mask:
-    """Whether a window's pause goes on from the window before it: one of the two is all pause, or neither dips beside it.
+    """Whether a window's pause goes on from the window before it: one of the two is all pause, or
+    neither dips beside it.
 
     Where `known_s`, its pause up to and with it, is known, that tells.
     """
@@ -107,16 +132,21 @@ def _continues(windows: Windows, low_s: Floats, is_long: Mask, known_s: Floats) 
     is_whole = low_s >= WHOLE * length_s
     dips = np.nan_to_num(windows.columns.get("util_dips", np.zeros(count)))
     continues = np.zeros(count, dtype=bool)
-    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (np.abs(windows.start_ms[1:] - windows.end_ms[:-1]) <= SAME_MS)
+    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (
+        np.abs(windows.start_ms[1:] - windows.end_ms[:-1]) <= SAME_MS
+    )
     joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
     continues[1:] = is_long[1:] & is_long[:-1] & follows & joined
     is_known = ~np.isnan(known_s)
-    continues = np.where(is_known, known_s > low_s + LONG_S / 2, continues)  # what went on is longer by a long pause at least
+    # what went on is longer by a long pause at least
+    continues = np.where(is_known, known_s > low_s + LONG_S / 2, continues)
     return _ended_once(continues, is_whole, is_known)
 
 
 def _ended_once(continues: Mask, is_whole: Mask, is_known: Mask) -> Mask:
-    """A window that is paused in part ends a pause or begins one, not both: of such windows in a row every second one begins anew."""
+    """A window that is paused in part ends a pause or begins one, not both: of such windows in a
+    row every second one begins anew.
+    """
     is_after_part = continues & ~is_known
     is_after_part[1:] &= ~is_whole[:-1]
     place = np.arange(len(continues))
@@ -126,7 +156,9 @@ def _ended_once(continues: Mask, is_whole: Mask, is_known: Mask) -> Mask:
 
 
 def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:
-    """Seconds of each pause up to and with its window; `known_s` where that is known, NaN elsewhere."""
+    """Seconds of each pause up to and with its window; `known_s` where that is known, NaN
+    elsewhere.
+    """
     is_known = ~np.isnan(known_s)
     low_s, continues = np.where(is_known, known_s, low_s), continues & ~is_known
     total = np.cumsum(low_s)
@@ -153,7 +185,9 @@ def _lasts(values: Floats, place: Ints, size: int) -> Floats:
 
 
 def _intervals(place: Ints, seconds: Floats, size: int) -> dict[str, Floats]:
-    """Of onsets, sorted by GPU and time: the first and last of each place, and the times between."""
+    """Of onsets, sorted by GPU and time: the first and last of each place, and the times
+    between.
+    """
     first, last = np.full(size, np.nan), np.full(size, np.nan)
     first[place[::-1]] = seconds[::-1]
     last[place] = seconds

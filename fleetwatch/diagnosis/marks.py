@@ -1,4 +1,6 @@
-"""The stretches of a window's curves that a verdict rests on: pauses, and spinning at near-idle power. Pure."""
+"""The stretches of a window's curves that a verdict rests on: pauses, and spinning at near-idle
+power. Pure.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +10,14 @@ from fleetwatch.ledger.policy import Policy
 
 LOW = 0.10  # utilisation, as in `util_low_fraction`
 MOST = 0.5  # of a step
-COLUMNS = ("util_mean", "util_low_fraction", "spin_fraction", "power_w", "tensor_active", "dram_active")
+COLUMNS = (
+    "util_mean",
+    "util_low_fraction",
+    "spin_fraction",
+    "power_w",
+    "tensor_active",
+    "dram_active",
+)
 POLICY = Policy()
 PAUSE, SPINNING = "pause", "spinning"
 MAX_MARKS = 200  # drawn; a sawtooth of seconds has no stretch of its own
@@ -25,15 +34,24 @@ class Mark:
     kind: str
 
 
-def marks(starts_ms: Sequence[int], step_ms: int, columns: Mapping[str, Values], *, waiting_w: float | None = None) -> list[Mark]:
-    """Steps of which most is a pause, or most spinning, joined; the longest MAX_MARKS in order of time.
+def marks(
+    starts_ms: Sequence[int],
+    step_ms: int,
+    columns: Mapping[str, Values],
+    *,
+    waiting_w: float | None = None,
+) -> list[Mark]:
+    """Steps of which most is a pause, or most spinning, joined; the longest MAX_MARKS in order of
+    time.
 
-    Where nobody told how much of a step spins, one that is full and takes `waiting_w` at most does, as the ledger has it.
+    Where nobody told how much of a step spins, one that is full and takes `waiting_w` at most does,
+    as the ledger has it.
     """
     nothing: Values = [None] * len(starts_ms)
     util, low, told, power_w, tensor, dram = (columns.get(name, nothing) for name in COLUMNS)
     works = [
-        (one or 0.0) >= POLICY.spin_tensor_max or (other or 0.0) >= POLICY.spin_dram_max for one, other in zip(tensor, dram, strict=True)
+        (one or 0.0) >= POLICY.spin_tensor_max or (other or 0.0) >= POLICY.spin_dram_max
+        for one, other in zip(tensor, dram, strict=True)
     ]
     spin = [_spin(*step, waiting_w) for step in zip(told, util, power_w, works, strict=True)]
     kinds = [_kind(*values) for values in zip(util, low, spin, strict=True)]
@@ -47,8 +65,16 @@ def marks(starts_ms: Sequence[int], step_ms: int, columns: Mapping[str, Values],
     return sorted(longest, key=lambda mark: mark.start_ms)
 
 
-def _spin(told: float | None, util: float | None, power_w: float | None, works: bool, waiting_w: float | None) -> float | None:
-    """The share of the step that spins: as it was told, else by its means; None where neither tells."""
+def _spin(
+    told: float | None,
+    util: float | None,
+    power_w: float | None,
+    works: bool,
+    waiting_w: float | None,
+) -> float | None:
+    """The share of the step that spins: as it was told, else by its means; None where neither
+    tells.
+    """
     if told is not None or util is None or power_w is None or waiting_w is None:
         return told
     return float(util >= POLICY.spin_util_min and power_w <= waiting_w and not works)

@@ -1,4 +1,7 @@
-"""What detectors compare, in words with units: the name of a feature and how its value is shown. Pure."""
+"""What detectors compare, in words with units: the name of a feature and how its value is shown.
+
+Pure.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +23,11 @@ class Measure:
 def share(value: float) -> str:
     """41 %, 0.4 %."""
     percent = value * 100
-    return f"{percent:.0f} %" if abs(percent) >= 10 or percent == round(percent) else f"{percent:.1f} %"
+    return (
+        f"{percent:.0f} %"
+        if abs(percent) >= 10 or percent == round(percent)
+        else f"{percent:.1f} %"
+    )
 
 
 def rate(value: float) -> str:
@@ -91,7 +98,11 @@ _NAMES: dict[str, tuple[str, Shown]] = {
     "rank_ten": ("a rank's tensor activity off the median", share),
     "rank_pr_max": ("a rank's power off the median", share),
 }
-_OVER = {"min": "lowest of the job's GPUs", "max": "highest of the job's GPUs", "median": "median of the job's GPUs"}
+_OVER = {
+    "min": "lowest of the job's GPUs",
+    "max": "highest of the job's GPUs",
+    "median": "median of the job's GPUs",
+}
 
 
 def measure(feature: str) -> Measure:

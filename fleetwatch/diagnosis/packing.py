@@ -1,6 +1,8 @@
-"""Figures of cells as bytes: one block of single precision, so that an hour of a node is read in one go. Pure.
+"""Figures of cells as bytes: one block of single precision, so that an hour of a node is read in
+one go. Pure.
 
-What is packed is derived and kept for days: a format that is not this one counts as not there, and is made again.
+What is packed is derived and kept for days: a format that is not this one counts as not there, and
+is made again.
 """
 
 import json
@@ -20,7 +22,8 @@ _WORDS = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[int, ...]])
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The figures of a node's GPUs in a clock hour: names x GPUs x cells; what has no name nobody read. Seven digits are kept.
+    """The figures of a node's GPUs in a clock hour: names x GPUs x cells; what has no name nobody
+    read. Seven digits are kept.
 
     `told` has of each cell a digest of what the ledger said of it when it was made.
     """
@@ -49,5 +52,9 @@ def unpack(payload: bytes) -> Hour | None:
     length, gpus, cells = _HEAD.unpack_from(whole)
     words = _HEAD.size + 8 * gpus
     names, told = _WORDS.decode(whole[words : words + length])
-    figures = np.frombuffer(whole, dtype="<f4", offset=words + length).reshape(len(names), gpus, cells)
-    return Hour(np.frombuffer(whole, dtype="<i8", offset=_HEAD.size, count=gpus), names, figures, told)
+    figures = np.frombuffer(whole, dtype="<f4", offset=words + length).reshape(
+        len(names), gpus, cells
+    )
+    return Hour(
+        np.frombuffer(whole, dtype="<i8", offset=_HEAD.size, count=gpus), names, figures, told
+    )

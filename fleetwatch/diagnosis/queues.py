@@ -17,7 +17,9 @@ FRESH_MS = 10 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """GPUs that the jobs of a cluster wait for, as one of its nodes said at `told_ms`; "" = a cluster whose name is not known."""
+    """GPUs that the jobs of a cluster wait for, as one of its nodes said at `told_ms`; "" = a
+    cluster whose name is not known.
+    """
 
     cluster: str
     gpus: int
@@ -34,8 +36,15 @@ def waiting(now_ms: int) -> list[Queue]:
     for node_id in askable:
         asked[cluster_of.get(node_id, "")].append(node_id)
     told = _told([node_id for nodes in asked.values() for node_id in nodes[:ASKED]], now_ms)
-    newest = {cluster: max((told[node_id] for node_id in nodes if node_id in told), default=None) for cluster, nodes in asked.items()}
-    return [Queue(cluster, word[1], word[0]) for cluster, word in sorted(newest.items()) if word is not None]
+    newest = {
+        cluster: max((told[node_id] for node_id in nodes if node_id in told), default=None)
+        for cluster, nodes in asked.items()
+    }
+    return [
+        Queue(cluster, word[1], word[0])
+        for cluster, word in sorted(newest.items())
+        if word is not None
+    ]
 
 
 def _askable(sources: Mapping[int, list[JobSource]], now_ms: int) -> set[int]:

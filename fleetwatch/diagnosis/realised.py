@@ -1,7 +1,8 @@
 """What a fix brought: runs of one recurring job before it and after it, compared. Pure.
 
-Nothing here knows whether two runs did the same work. So a share of useful time that rose is told as "utilisation improved";
-hours count as saved only where runs became shorter, and never more of them than the waste that went away.
+Nothing here knows whether two runs did the same work. So a share of useful time that rose is told
+as "utilisation improved"; hours count as saved only where runs became shorter, and never more of
+them than the waste that went away.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,19 @@ MOST_RUNS = 50  # on each side, those nearest to the fix
 DRAWS, SEED = 2000, 5  # of the bootstrap: the same runs always give the same interval
 BOUNDS = (2.5, 97.5)  # percentiles: a 95 % interval
 NORMAL = 1.96  # its bound in standard errors, and Student's, by degrees of freedom
-STUDENT = {2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 8: 2.306, 10: 2.228, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.0}
+STUDENT = {
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    8: 2.306,
+    10: 2.228,
+    15: 2.131,
+    20: 2.086,
+    30: 2.042,
+    60: 2.0,
+}
 BACK = 0.5  # of the cause's former share of time, from which it is back
 RECENT = 3  # runs that tell whether it is back
 NOTICED_SHARE = 0.2  # of a run's time that a cause must have taken before its end is noticed
@@ -38,7 +51,8 @@ class Outcome(StrEnum):
 class Run:
     """One run of a recurring job (of a service one UTC day), in GPU-milliseconds.
 
-    `held_ms` is what telemetry told of; `wasted_ms` of it was idle, stalled or underused; in `cause_ms` the cause was primary.
+    `held_ms` is what telemetry told of; `wasted_ms` of it was idle, stalled or underused; in
+    `cause_ms` the cause was primary.
     """
 
     start_ms: int
@@ -50,9 +64,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Useful shares before and after, 0 to 1, and the interval of their difference; None without runs enough.
+    """Useful shares before and after, 0 to 1, and the interval of their difference; None without
+    runs enough.
 
-    `saved_low_ms` to `saved_high_ms`: GPU time that all runs since then did not take and did not waste; 0 unless runs became shorter.
+    `saved_low_ms` to `saved_high_ms`: GPU time that all runs since then did not take and did not
+    waste; 0 unless runs became shorter.
     """
 
     outcome: Outcome
@@ -78,8 +94,13 @@ def effect(runs: Sequence[Run], at_ms: int) -> Effect:
     share, waste_ms = _useful_share(before), sum(run.wasted_ms for run in before) / len(before)
     low, high = np.clip(_interval(_useful(old), _useful(new), sizes), -share, 1 - share)
     # of a run: by how much it became shorter, at most the waste that went away
-    shorter, less_waste = (_interval(now, then, sizes[::-1]) for then, now in zip(old, new, strict=True))
-    saved = [round(min(*bounds, waste_ms)) * len(after) for bounds in zip(shorter, less_waste, strict=True)]
+    shorter, less_waste = (
+        _interval(now, then, sizes[::-1]) for then, now in zip(old, new, strict=True)
+    )
+    saved = [
+        round(min(*bounds, waste_ms)) * len(after)
+        for bounds in zip(shorter, less_waste, strict=True)
+    ]
     is_proven = saved[0] > 0
     return Effect(
         _outcome(before, after, low=float(low)),
@@ -95,11 +116,15 @@ def effect(runs: Sequence[Run], at_ms: int) -> Effect:
 
 
 def changed_at(runs: Sequence[Run]) -> int | None:
-    """The start of the first run since which the cause is gone for good, if it took a part of the time before; else None."""
+    """The start of the first run since which the cause is gone for good, if it took a part of the
+    time before; else None.
+    """
     known = sorted((run for run in runs if run.held_ms > 0), key=lambda run: run.start_ms)
     for first in range(MIN_RUNS, len(known) - MIN_RUNS + 1):
         share = _cause_share(known[:first])
-        if share >= NOTICED_SHARE and all(_cause_share([run]) < BACK * share for run in known[first:]):
+        if share >= NOTICED_SHARE and all(
+            _cause_share([run]) < BACK * share for run in known[first:]
+        ):
             # the first that splits them so is the earliest change
             return known[first].start_ms
     return None
@@ -136,9 +161,11 @@ def _useful(means: Floats) -> Floats:
 
 
 def _interval(old: Floats, new: Floats, sizes: tuple[int, int]) -> tuple[float, float]:
-    """95 % of the differences new - old of resampled means, as wide as the sides' few runs make it (Welch's degrees of freedom).
+    """95 % of the differences new - old of resampled means, as wide as the sides' few runs make it
+    (Welch's degrees of freedom).
 
-    Resamples of few runs spread too little: of three and three, 95 % of them hold the truth in 80 % of cases.
+    Resamples of few runs spread too little: of three and three, 95 % of them hold the truth in 80 %
+    of cases.
     """
     differences = new - old
     middle = float(differences.mean())
@@ -148,10 +175,16 @@ def _interval(old: Floats, new: Floats, sizes: tuple[int, int]) -> tuple[float, 
 
 
 def _widening(variances: tuple[float, float], sizes: tuple[int, int]) -> float:
-    """How much wider than resamples say: for variances of means that divide by n, not n - 1, and for Student's instead of NORMAL."""
+    """How much wider than resamples say: for variances of means that divide by n, not n - 1, and
+    for Student's instead of NORMAL.
+    """
     if not sum(variances):
         return 1.0
     unbiased = [variance * n / (n - 1) for variance, n in zip(variances, sizes, strict=True)]
-    freedom = sum(unbiased) ** 2 / sum(each**2 / (n - 1) for each, n in zip(unbiased, sizes, strict=True))
-    bound = np.interp(-1 / freedom, [*(-1 / known for known in STUDENT), 0.0], [*STUDENT.values(), NORMAL])
+    freedom = sum(unbiased) ** 2 / sum(
+        each**2 / (n - 1) for each, n in zip(unbiased, sizes, strict=True)
+    )
+    bound = np.interp(
+        -1 / freedom, [*(-1 / known for known in STUDENT), 0.0], [*STUDENT.values(), NORMAL]
+    )
     return float(bound) / NORMAL * sqrt(sum(unbiased) / sum(variances))

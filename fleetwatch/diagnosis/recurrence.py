@@ -1,4 +1,6 @@
-"""What a finding will cost if nothing changes: told of recurring jobs alone, for others only what is past."""
+"""What a finding will cost if nothing changes: told of recurring jobs alone, for others only what
+is past.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +18,9 @@ AHEAD_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """GPU time that could be recovered in the next 30 days, if runs go on as in the last two weeks."""
+    """GPU time that could be recovered in the next 30 days, if runs go on as in the last
+    two weeks.
+    """
 
     runs: int
     low_ms: int
@@ -24,11 +28,18 @@ class Projection:
 
 
 def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
-    """None for a job that does not recur: TIMES runs of the same user, name and number of GPUs in the last two weeks."""
+    """None for a job that does not recur: TIMES runs of the same user, name and number of GPUs in
+    the last two weeks.
+    """
     if not job.name or not job.user:
         return None
     runs = (
-        Job.objects.filter(user=job.user, name=job.name, start_ms__gte=to_ms(now - LOOKS_BACK), start_ms__lt=to_ms(now))
+        Job.objects.filter(
+            user=job.user,
+            name=job.name,
+            start_ms__gte=to_ms(now - LOOKS_BACK),
+            start_ms__lt=to_ms(now),
+        )
         .annotate(gpus=Count("allocations__gpu", distinct=True))
         .values_list("pk", "gpus")
     )
@@ -36,9 +47,9 @@ def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
     alike = [pk for pk, count in runs if count == gpus]
     if len(alike) < TIMES:
         return None
-    found = CauseEntry.objects.filter(job__in=alike, cause=cause, start__gte=now - LOOKS_BACK).aggregate(
-        low=Sum("low_ms"), high=Sum(F("high_ms"))
-    )
+    found = CauseEntry.objects.filter(
+        job__in=alike, cause=cause, start__gte=now - LOOKS_BACK
+    ).aggregate(low=Sum("low_ms"), high=Sum(F("high_ms")))
     return Projection(len(alike), ahead(found["low"] or 0), ahead(found["high"] or 0))
 
 

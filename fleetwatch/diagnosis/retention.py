@@ -1,4 +1,6 @@
-"""What goes by age: causes go with the ledger's entries that they explain, findings with the last of their causes."""
+"""What goes by age: causes go with the ledger's entries that they explain, findings with the last
+of their causes.
+"""
 
 from datetime import datetime, timedelta
 
@@ -14,7 +16,8 @@ FINDINGS_PER_RUN = 10_000
 
 
 def apply(now: datetime) -> dict[str, int]:
-    """How many causes, summed days and findings were deleted, the oldest days first; a day at a time, as the ledger's entries are.
+    """How many causes, summed days and findings were deleted, the oldest days first; a day at a
+    time, as the ledger's entries are.
 
     A finding that somebody called fixed stays while its fix is told.
     """
@@ -28,21 +31,33 @@ def apply(now: datetime) -> dict[str, int]:
         did = {"causes": did["causes"] + causes, "days": did["days"] + days}
     # a day in which no job held anything has no causes
     did["days"] += _forget_days(end)
-    old = Finding.objects.filter(last_ms__lte=to_ms(end), fixes=None).order_by("last_ms").values_list("pk", flat=True)
+    old = (
+        Finding.objects.filter(last_ms__lte=to_ms(end), fixes=None)
+        .order_by("last_ms")
+        .values_list("pk", flat=True)
+    )
     pks = list(old[:FINDINGS_PER_RUN])
     Finding.objects.filter(pk__in=pks).delete()
     return did | {"findings": len(pks)}
 
 
 def _oldest() -> datetime | None:
-    firsts = [rows.objects.order_by("start").values_list("start", flat=True).first() for rows in (CauseEntry, CapacityEntry)]
+    firsts = [
+        rows.objects.order_by("start").values_list("start", flat=True).first()
+        for rows in (CauseEntry, CapacityEntry)
+    ]
     return min((first for first in firsts if first is not None), default=None)
 
 
 @transaction.atomic
 def _forget(end: datetime) -> tuple[int, int]:
-    """How many causes and days were deleted; the day that goes in part is summed again from what is left of it."""
-    causes = CauseEntry.objects.filter(start__lt=end).delete()[0] + CapacityEntry.objects.filter(start__lt=end).delete()[0]
+    """How many causes and days were deleted; the day that goes in part is summed again from what is
+    left of it.
+    """
+    causes = (
+        CauseEntry.objects.filter(start__lt=end).delete()[0]
+        + CapacityEntry.objects.filter(start__lt=end).delete()[0]
+    )
     # every node's, by the index: who sums one now was before us (store.replace)
     DiagnosedDay.objects.filter(node__in=_nodes(), day=end.date()).update(is_summed=False)
     return causes, _forget_days(end)

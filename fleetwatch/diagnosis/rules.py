@@ -1,4 +1,6 @@
-"""What a detector says of all lanes and cells at once: where its rule holds, how surely, and by which signs. Pure numpy."""
+"""What a detector says of all lanes and cells at once: where its rule holds, how surely, and by
+which signs. Pure numpy.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +18,10 @@ CONFIDENCES = ("", "low", "medium", "high")
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One comparison of a rule: a feature at least (or below) a bound. What was not read meets nothing."""
+    """One comparison of a rule: a feature at least (or below) a bound.
+
+    What was not read meets nothing.
+    """
 
     feature: str
     values: Floats
@@ -73,11 +78,12 @@ class Found:
 class Detector:
     """A cause, the lengths of window on which its rule is judged, and the rule.
 
-    `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than one; None: the rule.
-    Of the first `spared` cells of a stretch nothing can be recovered: so long nobody and nothing can know it.
-    `begins` is what the cell shows in which it begins, where the rule can't hold of what came before.
-    What `is_told` of a job as a whole needs no second window.
-    Of a GPU that several jobs hold at once nothing is said unless `holds_of_shared`: what the rule reads is then true of each of them.
+    `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than
+    one; None: the rule. Of the first `spared` cells of a stretch nothing can be recovered: so long
+    nobody and nothing can know it. `begins` is what the cell shows in which it begins, where the
+    rule can't hold of what came before. What `is_told` of a job as a whole needs no second window.
+    Of a GPU that several jobs hold at once nothing is said unless `holds_of_shared`: what the rule
+    reads is then true of each of them.
     """
 
     cause: str
@@ -89,7 +95,8 @@ class Detector:
     spared: int = 0
     holds_of_shared: bool = False
     is_told: bool = False
-    is_of_engines: bool = False  # not of the compute units: of these nothing is said where the engines beside them do more
+    # not of the compute units: of these nothing is said where the engines beside them do more
+    is_of_engines: bool = False
 
 
 def found(
@@ -102,7 +109,9 @@ def found(
     strengthens: Sequence[Sign] = (),
     possible: Mask | None = None,
 ) -> Found:
-    """A Found from scalars or arrays; shares are kept within 0 to 1, and 0 where the rule does not hold."""
+    """A Found from scalars or arrays; shares are kept within 0 to 1, and 0 where the rule does not
+    hold.
+    """
     return Found(
         hits,
         np.where(hits, confidence, NO_WORD).astype(np.int8),

@@ -1,4 +1,6 @@
-"""Each cause's rule as its detector has it: the signs and their bounds, read from the detector itself. Pure."""
+"""Each cause's rule as its detector has it: the signs and their bounds, read from the detector
+itself. Pure.
+"""
 
 from dataclasses import dataclass
 
@@ -23,7 +25,9 @@ class Words:
 
 
 def rules(code: str) -> list[Words]:
-    """The rules of a cause in the order in which they are asked; none for a cause that no window decides."""
+    """The rules of a cause in the order in which they are asked; none for a cause that no window
+    decides.
+    """
     return [_words(detector) for detector in DETECTORS if detector.cause == code]
 
 
@@ -31,7 +35,8 @@ def _words(detector: Detector) -> Words:
     found = detector.find(Features(_nothing(), 1))
     needs, surer = (
         tuple(
-            f"{measures.measure(sign.feature).label}: {measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)}"
+            f"{measures.measure(sign.feature).label}:"
+            f" {measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)}"
             for sign in signs
         )
         for signs in (found.signs, found.strengthens)
@@ -49,9 +54,11 @@ def _nothing() -> Lanes:
     unread = np.full((1, 1), np.nan)
     one = np.ones(1, dtype=np.int64)
     return Lanes(
-        gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool), idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
+        gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool),
+        idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
         memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool),
         held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),
-        age=np.ones((1, 1), dtype=np.int64), warm_up=one, is_over=np.zeros(1, dtype=bool), failures=one, cheaper=((),),
+        age=np.ones((1, 1), dtype=np.int64), warm_up=one, is_over=np.zeros(1, dtype=bool),
+        failures=one, cheaper=((),),
         figures=lane_figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

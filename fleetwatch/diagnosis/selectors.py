@@ -36,7 +36,8 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 
-# What causes explain: of jobs idle + stalled + underused (docs/ledger.md, invariant 7), and what no job holds.
+# What causes explain: of jobs idle + stalled + underused (docs/ledger.md, invariant 7), and what no
+# job holds.
 CAUSED_STATES = ("idle", "stalled", "underused", ORPHANED)
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
@@ -46,7 +47,9 @@ _FINDINGS = read_statement(Path(__file__).parent / "sql" / "findings.sql")
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """A job's cause: the one of most of its waste; of a job that wastes nothing, of most of its time."""
+    """A job's cause: the one of most of its waste; of a job that wastes nothing, of most of its
+    time.
+    """
 
     cause: str
     confidence: int
@@ -55,7 +58,9 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What people said of a cause's findings, the last word of each counting; `share` None until ENOUGH_ANSWERS."""
+    """What people said of a cause's findings, the last word of each counting; `share` None until
+    ENOUGH_ANSWERS.
+    """
 
     cause: str
     confirmed: int
@@ -71,10 +76,12 @@ class Precision:
 
 
 def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:
-    """Idle, stalled, underused and orphaned time by cause, most dollars first; the lines sum to costs.totals() of these states.
+    """Idle, stalled, underused and orphaned time by cause, most dollars first; the lines sum to
+    costs.totals() of these states.
 
-    What was not diagnosed yet is in the line "undetermined": of the hour that goes on, its newest minutes. Where the ledger took back
-    what a cause had explained, nothing is told of hours whose ledger changed since.
+    What was not diagnosed yet is in the line "undetermined": of the hour that goes on, its newest
+    minutes. Where the ledger took back what a cause had explained, nothing is told of hours whose
+    ledger changed since.
     """
     with one_view():  # a cause is never told of time that the whole does not have yet
         whole = costs.totals(interval, scope=_of_states(scope, CAUSED_STATES))
@@ -84,15 +91,28 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
             groups, left = _told(interval, scope, whole, orphaned, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
-    groups.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
+    groups.sort(
+        key=lambda group: (
+            -group.totals.wasted_usd,
+            -group.totals.cost_usd,
+            -group.totals.capacity_ms,
+            group.key,
+        )
+    )
     return Breakdown(groups, whole)
 
 
-def _told(period: Interval, scope: Scope, whole: Totals, orphaned: Totals, *, is_current: bool = False) -> tuple[list[Group], Totals]:
-    """A group for each cause that wasted time, orphaned with them, and what is left of the whole."""
+def _told(
+    period: Interval, scope: Scope, whole: Totals, orphaned: Totals, *, is_current: bool = False
+) -> tuple[list[Group], Totals]:
+    """A group for each cause that wasted time, orphaned with them, and what is left of the
+    whole.
+    """
     told = taken.read(period, scope=scope, is_current=is_current)
     found = [one for one in cause_columns.lines(told, by_job=False).caused() if one.wasted_ms]
-    groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
+    groups = [
+        Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED
+    ]
     if orphaned.capacity_ms:
         groups.append(Group(ORPHANED, title(ORPHANED), orphaned))
     return groups, rest(whole, [group.totals for group in groups])
@@ -102,7 +122,9 @@ def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:
     return replace(scope, states=states, is_allocated=None)
 
 
-def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> Findings:
+def findings(
+    interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None
+) -> Findings:
     """Every finding of a job with time in the period that could save anything."""
     told = taken.read(interval, scope=scope, cause=cause)
     wanted = {
@@ -111,19 +133,29 @@ def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, ca
         "now": now,
         # what a node's trouble cost jobs is its own finding (machine_findings.py)
         "causes": [None if name in OF_NODES else name for name in told.causes],
-        "job_id": None if scope.job is None else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first(),
+        "job_id": (
+            None
+            if scope.job is None
+            else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first()
+        ),
     }
-    return in_order(cause_columns.lines(told, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted)))
+    return in_order(
+        cause_columns.lines(told, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted))
+    )
 
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
-    """The lines with their jobs read, each job with the team whose its time was just before that moment."""
+    """The lines with their jobs read, each job with the team whose its time was just before that
+    moment.
+    """
     known = list(lines)
     jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in known})
     # one whose job was deleted since is on no page
     told = [line for line in known if line.finding.job_id in jobs]
     with_outcomes(into_teams(jobs.values(), before=before))
-    people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
+    people = User.objects.in_bulk(
+        {line.finding.assignee_id for line in told if line.finding.assignee_id}
+    )
     gpus = _gpus(told)
     idle = stopped(jobs.keys())
     for line in told:
@@ -139,8 +171,13 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
 
 def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
     """How many GPUs each finding affected, by job and cause."""
-    rows = CauseEntry.objects.filter(job__in={line.finding.job_id for line in lines}, cause__in={line.finding.cause for line in lines})
-    counted = rows.values_list("job_id", "cause").annotate(gpus=Count("gpu", distinct=True)).order_by()
+    rows = CauseEntry.objects.filter(
+        job__in={line.finding.job_id for line in lines},
+        cause__in={line.finding.cause for line in lines},
+    )
+    counted = (
+        rows.values_list("job_id", "cause").annotate(gpus=Count("gpu", distinct=True)).order_by()
+    )
     return Counter({(job_id, cause): gpus for job_id, cause, gpus in counted})
 
 
@@ -148,29 +185,43 @@ def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
     told = taken.read(interval, scope=Scope(job=finding.its_job.key), cause=finding.cause)
     found = cause_columns.lines(told, by_job=True).caused()
-    return Line(finding, found[0] if found else nothing(finding.its_job.pk, finding.cause), status(finding, now))
+    return Line(
+        finding,
+        found[0] if found else nothing(finding.its_job.pk, finding.cause),
+        status(finding, now),
+    )
 
 
 def primary_causes(
     interval: Interval, *, scope: Scope = EVERYTHING, job_ids: Sequence[int] | None = None
 ) -> dict[int, tuple[Primary, Saving]]:
-    """Why each job (of these, where some are given) wastes, and what its findings could save in the period.
+    """Why each job (of these, where some are given) wastes, and what its findings could save in the
+    period.
 
     Jobs of which nothing was diagnosed are left out.
     """
     by_job: dict[int, list[Caused]] = defaultdict(list)
-    for one in cause_columns.lines(taken.read(interval, scope=scope, job_ids=job_ids), by_job=True).caused():
+    for one in cause_columns.lines(
+        taken.read(interval, scope=scope, job_ids=job_ids), by_job=True
+    ).caused():
         by_job[one.job_id or 0].append(one)
-    return {job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT)) for job_id, several in by_job.items()}
+    return {
+        job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT))
+        for job_id, several in by_job.items()
+    }
 
 
 def _primary(several: list[Caused]) -> Primary:
-    one = max(several, key=lambda one: (one.wasted_ms, one.held_ms, -NUMBER.get(one.cause, len(NUMBER))))
+    one = max(
+        several, key=lambda one: (one.wasted_ms, one.held_ms, -NUMBER.get(one.cause, len(NUMBER)))
+    )
     return Primary(one.cause, one.confidence, one.wasted_ms)
 
 
 def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:
-    """Why each of a few jobs wastes, without dollars; jobs of which nothing was diagnosed are left out."""
+    """Why each of a few jobs wastes, without dollars; jobs of which nothing was diagnosed are left
+    out.
+    """
     whole = rate_changes.outward(interval, zone())
     wasted = reduce(add, (F(f"{name}_ms") for name in WASTE))
     rows = (
@@ -181,7 +232,10 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
     )
     most: dict[int, tuple[tuple[int, int, int], Primary]] = {}
     for job_id, cause, sure, wasted_ms, held_ms in rows:
-        one = ((wasted_ms, held_ms, -NUMBER.get(cause, len(NUMBER))), Primary(cause, sure, wasted_ms))
+        one = (
+            (wasted_ms, held_ms, -NUMBER.get(cause, len(NUMBER))),
+            Primary(cause, sure, wasted_ms),
+        )
         most[job_id] = max(most.get(job_id, one), one, key=lambda found: found[0])
     return {job_id: primary for job_id, (_, primary) in most.items()}
 
@@ -201,6 +255,8 @@ def precision() -> dict[str, Precision]:
     )
     counts = Counter(answers)
     return {
-        cause: Precision(cause, counts[cause, Said.Kind.CONFIRMED], counts[cause, Said.Kind.REJECTED])
+        cause: Precision(
+            cause, counts[cause, Said.Kind.CONFIRMED], counts[cause, Said.Kind.REJECTED]
+        )
         for cause in {cause for cause, _ in counts}
     }

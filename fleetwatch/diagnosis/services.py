@@ -27,17 +27,20 @@ _NOTE = read_statement(_SQL / "note_diagnosed.sql")
 _KEEP = b"""
 INSERT INTO diagnosis_nodecells (node_id, hour, payload)
 SELECT node_id, hour, payload
-FROM unnest(%(nodes)s::bigint[], %(hours)s::timestamptz[], %(payloads)s::bytea[]) AS made (node_id, hour, payload)
+FROM unnest(%(nodes)s::bigint[], %(hours)s::timestamptz[], %(payloads)s::bytea[])
+AS made (node_id, hour, payload)
 ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
 RETURNING node_id
 """
 
 REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's cause can change
-# While an hour goes on only it and the one before are written; the rest of the reach follows when it is over.
+# While an hour goes on only it and the one before are written; the rest of the reach follows when
+# it is over.
 LIVE_REACH_MS = HOUR_MS
 DAYS_PER_RUN = 5_000  # days of nodes whose causes are summed: 1 s of the database
 ROWS_AT_ONCE = 500  # of packed cells: some megabytes in a statement
-# Nodes x hours (context included) that are judged together: more costs memory, and arrays that fit no cache cost time.
+# Nodes x hours (context included) that are judged together: more costs memory, and arrays that fit
+# no cache cost time.
 NODE_HOURS_AT_ONCE = 1200
 
 
@@ -51,7 +54,8 @@ class Due:
 
 
 def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, int]:
-    """How many hours of nodes (at most `limit`, newest days first) and jobs were diagnosed, and days of nodes summed.
+    """How many hours of nodes (at most `limit`, newest days first) and jobs were diagnosed, and
+    days of nodes summed.
 
     Else than live only hours that are over are looked at, and one that goes on for the first time.
     Safe twice and when killed: an hour is noted in the transaction that wrote its causes.
@@ -74,7 +78,9 @@ def due(now: datetime, limit: int, *, is_live: bool = True) -> list[Due]:
     """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`."""
     since, this_hour = retention.horizon(now).date(), floor_hour(now).replace(tzinfo=None)
     with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"since": since, "this_hour": this_hour, "is_live": is_live, "limit": limit})
+        cursor.execute(
+            _DUE, {"since": since, "this_hour": this_hour, "is_live": is_live, "limit": limit}
+        )
         found = cursor.fetchall()
     return [Due(node_id, _hour_ms(day, hour), version) for node_id, day, hour, version in found]
 
@@ -84,7 +90,9 @@ def _hour_ms(day: date, hour: int) -> int:
 
 
 def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
-    """The hours in batches of nodes: those that share a job are judged together, as far as memory allows."""
+    """The hours in batches of nodes: those that share a job are judged together, as far as memory
+    allows.
+    """
     first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
     by_node: dict[int, list[Due]] = defaultdict(list)
     for one in hours:
@@ -121,11 +129,17 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     this_hour = to_ms(floor_hour(now))
     start, end = _written(first, last, this_hour)
     low, high = _context(first, last, this_hour)
-    node_ids = [node for group in lane_rows.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
+    node_ids = [
+        node
+        for group in lane_rows.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high)
+        for node in group
+    ]
     held = lane_rows.held(node_ids, low, high)
     # nodes that nobody held (any more) have no causes
     rows: dict[int, cause_rows.Hours] = {node_id: {} for node_id in node_ids}
-    if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
+    if seen := [
+        int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])
+    ]:
         # a fleet that is younger than the context has less of it
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
         lanes = lane_rows.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
@@ -135,45 +149,73 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         rows |= cause_rows.rows(tables, lanes, told, edges)
     changed = cause_rows.replace(rows, start, end)
     cause_rows.refresh_findings(changed)
-    capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=node_ids if changed else (), now=now)
+    capacity.replace(
+        [(one.node_id, one.hour_ms) for one in hours],
+        throttled=node_ids if changed else (),
+        now=now,
+    )
     _note(hours)
     return len({job_id for job_id, _ in changed})
 
 
-def _hours(held: dict[int, lane_rows.Held], hours: Sequence[Due], low: int, high: int, this_hour: int) -> dict[tuple[int, int], Hour]:
-    """The cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made.
+def _hours(
+    held: dict[int, lane_rows.Held], hours: Sequence[Due], low: int, high: int, this_hour: int
+) -> dict[tuple[int, int], Hour]:
+    """The cells of every held hour of the nodes; those of due hours, and those that nobody made
+    yet, are made.
 
-    Of the hour that goes on only from the first cell on of which the ledger says something else than when it was made.
+    Of the hour that goes on only from the first cell on of which the ledger says something else
+    than when it was made.
     """
     is_due = {(one.node_id, one.hour_ms) for one in hours}
     stored = lane_rows.stored_hours(list(held), low, high)
-    firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)  # span and its context -> node -> its first cell
-    before: dict[tuple[int, int], lows.Before] = {}  # node and beginning of its span -> what is known of windows before it
+    # span and its context -> node -> its first cell
+    firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
+    # node and beginning of its span -> what is known of windows before it
+    before: dict[tuple[int, int], lows.Before] = {}
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
-        missing = sorted(hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored)
+        missing = sorted(
+            hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored
+        )
         for start_ms, end_ms in _spans(missing):
             goes_on = start_ms == this_hour and (node_id, start_ms) in stored
-            first = _first_changed(one.digests(start_ms), stored[node_id, start_ms].told) if goes_on else 0
+            first = (
+                _first_changed(one.digests(start_ms), stored[node_id, start_ms].told)
+                if goes_on
+                else 0
+            )
             if first < lane_rows.CELLS_PER_HOUR:
                 first_ms = start_ms + first * CELL_MS
                 last_ms = first_ms - CELL_MS
                 gpu_ids = np.array(one.between(start_ms, end_ms).gpus(), dtype=np.int64)
-                known = lane_rows.before(gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms)
+                known = lane_rows.before(
+                    gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms
+                )
                 firsts[first_ms, end_ms, lane_rows.context_ms(known, first_ms)][node_id] = first
                 before[node_id, first_ms] = known
     fresh: dict[tuple[int, int], Hour] = {}
     for (start_ms, end_ms, context_ms), nodes in firsts.items():
         known = lows.together([before[node_id, start_ms] for node_id in nodes])
-        made = lane_rows.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known)
-        fresh |= {key: lane_rows.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
+        made = lane_rows.made_hours(
+            [held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known
+        )
+        fresh |= {
+            key: lane_rows.continued(
+                stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0
+            )
+            for key, hour in made.items()
+        }
     _keep(fresh)
     return stored | fresh
 
 
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
     """The first cell that is told otherwise; their number where none is."""
-    return next((cell for cell, (one, other) in enumerate(zip(now, before, strict=True)) if one != other), len(now))
+    return next(
+        (cell for cell, (one, other) in enumerate(zip(now, before, strict=True)) if one != other),
+        len(now),
+    )
 
 
 def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
@@ -219,5 +261,7 @@ KEEP_CELLS = timedelta(days=2)
 
 
 def forget_cells(now: datetime) -> int:
-    """How many hours of cells were deleted: they are made again from windows when somebody needs them."""
+    """How many hours of cells were deleted: they are made again from windows when somebody needs
+    them.
+    """
     return NodeCells.objects.filter(hour__lt=now - KEEP_CELLS).delete()[0]

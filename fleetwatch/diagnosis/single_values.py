@@ -1,7 +1,9 @@
-"""Windows of senders that tell one value of each: read as one reading, as the ledger reads them. Pure.
+"""Windows of senders that tell one value of each: read as one reading, as the ledger reads them.
+Pure.
 
-Our agent tells how many of its readings spin, and their lowest and highest. A scrape or an import that tells a mean alone would
-else be read as work that nobody can judge, where the ledger says that the GPU only waited.
+Our agent tells how many of its readings spin, and their lowest and highest. A scrape or an import
+that tells a mean alone would else be read as work that nobody can judge, where the ledger says that
+the GPU only waited.
 """
 
 import numpy as np
@@ -19,7 +21,10 @@ SPEAKS = {"util_p5": "util_mean", "power_max_w": "power_w"}
 
 
 def filled(windows: Windows, *, idle_w: Floats, limit_w: Floats) -> dict[str, Floats]:
-    """The windows' columns with these; `idle_w` and `limit_w` per window, NaN where not known. What is told stays as it is."""
+    """The windows' columns with these; `idle_w` and `limit_w` per window, NaN where not known.
+
+    What is told stays as it is.
+    """
     found = dict(windows.columns)
     if np.isnan(column(windows, SPIN)).any():
         found[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())

@@ -1,4 +1,6 @@
-"""Reads which jobs may be ended: those that do nothing on any GPU, as far as they were judged last."""
+"""Reads which jobs may be ended: those that do nothing on any GPU, as far as they were
+judged last.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -13,28 +15,41 @@ from fleetwatch.diagnosis.rules import MEDIUM
 from fleetwatch.lib.intervals import floor_hour
 
 LOOKS_BACK = timedelta(hours=1)  # nodes of one job are not judged at the same moment
-REMEMBERS = timedelta(days=1)  # a GPU of the job that nobody judged since may work: its node is silent
+# a GPU of the job that nobody judged since may work: its node is silent
+REMEMBERS = timedelta(days=1)
 
-_Last = tuple[datetime, int, str, int]  # clock hour, number of the last cell from 1 on, cause, confidence
+# clock hour, number of the last cell from 1 on, cause, confidence
+_Last = tuple[datetime, int, str, int]
 
 
 def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
-    """(job, cause) of each of these jobs whose last cell has that cause on every GPU, with medium confidence at least."""
+    """(job, cause) of each of these jobs whose last cell has that cause on every GPU, with medium
+    confidence at least.
+    """
     own = CauseEntry.objects.filter(job__in=job_ids).order_by()
     newest = dict(own.values_list("job_id").annotate(Max("start")))
     if not newest:
         return set()
-    recent = reduce(or_, (Q(job=job_id, start__gt=start - LOOKS_BACK) for job_id, start in newest.items()))
+    recent = reduce(
+        or_, (Q(job=job_id, start__gt=start - LOOKS_BACK) for job_id, start in newest.items())
+    )
     last: dict[int, dict[int, _Last]] = defaultdict(dict)
     for job_id, gpu_id, start, cells, cause, confidence in own.filter(recent).values_list(
         "job_id", "gpu_id", "start", "cells", "cause", "confidence"
     ):
         entry = (floor_hour(start), cells.bit_length(), cause, confidence)
         last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
-    known = reduce(or_, (Q(job=job_id, start__gt=start - REMEMBERS) for job_id, start in newest.items()))
+    known = reduce(
+        or_, (Q(job=job_id, start__gt=start - REMEMBERS) for job_id, start in newest.items())
+    )
     of_day = own.filter(known).values_list("job_id", "gpu_id").distinct()
     unknown = {job_id for job_id, gpu_id in of_day if gpu_id not in last[job_id]}
-    return {(job_id, cause) for job_id, gpus in last.items() if job_id not in unknown for cause in _shared(list(gpus.values()))}
+    return {
+        (job_id, cause)
+        for job_id, gpus in last.items()
+        if job_id not in unknown
+        for cause in _shared(list(gpus.values()))
+    }
 
 
 def _shared(last: list[_Last]) -> set[str]:

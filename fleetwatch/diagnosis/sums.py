@@ -1,4 +1,7 @@
-"""Sums of days of causes: what a month of findings is read from. Never read where a day's causes changed since."""
+"""Sums of days of causes: what a month of findings is read from.
+
+Never read where a day's causes changed since.
+"""
 
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime, timedelta
@@ -20,9 +23,14 @@ _Line = tuple[int, int, str]  # ids of node and job, cause
 
 @transaction.atomic
 def sum_days(now: datetime, limit: int) -> int:
-    """How many UTC days of nodes were summed, at most `limit`: those that are over, the newest first. Safe twice and beside diagnose()."""
-    waiting = DiagnosedDay.objects.filter(is_summed=False, day__lt=now.astimezone(UTC).date()).order_by("-day", "node_id")
-    # locked in a statement of its own: the next one then sees what was committed before the lock was had
+    """How many UTC days of nodes were summed, at most `limit`: those that are over, the newest
+    first. Safe twice and beside diagnose().
+    """
+    waiting = DiagnosedDay.objects.filter(
+        is_summed=False, day__lt=now.astimezone(UTC).date()
+    ).order_by("-day", "node_id")
+    # locked in a statement of its own: the next one then sees what was committed before the lock
+    # was had
     ids = list(waiting.select_for_update(skip_locked=True).values_list("pk", flat=True)[:limit])
     with connection.cursor() as cursor:
         cursor.execute(_SUM, {"ids": ids})
@@ -30,23 +38,38 @@ def sum_days(now: datetime, limit: int) -> int:
 
 
 def wrong_days(interval: Interval) -> list[tuple[str, date, int]]:
-    """(node, UTC day, lines) of every sum that is read and is not what its causes sum to: so many of its jobs and causes differ."""
+    """(node, UTC day, lines) of every sum that is read and is not what its causes sum to: so many
+    of its jobs and causes differ.
+    """
     start, end = interval.start.astimezone(UTC).date(), interval.end.astimezone(UTC).date()
-    return [wrong for place in range((end - start).days) for wrong in _wrong(start + timedelta(days=place))]
+    return [
+        wrong
+        for place in range((end - start).days)
+        for wrong in _wrong(start + timedelta(days=place))
+    ]
 
 
 def _wrong(day: date) -> list[tuple[str, date, int]]:
     by_sum, by_entry = _by_line(day, with_sums=True), _by_line(day, with_sums=False)
-    off = Counter(key[0] for key in by_sum.keys() | by_entry.keys() if by_sum.get(key) != by_entry.get(key))
-    return sorted((name, day, off[pk]) for pk, name in Node.objects.filter(pk__in=off).values_list("pk", "name"))
+    off = Counter(
+        key[0] for key in by_sum.keys() | by_entry.keys() if by_sum.get(key) != by_entry.get(key)
+    )
+    return sorted(
+        (name, day, off[pk])
+        for pk, name in Node.objects.filter(pk__in=off).values_list("pk", "name")
+    )
 
 
 def _by_line(day: date, *, with_sums: bool) -> dict[_Line, list[int]]:
     """What was held and wasted, and what could be saved of it, by node, job and cause."""
     told = taken.of_day(day, with_sums=with_sums)
-    figures = np.stack([told.ms[:, 0], told.ms[:, WASTED].sum(axis=1), told.ms[:, LOW], told.ms[:, HIGH]], axis=1)
+    figures = np.stack(
+        [told.ms[:, 0], told.ms[:, WASTED].sum(axis=1), told.ms[:, LOW], told.ms[:, HIGH]], axis=1
+    )
     found: dict[_Line, list[int]] = defaultdict(lambda: [0] * figures.shape[1])
-    for node, job, cause, ms in zip(told.node.tolist(), told.job.tolist(), told.cause.tolist(), figures.tolist(), strict=True):
+    for node, job, cause, ms in zip(
+        told.node.tolist(), told.job.tolist(), told.cause.tolist(), figures.tolist(), strict=True
+    ):
         key = (node, job, told.causes[cause])
         found[key] = [one + other for one, other in zip(found[key], ms, strict=True)]
     return found

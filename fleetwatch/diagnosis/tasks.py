@@ -16,7 +16,9 @@ LIVE_MINUTES = 5  # a cell
 
 @shared_task(ignore_result=True)
 def diagnose() -> None:
-    """Each minute what is over; the hour that goes on, which changes with every batch, in each five minutes once."""
+    """Each minute what is over; the hour that goes on, which changes with every batch, in each five
+    minutes once.
+    """
     now = timezone.now()
     with advisory_lock("diagnosis.diagnose") as held, record_run("diagnosis.diagnose") as did:
         if not held:
@@ -39,11 +41,17 @@ def forget_cells() -> None:
 
 @shared_task(ignore_result=True)
 def apply_retention() -> None:
-    with advisory_lock("diagnosis.apply_retention") as held, record_run("diagnosis.apply_retention") as did:
+    with (
+        advisory_lock("diagnosis.apply_retention") as held,
+        record_run("diagnosis.apply_retention") as did,
+    ):
         did.update(retention.apply(timezone.now()) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)
 def measure_fixes() -> None:
-    with advisory_lock("diagnosis.measure_fixes") as held, record_run("diagnosis.measure_fixes") as did:
+    with (
+        advisory_lock("diagnosis.measure_fixes") as held,
+        record_run("diagnosis.measure_fixes") as did,
+    ):
         did.update(fixing.measure(timezone.now()) if held else {"skipped": 1})

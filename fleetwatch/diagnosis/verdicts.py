@@ -1,4 +1,5 @@
-"""One primary cause per GPU, job and five-minute cell: the first rule of the table that holds. Pure numpy.
+"""One primary cause per GPU, job and five-minute cell: the first rule of the table that holds. Pure
+numpy.
 
 A rule opens after two windows in a row and closes after three without it; while open it covers
 all the cells of its windows. Where windows of several lengths, or several rules, cover a cell,
@@ -26,7 +27,8 @@ DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
 HOUR = 12  # cells
 EDGE = HOUR  # at each end of a stretch that may be left out, at most half a window
-WASTEFUL = 0.15  # of the held time, by the ledger: what wastes more is neither well nor without telemetry
+# of the held time, by the ledger: what wastes more is neither well nor without telemetry
+WASTEFUL = 0.15
 ROUNDING = 1e-9
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
@@ -34,7 +36,12 @@ MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
 NO_TELEMETRY, GPU_FAULT, NO_PROCESS = "no_telemetry", "gpu_fault", "allocated_no_process"
 UNDETERMINED = "undetermined"
 # A cause's number is its rank.
-CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *dict.fromkeys(detector.cause for detector in DETECTORS), UNDETERMINED)
+CAUSES: tuple[str, ...] = (
+    NO_TELEMETRY,
+    GPU_FAULT,
+    *dict.fromkeys(detector.cause for detector in DETECTORS),
+    UNDETERMINED,
+)
 NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
 # Not a fault of anything: never "also possible", never a finding.
 WELL = ("healthy", "busy", "video_engines")
@@ -43,8 +50,10 @@ NOT_HELD = -1
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Per lane and cell the cause's number in CAUSES (NOT_HELD where the job does not hold the GPU), how sure it is,
-    the bits (1 << number) of other causes that are possible, and the recoverable share, 0 to 1, from low to high."""
+    """Per lane and cell the cause's number in CAUSES (NOT_HELD where the job does not hold the
+    GPU), how sure it is, the bits (1 << number) of other causes that are possible, and the
+    recoverable share, 0 to 1, from low to high.
+    """
 
     cause: NDArray[np.int8]
     confidence: Levels
@@ -55,9 +64,11 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Where one detector covers a cell, with the most that its windows say; `possible`: where nothing read rules it out.
+    """Where one detector covers a cell, with the most that its windows say; `possible`: where
+    nothing read rules it out.
 
-    Arrays are of the lanes `rows` (ascending) alone, from the cell `first` on: of all others it says nothing.
+    Arrays are of the lanes `rows` (ascending) alone, from the cell `first` on: of all others it
+    says nothing.
     """
 
     detector: Detector
@@ -76,7 +87,9 @@ class Covered:
 
 
 def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
-    """The cause of each cell from `since` on (before, it means nothing); the cells before are the context of long windows."""
+    """The cause of each cell from `since` on (before, it means nothing); the cells before are the
+    context of long windows.
+    """
     shape = lanes.held.shape
     told = Verdicts(
         cause=np.full(shape, NOT_HELD, dtype=np.int8),
@@ -118,13 +131,16 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     _overrule(told, now, is_wasteful)
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
-    # what was read of these leaves nothing else: without any process there is no session, service or small model
+    # what was read of these leaves nothing else: without any process there is no session, service
+    # or small model
     also[cause <= NUMBER[NO_PROCESS]] = 0
     return told
 
 
 def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
-    """What no window decides: a GPU that can't work, a cell that nobody saw, one that is not held."""
+    """What no window decides: a GPU that can't work, a cell that nobody saw, one that is
+    not held.
+    """
     with np.errstate(invalid="ignore"):
         is_unseen, is_down = now["coverage"] < COVERAGE, now["ledger_unavailable"] >= DOWN
         is_faulty = now["memory_errors"] >= MEMORY_ERRORS
@@ -134,7 +150,12 @@ def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
         (NUMBER[GPU_FAULT], is_down, HIGH, 1.0),
         (NOT_HELD, ~now.lanes.held, 0, 0.0),
     ):
-        told.cause[cells], told.confidence[cells], told.low[cells], told.high[cells] = number, sure, share, share
+        told.cause[cells], told.confidence[cells], told.low[cells], told.high[cells] = (
+            number,
+            sure,
+            share,
+            share,
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +168,11 @@ class _Look:
     @cached_property
     def is_well(self) -> Mask:
         """Each cell by itself."""
-        return healthy.find(self.alone).hits | healthy.find_busy(self.alone).hits | video_engines.find(self.alone).hits
+        return (
+            healthy.find(self.alone).hits
+            | healthy.find_busy(self.alone).hits
+            | video_engines.find(self.alone).hits
+        )
 
 
 @dataclass(frozen=True)
@@ -178,7 +203,9 @@ class _Windows:
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
-    """Each detector of the table that says something with the cells that it covers, in the table's order."""
+    """Each detector of the table that says something with the cells that it covers, in the table's
+    order.
+    """
     looks: dict[tuple[int, bool], _Look] = {}
     windows: dict[tuple[int, bool], _Windows] = {}
     warm = _warm(lanes)
@@ -186,11 +213,14 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
         parts = []
         running = detector.is_of_running_work
         for length in detector.lengths:
-            # a window of the first wanted cell looks so far back, its stretch may begin before, and the two before that may have opened it
+            # a window of the first wanted cell looks so far back, its stretch may begin before, and
+            # the two before that may have opened it
             reach = max(length, HOUR)
             first = max(since - reach - _edge(reach) - MISSES, 0)
             if (first, running) not in looks:
-                looks[first, running] = _Look(first, Features(_from(warm if running else lanes, first), 1))
+                looks[first, running] = _Look(
+                    first, Features(_from(warm if running else lanes, first), 1)
+                )
             look = looks[first, running]
             if (length, running) not in windows:
                 features = look.alone if length == 1 else Features(look.alone.lanes, length)
@@ -202,7 +232,9 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
 
 
 def _warm(lanes: Lanes) -> Lanes:
-    """The lanes without what jobs did while they warmed up: a pause then is no pause of their work."""
+    """The lanes without what jobs did while they warmed up: a pause then is no pause of
+    their work.
+    """
     is_cold = lanes.held & (lanes.age < lanes.warm_up[:, None])
     if not is_cold.any():
         return lanes
@@ -243,7 +275,12 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     rows = np.flatnonzero((hits | is_possible).any(axis=1))
     if not len(rows):
         return None
-    hits, is_possible, enough, held = hits[rows], is_possible[rows], enough[rows], f.lanes.held[rows]
+    hits, is_possible, enough, held = (
+        hits[rows],
+        is_possible[rows],
+        enough[rows],
+        f.lanes.held[rows],
+    )
     if not hits.any():
         return _only_possible(_most(is_possible, enough, f.length), rows, look.first, detector)
     is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
@@ -253,22 +290,30 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
         part = replace(part, cells=part.cells & held)
     if (edge := _edge(f.length)) and part.cells.any():
         shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
-        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, (look.is_well & ~shows)[rows], edge))
+        part = replace(
+            part, cells=part.cells & ~at_the_edges(part.cells, (look.is_well & ~shows)[rows], edge)
+        )
     if detector.begins:
         part = _begun(part, detector.begins(look.alone)[rows] & held)
     if detector.spared:
         part = _spared(part, detector.spared)
-    return replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
+    return (
+        replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
+    )
 
 
 def _only_possible(possible: Mask, rows: Ints, first: int, detector: Detector) -> Covered:
     """Of a rule that no window meets, where nothing rules it out."""
     nothing = np.zeros(possible.shape)
-    return Covered(detector, rows, first, nothing > 0, nothing.astype(np.int8), nothing, nothing, possible)
+    return Covered(
+        detector, rows, first, nothing > 0, nothing.astype(np.int8), nothing, nothing, possible
+    )
 
 
 def _whole(f: Features, rows: Ints) -> Mask | bool:
-    """Of these lanes the windows that end with a job and look at all of it: no second one can follow."""
+    """Of these lanes the windows that end with a job and look at all of it: no second one can
+    follow.
+    """
     is_over = f.lanes.is_over[rows]
     if not is_over.any():
         return False
@@ -282,7 +327,10 @@ def _begun(part: Covered, begins: Mask) -> Covered:
     """With the cell before each stretch too, where it begins in it."""
     onset = np.zeros_like(part.cells)
     onset[:, :-1] = part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1]
-    confidence, low, high = (np.where(onset, np.roll(values, -1, axis=1), values) for values in (part.confidence, part.low, part.high))
+    confidence, low, high = (
+        np.where(onset, np.roll(values, -1, axis=1), values)
+        for values in (part.confidence, part.low, part.high)
+    )
     return replace(part, cells=part.cells | onset, confidence=confidence, low=low, high=high)
 
 
@@ -293,8 +341,12 @@ def _spared(part: Covered, count: int) -> Covered:
 
 
 def at_the_edges(cells: Mask, is_loose: Mask, edge: int) -> Mask:
-    """Of each stretch of cells in a row the loose ones at its beginning and at its end, at most `edge` each."""
-    return _leading(cells, is_loose, edge) | _leading(cells[:, ::-1], is_loose[:, ::-1], edge)[:, ::-1]
+    """Of each stretch of cells in a row the loose ones at its beginning and at its end, at most
+    `edge` each.
+    """
+    return (
+        _leading(cells, is_loose, edge) | _leading(cells[:, ::-1], is_loose[:, ::-1], edge)[:, ::-1]
+    )
 
 
 def _leading(cells: Mask, is_loose: Mask, edge: int) -> Mask:
@@ -307,7 +359,9 @@ def _leading(cells: Mask, is_loose: Mask, edge: int) -> Mask:
 
 
 def opened(hits: Mask) -> Mask:
-    """Where a rule is open: from the second window in a row that meets it, until the third in a row that does not."""
+    """Where a rule is open: from the second window in a row that meets it, until the third in a row
+    that does not.
+    """
     by_cell = np.ascontiguousarray(hits.T)  # a cell of all lanes lies together
     is_open = np.zeros_like(by_cell)
     before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), MISSES)
@@ -325,17 +379,26 @@ def opened(hits: Mask) -> Mask:
     return np.ascontiguousarray(is_open.T)
 
 
-def _spread(found: Found, rows: Ints, enough: Mask, windows: _Windows, detector: Detector) -> Covered:
-    """From windows to cells: one is covered where the rule is open in at least half of the windows that look at it.
+def _spread(
+    found: Found, rows: Ints, enough: Mask, windows: _Windows, detector: Detector
+) -> Covered:
+    """From windows to cells: one is covered where the rule is open in at least half of the windows
+    that look at it.
 
     So a cause begins where it began: windows that reach back before it are the fewer half there.
-    Shares are means over the open windows, confidence is the surest. `found.hits` and `enough` are of the lanes `rows`.
+    Shares are means over the open windows, confidence is the surest. `found.hits` and `enough` are
+    of the lanes `rows`.
     """
     is_open, length = found.hits, windows.features.length
     count = _ahead(is_open.astype(np.float64), length)
     cells = _most(is_open, enough, length)
     low, high = (
-        np.divide(_ahead(np.where(is_open, share[rows], 0.0), length), count, out=np.zeros_like(count), where=cells)
+        np.divide(
+            _ahead(np.where(is_open, share[rows], 0.0), length),
+            count,
+            out=np.zeros_like(count),
+            where=cells,
+        )
         for share in (found.low, found.high)
     )
     sure = np.where(is_open, found.confidence[rows], 0)
@@ -345,7 +408,9 @@ def _spread(found: Found, rows: Ints, enough: Mask, windows: _Windows, detector:
         sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
         width += step
     confidence = np.where(cells, sure, 0).astype(np.int8)
-    return Covered(detector, rows, windows.look.first, cells, confidence, low, high, np.zeros_like(cells))
+    return Covered(
+        detector, rows, windows.look.first, cells, confidence, low, high, np.zeros_like(cells)
+    )
 
 
 def _most(hits: Mask, enough: Mask, length: int) -> Mask:
@@ -355,14 +420,18 @@ def _most(hits: Mask, enough: Mask, length: int) -> Mask:
 
 
 def _ahead(values: Floats, length: int) -> Floats:
-    """Sum over this cell and the `length` - 1 after it: the windows that end there look at this cell."""
+    """Sum over this cell and the `length` - 1 after it: the windows that end there look at this
+    cell.
+    """
     total = np.cumsum(values[:, ::-1], axis=1)
     total[:, length:] -= total[:, :-length].copy()
     return total[:, ::-1]
 
 
 def _joined(detector: Detector, parts: Sequence[Covered], count: int) -> Covered:
-    """What several say, of all lanes that one of them says something of, and of all `count` cells."""
+    """What several say, of all lanes that one of them says something of, and of all `count`
+    cells.
+    """
     rows = np.unique(np.concatenate([part.rows for part in parts]))
     wide = [_widened(part, rows, count) for part in parts]
     return Covered(
@@ -370,7 +439,9 @@ def _joined(detector: Detector, parts: Sequence[Covered], count: int) -> Covered
         rows,
         0,
         np.logical_or.reduce([part.cells for part in wide]),
-        np.maximum.reduce([np.where(part.cells, part.confidence, 0).astype(np.int8) for part in wide]),
+        np.maximum.reduce(
+            [np.where(part.cells, part.confidence, 0).astype(np.int8) for part in wide]
+        ),
         np.min([np.where(part.cells, part.low, 1.0) for part in wide], axis=0),
         np.max([np.where(part.cells, part.high, 0.0) for part in wide], axis=0),
         np.logical_or.reduce([part.possible for part in wide]),
@@ -385,4 +456,9 @@ def _widened(part: Covered, rows: Ints, count: int) -> Covered:
         found[np.searchsorted(rows, part.rows), part.first :] = values
         return found
 
-    return Covered(part.detector, rows, 0, *map(wide, (part.cells, part.confidence, part.low, part.high, part.possible)))
+    return Covered(
+        part.detector,
+        rows,
+        0,
+        *map(wide, (part.cells, part.confidence, part.low, part.high, part.possible)),
+    )

@@ -1,7 +1,8 @@
 """How much of the free GPU time could have been used by jobs that waited in the queue. Pure numpy.
 
-Known is how many GPUs the whole queue waits for, not how many each job wants together. What fits for sure are
-nodes of which every GPU is free; single free GPUs may be too few for any job that waits: they count at most.
+Known is how many GPUs the whole queue waits for, not how many each job wants together. What fits
+for sure are nodes of which every GPU is free; single free GPUs may be too few for any job that
+waits: they count at most.
 """
 
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ import numpy as np
 from fleetwatch.diagnosis.cell_figures import CELL_MS, Floats, Ints
 from fleetwatch.diagnosis.features import Mask
 
-# A scheduler starts what fits within minutes: only what waits in two cells in a row beside a free GPU is left waiting.
+# A scheduler starts what fits within minutes: only what waits in two cells in a row beside a free
+# GPU is left waiting.
 IN_A_ROW = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """GPUs x cells, in milliseconds: free while jobs waited, and of it what these could have used, at least and at most."""
+    """GPUs x cells, in milliseconds: free while jobs waited, and of it what these could have used,
+    at least and at most.
+    """
 
     free_ms: Ints
     low_ms: Ints
@@ -48,5 +52,7 @@ def in_a_row(hits: Mask) -> Mask:
 def _filled(free_ms: Floats, demand_ms: Floats) -> Floats:
     """What the demand takes of each GPU's free time: all alike, and no more than there is."""
     total = free_ms.sum(axis=0)
-    share: Floats = np.minimum(np.divide(demand_ms, total, out=np.zeros_like(total), where=total > 0), 1.0)
+    share: Floats = np.minimum(
+        np.divide(demand_ms, total, out=np.zeros_like(total), where=total > 0), 1.0
+    )
     return free_ms * share

@@ -1,7 +1,8 @@
 """The ASGI application: each request read whole, then given to the threads of its kind.
 
-Each kind has its own threads and connections to the database, so that none starves another: agents' batches, people and
-scripts that are known, strangers, passwords, which cost half a second each, static files, and `/healthz`.
+Each kind has its own threads and connections to the database, so that none starves another: agents'
+batches, people and scripts that are known, strangers, passwords, which cost half a second each,
+static files, and `/healthz`.
 """
 
 import asyncio
@@ -42,17 +43,23 @@ ENROLL = "/api/v1/enroll"
 HEALTH = "/healthz"
 # Of one transaction: it holds its nodes' rows for some milliseconds.
 MAX_GROUP = 64
-# Batches that wait for their group; who comes then is told to come again. Two groups and a half: under a hundred milliseconds.
+# Batches that wait for their group; who comes then is told to come again. Two groups and a half:
+# under a hundred milliseconds.
 MAX_WAITING_BATCHES = 160
-# Threads, and with them connections to the database. Agents have five (the groups' one, the long way, the look at a
-# token); people who are known have what the pool holds beyond all others. A password at a time of strangers and one of known
+# Threads, and with them connections to the database. Agents have five (the groups' one, the long
+# way, the look at a
+# token); people who are known have what the pool holds beyond all others. A password at a time of
+# strangers and one of known
 # browsers: a hash takes a core for some tenths of a second.
 LONG_WAY_THREADS, TOKEN_THREADS, STRANGERS_THREADS, PASSWORD_THREADS = 3, 1, 2, 1
 OTHERS_CONNECTIONS = 1 + LONG_WAY_THREADS + TOKEN_THREADS + STRANGERS_THREADS + 2 * PASSWORD_THREADS
 FEWEST_PAGE_THREADS = 3
 # Where a form makes us hash a password.
-PASSWORD_PATHS = frozenset({"/accounts/login/", "/accounts/reauthenticate/", "/accounts/password/change/"})
-# Who is nobody may send a form to log in, and no more; who is somebody is asked of the database where more is to come.
+PASSWORD_PATHS = frozenset(
+    {"/accounts/login/", "/accounts/reauthenticate/", "/accounts/password/change/"}
+)
+# Who is nobody may send a form to log in, and no more; who is somebody is asked of the database
+# where more is to come.
 MAX_STRANGERS_BYTES = 65_536
 MORE_IS_FOR_USERS = ", which is for who is logged in to send"
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
@@ -91,12 +98,19 @@ class Request:
 
     @property
     def has_body(self) -> bool:
-        return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
+        return (
+            self.headers.get(b"content-length", b"0") != b"0"
+            or b"transfer-encoding" in self.headers
+        )
 
     @property
     def is_file(self) -> bool:
         """Whether it asks for a static file."""
-        return self.path.startswith("/static/") and self.scope["method"] in ("GET", "HEAD") and not self.has_body
+        return (
+            self.path.startswith("/static/")
+            and self.scope["method"] in ("GET", "HEAD")
+            and not self.has_body
+        )
 
     @property
     def is_large(self) -> bool:
@@ -129,10 +143,21 @@ class Front:
         self._strangers = Lane("strangers", threads=STRANGERS_THREADS, waiting=256)
         self._guesses = Lane("guesses", threads=PASSWORD_THREADS, waiting=64)
         self._health = Lane("health", threads=1, waiting=256)
-        self._files = Lane("files", threads=1, waiting=256)  # no thread that may wait for the database
-        self._asking_database = (self._tokens, self._long_way, self._pages, self._strangers, self._passwords, self._guesses)
-        self._room = bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
-        self._taken: set[Hashable] = set()  # tokens of which a batch is being read, ids of nodes of which one is stored
+        # no thread that may wait for the database
+        self._files = Lane("files", threads=1, waiting=256)
+        self._asking_database = (
+            self._tokens,
+            self._long_way,
+            self._pages,
+            self._strangers,
+            self._passwords,
+            self._guesses,
+        )
+        self._room = bodies.Room(
+            free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES
+        )
+        # tokens of which a batch is being read, ids of nodes of which one is stored
+        self._taken: set[Hashable] = set()
         self._known = senders.Known()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
@@ -172,7 +197,9 @@ class Front:
         return await self._page(request)
 
     def _check_servers(self, request: Request) -> None:
-        """Raises DatabaseAwayError or CacheAwayError where the answer needs the one that is away."""
+        """Raises DatabaseAwayError or CacheAwayError where the answer needs the one that is
+        away.
+        """
         needs_database = request.path != HEALTH and not request.is_file
         if needs_database and self.database.is_away:
             raise refused.DatabaseAwayError
@@ -186,34 +213,47 @@ class Front:
         if request.is_password:
             return await self._django(request, self._passwords if known else self._guesses, sender)
         user_id = await self._user_id(request) if request.is_large else None
-        answer = await self._django(request, self._pages if known else self._strangers, sender, user_id=user_id)
+        answer = await self._django(
+            request, self._pages if known else self._strangers, sender, user_id=user_id
+        )
         self._known.note(request.headers, path=request.path, status=answer.status)
         return answer
 
     async def _user_id(self, request: Request) -> int | None:
-        """Who may send a large body: whose live session or token it comes with. None for strangers."""
+        """Who may send a large body: whose live session or token it comes with.
+
+        None for strangers.
+        """
         if b"cookie" not in request.headers and b"authorization" not in request.headers:
             return None
         return await self._tokens.run(request.stranger, partial(_asked, _user_id_of, request))
 
-    async def _django(self, request: Request, lane: Lane, sender: Sender, *, user_id: int | None = None) -> Answer:
+    async def _django(
+        self, request: Request, lane: Lane, sender: Sender, *, user_id: int | None = None
+    ) -> Answer:
         is_strangers = user_id is None
         limit = MAX_STRANGERS_BYTES if is_strangers else MAX_FORM_BYTES
         why = MORE_IS_FOR_USERS if is_strangers else ""
         with self._room.place(user_id) as grow:
-            environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, why=why, grow=grow))
+            environ = wsgi.environ_of(
+                request.scope, await _body(request, limit=limit, why=why, grow=grow)
+            )
             self._check_servers(request)  # the body may have taken its time
             return await lane.run(sender, partial(wsgi.answer, self._door.django, environ))
 
     async def _enrolment(self, request: Request) -> Answer:
         bearer = requests.bearer_of(request.header(b"authorization"))
-        await self._tokens.run(request.stranger, partial(_asked, tokens.check_enrollment_token, bearer))
+        await self._tokens.run(
+            request.stranger, partial(_asked, tokens.check_enrollment_token, bearer)
+        )
         return await self._django(request, self._long_way, request.stranger)
 
     async def _batch(self, request: Request) -> Answer:
-        """A batch, read while no other one of its token is, stored while no other one of its node is.
+        """A batch, read while no other one of its token is, stored while no other one of its node
+        is.
 
-        A body on its way holds up its own token only: that may be revoked, and another be the node's.
+        A body on its way holds up its own token only: that may be revoked, and another be the
+        node's.
         """
         node_id = await self._node_of(request)
         with self._alone(requests.bearer_of(request.header(b"authorization"))):
@@ -223,7 +263,9 @@ class Front:
                 raise refused.DiskFullError
             if self._groups.waiting >= MAX_WAITING_BATCHES:
                 raise BusyError
-            environ = wsgi.environ_of(request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES))
+            environ = wsgi.environ_of(
+                request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES)
+            )
             self._check_servers(request)
             with self._alone(node_id):
                 return await self._store(request, environ, node_id)
@@ -240,7 +282,10 @@ class Front:
             self._taken.discard(place)
 
     async def _node_of(self, request: Request) -> int:
-        """The id of the node that the token speaks for: known here, or asked for. Raises UnknownTokenError."""
+        """The id of the node that the token speaks for: known here, or asked for.
+
+        Raises UnknownTokenError.
+        """
         authorization = request.header(b"authorization")
         known = self._door.known_node(authorization=authorization, host=request.header(b"host"))
         if known is not None:
@@ -254,9 +299,13 @@ class Front:
         if offered and windows:
             body = self._door.accepted(offered, windows)
             return Answer(200, _json_headers(body), body)
-        answer = await self._long_way.run((node_id,), partial(wsgi.answer, self._door.long_way, environ))
+        answer = await self._long_way.run(
+            (node_id,), partial(wsgi.answer, self._door.long_way, environ)
+        )
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._door.forget(authorization=request.header(b"authorization"), host=request.header(b"host"))
+            self._door.forget(
+                authorization=request.header(b"authorization"), host=request.header(b"host")
+            )
         return answer
 
     def close(self) -> None:
@@ -306,8 +355,13 @@ def _ask_cache() -> None:
     cache.get("is-anybody-there")
 
 
-async def _body(request: Request, *, limit: int, why: str = "", grow: Callable[[int], None] = lambda _: None) -> bytes:
-    """The whole body. Raises TooLargeError, unread where the length is declared, SlowBodyError, GoneError."""
+async def _body(
+    request: Request, *, limit: int, why: str = "", grow: Callable[[int], None] = lambda _: None
+) -> bytes:
+    """The whole body.
+
+    Raises TooLargeError, unread where the length is declared, SlowBodyError, GoneError.
+    """
     if not request.has_body:
         return b""
     declared = request.headers.get(b"content-length", b"0")
@@ -321,24 +375,35 @@ def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _answer_of(response: HttpResponse) -> Answer:
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    headers = [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()
+    ]
     return Answer(response.status_code, headers, response.content)
 
 
 async def _send(request: Request, answer: Answer, *, is_last: bool = False) -> None:
-    """The answer, in pieces: a peer that takes none of them is disconnected, and what sends to it ends.
+    """The answer, in pieces: a peer that takes none of them is disconnected, and what sends to it
+    ends.
 
     `is_last`: then the connection is closed, and what its peer still sends is thrown away.
     """
     headers = answer.headers
-    if isinstance(answer.body, bytes) and not any(name.lower() == b"content-length" for name, _ in headers):
+    if isinstance(answer.body, bytes) and not any(
+        name.lower() == b"content-length" for name, _ in headers
+    ):
         headers = [*headers, (b"content-length", str(len(answer.body)).encode())]
     if is_last:
         headers = [*headers, (b"connection", b"close")]
     await request.send({"type": "http.response.start", "status": answer.status, "headers": headers})
     is_empty = request.scope["method"] == "HEAD" or answer.status in (204, 304)
     if isinstance(answer.body, bytes) and len(answer.body) <= PIECE_BYTES and not is_last:
-        await request.send({"type": "http.response.body", "body": b"" if is_empty else answer.body, "more_body": False})
+        await request.send(
+            {
+                "type": "http.response.body",
+                "body": b"" if is_empty else answer.body,
+                "more_body": False,
+            }
+        )
         return
     try:
         for piece in () if is_empty else _pieces(answer.body):
@@ -357,12 +422,18 @@ def _pieces(body: bytes | FileAnswer) -> Iterable[bytes]:
     return (body[start : start + PIECE_BYTES] for start in range(0, len(body), PIECE_BYTES))
 
 
-def application_of(front: Front, register: Connections) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+def application_of(
+    front: Front, register: Connections
+) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """The front, and what runs beside it as long as the server does."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            works = (end_overdue_for_ever(register), front.database.watch_for_ever(), front.cache.watch_for_ever())
+            works = (
+                end_overdue_for_ever(register),
+                front.database.watch_for_ever(),
+                front.cache.watch_for_ever(),
+            )
             await _live(receive, send, works)
         elif scope["type"] == "http":
             await front(scope, receive, send)

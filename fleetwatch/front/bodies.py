@@ -1,4 +1,6 @@
-"""Bodies, read before any thread knows of them: whole, within a size, and no slower than a slow line is."""
+"""Bodies, read before any thread knows of them: whole, within a size, and no slower than a slow
+line is.
+"""
 
 import asyncio
 from collections import Counter
@@ -15,7 +17,8 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 # A body may take so long, and a second more for each 16 KiB that came: an ISDN line would do.
 GRACE_S = 10.0
 BYTES_A_SECOND = 16_384
-# Of a refused request so much is taken after the answer: a sender that still writes would otherwise not hear it.
+# Of a refused request so much is taken after the answer: a sender that still writes would otherwise
+# not hear it.
 LINGER_S, LINGER_BYTES = 2.0, 16 * 1024 * 1024
 
 
@@ -33,7 +36,9 @@ class GoneError(Exception):
 
 @dataclass(slots=True)
 class Room:
-    """Bytes that may be held at once of bodies that are larger than `free`, by one sender and by all."""
+    """Bytes that may be held at once of bodies that are larger than `free`, by one sender and by
+    all.
+    """
 
     free: int
     per_sender: int
@@ -43,7 +48,10 @@ class Room:
 
     @contextmanager
     def place(self, sender: Hashable) -> Iterator[Callable[[int], None]]:
-        """For one body, until it is answered: is told its size, and each larger one. Raises NoRoomError."""
+        """For one body, until it is answered: is told its size, and each larger one.
+
+        Raises NoRoomError.
+        """
         taken = 0
 
         def grow(size: int) -> None:
@@ -66,8 +74,17 @@ class Room:
                 del self._of[sender]
 
 
-async def read(receive: Receive, connection: Connection, *, limit: int, grow: Callable[[int], None] = lambda _: None) -> bytes:
-    """The body, `grow` told of its size as it comes. Raises TooLargeError beyond `limit` bytes, SlowBodyError, GoneError."""
+async def read(
+    receive: Receive,
+    connection: Connection,
+    *,
+    limit: int,
+    grow: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """The body, `grow` told of its size as it comes.
+
+    Raises TooLargeError beyond `limit` bytes, SlowBodyError, GoneError.
+    """
     loop = asyncio.get_running_loop()
     body = bytearray()  # no list of parts: each of them may be a byte
     size, began = 0, loop.time()
@@ -86,7 +103,9 @@ async def read(receive: Receive, connection: Connection, *, limit: int, grow: Ca
             if not message["more_body"]:
                 return bytes(body)
     except TimeoutError:
-        raise SlowBodyError(f"the body came too slowly: {size} bytes in {loop.time() - began:.0f} s") from None
+        raise SlowBodyError(
+            f"the body came too slowly: {size} bytes in {loop.time() - began:.0f} s"
+        ) from None
     finally:
         connection.wait_for(None, loop.time())
 

@@ -1,7 +1,8 @@
 """Who is connected, for how long we wait for them, and who has to go. Pure: the time comes in.
 
-An address may hold many connections (agents behind one router), and none of them for ever: who lets us wait
-longer than is fair is disconnected, and where an address holds too many, the one that let us wait longest goes.
+An address may hold many connections (agents behind one router), and none of them for ever: who lets
+us wait longer than is fair is disconnected, and where an address holds too many, the one that let
+us wait longest goes.
 """
 
 import enum
@@ -21,14 +22,17 @@ class Waits(enum.Enum):
 
 # Seconds. How long a body may take depends on its size: bodies.py.
 HEAD_S = 10.0
-NEXT_S = 75.0  # longer than a proxy in front of us keeps idle connections (nginx: 60 s), so that it is the one who ends them
+# longer than a proxy in front of us keeps idle connections (nginx: 60 s), so that it is the one who
+# ends them
+NEXT_S = 75.0
 ANSWER_S = 20.0  # for each 28 KiB, by the marks of a full and an empty buffer
 LIMITS_S = {Waits.HEAD: HEAD_S, Waits.NEXT: NEXT_S, Waits.ANSWER: ANSWER_S}
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection. `address` None: a proxy's, which speaks for many, until its request says for whom.
+    """One connection. `address` None: a proxy's, which speaks for many, until its request says for
+    whom.
 
     `waits_for` None: the peer waits for us, since `since` (seconds of a monotonic clock).
     """
@@ -38,14 +42,17 @@ class Connection:
     address: str | None
     since: float
     waits_for: Waits | None = Waits.HEAD
-    taken_at: float = field(init=False)  # when it last was seen to take what we send, or to have taken all
+    # when it last was seen to take what we send, or to have taken all
+    taken_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.taken_at = self.since
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when we wait for it, be it only for its taking of an answer; None: it waits for us alone."""
+        """Since when we wait for it, be it only for its taking of an answer; None: it waits for us
+        alone.
+        """
         if self.unsent():
             return self.taken_at
         return None if self.waits_for is None else self.since
@@ -55,7 +62,10 @@ class Connection:
         self.waits_for, self.since = what, now
 
     def is_overdue(self, now: float) -> bool:
-        """Whether it let us wait too long. An answer that was not taken counts, whatever came after it."""
+        """Whether it let us wait too long.
+
+        An answer that was not taken counts, whatever came after it.
+        """
         if not self.unsent():
             self.taken_at = now
         elif now - self.taken_at > ANSWER_S:
@@ -65,7 +75,9 @@ class Connection:
 
 @dataclass(slots=True)
 class Connections:
-    """All connections of this process, at most `per_address` of one address and `in_all` together."""
+    """All connections of this process, at most `per_address` of one address and `in_all`
+    together.
+    """
 
     per_address: int
     in_all: int
@@ -76,14 +88,18 @@ class Connections:
         return len(self._all)
 
     def add(self, connection: Connection) -> bool:
-        """Whether there is room for it, made where necessary at the cost of who let us wait longest."""
+        """Whether there is room for it, made where necessary at the cost of who let us wait
+        longest.
+        """
         if len(self._all) >= self.in_all and not self._end_longest_wait(self._largest()):
             return False
         self._all.add(connection)
         return connection.address is None or self._join(connection, connection.address)
 
     def is_from(self, connection: Connection, address: str) -> bool:
-        """Whether there is room for another connection of the address that a trusted proxy names."""
+        """Whether there is room for another connection of the address that a trusted proxy
+        names.
+        """
         if connection.address == address:
             return True
         self._leave(connection)
@@ -129,7 +145,9 @@ class Connections:
 
     def _end_longest_wait(self, connections: set[Connection]) -> bool:
         """Whether one of them was disconnected; never one that only waits for us."""
-        waiting = [(since, each) for each in connections if (since := each.waiting_since) is not None]
+        waiting = [
+            (since, each) for each in connections if (since := each.waiting_since) is not None
+        ]
         if not waiting:
             return False
         self._end(min(waiting, key=lambda one: one[0])[1])

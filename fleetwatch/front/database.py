@@ -25,7 +25,9 @@ class Probe:
         """Returns when the database answered. Raises psycopg.Error."""
         try:
             if self._connection is None:
-                self._connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+                self._connection = psycopg.connect(
+                    self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                )
             self._connection.execute("SELECT 1")
         except psycopg.Error:
             broken, self._connection = self._connection, None

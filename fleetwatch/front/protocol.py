@@ -1,4 +1,6 @@
-"""Uvicorn's HTTP protocol, with an end to patience: every connection is registered with what it is waited for."""
+"""Uvicorn's HTTP protocol, with an end to patience: every connection is registered with what it is
+waited for.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,25 @@ from fleetwatch.front.connections import Connection, Connections, Waits
 from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
-HEAD_TOO_LARGE = f"The head of a request may have {MAX_HEAD_BYTES // 1024} KiB: send fewer or shorter headers and cookies."
+HEAD_TOO_LARGE = (
+    f"The head of a request may have {MAX_HEAD_BYTES // 1024} KiB: send fewer or shorter headers"
+    " and cookies."
+)
 # Browsers, proxies and agents send some twenty; each one costs the loop that all share.
 MAX_HEADERS = 100
 TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
-# Pieces of a body in one read (256 KiB at most): an honest chunk has kilobytes, and each costs that loop too.
+# Pieces of a body in one read (256 KiB at most): an honest chunk has kilobytes, and each costs that
+# loop too.
 MAX_PIECES = 1000
 NO_REQUEST = "This is no request of HTTP/1.1."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
 MAX_LINGER_BYTES = 4 * 1024 * 1024
 SWEEP_EVERY_S = 1.0
-# What the kernel and we hold of an answer that its peer does not take; a thousand such peers would else hold gigabytes.
+# What the kernel and we hold of an answer that its peer does not take; a thousand such peers would
+# else hold gigabytes.
 MAX_KERNEL_UNSENT, MAX_UNSENT = 65_536, 16_384
-DROP_UNSENT = struct.pack("ii", 1, 0)  # SO_LINGER for no seconds: the kernel keeps nothing for who does not read
+# SO_LINGER for no seconds: the kernel keeps nothing for who does not read
+DROP_UNSENT = struct.pack("ii", 1, 0)
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +59,9 @@ class HostError(Exception):
 
 
 class Reading(FlowControl):
-    """Reads nothing while `is_whole`: what a peer sends beyond its request stays with the kernel until the answer."""
+    """Reads nothing while `is_whole`: what a peer sends beyond its request stays with the kernel
+    until the answer.
+    """
 
     is_whole = False
 
@@ -61,7 +71,10 @@ class Reading(FlowControl):
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """One connection, one request at a time. Made by `protocol_of`, which names the register and how many proxies are trusted."""
+    """One connection, one request at a time.
+
+    Made by `protocol_of`, which names the register and how many proxies are trusted.
+    """
 
     register: Connections
     proxies: int
@@ -78,7 +91,12 @@ class PatientProtocol(HttpToolsProtocol):
         self._piece_count = 0  # of bodies, in what was read last
         self._is_head_whole = False
         self._is_last = False
-        self._held = Connection(self._disconnect, transport.get_write_buffer_size, None if self.proxies else self._peer, self.loop.time())
+        self._held = Connection(
+            self._disconnect,
+            transport.get_write_buffer_size,
+            None if self.proxies else self._peer,
+            self.loop.time(),
+        )
         if not self.register.add(self._held):
             self._disconnect()
 
@@ -115,7 +133,8 @@ class PatientProtocol(HttpToolsProtocol):
         if self._is_head_whole:  # a trailer is no header: it is counted and dropped
             return
         if name.lower() == b"cookie":
-            value = value.replace(b"\\", b"")  # none of ours has one, and Python before 3.11.10 takes seconds to unquote thousands
+            # none of ours has one, and Python before 3.11.10 takes seconds to unquote thousands
+            value = value.replace(b"\\", b"")
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -133,7 +152,9 @@ class PatientProtocol(HttpToolsProtocol):
             self.flow.is_whole = True
 
     def send_400_response(self, msg: str) -> None:
-        """Also called for what came right behind a request: that one is answered, as the last, and the rest is thrown away."""
+        """Also called for what came right behind a request: that one is answered, as the last, and
+        the rest is thrown away.
+        """
         if self._is_answering:
             self._is_last, self.cycle.keep_alive = True, False
         elif self._header_count > MAX_HEADERS:
@@ -148,7 +169,11 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
-        address = self._peer if not self.proxies else holder_of(client_address(self._peer, self._forwarded(), proxies=self.proxies))
+        address = (
+            self._peer
+            if not self.proxies
+            else holder_of(client_address(self._peer, self._forwarded(), proxies=self.proxies))
+        )
         if self.proxies and not self.register.is_from(self._held, address):
             self._disconnect()
             return
@@ -169,10 +194,14 @@ class PatientProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._held.taken_at = self.loop.time()
         if not self.transport.is_closing():
-            self._wait_for(Waits.NEXT if self.cycle is None or self.cycle.response_complete else None)
+            self._wait_for(
+                Waits.NEXT if self.cycle is None or self.cycle.response_complete else None
+            )
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
-        """The connection's last answer, to what is no request; what its peer still sends then is thrown away for a while."""
+        """The connection's last answer, to what is no request; what its peer still sends then is
+        thrown away for a while.
+        """
         self._is_last = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
@@ -180,7 +209,10 @@ class PatientProtocol(HttpToolsProtocol):
             if self.cycle.response_started:
                 self.transport.close()
                 return
-        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain\r\ncontent-length: {len(text) + 1}\r\n"
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type:"
+            f" text/plain\r\ncontent-length: {len(text) + 1}\r\n"
+        )
         self.transport.write(f"{head}connection: close\r\n\r\n{text}\n".encode())
         self.transport.write_eof()
         self._wait_for(Waits.HEAD)
@@ -194,7 +226,9 @@ class PatientProtocol(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         """Whether a whole request has no whole answer yet."""
-        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        return (
+            self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        )
 
     def _disconnect(self) -> None:
         """Ends the connection now, whatever was not sent yet."""
@@ -210,7 +244,9 @@ class PatientProtocol(HttpToolsProtocol):
         self._held.wait_for(what, self.loop.time())
 
     def _forwarded(self) -> list[str]:
-        return [value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"]
+        return [
+            value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"
+        ]
 
 
 def protocol_of(register: Connections, *, proxies: int) -> type[PatientProtocol]:

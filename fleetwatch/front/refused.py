@@ -19,11 +19,14 @@ from fleetwatch.operations import disk
 READY = "/readyz"
 NO_OTHER_CHARSET = "send UTF-8: no other charset is read"
 UTF_8 = frozenset({"utf-8", "utf8"})
-MAX_CONTENT_TYPE = 256  # a form's boundary has 70 characters at most; to read one of 60 KiB takes seconds
+# a form's boundary has 70 characters at most; to read one of 60 KiB takes seconds
+MAX_CONTENT_TYPE = 256
 # What Django's middlewares say on each page of theirs.
 SAFE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -50,7 +53,9 @@ class CharsetError(Exception):
 
 
 def check_charset(content_type: str) -> None:
-    """Raises CharsetError: Django takes any codec that Python knows for an encoding of text, and fails at it."""
+    """Raises CharsetError: Django takes any codec that Python knows for an encoding of text, and
+    fails at it.
+    """
     if len(content_type) > MAX_CONTENT_TYPE:
         raise CharsetError(f"send a Content-Type of at most {MAX_CONTENT_TYPE} characters")
     try:
@@ -80,7 +85,14 @@ REFUSALS: dict[type[Exception], Refusal] = {
     CacheAwayError: Refusal(503, CACHE_AWAY, 10),
     DiskFullError: Refusal(503, DISK_FULL, 60),
 }
-REFUSED: tuple[type[Exception], ...] = (*REFUSALS, CharsetError, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)
+REFUSED: tuple[type[Exception], ...] = (
+    *REFUSALS,
+    CharsetError,
+    UnknownTokenError,
+    TooLargeError,
+    DatabaseError,
+    InterfaceError,
+)
 
 
 def response(error: Exception, *, path: str) -> HttpResponse:
@@ -101,5 +113,7 @@ def _answer(error: Exception, path: str) -> HttpResponse:
 def _refused(refusal: Refusal, path: str) -> HttpResponse:
     text = disk.trouble() or refusal.text if refusal.text in (DISK_FULL, UNKNOWN) else refusal.text
     if path == READY:
-        return JsonResponse({"ready": False, "missing": ["database", "worker"], "reason": text}, status=503)
+        return JsonResponse(
+            {"ready": False, "missing": ["database", "worker"], "reason": text}, status=503
+        )
     return not_now(text, path=path, status=refusal.status, retry_after_s=refusal.retry_after_s)

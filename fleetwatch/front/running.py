@@ -1,4 +1,6 @@
-"""What uvicorn loads in each web process: the application and the protocol, with one register of connections."""
+"""What uvicorn loads in each web process: the application and the protocol, with one register of
+connections.
+"""
 
 import gc
 import os
@@ -20,7 +22,8 @@ from fleetwatch.ingest.door import Door  # noqa: E402
 # Of one address. Agents behind one router need one each for as long as a request takes.
 CONNECTIONS_PER_ADDRESS = 256
 MOST_CONNECTIONS = 8192
-# Open files of the process that are neither a connection of a peer nor what is sent to it: the database, Redis.
+# Open files of the process that are neither a connection of a peer nor what is sent to it: the
+# database, Redis.
 OTHER_FILES = 256
 FILES_PER_CONNECTION = 2  # its own, and one that is sent from where it lies
 

@@ -1,4 +1,6 @@
-"""Who a request comes from, as far as it shows without a question to the database: somebody known, or an address."""
+"""Who a request comes from, as far as it shows without a question to the database: somebody known,
+or an address.
+"""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -22,9 +24,11 @@ def stranger(address: str) -> Sender:
 
 
 class Known:
-    """Browsers that somebody logged in with, by the cookie that we signed, and tokens that had an answer lately.
+    """Browsers that somebody logged in with, by the cookie that we signed, and tokens that had an
+    answer lately.
 
-    That is no permission: it says who waits beside whom, and what it was given for may have been taken back since.
+    That is no permission: it says who waits beside whom, and what it was given for may have been
+    taken back since.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""Threads for one kind of work, and who waits for them: first come, first served, but who asked much of late comes last."""
+"""Threads for one kind of work, and who waits for them: first come, first served, but who asked
+much of late comes last.
+"""
 
 import asyncio
 from collections import Counter, deque
@@ -8,15 +10,18 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 Work = tuple["asyncio.Future[Any]", Callable[[], Any]]
-# From the widest to the narrowest of what names somebody, such as a network and an address in it: who asks from many
-# addresses of one network comes behind who asks from another, and within a network each address counts for itself.
+# From the widest to the narrowest of what names somebody, such as a network and an address in it:
+# who asks from many
+# addresses of one network comes behind who asks from another, and within a network each address
+# counts for itself.
 Sender = tuple[Hashable, ...]
 
 FORGET_HALF_S = 10.0
 MOST_REMEMBERED = 20_000
 # Who asked no more of late is as good as new: a password that was mistyped is tried again.
 FEW_CALLS = 5
-PATIENCE_S = 10.0  # whoever waited so long for a thread has mostly gone, and would only stand in the way
+# whoever waited so long for a thread has mostly gone, and would only stand in the way
+PATIENCE_S = 10.0
 
 
 class BusyError(Exception):
@@ -29,12 +34,14 @@ def _groups(sender: Sender) -> list[Sender]:
 
 
 class Lane:
-    """`threads` threads. At most `waiting` calls wait for one; who asked least of late is the next, of equals who came first.
+    """`threads` threads. At most `waiting` calls wait for one; who asked least of late is the next,
+    of equals who came first.
 
-    Few calls are as good as none: so newcomers, however many they are, pass nobody who asked a few times. Who comes seldom
-    does not wait behind those who come all the time.
+    Few calls are as good as none: so newcomers, however many they are, pass nobody who asked a few
+    times. Who comes seldom does not wait behind those who come all the time.
 
-    Where all places are taken, the newest call of the sender that asked most gives way to one that asked less.
+    Where all places are taken, the newest call of the sender that asked most gives way to one that
+    asked less.
     """
 
     def __init__(self, name: str, *, threads: int, waiting: int) -> None:
@@ -43,12 +50,16 @@ class Lane:
         self._limit = waiting
         self._queues: dict[Sender, deque[Work]] = {}
         self._waiting = 0
-        self._asked: Counter[Sender] = Counter()  # calls of late: of a network, and of each address in it
+        # calls of late: of a network, and of each address in it
+        self._asked: Counter[Sender] = Counter()
         self._forgot_at = 0.0
         self._open: set[asyncio.Future[Any]] = set()
 
     async def run(self, sender: Sender, call: Callable[[], Result]) -> Result:
-        """What the call gives, called in one of the threads. Raises BusyError, and what the call raises."""
+        """What the call gives, called in one of the threads.
+
+        Raises BusyError, and what the call raises.
+        """
         loop = asyncio.get_running_loop()
         self._forget(loop.time())
         self._asked.update(_groups(sender))
@@ -68,7 +79,9 @@ class Lane:
             self._open.discard(future)
 
     def fail(self, error: Exception) -> None:
-        """Everybody who waits gets the error, also those whose call has begun: its thread goes on, and nobody waits for it."""
+        """Everybody who waits gets the error, also those whose call has begun: its thread goes on,
+        and nobody waits for it.
+        """
         for future in self._open:
             if not future.done():
                 future.set_exception(error)
@@ -88,12 +101,17 @@ class Lane:
         if now - self._forgot_at < FORGET_HALF_S and len(self._asked) < MOST_REMEMBERED:
             return
         self._forgot_at = now
-        waiting = {group for sender in self._queues for group in _groups(sender)}  # else a crowd would come before who comes now
-        kept = {group: count if group in waiting else count // 2 for group, count in self._asked.items()}
+        # else a crowd would come before who comes now
+        waiting = {group for sender in self._queues for group in _groups(sender)}
+        kept = {
+            group: count if group in waiting else count // 2 for group, count in self._asked.items()
+        }
         self._asked = +Counter(kept)  # without what is 0
 
     def _of_late(self, sender: Sender) -> tuple[int, ...]:
-        """How much more than a few calls came, answered or not, from the sender's network, and from itself."""
+        """How much more than a few calls came, answered or not, from the sender's network, and from
+        itself.
+        """
         return tuple(max(0, self._asked[group] - FEW_CALLS) for group in _groups(sender))
 
     def _make_room(self, sender: Sender) -> None:
@@ -115,7 +133,9 @@ class Lane:
             future.set_exception(BusyError())
 
     def _next(self) -> Work:
-        """The oldest call of the sender whose turn it is; of equals with more calls each has its turn."""
+        """The oldest call of the sender whose turn it is; of equals with more calls each has its
+        turn.
+        """
         sender = min(self._queues, key=self._of_late)
         work = self._queues[sender][0]
         self._take(sender, work)
@@ -129,7 +149,12 @@ class Lane:
             self._queues[sender] = queue
         self._waiting -= 1
 
-    def _work(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", call: Callable[[], Any]) -> None:
+    def _work(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        future: "asyncio.Future[Any]",
+        call: Callable[[], Any],
+    ) -> None:
         result, error = None, None
         try:
             result = call()
@@ -137,7 +162,9 @@ class Lane:
             error = caught
         loop.call_soon_threadsafe(self._done, future, result, error)
 
-    def _done(self, future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    def _done(
+        self, future: "asyncio.Future[Any]", result: Any, error: BaseException | None
+    ) -> None:
         self._idle += 1
         if not future.done():
             if error is None:

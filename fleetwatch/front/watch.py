@@ -1,4 +1,6 @@
-"""Whether the servers behind us answer: asked all the time, so that nobody has to find out by waiting."""
+"""Whether the servers behind us answer: asked all the time, so that nobody has to find out by
+waiting.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +18,9 @@ log = structlog.get_logger(__name__)
 class Watch:
     """`is_away` while the server does not answer; `on_lost` is called while it does not."""
 
-    def __init__(self, name: str, ask: Callable[[], object], *, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, ask: Callable[[], object], *, on_lost: Callable[[], None]
+    ) -> None:
         self.is_away = False
         self._name = name
         self._ask = ask

@@ -86,7 +86,9 @@ def _headers_by_key(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[st
 
 @lru_cache(maxsize=128)
 def _key_of(header: bytes) -> str | None:
-    """The header's name in an environment; None where there is none: X_Forwarded_For would become what X-Forwarded-For becomes."""
+    """The header's name in an environment; None where there is none: X_Forwarded_For would become
+    what X-Forwarded-For becomes.
+    """
     name = header.decode("latin-1")
     if "_" in name:
         return None
@@ -99,7 +101,9 @@ def answer(application: Application, environ: Environ) -> Answer:
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         begun["status"] = int(status.split(" ", 1)[0])
-        begun["headers"] = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        begun["headers"] = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
+        ]
 
     result = application(environ, start_response)
     if isinstance(result, FileAnswer):

@@ -26,7 +26,11 @@ def build(version: str) -> bytes:
         made = Path(scratch) / "made.deb"
         # no zstd: readable by old dpkg
         command = ["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", str(tree), str(made)]
-        environment = {"PATH": os.defpath, "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH), "LC_ALL": "C"}
+        environment = {
+            "PATH": os.defpath,
+            "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH),
+            "LC_ALL": "C",
+        }
         subprocess.run(command, check=True, capture_output=True, env=environment)
         return made.read_bytes()
 
@@ -34,7 +38,9 @@ def build(version: str) -> bytes:
 def _add(tree: Path, version: str) -> None:
     """What only Debian asks for."""
     about = tree / "usr/share/doc/fleetwatch-agent"
-    agent_tree.put(tree / "usr/share/fleetwatch-agent/environment", agent_tree.SETTINGS.read_bytes())
+    agent_tree.put(
+        tree / "usr/share/fleetwatch-agent/environment", agent_tree.SETTINGS.read_bytes()
+    )
     agent_tree.put(about / "changelog.gz", agent_tree.packed(_filled("changelog", version)))
     agent_tree.put(about / "copyright", _filled("copyright", version))
     agent_tree.put(tree / "DEBIAN/md5sums", _sums(tree))
@@ -46,8 +52,14 @@ def _add(tree: Path, version: str) -> None:
 def _filled(name: str, version: str) -> bytes:
     text = (DEBIAN / name).read_text(encoding="utf-8")
     # in a copyright file each line is indented, and an empty one is a dot
-    licence = "\n".join(f" {line or '.'}" for line in agent_package.bindings_licence().strip().splitlines())
-    values = {"@VERSION@": version, "@MAINTAINER@": agent_tree.MAINTAINER, "@BINDINGS_LICENCE@": licence}
+    licence = "\n".join(
+        f" {line or '.'}" for line in agent_package.bindings_licence().strip().splitlines()
+    )
+    values = {
+        "@VERSION@": version,
+        "@MAINTAINER@": agent_tree.MAINTAINER,
+        "@BINDINGS_LICENCE@": licence,
+    }
     for place, value in values.items():
         text = text.replace(place, value)
     return text.encode()
@@ -56,5 +68,9 @@ def _filled(name: str, version: str) -> bytes:
 def _sums(tree: Path) -> bytes:
     """MD5 of each file, by which `dpkg --verify` tells what was changed."""
     files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
-    lines = [f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}  {path.relative_to(tree)}\n" for path in files]
+    lines = [
+        f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()} "
+        f" {path.relative_to(tree)}\n"
+        for path in files
+    ]
     return "".join(lines).encode()

@@ -1,4 +1,6 @@
-"""`make agent`: dist/ with the agent as one file, wheel, Debian package and RPM, each the same bytes for the same sources."""
+"""`make agent`: dist/ with the agent as one file, wheel, Debian package and RPM, each the same
+bytes for the same sources.
+"""
 
 import base64
 import hashlib
@@ -12,7 +14,7 @@ METADATA = """\
 Metadata-Version: 2.1
 Name: fleetwatch-agent
 Version: {version}
-Summary: The FleetWatch agent: reads a host's GPUs, attributes them to jobs, and streams windows to the hub
+Summary: The FleetWatch agent: reads a host's GPUs and their jobs, and streams both to the hub
 License: Apache-2.0
 Requires-Python: >=3.8
 Requires-Dist: nvidia-ml-py>=12.535.77
@@ -22,15 +24,32 @@ ENTRY_POINTS = "[console_scripts]\nfleetwatch-agent = agent.__main__:main\n"
 
 
 def write(folder: Path) -> list[Path]:
-    """Writes what can be built here, and SHA256SUMS of it; the system's packages only where their tools are."""
+    """Writes what can be built here, and SHA256SUMS of it; the system's packages only where their
+    tools are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    written = [_write(folder / "fleetwatch-agent.pyz", agent_package.build()), _write(folder / wheel_name(), wheel())]
+    written = [
+        _write(folder / "fleetwatch-agent.pyz", agent_package.build()),
+        _write(folder / wheel_name(), wheel()),
+    ]
     written[0].chmod(0o755)
     if shutil.which("dpkg-deb"):
-        written.append(_write(folder / agent_deb.file_name(agent_package.version()), agent_deb.build(agent_package.version())))
+        written.append(
+            _write(
+                folder / agent_deb.file_name(agent_package.version()),
+                agent_deb.build(agent_package.version()),
+            )
+        )
     if shutil.which("rpmbuild"):
-        written.append(_write(folder / agent_rpm.file_name(agent_package.version()), agent_rpm.build(agent_package.version())))
-    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in written)
+        written.append(
+            _write(
+                folder / agent_rpm.file_name(agent_package.version()),
+                agent_rpm.build(agent_package.version()),
+            )
+        )
+    sums = "".join(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in written
+    )
     return [*written, _write(folder / "SHA256SUMS", sums.encode())]
 
 
@@ -41,10 +60,20 @@ def wheel_name() -> str:
 def wheel() -> bytes:
     """The agent for pip, without the bindings, which it requires (PEP 427)."""
     info = f"fleetwatch_agent-{agent_package.version()}.dist-info"
-    about = {"METADATA": METADATA.format(version=agent_package.version()), "WHEEL": WHEEL, "entry_points.txt": ENTRY_POINTS}
-    files = {**agent_package.agent_files(), **{f"{info}/{name}": text.encode() for name, text in about.items()}}
+    about = {
+        "METADATA": METADATA.format(version=agent_package.version()),
+        "WHEEL": WHEEL,
+        "entry_points.txt": ENTRY_POINTS,
+    }
+    files = {
+        **agent_package.agent_files(),
+        **{f"{info}/{name}": text.encode() for name, text in about.items()},
+    }
     files[f"{info}/LICENSE"] = (agent_package.ROOT / "LICENSE").read_bytes()
-    rows = [f"{name},sha256={_urlsafe_digest(content)},{len(content)}\n" for name, content in sorted(files.items())]
+    rows = [
+        f"{name},sha256={_urlsafe_digest(content)},{len(content)}\n"
+        for name, content in sorted(files.items())
+    ]
     record = f"{info}/RECORD"
     return agent_package.packed({**files, record: "".join([*rows, f"{record},,\n"]).encode()})
 
@@ -64,4 +93,6 @@ if __name__ == "__main__":
     if not shutil.which("dpkg-deb"):
         sys.stdout.write("no Debian package: dpkg-deb is not installed (apt or dnf install dpkg)\n")
     if not shutil.which("rpmbuild"):
-        sys.stdout.write("no RPM: rpmbuild is not installed (apt install rpm, or dnf install rpm-build)\n")
+        sys.stdout.write(
+            "no RPM: rpmbuild is not installed (apt install rpm, or dnf install rpm-build)\n"
+        )

@@ -1,4 +1,6 @@
-"""The agent as one file, fleetwatch-agent.pyz, its systemd unit, and the script that installs both."""
+"""The agent as one file, fleetwatch-agent.pyz, its systemd unit, and the script that
+installs both.
+"""
 
 import hashlib
 import importlib.metadata
@@ -14,10 +16,12 @@ INSTALL_SCRIPT = ROOT / "deploy" / "agent" / "install.sh"
 UNIT = ROOT / "deploy" / "agent" / "fleetwatch-agent.service"
 MAIN = ROOT / "deploy" / "agent" / "zipmain.py"
 SHEBANG = b"#!/usr/bin/env python3\n"
-# Zip keeps times; a fixed one makes the same sources the same bytes, so that the checksum on the page means something.
+# Zip keeps times; a fixed one makes the same sources the same bytes, so that the checksum on the
+# page means something.
 TIME = (1980, 1, 1, 0, 0, 0)
 CHECKSUM_PLACE, UNIT_PLACE = "@SHA256@", "@UNIT@\n"
-NVIDIA_MAJOR, MOST_GPUS = 195, 16  # the driver's fixed number among character devices (devices.txt); GPUs are its minors
+# the driver's fixed number among character devices (devices.txt); GPUs are its minors
+NVIDIA_MAJOR, MOST_GPUS = 195, 16
 BINDINGS_LICENCE = "LICENSE.nvidia-ml-py"
 NOTICE = """\
 fleetwatch-agent {version} holds:
@@ -29,11 +33,16 @@ pynvml.py   nvidia-ml-py {bindings}, Copyright (c) NVIDIA Corporation, BSD 3-cla
 
 
 def install_command(server: str, token: str) -> str:
-    """The line that people paste on a GPU host: installs an agent from `server` and lets it in by an enrolment or agent token.
+    """The line that people paste on a GPU host: installs an agent from `server` and lets it in by
+    an enrolment or agent token.
 
-    The token goes through the pipe, as the script's first line (echo is a part of the shell): no process list shows it.
+    The token goes through the pipe, as the script's first line (echo is a part of the shell): no
+    process list shows it.
     """
-    return f"curl -fsSL {server}/agent/install.sh | {{ echo FLEETWATCH_TOKEN={token}; cat; }} | sudo sh -s -- --server {server}"
+    return (
+        f"curl -fsSL {server}/agent/install.sh | {{ echo FLEETWATCH_TOKEN={token}; cat; }} | sudo"
+        f" sh -s -- --server {server}"
+    )
 
 
 def upgrade_command(server: str) -> str:
@@ -43,8 +52,14 @@ def upgrade_command(server: str) -> str:
 
 @cache
 def version() -> str:
-    """The version of the agent that this hub hands out; read, not imported: the hub does not run it."""
-    found = re.search(r'^__version__ = "([^"]+)"$', (ROOT / "agent" / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    """The version of the agent that this hub hands out; read, not imported: the hub does not run
+    it.
+    """
+    found = re.search(
+        r'^__version__ = "([^"]+)"$',
+        (ROOT / "agent" / "__init__.py").read_text("utf-8"),
+        re.MULTILINE,
+    )
     if found is None:
         raise ValueError("agent/__init__.py names no version")
     return found.group(1)
@@ -52,8 +67,18 @@ def version() -> str:
 
 @cache
 def build() -> bytes:
-    """The file: Python >= 3.8 runs it. The same sources give the same bytes. Kept for the life of the process."""
-    return SHEBANG + packed({**agent_files(), "__main__.py": MAIN.read_bytes(), "pynvml.py": _bindings().read_bytes(), **notices()})
+    """The file: Python >= 3.8 runs it.
+
+    The same sources give the same bytes. Kept for the life of the process.
+    """
+    return SHEBANG + packed(
+        {
+            **agent_files(),
+            "__main__.py": MAIN.read_bytes(),
+            "pynvml.py": _bindings().read_bytes(),
+            **notices(),
+        }
+    )
 
 
 @cache
@@ -71,7 +96,9 @@ def install_script() -> str:
 
 def unit(*, python: str, home: str) -> str:
     """The systemd unit for an agent below `home`, run by the interpreter `python`."""
-    devices = "\n".join(f"DeviceAllow=/dev/char/{NVIDIA_MAJOR}:{minor} rw" for minor in range(MOST_GPUS))
+    devices = "\n".join(
+        f"DeviceAllow=/dev/char/{NVIDIA_MAJOR}:{minor} rw" for minor in range(MOST_GPUS)
+    )
     text = UNIT.read_text(encoding="utf-8")
     return text.replace("@PYTHON@", python).replace("@HOME@", home).replace("@DEVICES@", devices)
 
@@ -90,14 +117,21 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 def agent_files() -> dict[str, bytes]:
     """The agent's modules, by their place below the checkout."""
-    return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in (ROOT / "agent").rglob("*.py")}
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        for path in (ROOT / "agent").rglob("*.py")
+    }
 
 
 def notices() -> dict[str, bytes]:
     """Licences of what the file holds, and what that is."""
     bindings = importlib.metadata.version("nvidia-ml-py")
     notice = NOTICE.format(version=version(), bindings=bindings, licence=BINDINGS_LICENCE)
-    return {"LICENSE": (ROOT / "LICENSE").read_bytes(), "NOTICE": notice.encode(), BINDINGS_LICENCE: bindings_licence().encode()}
+    return {
+        "LICENSE": (ROOT / "LICENSE").read_bytes(),
+        "NOTICE": notice.encode(),
+        BINDINGS_LICENCE: bindings_licence().encode(),
+    }
 
 
 def bindings_licence() -> str:
@@ -106,7 +140,14 @@ def bindings_licence() -> str:
     Raises ValueError when it is not there: without it they may not be handed on.
     """
     head = re.match(r"#####\n((?:#.*\n)+?)#####\n", _bindings().read_text("utf-8"))
-    text = "" if head is None else "".join(line.removeprefix("#").removeprefix(" ") for line in head.group(1).splitlines(keepends=True))
+    text = (
+        ""
+        if head is None
+        else "".join(
+            line.removeprefix("#").removeprefix(" ")
+            for line in head.group(1).splitlines(keepends=True)
+        )
+    )
     if "Redistribution and use" not in text:
         raise ValueError("the installed nvidia-ml-py has no licence text at the head of pynvml.py")
     return text

@@ -19,18 +19,35 @@ def build(version: str) -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "tree"
         agent_tree.lay_out(tree)
-        agent_tree.put(tree / "etc/fleetwatch-agent/environment", agent_tree.SETTINGS.read_bytes(), 0o600)
+        agent_tree.put(
+            tree / "etc/fleetwatch-agent/environment", agent_tree.SETTINGS.read_bytes(), 0o600
+        )
         for name, text in agent_package.notices().items():
             agent_tree.put(tree / "usr/share/licenses/fleetwatch-agent" / name, text)
         agent_tree.settle(tree)
-        command = ["rpmbuild", "-bb", "--quiet", "--target", "noarch", *_defines(scratch, tree, version), str(SPEC)]
-        environment = {"PATH": os.defpath, "HOME": scratch, "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH), "LC_ALL": "C"}
+        command = [
+            "rpmbuild",
+            "-bb",
+            "--quiet",
+            "--target",
+            "noarch",
+            *_defines(scratch, tree, version),
+            str(SPEC),
+        ]
+        environment = {
+            "PATH": os.defpath,
+            "HOME": scratch,
+            "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH),
+            "LC_ALL": "C",
+        }
         subprocess.run(command, check=True, capture_output=True, env=environment)
         return (Path(scratch) / "RPMS" / "noarch" / file_name(version)).read_bytes()
 
 
 def _defines(scratch: str, tree: Path, version: str) -> list[str]:
-    """Of rpmbuild's settings those that would tell who built it when and on what; and a payload that old ones read."""
+    """Of rpmbuild's settings those that would tell who built it when and on what; and a payload
+    that old ones read.
+    """
     settings = {
         "_topdir": scratch,
         "agent_tree": str(tree),

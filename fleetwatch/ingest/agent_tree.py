@@ -18,7 +18,10 @@ def lay_out(tree: Path) -> None:
     put(tree / HOME / "fleetwatch-agent.pyz", agent_package.build(), 0o755)
     unit = agent_package.unit(python="/usr/bin/python3", home=f"/{HOME}")
     put(tree / "usr/lib/systemd/system/fleetwatch-agent.service", unit.encode())
-    put(tree / "usr/share/man/man1/fleetwatch-agent.1.gz", packed((SOURCES / "fleetwatch-agent.1").read_bytes()))
+    put(
+        tree / "usr/share/man/man1/fleetwatch-agent.1.gz",
+        packed((SOURCES / "fleetwatch-agent.1").read_bytes()),
+    )
     command = tree / "usr/bin/fleetwatch-agent"
     command.parent.mkdir()
     command.symlink_to("../lib/fleetwatch-agent/fleetwatch-agent.pyz")

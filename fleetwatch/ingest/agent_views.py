@@ -1,4 +1,6 @@
-"""The agent's own files, for hosts that have nothing yet: no token is asked for, there is no secret in them."""
+"""The agent's own files, for hosts that have nothing yet: no token is asked for, there is no secret
+in them.
+"""
 
 import shlex
 
@@ -9,7 +11,8 @@ from django.views.decorators.http import require_safe
 from fleetwatch.ingest import agent_package
 
 FILE_NAME = "fleetwatch-agent.pyz"
-# The script's own line without a server; the one that is served knows its hub, and --server still goes first.
+# The script's own line without a server; the one that is served knows its hub, and --server still
+# goes first.
 NO_SERVER = '\nSERVER="" '
 
 
@@ -19,14 +22,19 @@ def package(request: HttpRequest) -> HttpResponse:
     return HttpResponse(
         agent_package.build(),
         content_type="application/octet-stream",
-        headers={"Content-Disposition": f'attachment; filename="{FILE_NAME}"', "ETag": f'"{agent_package.checksum()}"'},
+        headers={
+            "Content-Disposition": f'attachment; filename="{FILE_NAME}"',
+            "ETag": f'"{agent_package.checksum()}"',
+        },
     )
 
 
 @require_safe
 def checksum(request: HttpRequest) -> HttpResponse:
     """The file's SHA-256, in the form that `sha256sum -c` reads."""
-    return HttpResponse(f"{agent_package.checksum()}  {FILE_NAME}\n", content_type="text/plain; charset=utf-8")
+    return HttpResponse(
+        f"{agent_package.checksum()}  {FILE_NAME}\n", content_type="text/plain; charset=utf-8"
+    )
 
 
 @require_safe

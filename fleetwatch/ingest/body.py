@@ -20,7 +20,10 @@ class Readable(Protocol):
 
 
 def read_bounded(stream: Readable, *, limit: int = MAX_BYTES) -> bytes:
-    """The whole stream. Raises TooLargeError once it has given more than `limit` bytes, whatever length it declared."""
+    """The whole stream.
+
+    Raises TooLargeError once it has given more than `limit` bytes, whatever length it declared.
+    """
     parts: list[bytes] = []
     left = limit + 1
     while left > 0 and (part := stream.read(min(left, 1 << 16))):
@@ -40,7 +43,9 @@ def expand(body: bytes, encoding: str, *, limit: int = MAX_BYTES) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
-        raise WireError("Content-Encoding", f"Content-Encoding is {encoding[:40]!r}, expected gzip or identity")
+        raise WireError(
+            "Content-Encoding", f"Content-Encoding is {encoding[:40]!r}, expected gzip or identity"
+        )
     unpacker = zlib.decompressobj(GZIP_WBITS)
     try:
         expanded = unpacker.decompress(body, limit + 1)

@@ -1,4 +1,5 @@
-"""Batches that continue what is known of their nodes, stored together: one transaction, a handful of statements.
+"""Batches that continue what is known of their nodes, stored together: one transaction, a handful
+of statements.
 
 The same rows as services.store_batch writes one by one. Whatever is not plain
 continuation (UnsteadyError) leaves the group, and the others are stored without it.
@@ -15,7 +16,13 @@ from django.db import Error, transaction
 from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.fast_decode import Facts, Memory
-from fleetwatch.ingest.services import STATEMENT_MS, is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
+from fleetwatch.ingest.services import (
+    STATEMENT_MS,
+    is_out_of_time,
+    store_reports,
+    touch_holds,
+    touch_jobs_of_new_kind,
+)
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.inventory.stays import GAP_MS, spans_of
@@ -27,13 +34,16 @@ from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.services import Appended
 
-# One node whose row somebody holds must not hold a group up: without a group its batches go the long way, and wait there.
+# One node whose row somebody holds must not hold a group up: without a group its batches go the
+# long way, and wait there.
 LOCK_MS = 200
 
 
 @dataclass(slots=True)
 class Silence:
-    """The order of the newest batch after which it was known that no process is stored of the node's GPUs; None = not known."""
+    """The order of the newest batch after which it was known that no process is stored of the
+    node's GPUs; None = not known.
+    """
 
     since: tuple[int, int] | None = None
 
@@ -48,7 +58,8 @@ class Known:
     facts: Facts
     digest: bytes
     gpu_ids: tuple[int, ...]  # by position in the batches
-    living: frozenset[int]  # positions of the GPUs that are no parent of another: windows are expected of each
+    # positions of the GPUs that are no parent of another: windows are expected of each
+    living: frozenset[int]
     first_ms: int  # where the stay of the first of them begins
     since_ms: int  # and that of the last
     memory: Memory = field(default_factory=Memory, compare=False)
@@ -89,11 +100,13 @@ class Arrived(NamedTuple):
         return self.batch.boot_start_ms, self.batch.sequence
 
 
-def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool) -> Arrived | None:
+def arrived(
+    known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool
+) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
-    That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole of ten minutes,
-    a GPU without a last window.
+    That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole
+    of ten minutes, a GPU without a last window.
     """
     if batch.events:
         return None
@@ -105,16 +118,31 @@ def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_u
         newest_ms, oldest_ms = max(end_ms, max(host) + batch.window_s * 1000), min(start_ms, *host)
     if last_ms - start_ms >= GAP_MS and len(spans_of(starts, batch.window_s * 1000)) > 1:
         return None
-    if is_out_of_time(newest_ms, oldest_ms, received.ms) or oldest_ms < received.final_ms or start_ms < known.since_ms:
+    if (
+        is_out_of_time(newest_ms, oldest_ms, received.ms)
+        or oldest_ms < received.final_ms
+        or start_ms < known.since_ms
+    ):
         return None
-    if not known.living.issubset([place for place, start in zip(batch.windows["gpu"], starts, strict=True) if start == last_ms]):
+    if not known.living.issubset(
+        [
+            place
+            for place, start in zip(batch.windows["gpu"], starts, strict=True)
+            if start == last_ms
+        ]
+    ):
         return None
-    return Arrived(known, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due)
+    return Arrived(
+        known, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due
+    )
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
-    """For each batch whether it is stored; what is not has left nothing behind and goes the long way."""
-    wanted = {one.node_id: one for one in reversed(group)}  # of a node the first: the next one continues that one
+    """For each batch whether it is stored; what is not has left nothing behind and goes the long
+    way.
+    """
+    # of a node the first: the next one continues that one
+    wanted = {one.node_id: one for one in reversed(group)}
     stored = _stored(list(wanted.values()))
     return [one.node_id in stored and wanted[one.node_id] is one for one in group]
 
@@ -142,7 +170,9 @@ def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
 @transaction.atomic
 def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
-    lived = inventory.extend([_continued(one) for one in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
+    lived = inventory.extend(
+        [_continued(one) for one in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS
+    )
     touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
     _require(telemetry.append_new([_appended(one) for one in group], touched), group)
     silent = {one.node_id for one in group if _stays_silent(one, lived[one.node_id])}
@@ -153,17 +183,28 @@ def _store(group: Sequence[Arrived]) -> set[int]:
 
 
 def _stays_silent(one: Arrived, lived: Lived) -> bool:
-    """Whether the batch says nothing of jobs but that there is no process, as was known since the node's batch before."""
+    """Whether the batch says nothing of jobs but that there is no process, as was known since the
+    node's batch before.
+    """
     batch = one.batch
-    return lived.former == one.known.silence.since and not (batch.jobs or batch.sources or batch.allocations or batch.processes)
+    return lived.former == one.known.silence.since and not (
+        batch.jobs or batch.sources or batch.allocations or batch.processes
+    )
 
 
-def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]) -> set[int]:
-    """What the batches say of jobs; hours in which somebody else holds a GPU now are marked where the batch itself did not.
+def _store_reports(
+    group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]
+) -> set[int]:
+    """What the batches say of jobs; hours in which somebody else holds a GPU now are marked where
+    the batch itself did not.
 
     The ids of the nodes where no process is, nor was.
     """
-    reports = [Report(one.node_id, one.batch, one.known.gpu_ids, 0, one.known.speaks_for) for one in group if _speaks_of_jobs(one.batch)]
+    reports = [
+        Report(one.node_id, one.batch, one.known.gpu_ids, 0, one.known.speaks_for)
+        for one in group
+        if _speaks_of_jobs(one.batch)
+    ]
     if not reports:
         return set()
     stored, held, silent = store_reports(reports, received_at=group[0].received.at)
@@ -173,7 +214,10 @@ def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched
         capacity = clip(spans, one.known.first_ms, lived[node_id].is_ms)
         if untouched := difference(capacity, [touched[node_id]]):
             telemetry.touch_hours(node_id, untouched, received_at=one.received.at)
-    touch_holds([(gpu_id, span) for gpu_id, span in held if gpu_id not in of_gpu], received_at=group[0].received.at)
+    touch_holds(
+        [(gpu_id, span) for gpu_id, span in held if gpu_id not in of_gpu],
+        received_at=group[0].received.at,
+    )
     touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
     return silent
 
@@ -187,7 +231,13 @@ def _by_node(held: Iterable[tuple[Arrived, Span]]) -> Iterable[tuple[Arrived, se
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
-    return bool(batch.jobs or batch.sources or batch.allocations or batch.processes or "process_count" in batch.windows)
+    return bool(
+        batch.jobs
+        or batch.sources
+        or batch.allocations
+        or batch.processes
+        or "process_count" in batch.windows
+    )
 
 
 def _require(done: set[int], group: Sequence[Arrived]) -> None:
@@ -212,7 +262,9 @@ def _continued(one: Arrived) -> Continued:
 
 
 def _touched(one: Arrived, lived: Lived) -> Span:
-    """The batch's windows, and the time by which the node's life became longer: all its GPUs were capacity in it."""
+    """The batch's windows, and the time by which the node's life became longer: all its GPUs were
+    capacity in it.
+    """
     start_ms, end_ms = one.start_ms, one.end_ms
     was_ms, is_ms = lived.was_ms, lived.is_ms
     if was_ms >= is_ms:

@@ -32,12 +32,15 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 PATH = "/api/v1/batches"
-# Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage) keeps no group waiting.
+# Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage)
+# keeps no group waiting.
 MAX_PACKED = 262_144
-# Of one node, hour and process by the short way, which counts in no table: four days of a node of eight
+# Of one node, hour and process by the short way, which counts in no table: four days of a node of
+# eight
 # GPUs. What is more goes the long way, which counts (inventory/intake.py).
 MAX_SHORT_BYTES = 64 * 1024 * 1024
-# Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins anew.
+# Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins
+# anew.
 MAX_KNOWN = 20_000
 
 
@@ -54,7 +57,8 @@ class Offered:
 class Door:
     """`POST /api/v1/batches` before Django; everything else as it is.
 
-    As a WSGI application it stores each batch alone; the front (fleetwatch/front) calls its parts, and stores in groups.
+    As a WSGI application it stores each batch alone; the front (fleetwatch/front) calls its parts,
+    and stores in groups.
     """
 
     def __init__(self, django: Application) -> None:
@@ -72,11 +76,15 @@ class Door:
         if not offered or not windows:
             return self.long_way(environ, start_response)
         answer = self.accepted(offered, windows)
-        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
+        start_response(
+            "200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))]
+        )
         return [answer]
 
     def known_node(self, *, authorization: str | None, host: str | None) -> int | None:
-        """The id of the node whose batches came the long way with this token, to this name of ours."""
+        """The id of the node whose batches came the long way with this token, to this name
+        of ours.
+        """
         known = self._known.get(_key(authorization, host))
         return None if known is None else known.node_id
 
@@ -89,14 +97,18 @@ class Door:
         now = timezone.now()
         known = self._known.get(_key_of(environ))
         length = environ.get("CONTENT_LENGTH") or ""
-        if known is None or not (_is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED):
+        if known is None or not (
+            _is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED
+        ):
             return None
         if not self._is_within_hour(known.node_id, int(length), now):
             return None
         packed = environ["wsgi.input"].read(int(length))
         environ["wsgi.input"] = io.BytesIO(packed)
         noted = self._noted.get(known.token_id)
-        return Offered(known, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY)
+        return Offered(
+            known, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
+        )
 
     def _is_within_hour(self, node_id: int, length: int, now: datetime) -> bool:
         """Whether the node may send so much more by the short way in this hour; it is counted."""
@@ -115,10 +127,16 @@ class Door:
         return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
 
     def long_way(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Django's view, from which the door learns what the sender's next batches are compared with."""
+        """Django's view, from which the door learns what the sender's next batches are compared
+        with.
+        """
         answer = self.django(environ, start_response)
         lesson = environ.pop(learning.LESSON, None)
-        if lesson is not None and _is_usual(environ, timezone.now()) and (known := learning.known(lesson)) is not None:
+        if (
+            lesson is not None
+            and _is_usual(environ, timezone.now())
+            and (known := learning.known(lesson)) is not None
+        ):
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[_key_of(environ)] = known
@@ -131,35 +149,51 @@ def _key_of(environ: Environ) -> bytes:
 
 
 def _key(authorization: str | None, host: str | None) -> bytes:
-    """Who sends, and to which name of ours: Django lets the same through that it let through before."""
+    """Who sends, and to which name of ours: Django lets the same through that it let through
+    before.
+    """
     sender = f"{authorization}\n{host}"
     return hashlib.sha256(sender.encode("utf-8", "surrogatepass")).digest()
 
 
 def _is_usual(environ: Environ, now: datetime) -> bool:
     """Gzip JSON in one piece, by a clock that is right."""
-    if (environ.get("CONTENT_TYPE"), environ.get("HTTP_CONTENT_ENCODING")) != ("application/json", "gzip"):
+    if (environ.get("CONTENT_TYPE"), environ.get("HTTP_CONTENT_ENCODING")) != (
+        "application/json",
+        "gzip",
+    ):
         return False
     sent = environ.get("HTTP_X_FLEETWATCH_SENT_MS", "")
-    is_right = not sent or (sent.isascii() and sent.isdigit() and len(sent) <= 15 and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS)
+    is_right = not sent or (
+        sent.isascii()
+        and sent.isdigit()
+        and len(sent) <= 15
+        and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS
+    )
     return is_right and "HTTP_TRANSFER_ENCODING" not in environ
 
 
 def store_group(group: Sequence[Offered]) -> list[int]:
     """How many windows of each are stored: 0 = none, it goes the long way.
 
-    One thread reads and stores for all: threads that read side by side only take the interpreter from each other.
+    One thread reads and stores for all: threads that read side by side only take the interpreter
+    from each other.
     """
     received = Moment.of(group[-1].received_at)
     batches = [_arrived(one, received) for one in group]
     done = iter(_stored([batch for batch in batches if batch is not None]))
-    return [len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0 for batch in batches]
+    return [
+        len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0
+        for batch in batches
+    ]
 
 
 def _arrived(offered: Offered, received: Moment) -> Arrived | None:
     """The batch, when it is valid and only continues."""
     try:
-        batch = fast_decode.read(expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory)
+        batch = fast_decode.read(
+            expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory
+        )
     except (TooLargeError, WireError):
         return None
     if batch is None:

@@ -39,35 +39,53 @@ class Facts:
 
 
 class Memory:
-    """What a sender's last batch said of jobs and of who holds which GPU, and as what it was read."""
+    """What a sender's last batch said of jobs and of who holds which GPU, and as what it
+    was read.
+    """
 
     def __init__(self) -> None:
         self._said: tuple[bytes, ...] | None = None
         self._work: Work | None = None
 
     def work(self, given: Any, gpu_count: int) -> Work:
-        """What the batch says of them; read anew when it does not repeat the last one's bytes. Raises WireError, MsgspecError."""
+        """What the batch says of them; read anew when it does not repeat the last one's bytes.
+
+        Raises WireError, MsgspecError.
+        """
         said = bytes(given.jobs), bytes(given.allocations)
         if self._work is None or self._said != said:
             jobs, allocations = map(msgspec.json.decode, said)
-            self._said, self._work = said, wire.parse_work({"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count)
+            self._said, self._work = (
+                said,
+                wire.parse_work({"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count),
+            )
         return self._work
 
 
 def facts(body: bytes) -> Facts | None:
-    """The facts in the JSON of a batch that was accepted; None when batches like it can't be read the short way."""
+    """The facts in the JSON of a batch that was accepted; None when batches like it can't be read
+    the short way.
+    """
     given = _decoded(body)
     if given is None:
         return None
     uuids = tuple(wire.canonical_uuid(gpu["uuid"]) for gpu in msgspec.json.decode(given.gpus))
-    return Facts(given.node, given.boot_id, given.window_s, bytes(given.gpus), bytes(given.node_labels), uuids)
+    return Facts(
+        given.node,
+        given.boot_id,
+        given.window_s,
+        bytes(given.gpus),
+        bytes(given.node_labels),
+        uuids,
+    )
 
 
 def read(body: bytes, known: Facts, memory: Memory) -> Batch | None:
     """The batch, when it repeats the known facts and is valid; None when it has to go the long way.
 
-    `memory` is of batches with these facts; what comes of it is shared and stays as it is.
-    Of `gpus` it holds the UUIDs, of `windows` the whole numbers and process_count; there are no labels in it.
+    `memory` is of batches with these facts; what comes of it is shared and stays as it is. Of
+    `gpus` it holds the UUIDs, of `windows` the whole numbers and process_count; there are no labels
+    in it.
     """
     given = _decoded(body)
     if given is None or not _repeats(given, known) or not _are_windows(given, len(known.uuids)):
@@ -76,7 +94,14 @@ def read(body: bytes, known: Facts, memory: Memory) -> Batch | None:
     windows, host = _whole_numbers(given.windows), _host_starts(given.host)
     try:
         work = memory.work(given, len(gpus))
-        return wire.parse_rest(msgspec.structs.asdict(given), gpus=gpus, windows=windows, host=host, node_labels={}, work=work)
+        return wire.parse_rest(
+            msgspec.structs.asdict(given),
+            gpus=gpus,
+            windows=windows,
+            host=host,
+            node_labels={},
+            work=work,
+        )
     except (wire.WireError, *_UNREADABLE):
         return None
 
@@ -103,13 +128,22 @@ def _are_windows(given: Any, gpu_count: int) -> bool:
     """Whether the columns fit together, their values having been checked."""
     windows, host, length_ms = given.windows, given.host, given.window_s * 1000
     starts = windows.start_ms
-    if not windows.gpu or not _are_equally_long(windows) or max(windows.gpu) >= gpu_count or max(windows.observed_ms) > length_ms:
+    if (
+        not windows.gpu
+        or not _are_equally_long(windows)
+        or max(windows.gpu) >= gpu_count
+        or max(windows.observed_ms) > length_ms
+    ):
         return False
     if max(starts) + length_ms - min(starts) > wire.MAX_SPAN_MS:
         return False
     if host is None or _is_empty(host):
         return True
-    return bool(host.start_ms) and _are_equally_long(host) and max(host.start_ms) + 1000 - min(host.start_ms) <= wire.MAX_SPAN_MS
+    return (
+        bool(host.start_ms)
+        and _are_equally_long(host)
+        and max(host.start_ms) + 1000 - min(host.start_ms) <= wire.MAX_SPAN_MS
+    )
 
 
 def _is_empty(host: msgspec.Struct) -> bool:
@@ -117,7 +151,16 @@ def _is_empty(host: msgspec.Struct) -> bool:
 
 
 def _are_equally_long(columns: msgspec.Struct) -> bool:
-    return len({len(column) for column in msgspec.structs.astuple(columns) if column is not None and column is not UNSET}) == 1
+    return (
+        len(
+            {
+                len(column)
+                for column in msgspec.structs.astuple(columns)
+                if column is not None and column is not UNSET
+            }
+        )
+        == 1
+    )
 
 
 def _whole_numbers(windows: Any) -> dict[str, list[Any]]:
@@ -137,16 +180,24 @@ def _number(low: float, high: float) -> Any:
     return list[Annotated[float, Meta(ge=low, le=high)] | None] | None | UnsetType
 
 
-def _columns(name: str, whole: Sequence[tuple[Any, ...]], names: Sequence[str]) -> type[msgspec.Struct]:
+def _columns(
+    name: str, whole: Sequence[tuple[Any, ...]], names: Sequence[str]
+) -> type[msgspec.Struct]:
     return msgspec.defstruct(
-        name, [*whole, *((column, _number(*wire.LIMITS[column]), UNSET) for column in names)], forbid_unknown_fields=True
+        name,
+        [*whole, *((column, _number(*wire.LIMITS[column]), UNSET) for column in names)],
+        forbid_unknown_fields=True,
     )
 
 
 _STARTS = _whole(wire.MAX_TIME_MS)
 _WINDOWS = _columns(
     "Windows",
-    [("gpu", _whole(wire.MAX_LIST)), ("start_ms", _STARTS), ("observed_ms", _whole(wire.MAX_WINDOW_S * 1000))],
+    [
+        ("gpu", _whole(wire.MAX_LIST)),
+        ("start_ms", _STARTS),
+        ("observed_ms", _whole(wire.MAX_WINDOW_S * 1000)),
+    ],
     wire.WINDOW_COLUMNS,
 )
 _HOST = _columns("Host", [("start_ms", _STARTS | UnsetType, UNSET)], wire.HOST_COLUMNS)
@@ -155,8 +206,10 @@ _DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
     msgspec.defstruct(
         "Given",
         [
-            ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int), ("sequence", int), ("window_s", int),
-            ("gpus", Raw), ("windows", _WINDOWS), ("node_labels", Raw, Raw(b"")), ("host", _HOST | None, None),
+            ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int),
+            ("sequence", int), ("window_s", int),
+            ("gpus", Raw), ("windows", _WINDOWS), ("node_labels", Raw, Raw(b"")),
+            ("host", _HOST | None, None),
             *((name, Any, None) for name in ("agent", "sources", "processes", "events")),
             *((name, Raw, Raw(b"null")) for name in ("jobs", "allocations")),
         ],

@@ -1,7 +1,7 @@
 """Group commit: batches that arrive at once are stored in one transaction.
 
-The first to come is stored at once, by the one thread there is; whoever comes meanwhile waits in the event loop, holding
-no thread, and is in the next group.
+The first to come is stored at once, by the one thread there is; whoever comes meanwhile waits in
+the event loop, holding no thread, and is in the next group.
 """
 
 import asyncio
@@ -14,14 +14,16 @@ import structlog
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# While batches do come at once, a group waits this long for more: a commit costs the same for one as for many.
+# While batches do come at once, a group waits this long for more: a commit costs the same for one
+# as for many.
 GATHERING_S = 0.004
 
 log = structlog.get_logger(__name__)
 
 
 class Groups(Generic[Item, Result]):
-    """`store` gives each item to `work`, in a thread, together with those that came at the same time.
+    """`store` gives each item to `work`, in a thread, together with those that came at the same
+    time.
 
     `work` answers with one result for each item and raises nothing; should it raise
     all the same, the results of its group are None.
@@ -50,7 +52,9 @@ class Groups(Generic[Item, Result]):
         return await future
 
     def fail(self, error: Exception) -> None:
-        """Everybody who waits gets the error; a group at work is finished, and nobody waits for it."""
+        """Everybody who waits gets the error; a group at work is finished, and nobody waits
+        for it.
+        """
         waiting, self._queue = [future for _, future in self._queue], []
         for future in (*waiting, *self._stored):
             if not future.done():

@@ -1,4 +1,6 @@
-"""What the door keeps in mind of a batch that came the long way, so that the next ones of its node can come the short one."""
+"""What the door keeps in mind of a batch that came the long way, so that the next ones of its node
+can come the short one.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +31,9 @@ class Lesson:
 
 
 def known(lesson: Lesson) -> Known | None:
-    """What the node's next batches are compared with; None when this batch is not the newest, or nothing that can be continued."""
+    """What the node's next batches are compared with; None when this batch is not the newest, or
+    nothing that can be continued.
+    """
     facts = fast_decode.facts(lesson.body)
     if facts is None:
         return None

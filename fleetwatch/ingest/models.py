@@ -25,14 +25,23 @@ class Rights:
 class AgentToken(models.Model):
     """Speaks for one node only; 256 random bits, kept as SHA-256."""
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="agent_tokens")
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="agent_tokens"
+    )
     digest = models.CharField(max_length=64, unique=True)
     hint = models.CharField(max_length=8)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
-    may_import = models.BooleanField(default=False, help_text="whether it may send accounting: batches of jobs without windows")
-    speaks_for = models.CharField(max_length=128, blank=True, default="", help_text='the cluster whose books it speaks for; "" = none')
+    may_import = models.BooleanField(
+        default=False, help_text="whether it may send accounting: batches of jobs without windows"
+    )
+    speaks_for = models.CharField(
+        max_length=128,
+        blank=True,
+        default="",
+        help_text='the cluster whose books it speaks for; "" = none',
+    )
 
     @property
     def rights(self) -> "Rights":
@@ -51,16 +60,29 @@ class EnrollmentToken(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(uses_left__lte=MAX_USES), name="at_most_1000_uses_of_an_enrolment_token")]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(uses_left__lte=MAX_USES),
+                name="at_most_1000_uses_of_an_enrolment_token",
+            )
+        ]
 
 
 class Enrollment(models.Model):
     """One use of an enrolment token: the node that it let in, and from where."""
 
     token = models.ForeignKey(EnrollmentToken, on_delete=models.CASCADE, related_name="enrollments")
-    agent_token = models.OneToOneField(AgentToken, on_delete=models.CASCADE, related_name="enrollment")
+    agent_token = models.OneToOneField(
+        AgentToken, on_delete=models.CASCADE, related_name="enrollment"
+    )
     at = models.DateTimeField()
-    address = models.GenericIPAddressField(null=True, help_text="the agent's, as the trusted proxies tell it")
+    address = models.GenericIPAddressField(
+        null=True, help_text="the agent's, as the trusted proxies tell it"
+    )
     # read at each enrolment: whether somebody came from there before
-    network = models.CharField(max_length=43, db_index=True, help_text='its /24 or /48; "" = the address is not known')
-    is_new_network = models.BooleanField(help_text="nobody had enrolled from there before, and somebody from elsewhere")
+    network = models.CharField(
+        max_length=43, db_index=True, help_text='its /24 or /48; "" = the address is not known'
+    )
+    is_new_network = models.BooleanField(
+        help_text="nobody had enrolled from there before, and somebody from elsewhere"
+    )

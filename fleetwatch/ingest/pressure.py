@@ -1,4 +1,5 @@
-"""Back-pressure: while sealing lags, agents are asked for longer batches, and in the end sent away with them.
+"""Back-pressure: while sealing lags, agents are asked for longer batches, and in the end sent away
+with them.
 
 A batch costs sealing about the same whatever its length, and the hot table can only
 be dropped once it is sealed. Agents that are sent away keep their batches on disk.
@@ -10,7 +11,8 @@ from datetime import datetime
 
 from fleetwatch.telemetry.selectors import overdue_batches
 
-# Batches that could have been sealed (a batch of two hours counts twice). 1,250 nodes that send every minute bring 75,000 an hour.
+# Batches that could have been sealed (a batch of two hours counts twice). 1,250 nodes that send
+# every minute bring 75,000 an hour.
 SLOWER_FROM = 150_000
 REFUSED_FROM = 1_500_000
 NEXT_FLUSH_S = 30
@@ -64,7 +66,9 @@ def meaning(backlog: int) -> str:
     if backlog >= REFUSED_FROM:
         return "too many: agents are told to come again later, and keep their batches"
     return (
-        f"many: agents are asked for batches of {SLOWER_FLUSH_S} s" if backlog >= SLOWER_FROM else "in closed hours, still in the hot table"
+        f"many: agents are asked for batches of {SLOWER_FLUSH_S} s"
+        if backlog >= SLOWER_FROM
+        else "in closed hours, still in the hot table"
     )
 
 

@@ -1,9 +1,10 @@
-"""How far back a node may reach for GPUs that it had not named before: what nobody could see at the time is no capacity later.
+"""How far back a node may reach for GPUs that it had not named before: what nobody could see at the
+time is no capacity later.
 
-An agent whose hub is away keeps its windows, so what comes late is believed from the GPU's first window at its node
-on. Before that a batch is believed for REACH_MS after its last window, for an agent that was installed while its
-hub could not be reached. A recorded log that is older is an import: of a token that may, or of one that an admin made
-for a node that has told nothing newer.
+An agent whose hub is away keeps its windows, so what comes late is believed from the GPU's first
+window at its node on. Before that a batch is believed for REACH_MS after its last window, for an
+agent that was installed while its hub could not be reached. A recorded log that is older is an
+import: of a token that may, or of one that an admin made for a node that has told nothing newer.
 """
 
 from collections.abc import Mapping
@@ -24,14 +25,20 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The batch without the windows that reach too far back; `refused`: UUID -> why, of GPUs that have such windows."""
+    """The batch without the windows that reach too far back; `refused`: UUID -> why, of GPUs that
+    have such windows.
+    """
 
     batch: Batch
     refused: Mapping[str, str]
 
 
-def within_reach(batch: Batch, token: AgentToken, *, sent_ms: int | None, received_at: datetime) -> Reached:
-    """What of the batch this token may say by now; `sent_ms` is the agent's clock when it sent it."""
+def within_reach(
+    batch: Batch, token: AgentToken, *, sent_ms: int | None, received_at: datetime
+) -> Reached:
+    """What of the batch this token may say by now; `sent_ms` is the agent's clock when it
+    sent it.
+    """
     received_ms = to_ms(received_at)
     offset_ms = 0 if sent_ms is None else received_ms - sent_ms
     oldest_ms = received_ms - REACH_MS - offset_ms  # by the agent's clock
@@ -39,18 +46,33 @@ def within_reach(batch: Batch, token: AgentToken, *, sent_ms: int | None, receiv
         return Reached(batch, {})
     first_ms = _first_windows(batch, token.node_id)
     cells = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
-    is_kept = [first_ms[place] is not None and start_ms + offset_ms >= first_ms[place] for place, start_ms in cells]
+    is_kept = [
+        first_ms[place] is not None and start_ms + offset_ms >= first_ms[place]
+        for place, start_ms in cells
+    ]
     if all(is_kept):
         return Reached(batch, {})
     places = {place for place, kept in zip(batch.windows["gpu"], is_kept, strict=True) if not kept}
-    log.warning("windows from before their GPUs were known left out", node=batch.node, gpus=len(places), windows=is_kept.count(False))
+    log.warning(
+        "windows from before their GPUs were known left out",
+        node=batch.node,
+        gpus=len(places),
+        windows=is_kept.count(False),
+    )
     why = _why(batch.node)
-    columns = {name: [value for value, kept in zip(column, is_kept, strict=True) if kept] for name, column in batch.windows.items()}
-    return Reached(replace(batch, windows=columns), {batch.gpus[place]["uuid"]: why for place in places})
+    columns = {
+        name: [value for value, kept in zip(column, is_kept, strict=True) if kept]
+        for name, column in batch.windows.items()
+    }
+    return Reached(
+        replace(batch, windows=columns), {batch.gpus[place]["uuid"]: why for place in places}
+    )
 
 
 def _may_tell_history(token: AgentToken, received_ms: int) -> bool:
-    """Whether the token may import, or an admin made it for a node that has told nothing newer than what is out of reach."""
+    """Whether the token may import, or an admin made it for a node that has told nothing newer than
+    what is out of reach.
+    """
     if token.may_import:
         return True
     last_ms = token.node.last_ms
@@ -60,9 +82,13 @@ def _may_tell_history(token: AgentToken, received_ms: int) -> bool:
 
 
 def _first_windows(batch: Batch, node_id: int) -> list[int | None]:
-    """By position the first window of the GPU, and of the one that it is a part of, at the node; None = there is none."""
+    """By position the first window of the GPU, and of the one that it is a part of, at the node;
+    None = there is none.
+    """
     uuids = {gpu[name] for gpu in batch.gpus for name in ("uuid", "parent_uuid") if gpu.get(name)}
-    known = dict(GPU.objects.filter(node_id=node_id, uuid__in=uuids).values_list("uuid", "first_ms"))
+    known = dict(
+        GPU.objects.filter(node_id=node_id, uuid__in=uuids).values_list("uuid", "first_ms")
+    )
     firsts: list[int | None] = []
     for gpu in batch.gpus:
         own = known.get(gpu["uuid"])
@@ -73,6 +99,7 @@ def _first_windows(batch: Batch, node_id: int) -> list[int | None]:
 
 def _why(node: str) -> str:
     return (
-        f"windows of more than {REACH_MS // 86_400_000} days ago, from before this GPU's first one here, need a token that may import:"
-        f" Settings, Agents, or manage.py create_agent_token --import {node}"
+        f"windows of more than {REACH_MS // 86_400_000} days ago, from before this GPU's first one"
+        " here, need a token that may import: Settings, Agents, or manage.py create_agent_token"
+        f" --import {node}"
     )

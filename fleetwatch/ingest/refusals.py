@@ -33,7 +33,8 @@ REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (TooLargeError, 413, "", ""),
     (pressure.OverloadedError, 429, "", ""),
     (TooMuchNewError, 429, "", ""),
-    # the database is away, restarting, or undid one of two deadlocked transactions: the sender keeps the batch
+    # the database is away, restarting, or undid one of two deadlocked transactions: the sender
+    # keeps the batch
     *((kind, 503, "", "") for kind in DATABASE_ERRORS),
 )
 REFUSED = tuple(kind for kind, *_ in REFUSALS)
@@ -58,7 +59,9 @@ def answers_errors(view: View) -> View:
 
 def refusal(error: Exception) -> JsonResponse:
     """The answer to a request that ended in one of REFUSED."""
-    status, text, field = next((status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind))
+    status, text, field = next(
+        (status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind)
+    )
     field = error.field if isinstance(error, WireError | TooMuchNewError) else field
     if isinstance(error, DATABASE_ERRORS):
         text = database_trouble(error)

@@ -34,10 +34,15 @@ def encoding(request: HttpRequest) -> str:
 
 
 def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
-    """The body as sent. Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type than JSON."""
+    """The body as sent.
+
+    Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type than JSON.
+    """
     given = request.content_type or ""
     if given != "application/json":
-        raise WireError("Content-Type", f"Content-Type is {given[:80]!r}, expected application/json")
+        raise WireError(
+            "Content-Type", f"Content-Type is {given[:80]!r}, expected application/json"
+        )
     declared = request.META.get("CONTENT_LENGTH") or "0"
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
@@ -45,7 +50,11 @@ def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def _stream(request: HttpRequest) -> Readable:
-    """The body. Django takes a request without Content-Length for an empty one; the server ends a chunked stream by itself."""
+    """The body.
+
+    Django takes a request without Content-Length for an empty one; the server ends a chunked stream
+    by itself.
+    """
     is_chunked = "chunked" in request.headers.get("Transfer-Encoding", "").lower()
     return request.META["wsgi.input"] if is_chunked else request
 
@@ -59,7 +68,10 @@ def decode_json(body: bytes) -> Any:
 
 
 def sent_ms(request: HttpRequest) -> int | None:
-    """The agent's clock when it sent the request, in ms; None when it did not say. Raises WireError."""
+    """The agent's clock when it sent the request, in ms; None when it did not say.
+
+    Raises WireError.
+    """
     given = request.headers.get("X-FleetWatch-Sent-Ms")
     if given is None:
         return None

@@ -27,12 +27,15 @@ from fleetwatch.lib.sql import limit_waits
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 
-FUTURE_MS = 5 * 60_000  # docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
-# A node's row is held while its batch is stored. Who waits for it holds a thread and a connection: better that it comes again.
+# docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
+FUTURE_MS = 5 * 60_000
+# A node's row is held while its batch is stored. Who waits for it holds a thread and a connection:
+# better that it comes again.
 LOCK_MS = 1_000
 STATEMENT_MS = 10_000
 MAX_REASON = 300
-EARLIEST_MS = 1_420_070_400_000  # 2015-01-01: a clock before it was never set, and capacity would begin there
+# 2015-01-01: a clock before it was never set, and capacity would begin there
+EARLIEST_MS = 1_420_070_400_000
 
 log = structlog.get_logger(__name__)
 
@@ -58,40 +61,77 @@ class Stored:
 
 
 @transaction.atomic
-def store_promptly(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime, rights: Rights) -> Stored:
-    """As store_batch; raises OperationalError where it had to wait longer than a second for others, or a statement takes ten."""
+def store_promptly(
+    node: Node,
+    batch: Batch,
+    payload: bytes,
+    *,
+    sent_ms: int | None,
+    received_at: datetime,
+    rights: Rights,
+) -> Stored:
+    """As store_batch; raises OperationalError where it had to wait longer than a second for others,
+    or a statement takes ten.
+    """
     limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
     return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
 
 
 @transaction.atomic
 def store_batch(
-    node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None = None, received_at: datetime, rights: Rights = NO_RIGHTS
+    node: Node,
+    batch: Batch,
+    payload: bytes,
+    *,
+    sent_ms: int | None = None,
+    received_at: datetime,
+    rights: Rights = NO_RIGHTS,
 ) -> Stored:
-    """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
+    """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when
+    it sent it.
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
-    Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import check_import.
+    Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import
+    check_import.
     """
     return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
 
 
-def _store(node: Node, batch: Batch, payload: bytes, rights: Rights, *, sent_ms: int | None, received_at: datetime) -> Stored:
+def _store(
+    node: Node,
+    batch: Batch,
+    payload: bytes,
+    rights: Rights,
+    *,
+    sent_ms: int | None,
+    received_at: datetime,
+) -> Stored:
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
     measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
-    intake.count({node.pk: Brought(events=len(batch.events), batch_bytes=len(payload))}, received_at)
+    intake.count(
+        {node.pk: Brought(events=len(batch.events), batch_bytes=len(payload))}, received_at
+    )
     refused: dict[int, Refused] = {}
     quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:
-        log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
+        log.warning(
+            "batch quarantined",
+            node=node.name,
+            sequence=batch.sequence,
+            newest_ms=newest_ms(batch, offset_ms=offset_ms),
+        )
     else:
         refused = _store_facts(node, batch, rights, offset_ms=offset_ms, received_at=received_at)
-    telemetry.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
+    telemetry.append_batch(
+        node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined
+    )
     counted = len(batch.windows["gpu"]) - _refused_windows(batch, refused, offset_ms=offset_ms)
-    return Stored(counted, 0, {batch.gpus[place]["uuid"]: each.why for place, each in refused.items()})
+    return Stored(
+        counted, 0, {batch.gpus[place]["uuid"]: each.why for place, each in refused.items()}
+    )
 
 
 def _refused_windows(batch: Batch, refused: Mapping[int, Refused], *, offset_ms: int) -> int:
@@ -101,7 +141,9 @@ def _refused_windows(batch: Batch, refused: Mapping[int, Refused], *, offset_ms:
     for place, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
         if place in refused:
             start = start_ms + offset_ms
-            count += any(low < start + length_ms and start < high for low, high in refused[place].spans)
+            count += any(
+                low < start + length_ms and start < high for low, high in refused[place].spans
+            )
     return count
 
 
@@ -112,24 +154,33 @@ def check_node(batch: Batch, node: Node) -> None:
 
 
 def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:
-    """Raises ImportRefusedError for an import without the right to it, WireError for one that knows what is to come."""
+    """Raises ImportRefusedError for an import without the right to it, WireError for one that knows
+    what is to come.
+    """
     if not batch.jobs or newest_ms(batch, offset_ms=0) is not None:
         return
     if not rights.may_import:
         raise ImportRefusedError(
-            f"this token may not import accounting: an admin lets it in Settings, Agents, "
+            "this token may not import accounting: an admin lets it in Settings, Agents, "
             f"or makes one that may: manage.py create_agent_token --import {batch.node}"
         )
     latest_ms = to_ms(received_at) + FUTURE_MS
     for place, job in enumerate(batch.jobs):
         if (job.get("end_ms") or 0) > latest_ms:
-            raise WireError(f"jobs[{place}].end_ms", f"jobs[{place}].end_ms is more than five minutes ahead of the hub's clock")
+            raise WireError(
+                f"jobs[{place}].end_ms",
+                f"jobs[{place}].end_ms is more than five minutes ahead of the hub's clock",
+            )
 
 
 def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
     """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
     newest, oldest = newest_ms(batch, offset_ms=offset_ms), oldest_ms(batch, offset_ms=offset_ms)
-    return newest is not None and oldest is not None and is_out_of_time(newest, oldest, to_ms(received_at))
+    return (
+        newest is not None
+        and oldest is not None
+        and is_out_of_time(newest, oldest, to_ms(received_at))
+    )
 
 
 def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
@@ -137,20 +188,40 @@ def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
     return newest_ms > received_ms + FUTURE_MS or oldest_ms < EARLIEST_MS
 
 
-def _store_facts(node: Node, batch: Batch, rights: Rights, *, offset_ms: int, received_at: datetime) -> dict[int, Refused]:
-    """Writes what the batch says beside its windows, and marks the hours in which something changed; the GPUs that are refused."""
+def _store_facts(
+    node: Node, batch: Batch, rights: Rights, *, offset_ms: int, received_at: datetime
+) -> dict[int, Refused]:
+    """Writes what the batch says beside its windows, and marks the hours in which something
+    changed; the GPUs that are refused.
+    """
     since_ms = to_ms(retention.horizon(received_at))
-    registered = inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
+    registered = inventory.register_batch(
+        node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms
+    )
     gpus = registered.gpus
-    reports = [Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms, rights.speaks_for)]
+    reports = [
+        Report(
+            node.pk,
+            batch,
+            [gpus[place].pk for place in range(len(gpus))],
+            offset_ms,
+            rights.speaks_for,
+        )
+    ]
     stored_jobs, held, _ = store_reports(reports, received_at=received_at)
     if batch.events:
         telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
-    touched = [*_batch_extent(batch, offset_ms=offset_ms), *_event_spans(node, batch, offset_ms=offset_ms), *_held_spans(node, gpus, held)]
+    touched = [
+        *_batch_extent(batch, offset_ms=offset_ms),
+        *_event_spans(node, batch, offset_ms=offset_ms),
+        *_held_spans(node, gpus, held),
+    ]
     changed = registered.changed
     _touch(changed | {node.pk: [*changed.get(node.pk, []), *touched]}, received_at=received_at)
     own_ids = {gpu.pk for gpu in gpus.values()}
-    touch_holds([(gpu_id, span) for gpu_id, span in held if gpu_id not in own_ids], received_at=received_at)
+    touch_holds(
+        [(gpu_id, span) for gpu_id, span in held if gpu_id not in own_ids], received_at=received_at
+    )
     touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
     return registered.refused
 
@@ -161,8 +232,12 @@ def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> N
         telemetry.touch_hours(node_id, spans, received_at=received_at)
 
 
-def store_reports(reports: Sequence[Report], *, received_at: datetime) -> tuple[dict[JobKey, StoredJob], set[tuple[int, Span]], set[int]]:
-    """The batches' jobs, the (GPU id, time) that is held otherwise than before, and the ids of nodes where no process is, nor was."""
+def store_reports(
+    reports: Sequence[Report], *, received_at: datetime
+) -> tuple[dict[JobKey, StoredJob], set[tuple[int, Span]], set[int]]:
+    """The batches' jobs, the (GPU id, time) that is held otherwise than before, and the ids of
+    nodes where no process is, nor was.
+    """
     stored = store_jobs(reports, received_at=received_at)
     held = jobs.assert_allocations(reports, stored.jobs) | stored.moved
     jobs.assert_sources(reports)
@@ -170,29 +245,44 @@ def store_reports(reports: Sequence[Report], *, received_at: datetime) -> tuple[
 
 
 def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
-    """From the first window to the end of the last: windows changed in it, and what the job sources said."""
+    """From the first window to the end of the last: windows changed in it, and what the job sources
+    said.
+    """
     if batch.start_ms is None or batch.end_ms is None:
         return []
     return [(batch.start_ms + offset_ms, batch.end_ms + offset_ms)]
 
 
 def _event_spans(node: Node, batch: Batch, *, offset_ms: int) -> list[Span]:
-    """From each event on: a lost GPU stays lost until something else is said, which may be never."""
+    """From each event on: a lost GPU stays lost until something else is said, which may be
+    never.
+    """
     if not batch.events or node.live_ms is None:
         return []
     first_ms = min(event["at_ms"] for event in batch.events) + offset_ms
     return [(first_ms, max(node.live_ms, first_ms + 1))]
 
 
-def _held_spans(node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, Span]]) -> list[Span]:
-    """The time of other holders in which the GPU was capacity: a job that began last year touches no hour before the first window."""
+def _held_spans(
+    node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, Span]]
+) -> list[Span]:
+    """The time of other holders in which the GPU was capacity: a job that began last year touches
+    no hour before the first window.
+    """
     first = {gpu.pk: gpu.first_ms for gpu in gpus.values() if gpu.first_ms is not None}
     live_ms = node.live_ms or 0
-    return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], live_ms)]
+    return [
+        part
+        for gpu_id, span in held
+        if gpu_id in first
+        for part in clip([span], first[gpu_id], live_ms)
+    ]
 
 
 def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> None:
-    """Marks the time of holders on GPUs that the batch does not name: accounting and the books of a cluster end jobs everywhere."""
+    """Marks the time of holders on GPUs that the batch does not name: accounting and the books of a
+    cluster end jobs everywhere.
+    """
     if not held:
         return
     rows = GPU.objects.filter(pk__in={gpu_id for gpu_id, _ in held}).select_related("node")
@@ -212,7 +302,9 @@ def touch_jobs_of_new_kind(stored_jobs: Iterable[StoredJob], *, received_at: dat
 
 @transaction.atomic
 def retire_silent_gpus(now: datetime) -> dict[str, int]:
-    """How many GPUs were retired after 7 silent days; the hours in which capacity ended are marked."""
+    """How many GPUs were retired after 7 silent days; the hours in which capacity ended are
+    marked.
+    """
     retired = inventory.retire_silent(now)
     for node_id, span in retired:
         telemetry.touch_hours(node_id, [span], received_at=now)
@@ -221,7 +313,9 @@ def retire_silent_gpus(now: datetime) -> dict[str, int]:
 
 @transaction.atomic
 def believe_silent_moves(now: datetime) -> dict[str, int]:
-    """How many nodes' capacity changed because GPUs are believed to have moved; what another node sent of them meanwhile counts."""
+    """How many nodes' capacity changed because GPUs are believed to have moved; what another node
+    sent of them meanwhile counts.
+    """
     changed = inventory.believe_silent(now)
     _touch(changed, received_at=now)
     return {"nodes": len(changed)}
@@ -229,7 +323,9 @@ def believe_silent_moves(now: datetime) -> dict[str, int]:
 
 @transaction.atomic
 def bill_silent_nodes(now: datetime) -> dict[str, int]:
-    """How many silent nodes are gone since now, and of how many others GPUs are capacity for longer; the hours of both are marked."""
+    """How many silent nodes are gone since now, and of how many others GPUs are capacity for
+    longer; the hours of both are marked.
+    """
     gone = _end_elastic(now)
     gone |= silence.retire_departed(now)
     billed = silence.bill(now)
@@ -238,13 +334,19 @@ def bill_silent_nodes(now: datetime) -> dict[str, int]:
 
 
 def _end_elastic(now: datetime) -> dict[int, Span]:
-    """Node id -> time by which its GPUs are capacity no longer, of the elastic nodes that are gone."""
+    """Node id -> time by which its GPUs are capacity no longer, of the elastic nodes that
+    are gone.
+    """
     rules = silence.elastic_rules()
     if not rules:
         return {}
     now_ms = to_ms(now)
     silent = list(silence.may_be_gone(now_ms))
-    clusters = clusters_of(node.pk for node in silent) if any(rule.kind == "cluster" for rule in rules) else {}
+    clusters = (
+        clusters_of(node.pk for node in silent)
+        if any(rule.kind == "cluster" for rule in rules)
+        else {}
+    )
     gone: dict[int, Span] = {}
     for node in silent:
         rule = silence.rule_of(node, clusters.get(node.pk, ()), rules)
@@ -252,7 +354,9 @@ def _end_elastic(now: datetime) -> dict[int, Span]:
             continue
         by, reason = f"elastic by {rule}"[:200], silence.why_gone(node, now_ms)
         with suppress(silence.PresentError):  # it reported meanwhile
-            gone[node.pk] = silence.depart(node.pk, by=by, reason=reason, at_ms=now_ms, silent_ms=node.last_ms or 0)
+            gone[node.pk] = silence.depart(
+                node.pk, by=by, reason=reason, at_ms=now_ms, silent_ms=node.last_ms or 0
+            )
     return gone
 
 
@@ -262,7 +366,8 @@ class RemovalError(ValueError):
 
 @transaction.atomic
 def remove_node(name: str, *, reason: str, by: str, now: datetime) -> None:
-    """The silent node is gone as of its last window, an admin says so; it comes back by reporting again.
+    """The silent node is gone as of its last window, an admin says so; it comes back by reporting
+    again.
 
     Raises RemovalError where it can't be.
     """
@@ -270,10 +375,18 @@ def remove_node(name: str, *, reason: str, by: str, now: datetime) -> None:
     if node is None:
         raise RemovalError(f"There is no node {name[:253]!r}.")
     if not reason or len(reason) > MAX_REASON or not reason.isprintable():
-        raise RemovalError(f"Why it is removed is kept: one line of 1 to {MAX_REASON} characters, please.")
+        raise RemovalError(
+            f"Why it is removed is kept: one line of 1 to {MAX_REASON} characters, please."
+        )
     now_ms = to_ms(now)
     try:
-        span = silence.depart(node.pk, by=by[:200], reason=reason, at_ms=now_ms, silent_ms=now_ms - silence.SILENT_AFTER_MS)
+        span = silence.depart(
+            node.pk,
+            by=by[:200],
+            reason=reason,
+            at_ms=now_ms,
+            silent_ms=now_ms - silence.SILENT_AFTER_MS,
+        )
     except silence.PresentError as error:
         raise RemovalError(str(error)) from error
     _touch({node.pk: [span]}, received_at=now)
@@ -285,13 +398,20 @@ class MoveError(ValueError):
 
 @transaction.atomic
 def move_gpu(uuid: str, node_name: str, *, by: str, now: datetime) -> None:
-    """The windows of the GPU that the node sent and that another node's report kept from counting do count: an admin says that it moved.
+    """The windows of the GPU that the node sent and that another node's report kept from counting
+    do count: an admin says that it moved.
 
     Raises MoveError where there are none.
     """
-    gpu = GPU.objects.select_related("node").filter(uuid=uuid, node__name=node_name, stays__is_believed=False).first()
+    gpu = (
+        GPU.objects.select_related("node")
+        .filter(uuid=uuid, node__name=node_name, stays__is_believed=False)
+        .first()
+    )
     if gpu is None:
-        raise MoveError(f"No windows of {uuid[:96]!r} from the node {node_name[:253]!r} wait to be believed.")
+        raise MoveError(
+            f"No windows of {uuid[:96]!r} from the node {node_name[:253]!r} wait to be believed."
+        )
     changed = inventory.believe(gpu)
     _touch(changed, received_at=now)
     log.info("gpu moved by hand", gpu=uuid, now=node_name, by=by, nodes=len(changed))

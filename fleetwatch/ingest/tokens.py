@@ -1,4 +1,6 @@
-"""What lets agents in: agent tokens (one node each) and enrolment tokens (some nodes, for some time)."""
+"""What lets agents in: agent tokens (one node each) and enrolment tokens (some nodes, for some
+time).
+"""
 
 import re
 from collections.abc import Iterable
@@ -35,7 +37,8 @@ class NodeEnrolledError(Exception):
 
 
 def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS) -> str:
-    """A new token for the node, shown only here; the node is made when it is new. Older tokens stay.
+    """A new token for the node, shown only here; the node is made when it is new. Older tokens
+    stay.
 
     Raises ValueError for a name that no node or cluster can have.
     """
@@ -54,7 +57,10 @@ def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS
 
 @transaction.atomic
 def set_rights(token_id: int, rights: Rights) -> None:
-    """From the next batch on the token may say this, by the short way too. Raises ValueError for a name that no cluster can have."""
+    """From the next batch on the token may say this, by the short way too.
+
+    Raises ValueError for a name that no cluster can have.
+    """
     _check(rights)
     token = AgentToken.objects.select_for_update(no_key=True).get(pk=token_id)
     token.may_import, token.speaks_for = rights.may_import, rights.speaks_for
@@ -64,23 +70,37 @@ def set_rights(token_id: int, rights: Rights) -> None:
 
 def _check(rights: Rights) -> None:
     if rights.speaks_for and not CLUSTER.fullmatch(rights.speaks_for):
-        raise ValueError("a cluster's name has 1 to 128 characters, none of them a space or a slash")
+        raise ValueError(
+            "a cluster's name has 1 to 128 characters, none of them a space or a slash"
+        )
 
 
 def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
-    """A new enrolment token for `uses` nodes within `ttl`, shown only here. Raises ValueError out of range."""
+    """A new enrolment token for `uses` nodes within `ttl`, shown only here.
+
+    Raises ValueError out of range.
+    """
     if not 1 <= uses <= MAX_USES:
         raise ValueError(f"uses: expected 1 to {MAX_USES}, not {uses}")
     if not timedelta(0) < ttl <= MAX_TTL:
         raise ValueError("ttl: expected more than nothing and at most 366 days")
     text = new_secret()
-    EnrollmentToken.objects.create(digest=digest(text), hint=hint(text), created_at=now, expires_at=now + ttl, uses_left=uses)
+    EnrollmentToken.objects.create(
+        digest=digest(text), hint=hint(text), created_at=now, expires_at=now + ttl, uses_left=uses
+    )
     return text
 
 
 def node_id_of(text: str, now: datetime) -> int:
-    """The id of the node that the agent token speaks for; its use is not noted. Raises UnknownTokenError."""
-    node_id = AgentToken.objects.filter(digest=digest(text), revoked_at__isnull=True).values_list("node_id", flat=True).first()
+    """The id of the node that the agent token speaks for; its use is not noted.
+
+    Raises UnknownTokenError.
+    """
+    node_id = (
+        AgentToken.objects.filter(digest=digest(text), revoked_at__isnull=True)
+        .values_list("node_id", flat=True)
+        .first()
+    )
     if node_id is None:
         raise UnknownTokenError
     return node_id
@@ -93,7 +113,11 @@ def node_of(text: str, now: datetime) -> Node:
 
 def agent_token(text: str, now: datetime) -> AgentToken:
     """The live agent token with this text, its use noted. Raises UnknownTokenError."""
-    token = AgentToken.objects.select_related("node").filter(digest=digest(text), revoked_at__isnull=True).first()
+    token = (
+        AgentToken.objects.select_related("node")
+        .filter(digest=digest(text), revoked_at__isnull=True)
+        .first()
+    )
     if token is None:
         raise UnknownTokenError
     if token.last_used_at is None or now - token.last_used_at >= USE_NOTED_EVERY:
@@ -104,20 +128,31 @@ def agent_token(text: str, now: datetime) -> AgentToken:
 
 def note_use(token_ids: Iterable[int], now: datetime) -> None:
     """Notes the use of agent tokens that nobody read: their batches came the short way."""
-    AgentToken.objects.filter(pk__in=list(token_ids)).update(last_used_at=Greatest("last_used_at", now))
+    AgentToken.objects.filter(pk__in=list(token_ids)).update(
+        last_used_at=Greatest("last_used_at", now)
+    )
 
 
 def hold_live(token_id: int) -> None:
-    """Until the transaction ends nobody revokes the agent token. Raises UnknownTokenError when it is revoked."""
-    if not AgentToken.objects.select_for_update(no_key=True).filter(pk=token_id, revoked_at__isnull=True).exists():
+    """Until the transaction ends nobody revokes the agent token.
+
+    Raises UnknownTokenError when it is revoked.
+    """
+    if (
+        not AgentToken.objects.select_for_update(no_key=True)
+        .filter(pk=token_id, revoked_at__isnull=True)
+        .exists()
+    ):
         raise UnknownTokenError
 
 
 @transaction.atomic
 def enroll(text: str, node_name: str, now: datetime, *, address: str = "") -> str:
-    """A new agent token for the node, in exchange for one use of the enrolment token; `address` is where the agent is.
+    """A new agent token for the node, in exchange for one use of the enrolment token; `address` is
+    where the agent is.
 
-    Raises UnknownTokenError, NodeEnrolledError, ValueError (no node's name); none of them costs a use.
+    Raises UnknownTokenError, NodeEnrolledError, ValueError (no node's name); none of them costs a
+    use.
     """
     usable = _usable(text, now)
     # the UPDATE locks the row: of two agents at once with one use left, one is refused
@@ -128,21 +163,39 @@ def enroll(text: str, node_name: str, now: datetime, *, address: str = "") -> st
         raise NodeEnrolledError(f"{node_name} has a live token; revoke it first")
     given = create_agent_token(node_name, now)
     token = EnrollmentToken.objects.get(digest=digest(text))
-    _note_enrolment(token, AgentToken.objects.select_related("node").get(digest=digest(given)), now, address)
+    _note_enrolment(
+        token, AgentToken.objects.select_related("node").get(digest=digest(given)), now, address
+    )
     return given
 
 
 def _usable(text: str, now: datetime) -> QuerySet[EnrollmentToken]:
-    return EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0)
+    return EnrollmentToken.objects.filter(
+        digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0
+    )
 
 
-def _note_enrolment(token: EnrollmentToken, agent_token: AgentToken, now: datetime, address: str) -> None:
+def _note_enrolment(
+    token: EnrollmentToken, agent_token: AgentToken, now: datetime, address: str
+) -> None:
     network = network_of(address, **NETWORK_BITS)
     is_new = Enrollment.objects.exists() and not Enrollment.objects.filter(network=network).exists()
-    Enrollment.objects.create(token=token, agent_token=agent_token, at=now, address=address or None, network=network, is_new_network=is_new)
+    Enrollment.objects.create(
+        token=token,
+        agent_token=agent_token,
+        at=now,
+        address=address or None,
+        network=network,
+        is_new_network=is_new,
+    )
     if is_new:
         node = agent_token.node.name
-        log.warning("node enrolled from a network that none had enrolled from before", node=node, address=address, token=token.hint)
+        log.warning(
+            "node enrolled from a network that none had enrolled from before",
+            node=node,
+            address=address,
+            token=token.hint,
+        )
 
 
 def check_enrollment_token(text: str, now: datetime) -> None:

@@ -38,12 +38,36 @@ def batches(request: HttpRequest) -> JsonResponse:
     if reached.refused and reached.batch.end_ms is None:
         # nothing of it is stored, its identity neither: a token that may import can send it
         return JsonResponse(answers.accepted(stored=0, duplicate=0, refused=reached.refused))
-    payload = wire.compress(wire.encode(reached.batch)) if reached.refused else body.as_gzip(packed, encoding)
-    stored = services.store_promptly(token.node, reached.batch, payload, sent_ms=sent_ms, received_at=received_at, rights=token.rights)
+    payload = (
+        wire.compress(wire.encode(reached.batch))
+        if reached.refused
+        else body.as_gzip(packed, encoding)
+    )
+    stored = services.store_promptly(
+        token.node,
+        reached.batch,
+        payload,
+        sent_ms=sent_ms,
+        received_at=received_at,
+        rights=token.rights,
+    )
     if not stored.duplicate:
-        request.META[LESSON] = Lesson(token.pk, token.rights, token.last_used_at or received_at, token.node_id, batch, expanded)
+        request.META[LESSON] = Lesson(
+            token.pk,
+            token.rights,
+            token.last_used_at or received_at,
+            token.node_id,
+            batch,
+            expanded,
+        )
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
-    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused={**stored.refused, **reached.refused}))
+    return JsonResponse(
+        answers.accepted(
+            stored=stored.stored,
+            duplicate=stored.duplicate,
+            refused={**stored.refused, **reached.refused},
+        )
+    )
 
 
 @csrf_exempt
@@ -55,7 +79,9 @@ def enroll(request: HttpRequest) -> JsonResponse:
     token = requests.bearer(request)
     tokens.check_enrollment_token(token, now)
     packed = requests.read_body(request, limit=requests.MAX_ENROLL_BYTES)
-    given = requests.decode_json(body.expand(packed, requests.encoding(request), limit=requests.MAX_ENROLL_BYTES))
+    given = requests.decode_json(
+        body.expand(packed, requests.encoding(request), limit=requests.MAX_ENROLL_BYTES)
+    )
     name = given.get("node") if isinstance(given, dict) else None
     if not isinstance(name, str):
         raise wire.WireError("node", "node is required and a text")

@@ -8,7 +8,9 @@ from fleetwatch.lib.spans import Span, difference, union
 
 
 def windows_by_gpu(batch: Batch, *, offset_ms: int, since_ms: int = 0) -> dict[int, list[Span]]:
-    """Position in batch.gpus -> the time of its windows, parted where none is for ten minutes; only windows from `since_ms` on."""
+    """Position in batch.gpus -> the time of its windows, parted where none is for ten minutes; only
+    windows from `since_ms` on.
+    """
     starts: dict[int, list[int]] = {}
     for place, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
         if start_ms + offset_ms >= since_ms:

@@ -13,7 +13,9 @@ from fleetwatch.inventory.vgpu import slice_of
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """A GPU product: its short name, bare idle power and default power limit in watts; None = not known."""
+    """A GPU product: its short name, bare idle power and default power limit in watts; None = not
+    known.
+    """
 
     name: str
     idle_w: float | None
@@ -35,10 +37,13 @@ KNOWN: tuple[tuple[str, ModelFacts], ...] = (
     (r"\bT4$", ModelFacts("T4", 10.0, 70.0)),
     (r"\bV100\b.*\bSXM2\b", ModelFacts("V100 SXM2", 40.0, 300.0)),
 )
-# Products under the driver's name without its brand: bare idle power and default power limit in watts.
+# Products under the driver's name without its brand: bare idle power and default power limit in
+# watts.
 # Limits: maximum power in NVIDIA's datasheets, of the board as shipped.
-# Idle: `nvidia-smi -q -x` and terminal captures of boards in P8 without a process, published as test data by
-# influxdata/telegraf and utkuozdemir/nvidia_gpu_exporter; GB300: NVIDIA k8s-test-infra. None: nothing published was found.
+# Idle: `nvidia-smi -q -x` and terminal captures of boards in P8 without a process, published as
+# test data by
+# influxdata/telegraf and utkuozdemir/nvidia_gpu_exporter; GB300: NVIDIA k8s-test-infra. None:
+# nothing published was found.
 FIGURES: dict[str, tuple[float | None, float | None]] = {
     "GB300": (175.0, 1400.0),
     "H200 NVL": (None, 600.0),
@@ -80,7 +85,9 @@ _SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
 
 
 def facts_for(driver_name: str) -> ModelFacts:
-    """The product's facts; for one that is not KNOWN its own name, without the brand, and figures where there are some."""
+    """The product's facts; for one that is not KNOWN its own name, without the brand, and figures
+    where there are some.
+    """
     name = _SLICE.sub("", " ".join(driver_name.split()))
     if name in _BY_NAME:
         return _BY_NAME[name]

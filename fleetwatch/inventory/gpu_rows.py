@@ -1,4 +1,6 @@
-"""A node's own rows of the GPUs that a batch names, and what the batch says of them: few statements, however many GPUs."""
+"""A node's own rows of the GPUs that a batch names, and what the batch says of them: few
+statements, however many GPUs.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +10,8 @@ from fleetwatch.inventory.gpu_models import ModelFacts, facts_for
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.vgpu import slice_of
 
-# What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
+# What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases
+# nothing.
 FACTS = {
     "index": "index",
     "model_name": "model",
@@ -22,16 +25,22 @@ FACTS = {
 
 def uuids_of(batch: Batch) -> set[str]:
     """Of the batch's GPUs and of the parents that it names."""
-    return {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
+    return {gpu["uuid"] for gpu in batch.gpus} | {
+        gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")
+    }
 
 
 def of_batch(node: Node, batch: Batch) -> tuple[dict[int, GPU], int]:
-    """The node's row of every GPU of the batch, by position, locked and with its parent; how many were new and are made."""
+    """The node's row of every GPU of the batch, by position, locked and with its parent; how many
+    were new and are made.
+    """
     uuids = uuids_of(batch)
     rows = _locked(node, uuids)
     missing = uuids - rows.keys()
     if missing:
-        GPU.objects.bulk_create([GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True)
+        GPU.objects.bulk_create(
+            [GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True
+        )
         rows = _locked(node, uuids)
     gpus = {position: rows[item["uuid"]] for position, item in enumerate(batch.gpus)}
     _take_parents(batch, gpus, rows)
@@ -44,7 +53,9 @@ def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
 
 
 def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
-    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by any. How many models it made."""
+    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by
+    any. How many models it made.
+    """
     changed: dict[int, set[str]] = {}
     for position, item in enumerate(batch.gpus):
         gpu = gpus[position]
@@ -63,10 +74,14 @@ def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
 
 
 def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
-    """The node's GPUs by UUID, locked; the parents of MIG instances that the batch did not name are among them."""
+    """The node's GPUs by UUID, locked; the parents of MIG instances that the batch did not name are
+    among them.
+    """
     own = GPU.objects.select_for_update(no_key=True).filter(node=node).order_by("id")
     rows = {gpu.uuid: gpu for gpu in own.filter(uuid__in=uuids)}
-    unnamed = {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - {gpu.pk for gpu in rows.values()}
+    unnamed = {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - {
+        gpu.pk for gpu in rows.values()
+    }
     if unnamed:
         rows |= {gpu.uuid: gpu for gpu in own.filter(pk__in=unnamed)}
     by_id = {gpu.pk: gpu for gpu in rows.values()}
@@ -81,12 +96,21 @@ def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> N
     if not any(item.get("parent_uuid") for item in batch.gpus):
         return
     moved = []
-    wholes = set(GPU.objects.filter(parent__in=[gpu.pk for gpu in gpus.values()]).values_list("parent_id", flat=True))
+    wholes = set(
+        GPU.objects.filter(parent__in=[gpu.pk for gpu in gpus.values()]).values_list(
+            "parent_id", flat=True
+        )
+    )
     for position, item in enumerate(batch.gpus):
         gpu = gpus[position]
         parent = rows.get(item.get("parent_uuid") or "")
         # an instance has no instances: GPUs that name each other would be capacity of nobody
-        if parent is not None and parent.pk not in (gpu.pk, gpu.parent_id) and parent.parent_id is None and gpu.pk not in wholes:
+        if (
+            parent is not None
+            and parent.pk not in (gpu.pk, gpu.parent_id)
+            and parent.parent_id is None
+            and gpu.pk not in wholes
+        ):
             wholes.add(parent.pk)
             gpu.parent = parent
             moved.append(gpu)
@@ -106,7 +130,9 @@ def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
 
 
 def _take_models(gpus: Iterable[GPU]) -> int:
-    """Gives the GPUs the products that their drivers' names stand for, made where they are new; how many were."""
+    """Gives the GPUs the products that their drivers' names stand for, made where they are new; how
+    many were.
+    """
     facts = {gpu.model_name: facts_for(gpu.model_name) for gpu in gpus}
     models, made = _models(list(facts.values()))
     for gpu in gpus:
@@ -115,13 +141,18 @@ def _take_models(gpus: Iterable[GPU]) -> int:
 
 
 def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
-    """The products by name, and how many are new; a virtual GPU's board is one too, so that it can be given a rate."""
+    """The products by name, and how many are new; a virtual GPU's board is one too, so that it can
+    be given a rate.
+    """
     names = {each.name for each in facts}
     known = set(GPUModel.objects.filter(name__in=names).values_list("name", flat=True))
     new = {each.name: each for each in facts if each.name not in known}
     parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
     boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
-    rows = [GPUModel(name=name, idle_w=each.idle_w, limit_w=each.limit_w) for name, each in sorted(new.items())]
+    rows = [
+        GPUModel(name=name, idle_w=each.idle_w, limit_w=each.limit_w)
+        for name, each in sorted(new.items())
+    ]
     for row in rows:
         if part := parts.get(row.name):
             row.board, row.board_share = boards[facts_for(part.board).name], part.share

@@ -1,6 +1,8 @@
-"""How much that is new one node may bring in an hour: rows that stay for ever are bounded by who makes them, also by a stolen token.
+"""How much that is new one node may bring in an hour: rows that stay for ever are bounded by who
+makes them, also by a stolen token.
 
-One row per node, of its newest hour: several web processes need no word between them, and a refused batch takes its count with it.
+One row per node, of its newest hour: several web processes need no word between them, and a refused
+batch takes its count with it.
 """
 
 import math
@@ -16,10 +18,13 @@ from fleetwatch.lib.sql import read_statement
 
 COUNT = read_statement(Path(__file__).parent / "sql" / "count_intake.sql").encode()
 
-# A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten labels (of 400 characters at most: 80 MB).
+# A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten
+# labels (of 400 characters at most: 80 MB).
 # MIG instances have new UUIDs each time that they are made: 56 of eight GPUs.
-# An agent tells the same fault of a GPU once in five seconds: of eight GPUs each with eight faults 46,000 an hour.
-# Batches as sent: 2 MB per GPU and day. After an outage an agent sends its spool of 512 MiB, which is a week of 37 GPUs,
+# An agent tells the same fault of a GPU once in five seconds: of eight GPUs each with eight faults
+# 46,000 an hour.
+# Batches as sent: 2 MB per GPU and day. After an outage an agent sends its spool of 512 MiB, which
+# is a week of 37 GPUs,
 # in less than an hour; the 3.6 GB of 256 GPUs (a larger spool) take six.
 LIMITS = {
     "jobs": 20_000,
@@ -64,10 +69,14 @@ class Brought:
 
 
 class TooMuchNewError(Exception):
-    """The node has brought too much that is new in this hour; its sender keeps the batch until the next."""
+    """The node has brought too much that is new in this hour; its sender keeps the batch until the
+    next.
+    """
 
     def __init__(self, node_id: int, what: str, limit: int, retry_after_s: int) -> None:
-        super().__init__(f"more than {limit} new {WORDS[what]} in one hour from this node: come again later")
+        super().__init__(
+            f"more than {limit} new {WORDS[what]} in one hour from this node: come again later"
+        )
         self.node_id = node_id
         self.field = _field(what)
         self.retry_after_s = retry_after_s
@@ -76,23 +85,33 @@ class TooMuchNewError(Exception):
 def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
     """Adds to what the nodes brought in this hour. Needs a transaction.
 
-    Raises TooMuchNewError, the caller then undoes the transaction; WireError where one batch alone is more than an hour may bring.
+    Raises TooMuchNewError, the caller then undoes the transaction; WireError where one batch alone
+    is more than an hour may bring.
     """
     if not brought:
         return
     now_ms = to_ms(received_at)
     hour_ms = now_ms - now_ms % HOUR_MS
     node_ids = sorted(brought)
-    amounts = {name: integers([getattr(brought[node_id], name) for node_id in node_ids]) for name in LIMITS}
-    for node_id, *counted in run(COUNT, {"nodes": integers(node_ids), "hour_ms": hour_ms, **amounts}):
+    amounts = {
+        name: integers([getattr(brought[node_id], name) for node_id in node_ids]) for name in LIMITS
+    }
+    for node_id, *counted in run(
+        COUNT, {"nodes": integers(node_ids), "hour_ms": hour_ms, **amounts}
+    ):
         factor = IMPORT_FACTOR if brought[node_id].is_import else 1
         for (what, limit), total in zip(LIMITS.items(), counted, strict=True):
             amount = getattr(brought[node_id], what)
             if amount > limit * factor:
-                raise WireError(_field(what), f"the batch brings more than {limit * factor} new {WORDS[what]}")
-            # an import may have brought more than the node's agent may: who adds nothing to it is not refused
+                raise WireError(
+                    _field(what), f"the batch brings more than {limit * factor} new {WORDS[what]}"
+                )
+            # an import may have brought more than the node's agent may: who adds nothing to it is
+            # not refused
             if amount and total > limit * factor:
-                raise TooMuchNewError(node_id, what, limit * factor, math.ceil((hour_ms + HOUR_MS - now_ms) / 1000))
+                raise TooMuchNewError(
+                    node_id, what, limit * factor, math.ceil((hour_ms + HOUR_MS - now_ms) / 1000)
+                )
 
 
 def _field(what: str) -> str:

@@ -1,4 +1,6 @@
-"""The machines: nodes, their GPUs by UUID and where these were when, and what is known of each GPU model."""
+"""The machines: nodes, their GPUs by UUID and where these were when, and what is known of each GPU
+model.
+"""
 
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import BigIntegerRangeField, RangeOperators
@@ -7,19 +9,32 @@ from django.db.models import F, Func, Q, Value
 
 
 class GPUModel(models.Model):
-    """A GPU product ("H100 SXM"), with the facts that prices and power ratios need; None = not known."""
+    """A GPU product ("H100 SXM"), with the facts that prices and power ratios need; None = not
+    known.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     idle_w = models.FloatField(null=True, help_text="bare idle board power, lower end")
     limit_w = models.FloatField(null=True, help_text="default power limit")
-    board = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="slices", help_text="a virtual GPU is a part of it")
-    board_share = models.DecimalField(max_digits=11, decimal_places=10, null=True, help_text="the part, by memory")
-    board_from = models.DateTimeField(null=True, help_text="rates of the board reach it from then on; None = ever")
+    board = models.ForeignKey(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="slices",
+        help_text="a virtual GPU is a part of it",
+    )
+    board_share = models.DecimalField(
+        max_digits=11, decimal_places=10, null=True, help_text="the part, by memory"
+    )
+    board_from = models.DateTimeField(
+        null=True, help_text="rates of the board reach it from then on; None = ever"
+    )
 
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(board=None, board_share=None, board_from=None) | Q(board__isnull=False, board_share__gt=0, board_share__lte=1),
+                condition=Q(board=None, board_share=None, board_from=None)
+                | Q(board__isnull=False, board_share__gt=0, board_share__lte=1),
                 name="a_part_of_a_board_has_its_share",
             )
         ]
@@ -31,26 +46,48 @@ class Node(models.Model):
     name = models.CharField(max_length=253, unique=True)
     labels = models.JSONField(default=dict)
     window_s = models.PositiveIntegerField(default=10)
-    last_ms = models.BigIntegerField(null=True, help_text="newest window end, host sample end or event: its last sign of life")
-    silent_ms = models.BigIntegerField(null=True, help_text="its silence is on the bill until then (silence.py); None = never was")
+    last_ms = models.BigIntegerField(
+        null=True, help_text="newest window end, host sample end or event: its last sign of life"
+    )
+    silent_ms = models.BigIntegerField(
+        null=True, help_text="its silence is on the bill until then (silence.py); None = never was"
+    )
     last_received_at = models.DateTimeField(null=True)
-    agent = models.JSONField(default=dict, help_text="what the newest batch said of its agent: version, driver, source, ...")
-    clock_offset_ms = models.BigIntegerField(null=True, help_text="server minus agent clock at the newest batch; None = not sent")
-    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
-    facts_digest = models.BinaryField(null=True, help_text="of what the newest batch said of labels and GPUs; None = not known (steady.py)")
-    continued_order = models.JSONField(null=True, help_text="facts_order of the GPUs for which windows_ms speaks")
-    windows_ms = models.BigIntegerField(null=True, help_text="end of the newest window of these GPUs; None = their own rows say it")
+    agent = models.JSONField(
+        default=dict,
+        help_text="what the newest batch said of its agent: version, driver, source, ...",
+    )
+    clock_offset_ms = models.BigIntegerField(
+        null=True, help_text="server minus agent clock at the newest batch; None = not sent"
+    )
+    facts_order = models.JSONField(
+        default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from"
+    )
+    facts_digest = models.BinaryField(
+        null=True,
+        help_text="of what the newest batch said of labels and GPUs; None = not known (steady.py)",
+    )
+    continued_order = models.JSONField(
+        null=True, help_text="facts_order of the GPUs for which windows_ms speaks"
+    )
+    windows_ms = models.BigIntegerField(
+        null=True, help_text="end of the newest window of these GPUs; None = their own rows say it"
+    )
 
     @property
     def live_ms(self) -> int | None:
-        """Where the capacity of its GPUs ends for now: its last sign of life, or later where its silence is on the bill."""
+        """Where the capacity of its GPUs ends for now: its last sign of life, or later where its
+        silence is on the bill.
+        """
         if self.last_ms is None or self.silent_ms is None:
             return self.last_ms
         return max(self.last_ms, self.silent_ms)
 
 
 class Departure(models.Model):
-    """A node that was silent was said to be gone: no capacity from its last window before `at_ms` until it reports again."""
+    """A node that was silent was said to be gone: no capacity from its last window before `at_ms`
+    until it reports again.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="departures")
     at_ms = models.BigIntegerField(help_text="when it was said")
@@ -65,16 +102,24 @@ class ElasticRule(models.Model):
     pattern = models.CharField(max_length=253, help_text="with * and ?; of a label key=value")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "pattern"], name="one_elastic_rule_of_a_kind_and_pattern")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "pattern"], name="one_elastic_rule_of_a_kind_and_pattern"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pattern}"
 
 
 class Intake(models.Model):
-    """What a node brought that was new, in the newest hour in which it brought anything (intake.py)."""
+    """What a node brought that was new, in the newest hour in which it brought anything
+    (intake.py).
+    """
 
-    node = models.OneToOneField(Node, on_delete=models.CASCADE, primary_key=True, related_name="intake")
+    node = models.OneToOneField(
+        Node, on_delete=models.CASCADE, primary_key=True, related_name="intake"
+    )
     hour_ms = models.BigIntegerField()
     jobs = models.BigIntegerField()
     labels = models.BigIntegerField()
@@ -82,48 +127,80 @@ class Intake(models.Model):
     gpu_models = models.BigIntegerField()
     gpus = models.BigIntegerField(default=0)
     events = models.BigIntegerField(default=0)
-    batch_bytes = models.BigIntegerField(default=0, help_text="as sent, but those that came the short way (ingest/door.py)")
+    batch_bytes = models.BigIntegerField(
+        default=0, help_text="as sent, but those that came the short way (ingest/door.py)"
+    )
 
 
 class GPU(models.Model):
-    """One GPU or MIG instance, by UUID, as one node has or had it. An instance has a parent and is no capacity of its own.
+    """One GPU or MIG instance, by UUID, as one node has or had it. An instance has a parent and is
+    no capacity of its own.
 
-    A GPU that changed nodes has a row with each, for ever; its stays (Stay) say where it was when, under one UUID.
+    A GPU that changed nodes has a row with each, for ever; its stays (Stay) say where it was when,
+    under one UUID.
     """
 
     uuid = models.CharField(max_length=96)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     index = models.PositiveIntegerField(null=True)
-    model_name = models.CharField(max_length=100, blank=True, default="", help_text="as the driver says it")
+    model_name = models.CharField(
+        max_length=100, blank=True, default="", help_text="as the driver says it"
+    )
     model = models.ForeignKey(GPUModel, on_delete=models.PROTECT, null=True, related_name="gpus")
     memory_total_bytes = models.BigIntegerField(null=True)
     power_limit_w = models.FloatField(null=True)
     sm_count = models.PositiveIntegerField(null=True)
-    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="instances")
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="instances"
+    )
     mig_profile = models.CharField(max_length=32, blank=True, default="")
     persistence = models.BooleanField(null=True)
     unread = models.JSONField(default=dict, help_text="metric -> why it can't be read")
-    first_ms = models.BigIntegerField(null=True, help_text="start of the earliest window: capacity begins")
-    last_ms = models.BigIntegerField(null=True, help_text="end of the newest window when it was last written: read newest_ms")
-    retired_ms = models.BigIntegerField(null=True, help_text="capacity ended here (by hand, 7 silent days, or it went to another node)")
-    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+    first_ms = models.BigIntegerField(
+        null=True, help_text="start of the earliest window: capacity begins"
+    )
+    last_ms = models.BigIntegerField(
+        null=True, help_text="end of the newest window when it was last written: read newest_ms"
+    )
+    retired_ms = models.BigIntegerField(
+        null=True,
+        help_text="capacity ended here (by hand, 7 silent days, or it went to another node)",
+    )
+    facts_order = models.JSONField(
+        default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from"
+    )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["uuid", "node"], name="one_row_per_gpu_and_node")]
+        constraints = [
+            models.UniqueConstraint(fields=["uuid", "node"], name="one_row_per_gpu_and_node")
+        ]
 
     @property
     def newest_ms(self) -> int | None:
-        """End of its newest window; None before the first. While batches only continue (steady.py), its node's row says it."""
+        """End of its newest window; None before the first.
+
+        While batches only continue (steady.py), its node's row says it.
+        """
         node = self.node
-        if self.last_ms is None or node.windows_ms is None or self.facts_order != node.continued_order:
+        if (
+            self.last_ms is None
+            or node.windows_ms is None
+            or self.facts_order != node.continued_order
+        ):
             return self.last_ms
         return max(self.last_ms, node.windows_ms)
 
 
 def _hash(field: str) -> Func:
-    """The 64-bit hash of a text as the range [hash, hash]: a GiST index compares it without the extension btree_gist."""
-    value = Func(F(field), Value(0), function="hashtextextended", output_field=models.BigIntegerField())
-    return Func(value, value, Value("[]"), function="int8range", output_field=BigIntegerRangeField())
+    """The 64-bit hash of a text as the range [hash, hash]: a GiST index compares it without the
+    extension btree_gist.
+    """
+    value = Func(
+        F(field), Value(0), function="hashtextextended", output_field=models.BigIntegerField()
+    )
+    return Func(
+        value, value, Value("[]"), function="int8range", output_field=BigIntegerRangeField()
+    )
 
 
 class Stay(models.Model):
@@ -133,7 +210,9 @@ class Stay(models.Model):
     uuid = models.CharField(max_length=96, help_text="the GPU's: at one moment it is at one node")
     first_ms = models.BigIntegerField(help_text="start of the first window")
     last_ms = models.BigIntegerField(help_text="end of the last window when it was last written")
-    is_believed = models.BooleanField(help_text="False: another node observed the GPU then, or is not silent about it yet")
+    is_believed = models.BooleanField(
+        help_text="False: another node observed the GPU then, or is not silent about it yet"
+    )
 
     class Meta:
         indexes = [
@@ -141,12 +220,22 @@ class Stay(models.Model):
             models.Index(fields=["uuid", "first_ms"], name="stay_by_uuid"),
         ]
         constraints = [
-            models.CheckConstraint(condition=Q(first_ms__lt=F("last_ms")), name="a_stay_ends_after_it_begins"),
+            models.CheckConstraint(
+                condition=Q(first_ms__lt=F("last_ms")), name="a_stay_ends_after_it_begins"
+            ),
             ExclusionConstraint(
                 name="one_node_at_a_time",
                 expressions=[
                     (_hash("uuid"), RangeOperators.EQUAL),
-                    (Func(F("first_ms"), F("last_ms"), function="int8range", output_field=BigIntegerRangeField()), RangeOperators.OVERLAPS),
+                    (
+                        Func(
+                            F("first_ms"),
+                            F("last_ms"),
+                            function="int8range",
+                            output_field=BigIntegerRangeField(),
+                        ),
+                        RangeOperators.OVERLAPS,
+                    ),
                 ],
                 condition=Q(is_believed=True),
             ),

@@ -1,9 +1,9 @@
 """GPUs that change nodes: the stays that a batch's windows belong to, and when a move is believed.
 
-A move is believed when the former node was silent about the GPU for ten minutes by the hub's clock, whether it reports
-others meanwhile (it let go of this one) or nothing, or an admin says so; never by windows ahead of now, never over time
-that another node observed. Windows that are not believed are kept with a disputed stay: they count as soon as the move is
-believed.
+A move is believed when the former node was silent about the GPU for ten minutes by the hub's clock,
+whether it reports others meanwhile (it let go of this one) or nothing, or an admin says so; never
+by windows ahead of now, never over time that another node observed. Windows that are not believed
+are kept with a disputed stay: they count as soon as the move is believed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,8 @@ UPDATE inventory_stay AS stay
 SET last_ms = given.last_ms
 FROM unnest(%(gpus)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(believed)s::boolean[])
     AS given (gpu_id, first_ms, last_ms, is_believed)
-WHERE stay.gpu_id = given.gpu_id AND stay.first_ms = given.first_ms AND stay.is_believed = given.is_believed
+WHERE stay.gpu_id = given.gpu_id AND stay.first_ms = given.first_ms
+AND stay.is_believed = given.is_believed
 """
 
 log = structlog.get_logger(__name__)
@@ -34,7 +35,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Where the GPU with one UUID was when: its row with each node, and what each says of it, by row id."""
+    """Where the GPU with one UUID was when: its row with each node, and what each says of it, by
+    row id.
+    """
 
     rows: dict[int, GPU]
     believed: dict[int, list[Span]]
@@ -42,8 +45,15 @@ class Life:
 
     def reported_by(self, row_id: int) -> Reported:
         """What the row's node says beside what all others say."""
-        others = [span for other_id, spans in self.believed.items() if other_id != row_id for span in spans]
-        return Reported(self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others))
+        others = [
+            span
+            for other_id, spans in self.believed.items()
+            if other_id != row_id
+            for span in spans
+        ]
+        return Reported(
+            self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others)
+        )
 
     def holder(self) -> GPU | None:
         """Its row with the node that reported it last; None before its first window."""
@@ -65,7 +75,9 @@ def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
     known = {uuid: Life({}, {}, {}) for uuid in uuids}
     for gpu in own:
         known[gpu.uuid].rows[gpu.pk] = gpu
-    for stay in Stay.objects.filter(uuid__in=list(known)).select_related("gpu__node").order_by("first_ms"):
+    for stay in (
+        Stay.objects.filter(uuid__in=list(known)).select_related("gpu__node").order_by("first_ms")
+    ):
         life = known[stay.uuid]
         life.rows.setdefault(stay.gpu_id, stay.gpu)
         spans = life.believed if stay.is_believed else life.disputed
@@ -85,7 +97,9 @@ def place(life: Life, gpu: GPU, windows: list[Span], *, received_ms: int) -> Rep
     Where a move is believed the former node must be locked and its rows settled (steady.py).
     """
     holder = life.holder()
-    may_move = holder is None or (not stays.is_ahead(windows, received_ms) and may_leave(holder, received_ms))
+    may_move = holder is None or (
+        not stays.is_ahead(windows, received_ms) and may_leave(holder, received_ms)
+    )
     reported = life.reported_by(gpu.pk).take(windows, may_move=may_move)
     life.believed[gpu.pk], life.disputed[gpu.pk] = reported.own, reported.disputed
     if holder is not None and holder is not gpu and life.holder() is gpu:
@@ -99,15 +113,18 @@ def why_refused(life: Life, gpu: GPU) -> str:
     if holder is None or holder is gpu:
         return "another node observed this GPU at that time"
     return (
-        f"node {holder.node.name} reports this GPU too; its windows are kept, and count once that node is silent about it"
-        f" for {stays.GAP_MS // 60_000} minutes, or an admin says that it moved"
+        f"node {holder.node.name} reports this GPU too; its windows are kept, and count once that"
+        f" node is silent about it for {stays.GAP_MS // 60_000} minutes, or an admin says that it"
+        " moved"
     )
 
 
 def give(life: Life, gpu: GPU) -> bool:
-    """Whether the GPU is with the row's node now, since its first disputed window: an admin says so. `life` is brought up to date.
+    """Whether the GPU is with the row's node now, since its first disputed window: an admin says
+    so. `life` is brought up to date.
 
-    What other nodes observed from then on is disputed, and the GPU is this node's until it falls silent.
+    What other nodes observed from then on is disputed, and the GPU is this node's until it falls
+    silent.
     """
     disputed = life.disputed.get(gpu.pk)
     if not disputed:
@@ -116,7 +133,9 @@ def give(life: Life, gpu: GPU) -> bool:
     for row_id in life.rows.keys() - {gpu.pk}:
         spans = life.believed.get(row_id, [])
         later = [(max(start, since_ms), end) for start, end in spans if end > since_ms]
-        life.believed[row_id] = [(start, min(end, since_ms)) for start, end in spans if start < since_ms]
+        life.believed[row_id] = [
+            (start, min(end, since_ms)) for start, end in spans if start < since_ms
+        ]
         life.disputed[row_id] = stays.joined([*life.disputed.get(row_id, []), *later])
     return take_over(life, gpu)
 
@@ -130,7 +149,9 @@ def take_over(life: Life, gpu: GPU) -> bool:
 
 
 def settle_rows(life: Life) -> list[GPU]:
-    """The rows whose first and last window, or retirement, changed with the stays; not saved yet."""
+    """The rows whose first and last window, or retirement, changed with the stays; not
+    saved yet.
+    """
     return [gpu for row_id, gpu in life.rows.items() if _settle_row(gpu, life.reported_by(row_id))]
 
 
@@ -147,7 +168,9 @@ def _settle_row(gpu: GPU, reported: Reported) -> bool:
     return was != (gpu.first_ms, gpu.last_ms, gpu.retired_ms)
 
 
-def write_stays(before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]) -> None:
+def write_stays(
+    before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]
+) -> None:
     """Stores what became of the stays of the rows, by row id."""
     gone: list[Q] = []
     shorter: list[tuple[int, int, int, bool]] = []
@@ -155,14 +178,25 @@ def write_stays(before: Mapping[int, Reported], after: Mapping[int, Reported], r
     new: list[Stay] = []
     for row_id, reported in after.items():
         former = before[row_id]
-        for is_believed, was, now in ((True, former.own, reported.own), (False, former.disputed, reported.disputed)):
+        for is_believed, was, now in (
+            (True, former.own, reported.own),
+            (False, former.disputed, reported.disputed),
+        ):
             ends, stored = dict(now), dict(was)
             left = [first_ms for first_ms in stored if first_ms not in ends]
             if left:
                 gone.append(Q(gpu_id=row_id, is_believed=is_believed, first_ms__in=left))
             for first_ms, last_ms in now:
                 if first_ms not in stored:
-                    new.append(Stay(gpu_id=row_id, uuid=rows[row_id].uuid, first_ms=first_ms, last_ms=last_ms, is_believed=is_believed))
+                    new.append(
+                        Stay(
+                            gpu_id=row_id,
+                            uuid=rows[row_id].uuid,
+                            first_ms=first_ms,
+                            last_ms=last_ms,
+                            is_believed=is_believed,
+                        )
+                    )
                 elif stored[first_ms] != last_ms:
                     changed = longer if last_ms > stored[first_ms] else shorter
                     changed.append((row_id, first_ms, last_ms, is_believed))
@@ -179,4 +213,12 @@ def _set_ends(ends: Sequence[tuple[int, int, int, bool]]) -> None:
         return
     gpus, firsts, lasts, believed = zip(*ends, strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(SET_ENDS, {"gpus": list(gpus), "firsts": list(firsts), "lasts": list(lasts), "believed": list(believed)})
+        cursor.execute(
+            SET_ENDS,
+            {
+                "gpus": list(gpus),
+                "firsts": list(firsts),
+                "lasts": list(lasts),
+                "believed": list(believed),
+            },
+        )

@@ -11,7 +11,8 @@ from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
 from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.lib.spans import Span
 
-# Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs no agent. [] is nothing yet.
+# Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs
+# no agent. [] is nothing yet.
 RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0__gt=0)
 
 
@@ -26,12 +27,15 @@ def nodes() -> list[Node]:
 
 
 def silent_nodes() -> list[Node]:
-    """The silent nodes on the bill (silence.py), silent the longest first, each with `gpu_count`, its GPUs.
+    """The silent nodes on the bill (silence.py), silent the longest first, each with `gpu_count`,
+    its GPUs.
 
     A silence that the slowest flush of an agent explains is no news yet.
     """
     living = Q(gpus__first_ms__isnull=False, gpus__retired_ms=None, gpus__parent=None)
-    rows = Node.objects.filter(silent_ms__gte=F("last_ms") + LONGEST_FLUSH_MS).annotate(gpu_count=Count("gpus", filter=living))
+    rows = Node.objects.filter(silent_ms__gte=F("last_ms") + LONGEST_FLUSH_MS).annotate(
+        gpu_count=Count("gpus", filter=living)
+    )
     return list(rows.filter(gpu_count__gt=0).order_by("last_ms", "name"))
 
 
@@ -41,7 +45,9 @@ def node(name: str) -> Node | None:
 
 
 def gpus(*, node_name: str | None = None, with_retired: bool = False) -> list[GPU]:
-    """GPUs that were ever observed, by node and index, MIG instances after their parents; without retired ones unless asked."""
+    """GPUs that were ever observed, by node and index, MIG instances after their parents; without
+    retired ones unless asked.
+    """
     rows = GPU.objects.select_related("node", "model", "parent").filter(first_ms__isnull=False)
     if node_name is not None:
         rows = rows.filter(node__name=node_name)
@@ -77,12 +83,15 @@ def here(rows: QuerySet[GPU]) -> QuerySet[GPU]:
 
 def known_to_nodes(rows: QuerySet[GPU]) -> QuerySet[GPU]:
     """Of the rows those of GPUs that their nodes have or had: without what a node only claims."""
-    return rows.exclude(Q(first_ms=None) & Exists(GPU.objects.filter(uuid=OuterRef("uuid"), first_ms__isnull=False)))
+    return rows.exclude(
+        Q(first_ms=None) & Exists(GPU.objects.filter(uuid=OuterRef("uuid"), first_ms__isnull=False))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a GPU was from when to when; `is_believed` False: that node says so, but another one observed the GPU.
+    """Where a GPU was from when to when; `is_believed` False: that node says so, but another one
+    observed the GPU.
 
     `is_here`: it is there still, as far as anybody knows.
     """
@@ -96,7 +105,9 @@ class Place:
 
 
 def life(uuid: str) -> list[Place]:
-    """Where the GPU was when, in order of time: at a node until it was at another, also where nobody saw it meanwhile."""
+    """Where the GPU was when, in order of time: at a node until it was at another, also where
+    nobody saw it meanwhile.
+    """
     places = _stays(uuid)
     disputed = [place for place in places if not place.is_believed]
     believed: list[Place] = []
@@ -115,19 +126,30 @@ def life(uuid: str) -> list[Place]:
 
 def _stays(uuid: str) -> list[Place]:
     stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
-    return [Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id) for stay in stays]
+    return [
+        Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id)
+        for stay in stays
+    ]
 
 
 def _newest_ms(stay: Stay) -> int:
-    """End of its last window; while batches only continue (steady.py), the node's row says that of the GPU's newest stay."""
+    """End of its last window; while batches only continue (steady.py), the node's row says that of
+    the GPU's newest stay.
+    """
     newest_ms = stay.gpu.newest_ms
     is_newest = stay.is_believed and stay.last_ms == stay.gpu.last_ms
     return newest_ms if is_newest and newest_ms is not None else stay.last_ms
 
 
 def disputed() -> list[Stay]:
-    """Windows that do not count, because another node reports the GPU: the newest first, with GPU and node."""
-    return list(Stay.objects.filter(is_believed=False).select_related("gpu__node").order_by("-last_ms", "uuid"))
+    """Windows that do not count, because another node reports the GPU: the newest first, with GPU
+    and node.
+    """
+    return list(
+        Stay.objects.filter(is_believed=False)
+        .select_related("gpu__node")
+        .order_by("-last_ms", "uuid")
+    )
 
 
 def claimed_by(node: Node) -> dict[int, list[Span]]:
@@ -139,13 +161,17 @@ def claimed_by(node: Node) -> dict[int, list[Span]]:
 
 
 def stays_of_node(node: Node) -> dict[int, Reported]:
-    """GPU id -> the believed stays with the node and those of the same GPU with others, of all that it ever observed."""
+    """GPU id -> the believed stays with the node and those of the same GPU with others, of all that
+    it ever observed.
+    """
     uuids = GPU.objects.filter(node=node).values("uuid")
     own: dict[int, list[Span]] = defaultdict(list)
     others: dict[str, list[Span]] = defaultdict(list)
     uuid_of: dict[int, str] = {}
     stays = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
-    for gpu_id, node_id, uuid, first_ms, last_ms in stays.values_list("gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"):
+    for gpu_id, node_id, uuid, first_ms, last_ms in stays.values_list(
+        "gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"
+    ):
         if node_id == node.pk:
             own[gpu_id].append((first_ms, last_ms))
             uuid_of[gpu_id] = uuid
@@ -155,7 +181,9 @@ def stays_of_node(node: Node) -> dict[int, Reported]:
 
 
 def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
-    """From when on the node was gone, each time until it reported again; `stays_of_gpus` of all its GPUs."""
+    """From when on the node was gone, each time until it reported again; `stays_of_gpus` of all its
+    GPUs.
+    """
     said = list(node.departures.order_by("at_ms").values_list("at_ms", flat=True))
     if not said:
         return []
@@ -164,7 +192,9 @@ def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
 
 def departed() -> set[int]:
     """The ids of the nodes that are gone, removed by hand or elastic, and did not report again."""
-    return set(Departure.objects.filter(at_ms__gte=F("node__last_ms")).values_list("node_id", flat=True))
+    return set(
+        Departure.objects.filter(at_ms__gte=F("node__last_ms")).values_list("node_id", flat=True)
+    )
 
 
 def newest_departure(node: Node) -> Departure | None:

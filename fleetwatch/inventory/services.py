@@ -1,4 +1,6 @@
-"""Writes of inventory: what batches say of nodes and GPUs, and the retirement of GPUs that fell silent."""
+"""Writes of inventory: what batches say of nodes and GPUs, and the retirement of GPUs that fell
+silent.
+"""
 
 import json
 import re
@@ -55,9 +57,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The node's rows of the batch's GPUs, by position in batch.gpus, and what became of their windows.
+    """The node's rows of the batch's GPUs, by position in batch.gpus, and what became of their
+    windows.
 
-    `changed`: node id -> the time in which its capacity changed. `refused`: by position, of those with windows that do not count.
+    `changed`: node id -> the time in which its capacity changed. `refused`: by position, of those
+    with windows that do not count.
     """
 
     gpus: dict[int, GPU]
@@ -68,11 +72,14 @@ class Registered:
 def node_by_name(name: str) -> Node:
     """The node of that name; made when it is new.
 
-    Raises ValueError for a name that could not stand in an address or a host name, and for a new one that differs from a
-    node's only in case: host names have none, and one machine would be two.
+    Raises ValueError for a name that could not stand in an address or a host name, and for a new
+    one that differs from a node's only in case: host names have none, and one machine would be two.
     """
     if not NODE_NAME.fullmatch(name):
-        raise ValueError("a node's name has 1 to 253 letters, digits and . _ : - and begins and ends with a letter or digit")
+        raise ValueError(
+            "a node's name has 1 to 253 letters, digits and . _ : - and begins and ends with a"
+            " letter or digit"
+        )
     return Node.objects.filter(name=name).first() or _new_node(name)
 
 
@@ -81,7 +88,10 @@ def _new_node(name: str) -> Node:
     _lock_name(f"inventory.node {name.lower()}")
     same = Node.objects.filter(name__iexact=name).order_by("pk").first()
     if same is not None and same.name != name:
-        raise ValueError(f"there is a node {same.name}: names that differ only in case are one host's, use that one")
+        raise ValueError(
+            f"there is a node {same.name}: names that differ only in case are one host's, use"
+            " that one"
+        )
     return same or Node.objects.create(name=name)
 
 
@@ -91,23 +101,41 @@ def _lock_name(name: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
-def lock_node(node_id: int, batch: Batch | None = None, *, received_at: datetime | None = None) -> Node:
-    """The node, locked until the transaction ends: batches of one node are stored one after the other.
+def lock_node(
+    node_id: int, batch: Batch | None = None, *, received_at: datetime | None = None
+) -> Node:
+    """The node, locked until the transaction ends: batches of one node are stored one after the
+    other.
 
-    With it the nodes that GPUs of the batch may be believed to have left, all in order of id: GPUs that change places at
-    once wait for each other and do not deadlock. NO KEY UPDATE: whoever only refers to a node (a foreign key of the
-    ledger's entries) does not wait.
+    With it the nodes that GPUs of the batch may be believed to have left, all in order of id: GPUs
+    that change places at once wait for each other and do not deadlock. NO KEY UPDATE: whoever only
+    refers to a node (a foreign key of the ledger's entries) does not wait.
     """
-    left = _nodes_left(node_id, batch, to_ms(received_at)) if batch is not None and received_at is not None else set()
-    locked = {node.pk: node for node in Node.objects.select_for_update(no_key=True).filter(pk__in={node_id, *left}).order_by("pk")}
+    left = (
+        _nodes_left(node_id, batch, to_ms(received_at))
+        if batch is not None and received_at is not None
+        else set()
+    )
+    locked = {
+        node.pk: node
+        for node in (
+            Node.objects.select_for_update(no_key=True)
+            .filter(pk__in={node_id, *left})
+            .order_by("pk")
+        )
+    }
     settle(left)
     return locked[node_id]
 
 
 def _nodes_left(node_id: int, batch: Batch, received_ms: int) -> set[int]:
     """The other nodes that reported GPUs of the batch and are silent about them."""
-    elsewhere = GPU.objects.filter(uuid__in=gpu_rows.uuids_of(batch), first_ms__isnull=False, retired_ms=None).exclude(node_id=node_id)
-    return {gpu.node_id for gpu in elsewhere.select_related("node") if moves.may_leave(gpu, received_ms)}
+    elsewhere = GPU.objects.filter(
+        uuid__in=gpu_rows.uuids_of(batch), first_ms__isnull=False, retired_ms=None
+    ).exclude(node_id=node_id)
+    return {
+        gpu.node_id for gpu in elsewhere.select_related("node") if moves.may_leave(gpu, received_ms)
+    }
 
 
 def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, GPU]:
@@ -115,12 +143,14 @@ def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime)
     return register_batch(node, batch, offset_ms=offset_ms, received_at=received_at).gpus
 
 
-def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime, since_ms: int = 0) -> Registered:
+def register_batch(
+    node: Node, batch: Batch, *, offset_ms: int, received_at: datetime, since_ms: int = 0
+) -> Registered:
     """The batch's GPUs, and the time in which capacity changed through it.
 
-    Facts come from the newest batch by (boot_start_ms, sequence), times from the windows,
-    so the order of batches does not matter. Windows before `since_ms` are no capacity: their hours are final.
-    Needs lock_node. Raises what intake.count raises.
+    Facts come from the newest batch by (boot_start_ms, sequence), times from the windows, so the
+    order of batches does not matter. Windows before `since_ms` are no capacity: their hours are
+    final. Needs lock_node. Raises what intake.count raises.
     """
     order = [batch.boot_start_ms, batch.sequence]
     settle({node.pk})
@@ -134,23 +164,36 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     capacity_before = _capacities(lives.values())
     brought = Brought(gpu_models=gpu_rows.take_facts(batch, gpus, order=order), gpus=new_gpus)
     intake.count({node.pk: brought} if brought != Brought() else {}, received_at)
-    refused = _place(family, lives, windows, order=order, named={gpu.pk for gpu in gpus.values()}, received_ms=to_ms(received_at))
+    refused = _place(
+        family,
+        lives,
+        windows,
+        order=order,
+        named={gpu.pk for gpu in gpus.values()},
+        received_ms=to_ms(received_at),
+    )
     _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
     changes = _changes(capacity_before, _capacities(lives.values()))
     if node_was_ms is not None and node.last_ms is not None:
         # the node's GPUs that this batch does not name live as long as the node
         changes[node.pk] = union([*changes.get(node.pk, []), (node_was_ms, node.last_ms)])
-    return Registered(gpus, changes, {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused})
+    return Registered(
+        gpus, changes, {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused}
+    )
 
 
 def hold_new(gpus: Iterable[GPU]) -> None:
-    """Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at once one is the first."""
+    """Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at
+    once one is the first.
+    """
     for uuid in sorted(gpu.uuid for gpu in gpus):
         _lock_name(f"inventory.gpu {uuid}")
 
 
 def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, list[Span]]:
-    """Row id -> the time of the batch's windows; a MIG parent is seen where any of its instances is."""
+    """Row id -> the time of the batch's windows; a MIG parent is seen where any of its instances
+    is.
+    """
     windows: dict[int, list[Span]] = {}
     for position, spans in seen.items():
         gpu = gpus[position]
@@ -185,7 +228,9 @@ def _place(
             part = Refused(f"it is a part of {family[parent_id].uuid}: {whole.why}", whole.spans)
             refused.setdefault(row_id, part)
     moves.write_stays(before, after, family)
-    rows = {gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])}
+    rows = {
+        gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])
+    }
     for row_id in named:
         if family[row_id].facts_order < order:
             family[row_id].facts_order = order
@@ -197,10 +242,16 @@ def _place(
 
 def _capacities(lives: Iterable[Life]) -> dict[tuple[int, int], list[Span]]:
     """(node id, row id) -> when the GPU was capacity of the node."""
-    return {(life.rows[row_id].node_id, row_id): spans for life in lives for row_id, spans in life.capacities().items()}
+    return {
+        (life.rows[row_id].node_id, row_id): spans
+        for life in lives
+        for row_id, spans in life.capacities().items()
+    }
 
 
-def _changes(before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]) -> dict[int, list[Span]]:
+def _changes(
+    before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]
+) -> dict[int, list[Span]]:
     """Node id -> the time in which some GPU's capacity is not what it was."""
     changes: dict[int, list[Span]] = {}
     for (node_id, row_id), spans in after.items():
@@ -227,8 +278,15 @@ def _write_rows(gpus: Collection[GPU]) -> None:
 
 @transaction.atomic
 def believe_silent(now: datetime) -> dict[int, list[Span]]:
-    """Node id -> the time in which capacity changed, of all disputed windows that can be believed by now."""
-    disputed = Stay.objects.filter(is_believed=False).order_by("uuid").values_list("uuid", "gpu_id").distinct()
+    """Node id -> the time in which capacity changed, of all disputed windows that can be believed
+    by now.
+    """
+    disputed = (
+        Stay.objects.filter(is_believed=False)
+        .order_by("uuid")
+        .values_list("uuid", "gpu_id")
+        .distinct()
+    )
     changes: dict[int, list[Span]] = {}
     for uuid, row_id in disputed:
         for node_id, spans in _believe(uuid, row_id, received_ms=to_ms(now)).items():
@@ -238,12 +296,16 @@ def believe_silent(now: datetime) -> dict[int, list[Span]]:
 
 @transaction.atomic
 def believe(gpu: GPU) -> dict[int, list[Span]]:
-    """Node id -> the time in which capacity changed, now that the GPU is believed to be with the row's node: an admin said so."""
+    """Node id -> the time in which capacity changed, now that the GPU is believed to be with the
+    row's node: an admin said so.
+    """
     return _believe(gpu.uuid, gpu.pk, received_ms=None)
 
 
 def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, list[Span]]:
-    """Takes over the disputed windows of the row; with `received_ms` only where the former node may have been left by then."""
+    """Takes over the disputed windows of the row; with `received_ms` only where the former node may
+    have been left by then.
+    """
     if not _may_take_over(moves.lives([uuid])[uuid], received_ms):
         return {}
     forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
@@ -262,32 +324,56 @@ def _may_take_over(life: Life, received_ms: int | None) -> bool:
     return received_ms is None or holder is None or moves.may_leave(holder, received_ms)
 
 
-def _update_node(node: Node, batch: Batch, *, order: list[int], offset_ms: int, received_at: datetime) -> None:
+def _update_node(
+    node: Node, batch: Batch, *, order: list[int], offset_ms: int, received_at: datetime
+) -> None:
     newest = newest_ms(batch, offset_ms=offset_ms)
     if newest is not None:
         node.last_ms = newest if node.last_ms is None else max(node.last_ms, newest)
-    node.last_received_at = received_at if node.last_received_at is None else max(node.last_received_at, received_at)
+    node.last_received_at = (
+        received_at if node.last_received_at is None else max(node.last_received_at, received_at)
+    )
     if order >= node.facts_order:
         node.facts_order = order
-        node.labels, node.window_s, node.agent, node.clock_offset_ms = batch.node_labels, batch.window_s, batch.agent, offset_ms
+        node.labels, node.window_s, node.agent, node.clock_offset_ms = (
+            batch.node_labels,
+            batch.window_s,
+            batch.agent,
+            offset_ms,
+        )
     node.facts_digest = None
     node.save(
-        update_fields=["last_ms", "last_received_at", "facts_order", "facts_digest", "labels", "window_s", "agent", "clock_offset_ms"]
+        update_fields=[
+            "last_ms",
+            "last_received_at",
+            "facts_order",
+            "facts_digest",
+            "labels",
+            "window_s",
+            "agent",
+            "clock_offset_ms",
+        ]
     )
 
 
 def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     """(node id, time in which capacity ended) of every GPU that this call retired.
 
-    Silent: its node was on the bill for 7 days after the GPU's last window, be it that it reported on, or
-    is silent as a whole (silence.py). An import of old logs is judged like live data.
-    A GPU that returns is capacity again.
-    Needs a transaction.
+    Silent: its node was on the bill for 7 days after the GPU's last window, be it that it reported
+    on, or is silent as a whole (silence.py). An import of old logs is judged like live data. A GPU
+    that returns is capacity again. Needs a transaction.
     """
     cutoff = to_ms(now)
-    # while batches only continued, a node that is silent as a whole spoke for its GPUs: now they speak for themselves
-    forget(Node.objects.filter(windows_ms__isnull=False, last_ms__lte=cutoff - RETIRED_AFTER_MS).values_list("pk", flat=True))
-    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=cutoff - RETIRED_AFTER_MS))
+    # while batches only continued, a node that is silent as a whole spoke for its GPUs: now they
+    # speak for themselves
+    forget(
+        Node.objects.filter(
+            windows_ms__isnull=False, last_ms__lte=cutoff - RETIRED_AFTER_MS
+        ).values_list("pk", flat=True)
+    )
+    quiet = settled(
+        GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=cutoff - RETIRED_AFTER_MS)
+    )
     silent = [
         gpu
         for gpu in quiet.select_related("node").order_by("node_id", "id")
@@ -297,7 +383,9 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     retired = []
     for gpu in silent:
         # the conditions again in the UPDATE: a batch may have arrived since
-        if GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True).update(retired_ms=gpu.last_ms):
+        if GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True).update(
+            retired_ms=gpu.last_ms
+        ):
             retired.append((gpu.node_id, (gpu.last_ms or 0, gpu.node.live_ms or 0)))
             log.info("gpu retired", gpu=gpu.uuid, node=gpu.node.name, last_ms=gpu.last_ms)
     return retired

@@ -1,7 +1,9 @@
-"""Nodes that fell silent stay on the bill until they are retired: what nobody observes costs what it costs, and is seen in every figure.
+"""Nodes that fell silent stay on the bill until they are retired: what nobody observes costs what
+it costs, and is seen in every figure.
 
-Elastic nodes, by rule, are gone instead: fifteen minutes after their last sign of life, or as soon as their agent says that
-it shuts down in order. Any silent node is where an admin says so. Who is gone comes back by reporting again.
+Elastic nodes, by rule, are gone instead: fifteen minutes after their last sign of life, or as soon
+as their agent says that it shuts down in order. Any silent node is where an admin says so. Who is
+gone comes back by reporting again.
 """
 
 from collections.abc import Iterable
@@ -22,8 +24,10 @@ from fleetwatch.lib.sql import read_statement
 SILENT_AFTER_MS = 3 * 60_000  # six flushes of 30 s
 LONGEST_FLUSH_MS = 300_000  # an agent may be told to send so seldom
 BILLED_BEHIND_MS = 60_000  # about as far behind now as a living node's newest windows
-RETIRED_AFTER_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
-# What was received so long after it was measured is a replay or an import: its node was never live, and is not silent now.
+# docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
+RETIRED_AFTER_MS = 7 * 86_400_000
+# What was received so long after it was measured is a replay or an import: its node was never live,
+# and is not silent now.
 REPLAYED_AFTER_MS = 3_600_000
 
 # An elastic node that is silent for so long is gone.
@@ -36,7 +40,9 @@ log = structlog.get_logger(__name__)
 
 
 def bill(now: datetime) -> dict[int, Span]:
-    """Node id -> the time by which the silence on its bill became longer; those nodes are locked until the transaction ends."""
+    """Node id -> the time by which the silence on its bill became longer; those nodes are locked
+    until the transaction ends.
+    """
     now_ms = to_ms(now)
     asked = {
         "silent_since_ms": now_ms - SILENT_AFTER_MS,
@@ -58,14 +64,25 @@ def silent_since(silent_ms: int) -> QuerySet[Node]:
 
 def may_be_gone(now_ms: int) -> QuerySet[Node]:
     """Those that are gone if they are elastic."""
-    return silent_since(now_ms).filter(Q(last_ms__lte=now_ms - ELASTIC_AFTER_MS) | Q(agent__stopping=True))
+    return silent_since(now_ms).filter(
+        Q(last_ms__lte=now_ms - ELASTIC_AFTER_MS) | Q(agent__stopping=True)
+    )
 
 
-def rule_of(node: Node, clusters: Iterable[str], rules: Iterable[ElasticRule]) -> ElasticRule | None:
+def rule_of(
+    node: Node, clusters: Iterable[str], rules: Iterable[ElasticRule]
+) -> ElasticRule | None:
     """The first rule by which the node is elastic; None where it is not."""
     labels = [f"{key}={value}" for key, value in node.labels.items()]
     subjects = {"name": [node.name], "label": labels, "cluster": list(clusters)}
-    return next((rule for rule in rules if any(fnmatchcase(text, rule.pattern) for text in subjects[rule.kind])), None)
+    return next(
+        (
+            rule
+            for rule in rules
+            if any(fnmatchcase(text, rule.pattern) for text in subjects[rule.kind])
+        ),
+        None,
+    )
 
 
 def why_gone(node: Node, now_ms: int) -> str:
@@ -78,21 +95,29 @@ def why_gone(node: Node, now_ms: int) -> str:
 
 
 class PresentError(ValueError):
-    """A node that is not gone: it reports, or has nothing that could go; the text is a sentence for who said so."""
+    """A node that is not gone: it reports, or has nothing that could go; the text is a sentence for
+    who said so.
+    """
 
 
 @transaction.atomic
 def depart(node_id: int, *, by: str, reason: str, at_ms: int, silent_ms: int) -> Span:
-    """The time by which its GPUs are capacity no longer, now that the node is gone as of its last window.
+    """The time by which its GPUs are capacity no longer, now that the node is gone as of its last
+    window.
 
     Raises PresentError where it gave a sign of life after `silent_ms`.
     """
     forget([node_id])
     node = Node.objects.get(pk=node_id)
-    if node.last_ms is None or not GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None).exists():
+    if (
+        node.last_ms is None
+        or not GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None).exists()
+    ):
         raise PresentError(f"{node.name} has no GPU that is capacity.")
     if node.last_ms > silent_ms:
-        raise PresentError(f"{node.name} reports still: stop its agent first, or it would be back at once.")
+        raise PresentError(
+            f"{node.name} reports still: stop its agent first, or it would be back at once."
+        )
     Departure.objects.create(node=node, at_ms=at_ms, by=by, reason=reason)
     log.info("node gone", node=node.name, by=by, reason=reason)
     return _retire(node)
@@ -100,9 +125,13 @@ def depart(node_id: int, *, by: str, reason: str, at_ms: int, silent_ms: int) ->
 
 @transaction.atomic
 def retire_departed(now: datetime) -> dict[int, Span]:
-    """Node id -> time by which GPUs are capacity no longer, of nodes of which something came late after they were said to be gone."""
+    """Node id -> time by which GPUs are capacity no longer, of nodes of which something came late
+    after they were said to be gone.
+    """
     said = Departure.objects.filter(node=OuterRef("pk"), at_ms__gte=OuterRef("last_ms"))
-    node_ids = list(silent_since(to_ms(now) - SILENT_AFTER_MS).filter(Exists(said)).values_list("pk", flat=True))
+    node_ids = list(
+        silent_since(to_ms(now) - SILENT_AFTER_MS).filter(Exists(said)).values_list("pk", flat=True)
+    )
     forget(node_ids)
     return {node.pk: _retire(node) for node in Node.objects.filter(Exists(said), pk__in=node_ids)}
 
@@ -121,7 +150,10 @@ def elastic_rules() -> list[ElasticRule]:
 
 
 def add_rule(kind: str, pattern: str) -> ElasticRule:
-    """The rule by which nodes are elastic from now on. Raises ValueError for one that could match nothing."""
+    """The rule by which nodes are elastic from now on.
+
+    Raises ValueError for one that could match nothing.
+    """
     if kind not in RULE_KINDS:
         raise ValueError(f"a rule is on one of {', '.join(RULE_KINDS)}")
     if not pattern or len(pattern) > 253 or not pattern.isprintable():

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 from fleetwatch.lib.spans import Span, difference, union
 
-# Without a window for so long a stay has ended; so long a former node must be silent before a move is believed.
+# Without a window for so long a stay has ended; so long a former node must be silent before a move
+# is believed.
 GAP_MS = 10 * 60_000
-# Of one GPU with one node: who reports a window each ten minutes makes no more rows than this, and slows nobody down.
+# Of one GPU with one node: who reports a window each ten minutes makes no more rows than this, and
+# slows nobody down.
 MAX_STAYS = 20
-# A right clock is trusted this far: windows that end later than this after receipt move nothing (telemetry.services corrects beyond it).
+# A right clock is trusted this far: windows that end later than this after receipt move nothing
+# (telemetry.services corrects beyond it).
 AHEAD_MS = 2_000
 
 
@@ -29,13 +32,16 @@ class Reported:
     def take(self, windows: Iterable[Span], *, may_move: bool) -> "Reported":
         """The same with these windows of the node's own.
 
-        What another node observed stays with that node. What lies after it is believed where the GPU is with this
-        node already, or may move to it; time before is believed in any case: a late spool, a gap that nobody saw.
+        What another node observed stays with that node. What lies after it is believed where the
+        GPU is with this node already, or may move to it; time before is believed in any case: a
+        late spool, a gap that nobody saw.
         """
         every = union(windows)
         if not self.others:
             return Reported(joined([*self.own, *self.disputed, *every]), [], [])
-        own = difference(joined([*self.own, *self._believed(every, may_move=may_move)]), self.others)
+        own = difference(
+            joined([*self.own, *self._believed(every, may_move=may_move)]), self.others
+        )
         disputed = difference(joined(difference([*self.disputed, *every], own)), own)
         return Reported(own, disputed, self.others)
 
@@ -57,12 +63,16 @@ class Reported:
 
 
 def spans_of(starts: Sequence[int], length_ms: int) -> list[Span]:
-    """The time that windows of that length cover from the first to the last, parted where none is for GAP_MS."""
+    """The time that windows of that length cover from the first to the last, parted where none is
+    for GAP_MS.
+    """
     return joined((start, start + length_ms) for start in starts)
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The spans as stays: what lies less than GAP_MS apart is one; of more than MAX_STAYS those that lie nearest become one."""
+    """The spans as stays: what lies less than GAP_MS apart is one; of more than MAX_STAYS those
+    that lie nearest become one.
+    """
     every = union(spans)
     gap_ms = GAP_MS
     stays = _bridged(every, gap_ms)
@@ -82,12 +92,16 @@ def _bridged(spans: Sequence[Span], gap_ms: int) -> list[Span]:
     return stays
 
 
-def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None, gone: Sequence[int] = ()) -> list[Span]:
-    """When a GPU was capacity of the node with the stays `own`: from its first window there until it was elsewhere.
+def capacity(
+    own: Sequence[Span], others: Sequence[Span], end_ms: int | None, gone: Sequence[int] = ()
+) -> list[Span]:
+    """When a GPU was capacity of the node with the stays `own`: from its first window there until
+    it was elsewhere.
 
-    Between two stays with none of another node's in between it was there, and nobody saw it. `end_ms` is where the
-    last one ends if the GPU is still there: its retirement, or where the node's capacity ends for now; None = not known.
-    `gone`: from when on its node was gone, each time until the GPU's next window.
+    Between two stays with none of another node's in between it was there, and nobody saw it.
+    `end_ms` is where the last one ends if the GPU is still there: its retirement, or where the
+    node's capacity ends for now; None = not known. `gone`: from when on its node was gone, each
+    time until the GPU's next window.
     """
     if not own:
         return []
@@ -96,14 +110,17 @@ def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None, go
     spans: list[Span] = []
     for (start, last), until in zip(own, ends, strict=True):
         is_last = start == own[-1][0]
-        is_left = any(start < begin and (is_last or until is None or begin < until) for begin in begins)
+        is_left = any(
+            start < begin and (is_last or until is None or begin < until) for begin in begins
+        )
         kept_ms = last if is_left or until is None else until
         spans.append((start, min([kept_ms, *(at_ms for at_ms in gone if at_ms >= last)])))
     return union(spans)
 
 
 def gone(lived: Sequence[Span], said: Sequence[int]) -> list[int]:
-    """From when on a node was gone that lived over these spans and was `said` to be gone at these times, ascending.
+    """From when on a node was gone that lived over these spans and was `said` to be gone at these
+    times, ascending.
 
     What was said of a time in which it lived on means nothing: a restart, a spool that came late.
     """
@@ -116,7 +133,9 @@ def gone(lived: Sequence[Span], said: Sequence[int]) -> list[int]:
 
 
 def is_silent(newest_ms: int, received_ms: int) -> bool:
-    """Whether a node that reported a GPU until `newest_ms` is silent about it, by the hub's clock."""
+    """Whether a node that reported a GPU until `newest_ms` is silent about it, by the hub's
+    clock.
+    """
     return received_ms - newest_ms >= GAP_MS
 
 

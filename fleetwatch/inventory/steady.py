@@ -1,4 +1,5 @@
-"""Batches that say of their node what is known already: nothing is written but how far time has come, in the node's row alone.
+"""Batches that say of their node what is known already: nothing is written but how far time has
+come, in the node's row alone.
 
 What a node's newest batch said of labels and GPUs has a digest. While the next batches
 have the same one, their facts need no reading; as soon as anything else is stored for
@@ -42,14 +43,18 @@ class Remembered(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """One batch, as far as inventory is concerned: newer than all before it, its facts those with `digest`."""
+    """One batch, as far as inventory is concerned: newer than all before it, its facts those with
+    `digest`.
+    """
 
     node_id: int
     digest: bytes
     boot_start_ms: int
     sequence: int
     first_ms: int  # start of its first window
-    windows_ms: int  # end of its last window: each of its GPUs has one that ends there, or is the parent of one that has
+    # end of its last window: each of its GPUs has one that ends there, or is the parent of one that
+    # has
+    windows_ms: int
     newest_ms: int  # of windows and host samples
     received_at: datetime
     agent: str  # JSON
@@ -63,17 +68,28 @@ class Lived(NamedTuple):
     former: tuple[int, int]  # (boot start, sequence) of the newest batch before
 
 
-def remember(node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]) -> Remembered | None:
-    """The GPUs with these UUIDs, once the digest of what the batch with this order `said` is kept for the node.
+def remember(
+    node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]
+) -> Remembered | None:
+    """The GPUs with these UUIDs, once the digest of what the batch with this order `said` is kept
+    for the node.
 
     None when something newer came meanwhile, or a GPU is not simply one of the node's own
     (retired, elsewhere, silent while others report, a MIG instance whose parent is not among them).
     """
-    living = GPU.objects.filter(node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False)
-    newest_stay = Stay.objects.filter(gpu=OuterRef("pk"), is_believed=True).order_by("-first_ms").values("first_ms")[:1]
+    living = GPU.objects.filter(
+        node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False
+    )
+    newest_stay = (
+        Stay.objects.filter(gpu=OuterRef("pk"), is_believed=True)
+        .order_by("-first_ms")
+        .values("first_ms")[:1]
+    )
     rows = {gpu.uuid: gpu for gpu in living.annotate(stay_ms=Subquery(newest_stay))}
     ids = {gpu.pk for gpu in rows.values()}
-    if len(rows) < len(uuids) or any(gpu.facts_order != order or gpu.parent_id not in {None, *ids} for gpu in rows.values()):
+    if len(rows) < len(uuids) or any(
+        gpu.facts_order != order or gpu.parent_id not in {None, *ids} for gpu in rows.values()
+    ):
         return None
     ends = [gpu.last_ms or 0 for gpu in rows.values()]
     if ends and max(ends) - min(ends) >= GAP_MS:
@@ -81,19 +97,24 @@ def remember(node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int
     gpus: list[GPU] = [rows[uuid] for uuid in uuids]
     begins = [rows[uuid].stay_ms for uuid in uuids]
     digest = _digest(said, gpus, begins)
-    if not Node.objects.filter(pk=node_id, facts_order=order).update(facts_digest=digest, continued_order=order):
+    if not Node.objects.filter(pk=node_id, facts_order=order).update(
+        facts_digest=digest, continued_order=order
+    ):
         return None
     return Remembered(gpus, begins, digest)
 
 
 def _digest(said: bytes, gpus: Sequence[GPU], begins: Sequence[int]) -> bytes:
     """The same while the same is said of the same GPUs and their stays begin where they began."""
-    rows = b",".join(b"%d from %d" % (gpu.pk, begin) for gpu, begin in zip(gpus, begins, strict=True))
+    rows = b",".join(
+        b"%d from %d" % (gpu.pk, begin) for gpu, begin in zip(gpus, begins, strict=True)
+    )
     return hashlib.blake2b(said + b"\n" + rows, digest_size=16).digest()
 
 
 def forget(node_ids: Iterable[int]) -> None:
-    """Nobody's batches continue these nodes' any more, until one was stored again by services.register_batch.
+    """Nobody's batches continue these nodes' any more, until one was stored again by
+    services.register_batch.
 
     Needs a transaction: the nodes are locked until it ends.
     """
@@ -102,8 +123,15 @@ def forget(node_ids: Iterable[int]) -> None:
 
 
 def settle(node_ids: Iterable[int]) -> list[int]:
-    """Writes into GPUs' own rows what their nodes said for them; the ids of the nodes, which are locked until the transaction ends."""
-    locked = list(Node.objects.select_for_update(no_key=True).filter(pk__in=list(node_ids)).order_by("pk").values_list("pk", flat=True))
+    """Writes into GPUs' own rows what their nodes said for them; the ids of the nodes, which are
+    locked until the transaction ends.
+    """
+    locked = list(
+        Node.objects.select_for_update(no_key=True)
+        .filter(pk__in=list(node_ids))
+        .order_by("pk")
+        .values_list("pk", flat=True)
+    )
     if locked:
         with connection.cursor() as cursor:
             cursor.execute(SETTLE, {"nodes": locked})
@@ -118,20 +146,28 @@ def settled(rows: QuerySet[GPU]) -> QuerySet[GPU]:
 def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> dict[int, Lived]:
     """By node id: the nodes, locked until the transaction ends, and their GPUs live on.
 
-    `lock_ms`, `statement_ms`: so long this transaction waits for a row, and for each further statement (lib.sql.limit_waits,
-    without a round trip of its own).
+    `lock_ms`, `statement_ms`: so long this transaction waits for a row, and for each further
+    statement (lib.sql.limit_waits, without a round trip of its own).
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    parameters = _columns(batches) | {"lock_timeout": f"{lock_ms}ms", "statement_timeout": f"{statement_ms}ms"}
-    lived = {node_id: Lived(was_ms, is_ms, tuple(former)) for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, parameters)}
+    parameters = _columns(batches) | {
+        "lock_timeout": f"{lock_ms}ms",
+        "statement_timeout": f"{statement_ms}ms",
+    }
+    lived = {
+        node_id: Lived(was_ms, is_ms, tuple(former))
+        for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, parameters)
+    }
     if unsteady := {one.node_id for one in batches} - lived.keys():
         raise UnsteadyError(unsteady)
     return lived
 
 
 def _columns(batches: Sequence[Continued]) -> dict[str, object]:
-    nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents = zip(*batches, strict=True)
+    nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents = zip(
+        *batches, strict=True
+    )
     return {
         "nodes": integers(nodes),
         "digests": list(digests),

@@ -1,6 +1,8 @@
-"""Virtual GPUs as a guest's driver names them: "GRID A100-10C" is ten of the forty gigabytes of an A100. Pure.
+"""Virtual GPUs as a guest's driver names them: "GRID A100-10C" is ten of the forty gigabytes of an
+A100. Pure.
 
-Board codes and their memory: NVIDIA Virtual GPU Software user guide, "Virtual GPU Types for Supported GPUs".
+Board codes and their memory: NVIDIA Virtual GPU Software user guide, "Virtual GPU Types for
+Supported GPUs".
 """
 
 import re
@@ -33,7 +35,9 @@ BOARDS: dict[str, tuple[str, int]] = {
     "V100DX": ("V100-SXM2-32GB", 32),
 }
 # "A100-1-5C" is a slice by MIG: the memory says its share all the same
-_NAME = re.compile(r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+)(?:-\d)?-(?P<memory>[1-9]\d{0,2})[ABCQ]$")
+_NAME = re.compile(
+    r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+)(?:-\d)?-(?P<memory>[1-9]\d{0,2})[ABCQ]$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Writes of jobs: what every batch says of them is kept by node, what is believed of it is the job (records.py)."""
+"""Writes of jobs: what every batch says of them is kept by node, what is believed of it is the job
+(records.py).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +16,14 @@ from fleetwatch.accounts.selectors import unknown_teams
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory import intake
 from fleetwatch.inventory.intake import Brought
-from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob, known_until, speaks_for_cluster, spoken_ms
+from fleetwatch.jobs.batch_report import (
+    JobKey,
+    Report,
+    StoredJob,
+    known_until,
+    speaks_for_cluster,
+    spoken_ms,
+)
 from fleetwatch.jobs.known import HeldTime, Known, jobs_of_records, known_of
 from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
 from fleetwatch.jobs.records import Facts, Record, Voice
@@ -28,15 +37,19 @@ TAKE_FACTS = read_statement(SQL / "take_facts.sql").encode()
 DROP_OLD_CHANGES = read_statement(SQL / "drop_old_changes.sql")
 
 MAX_SLUG = 100
-# Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take another line's place.
+# Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take
+# another line's place.
 NO_NAMES = frozenset({"(none)", "(unmapped)"})
-# As far as clocks may be ahead: what is said to begin or end later than this after receipt is not believed.
+# As far as clocks may be ahead: what is said to begin or end later than this after receipt is not
+# believed.
 FUTURE_MS = 5 * 60_000
 MAX_CHANGES = 50  # kept of one job
 MAX_USERS = 8  # that a node may name of one key: a scheduler gives a number to few
-# What a node says of a job before it is heard to hold it waits this long: batches may come in any order.
+# What a node says of a job before it is heard to hold it waits this long: batches may come in any
+# order.
 UNHEARD_MS = 7 * 86_400_000
-# Of what a record newly says, which facts are noted; the end goes with them, alone it is the noise of clocks.
+# Of what a record newly says, which facts are noted; the end goes with them, alone it is the noise
+# of clocks.
 NOTED = ("user", "account", "kind", "name", "state", "restarts", "labels")
 PROCESS = "process"  # the source of allocations that no books know
 RECORD_FIELDS = ("as_of_ms", "boot_start_ms", "sequence")
@@ -84,7 +97,8 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class StoredJobs:
-    """The jobs of all batches, by who names them how; and (GPU id, time) that is another job's from now on than before.
+    """The jobs of all batches, by who names them how; and (GPU id, time) that is another job's from
+    now on than before.
 
     A job that a node may not speak for is not there.
     """
@@ -95,7 +109,10 @@ class StoredJobs:
 
 def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJobs:
     """Raises TooMuchNewError."""
-    given = sorted((each for report in reports for each in _given(report, received_at)), key=lambda each: (each.key, each.node_id))
+    given = sorted(
+        (each for report in reports for each in _given(report, received_at)),
+        key=lambda each: (each.key, each.node_id),
+    )
     if not given:
         return StoredJobs()
     recorded = _recorded(given, received_at)
@@ -154,7 +171,9 @@ def _booked(batch: Batch) -> set[int]:
     """Positions of the jobs whose facts are somebody's books, not what processes claim."""
     answered = {source["kind"] for source in batch.sources if source["ok"]}
     allocated = {item["job"] for item in batch.allocations if item.get("source") != PROCESS}
-    return allocated | {place for place, job in enumerate(batch.jobs) if job.get("scheduler") in answered}
+    return allocated | {
+        place for place, job in enumerate(batch.jobs) if job.get("scheduler") in answered
+    }
 
 
 def _voice(report: Report, job: Item, *, is_import: bool, is_booked: bool) -> Voice:
@@ -201,13 +220,24 @@ def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
     rows = [_record_row(place, each, received_at) for place, each in enumerate(given)]
     written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode(), "users": MAX_USERS})
     return [
-        Recorded(given[place], record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes)
+        Recorded(
+            given[place],
+            record_id,
+            None if job_id is None else StoredJob(job_id, kind, team_id),
+            *changes,
+        )
         for place, record_id, job_id, kind, team_id, *changes in written
     ]
 
 
 def _record_row(place: int, each: Given, received_at: datetime) -> dict[str, Any]:
-    row = {"place": place, "key": each.key, "node_id": each.node_id, "voice": int(each.voice), "user": each.facts.user}
+    row = {
+        "place": place,
+        "key": each.key,
+        "node_id": each.node_id,
+        "voice": int(each.voice),
+        "user": each.facts.user,
+    }
     row |= dict(zip(RECORD_FIELDS, each.order, strict=True))
     held_at = None if each.held_until_ms is None else received_at
     return row | {"facts": each.facts, "held_at": held_at, "held_until_ms": each.held_until_ms}
@@ -219,7 +249,9 @@ def _brought(recorded: Iterable[Recorded]) -> dict[int, Brought]:
     for each in recorded:
         labels = len(each.given.facts.labels) if each.has_new_labels else 0
         if each.is_new or labels:
-            more = Brought(jobs=int(each.is_new), labels=labels, is_import=each.given.voice.is_import)
+            more = Brought(
+                jobs=int(each.is_new), labels=labels, is_import=each.given.voice.is_import
+            )
             brought[each.given.node_id] = brought.get(each.given.node_id, Brought()) + more
     return brought
 
@@ -240,7 +272,12 @@ class Believed:
     def is_renamed(self) -> bool:
         """Whether a mapping rule may give it to somebody else."""
         was, now = self.was, self.now
-        return (was.name, was.user, was.account, was.labels) != (now.name, now.user, now.account, now.labels)
+        return (was.name, was.user, was.account, was.labels) != (
+            now.name,
+            now.user,
+            now.account,
+            now.labels,
+        )
 
     @property
     def is_changed(self) -> bool:
@@ -254,19 +291,29 @@ class Believed:
 
 
 def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
-    """The jobs of keys of which something was newly said, as they are believed now, with the teams that their accounts name."""
+    """The jobs of keys of which something was newly said, as they are believed now, with the teams
+    that their accounts name.
+    """
     keys = sorted({each.given.key for each in recorded})
     known, moved = known_of(keys, unknown={each.given.key for each in recorded if each.job is None})
     job_ids = jobs_of_records(known)
-    speakers = {job_ids[each.record_id]: each.given for each in recorded if each.is_news and each.record_id in job_ids}
+    speakers = {
+        job_ids[each.record_id]: each.given
+        for each in recorded
+        if each.is_news and each.record_id in job_ids
+    }
     teams = _teams(known, speakers, received_at)
     jobs = {each.row.pk: _believed(each, teams) for each in known}
     changed = [job for job in jobs.values() if job.is_changed]
     if changed:
         run(TAKE_FACTS, {"jobs": msgspec.json.encode([_job_row(job) for job in changed]).decode()})
     ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
-    spoken = [(each, jobs[job_ids[each.record_id]]) for each in recorded if each.record_id in job_ids]
-    _note([(each.given, job) for each, job in spoken if each.is_news and each.is_changed], received_at)
+    spoken = [
+        (each, jobs[job_ids[each.record_id]]) for each in recorded if each.record_id in job_ids
+    ]
+    _note(
+        [(each.given, job) for each, job in spoken if each.is_news and each.is_changed], received_at
+    )
     return StoredJobs({each.given.name: job.stored for each, job in spoken}, moved)
 
 
@@ -277,17 +324,31 @@ def _believed(known: Known, teams: Mapping[str, int]) -> Believed:
         nothing = Facts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
         return Believed(row.pk, (), was, nothing, row.team_id, None, known.is_new)
     now = known.job.facts
-    return Believed(row.pk, known.job.records, was, now, row.team_id, teams.get(_slug(now)), known.is_new)
+    return Believed(
+        row.pk, known.job.records, was, now, row.team_id, teams.get(_slug(now)), known.is_new
+    )
 
 
-def _teams(known: Sequence[Known], speakers: Mapping[int, Given], received_at: datetime) -> dict[str, int]:
-    """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as brought by who spoke."""
-    slugs = {each.row.pk: slug for each in known if each.job is not None and (slug := _slug(each.job.facts))}
+def _teams(
+    known: Sequence[Known], speakers: Mapping[int, Given], received_at: datetime
+) -> dict[str, int]:
+    """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as
+    brought by who spoke.
+    """
+    slugs = {
+        each.row.pk: slug
+        for each in known
+        if each.job is not None and (slug := _slug(each.job.facts))
+    }
     unknown = unknown_teams(set(slugs.values()))
-    bringers = {slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown}
+    bringers = {
+        slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown
+    }
     brought: dict[int, Brought] = {}
     for given in bringers.values():
-        brought[given.node_id] = brought.get(given.node_id, Brought()) + Brought(teams=1, is_import=given.voice.is_import)
+        brought[given.node_id] = brought.get(given.node_id, Brought()) + Brought(
+            teams=1, is_import=given.voice.is_import
+        )
     intake.count(brought, received_at)
     return ensure_teams(set(slugs.values()))
 
@@ -303,12 +364,18 @@ def _job_row(job: Believed) -> dict[str, Any]:
 
 def _mark(job: Believed) -> ChangedJob:
     was_named = bool(job.was.user or job.was.account)
-    return ChangedJob(job_id=job.pk, is_new=job.is_new, former_team_id=job.former_team_id, was_named=was_named)
+    return ChangedJob(
+        job_id=job.pk, is_new=job.is_new, former_team_id=job.former_team_id, was_named=was_named
+    )
 
 
 def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None:
     """Keeps who newly said what of the jobs, and what of it was not taken."""
-    noted = [_change(given, facts, job, received_at) for given, job in news if (facts := _news(given.facts, job.was))]
+    noted = [
+        _change(given, facts, job, received_at)
+        for given, job in news
+        if (facts := _news(given.facts, job.was))
+    ]
     JobChange.objects.bulk_create(noted)
     made = {job.pk for _, job in news if job.is_new}
     if known := sorted({change.job_id for change in noted} - made):
@@ -317,17 +384,30 @@ def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None
 
 
 def _news(given: Facts, was: Facts) -> dict[str, Any]:
-    """What is said otherwise than it was believed; nothing where only the end is: that is the noise of clocks."""
+    """What is said otherwise than it was believed; nothing where only the end is: that is the noise
+    of clocks.
+    """
     said = asdict(given)
     believed_until_then = asdict(was)
-    facts = {name: said[name] for name in NOTED if said[name] and said[name] != believed_until_then[name]}
+    facts = {
+        name: said[name] for name in NOTED if said[name] and said[name] != believed_until_then[name]
+    }
     return facts | {"end_ms": given.end_ms} if facts and given.end_ms is not None else facts
 
 
-def _change(given: Given, facts: Mapping[str, Any], job: Believed, received_at: datetime) -> JobChange:
+def _change(
+    given: Given, facts: Mapping[str, Any], job: Believed, received_at: datetime
+) -> JobChange:
     now = asdict(job.now)
     refused = [name for name, value in facts.items() if not _is_taken(value, now[name])]
-    return JobChange(job_id=job.pk, node_id=given.node_id, at=received_at, voice=int(given.voice), facts=dict(facts), refused=refused)
+    return JobChange(
+        job_id=job.pk,
+        node_id=given.node_id,
+        at=received_at,
+        voice=int(given.voice),
+        facts=dict(facts),
+        refused=refused,
+    )
 
 
 def _is_taken(value: Any, now: Any) -> bool:
@@ -338,6 +418,10 @@ def _is_taken(value: Any, now: Any) -> bool:
 
 
 def drop_unheard(now: datetime) -> dict[str, int]:
-    """How many records were dropped because their nodes did not come to hold the jobs; safe twice."""
-    unheard = JobRecord.objects.filter(held_at=None, voice__lt=Voice.IMPORT, as_of_ms__lt=to_ms(now) - UNHEARD_MS)
+    """How many records were dropped because their nodes did not come to hold the jobs; safe
+    twice.
+    """
+    unheard = JobRecord.objects.filter(
+        held_at=None, voice__lt=Voice.IMPORT, as_of_ms__lt=to_ms(now) - UNHEARD_MS
+    )
     return {"dropped_records": unheard.delete()[0]}

@@ -23,7 +23,9 @@ HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A stored job, locked, and what is believed of it now; None = of it nothing is said any more, its records are another job's."""
+    """A stored job, locked, and what is believed of it now; None = of it nothing is said any more,
+    its records are another job's.
+    """
 
     row: Job
     job: KnownJob | None
@@ -31,10 +33,16 @@ class Known:
 
 
 def known_of(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[Known], HeldTime]:
-    """The jobs of the keys, made where they are new; and the time that another of them holds from now on. `unknown`: keys without a job."""
+    """The jobs of the keys, made where they are new; and the time that another of them holds from
+    now on. `unknown`: keys without a job.
+    """
     made = _make(unknown)
     rows: dict[str, list[Job]] = {key: [] for key in keys}
-    for row in Job.objects.select_for_update(no_key=True).filter(said_key__in=list(keys)).order_by("said_key", "pk"):
+    for row in (
+        Job.objects.select_for_update(no_key=True)
+        .filter(said_key__in=list(keys))
+        .order_by("said_key", "pk")
+    ):
         rows[row.said_key].append(row)
     records = records_of(keys)
     known = [each for key in keys for each in _known(records.get(key, []), rows[key], made)]
@@ -82,24 +90,36 @@ def jobs_of_records(known: Iterable[Known]) -> dict[int, int]:
 
 
 def _give(records: Sequence[Record], jobs: Mapping[int, int]) -> HeldTime:
-    """Gives the records to their jobs, and with a node's last record of a job what it holds of it."""
-    given = [(record.pk, jobs.get(record.pk)) for record in records if record.job_id != jobs.get(record.pk)]
+    """Gives the records to their jobs, and with a node's last record of a job what it holds
+    of it.
+    """
+    given = [
+        (record.pk, jobs.get(record.pk))
+        for record in records
+        if record.job_id != jobs.get(record.pk)
+    ]
     if not given:
         return frozenset()
     pks, job_ids = zip(*given, strict=True)
     run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(job_ids)})
     moves = _moves(records, jobs)
-    moved = {(gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)}
+    moved = {
+        (gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)
+    }
     return frozenset(moved | run_ends.cut_holds({move["job_id"] for move in moves}))
 
 
 def _moves(records: Sequence[Record], jobs: Mapping[int, int]) -> list[dict[str, int]]:
-    """Which node's holds of which job go to which other: of jobs of which the node has no record any more."""
+    """Which node's holds of which job go to which other: of jobs of which the node has no record
+    any more.
+    """
     kept = {(record.node_id, jobs.get(record.pk)) for record in records}
     gone = {
         (record.node_id, record.job_id): jobs[record.pk]
         for record in records
-        if record.job_id is not None and record.pk in jobs and (record.node_id, record.job_id) not in kept
+        if record.job_id is not None
+        and record.pk in jobs
+        and (record.node_id, record.job_id) not in kept
     }
     return [
         {"node_id": node_id, "former_id": former_id, "job_id": job_id}

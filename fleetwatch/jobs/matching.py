@@ -20,8 +20,9 @@ class Row(Protocol):
 def matched(jobs: Sequence[KnownJob], rows: Sequence[Row]) -> list[int | None]:
     """By position of the job: the row that it is from now on; None = a new one.
 
-    The row of the same owner comes first, so that nobody moves what others hold by naming another owner of his own; then a row of
-    the job's own records, whose owner became known or another; then any that is left: its records have gone to other jobs.
+    The row of the same owner comes first, so that nobody moves what others hold by naming another
+    owner of his own; then a row of the job's own records, whose owner became known or another; then
+    any that is left: its records have gone to other jobs.
     """
     free = sorted(rows, key=lambda row: row.pk)
     chosen: dict[int, int] = {}

@@ -15,8 +15,8 @@ class Replaced(models.Func):
 class Job(models.Model):
     """One job of a scheduler, container or process: what is believed of its records (records.py).
 
-    Its key is what its scheduler calls it, `scheduler/cluster/id`; where nodes name several owners, they hold several jobs, and all
-    but one have a number after their key.
+    Its key is what its scheduler calls it, `scheduler/cluster/id`; where nodes name several owners,
+    they hold several jobs, and all but one have a number after their key.
     """
 
     class Kind(models.TextChoices):
@@ -35,7 +35,12 @@ class Job(models.Model):
     cluster = models.CharField(max_length=128, blank=True, default="")
     external_id = models.CharField(max_length=200, blank=True, default="")
     name = models.CharField(max_length=300, blank=True, default="")
-    user = models.CharField(max_length=128, blank=True, default="", help_text="as the scheduler names the owner; no account of ours")
+    user = models.CharField(
+        max_length=128,
+        blank=True,
+        default="",
+        help_text="as the scheduler names the owner; no account of ours",
+    )
     account = models.CharField(max_length=128, blank=True, default="")
     team = models.ForeignKey(
         "accounts.Team",
@@ -64,36 +69,74 @@ class Job(models.Model):
             # read by: selectors.waits, the jobs that began in a day
             models.Index(fields=["start_ms"], name="jobs_by_start"),
             # read by: selectors.pending_jobs
-            models.Index(fields=["submit_ms"], condition=models.Q(state="PENDING", start_ms=None), name="jobs_that_wait"),
+            models.Index(
+                fields=["submit_ms"],
+                condition=models.Q(state="PENDING", start_ms=None),
+                name="jobs_that_wait",
+            ),
         ]
 
 
 class JobRecord(models.Model):
-    """The newest that one node says of a user's job with one voice; by key, because what nobody may say makes no job."""
+    """The newest that one node says of a user's job with one voice; by key, because what nobody may
+    say makes no job.
+    """
 
     key = models.CharField(max_length=400)
-    user = models.CharField(max_length=128, blank=True, default="", help_text='whose it says the job is; "" = it names nobody')
-    job_id = models.BigIntegerField(null=True, help_text="the job that it is of; null = it may not speak")
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, null=True, db_index=False, related_name="+")
+    user = models.CharField(
+        max_length=128,
+        blank=True,
+        default="",
+        help_text='whose it says the job is; "" = it names nobody',
+    )
+    job_id = models.BigIntegerField(
+        null=True, help_text="the job that it is of; null = it may not speak"
+    )
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, null=True, db_index=False, related_name="+"
+    )
     voice = models.PositiveSmallIntegerField(help_text="records.Voice")
     as_of_ms = models.BigIntegerField(help_text="until when the batch speaks that said it")
     boot_start_ms = models.BigIntegerField()
     sequence = models.BigIntegerField()
     facts = models.JSONField(help_text="records.Facts")
-    held_at = models.DateTimeField(null=True, help_text="when the hub first heard that the node holds the job; null = it never did")
-    held_until_ms = models.BigIntegerField(null=True, help_text="end of its hold, as far as it is known")
+    held_at = models.DateTimeField(
+        null=True,
+        help_text="when the hub first heard that the node holds the job; null = it never did",
+    )
+    held_until_ms = models.BigIntegerField(
+        null=True, help_text="end of its hold, as far as it is known"
+    )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["key", "node", "voice", "user"], nulls_distinct=False, name="one_record_per_word")]
-        # read by store.drop_unheard. It holds nothing that a batch changes, so that rows are updated in place
-        indexes = [models.Index(fields=["id"], condition=models.Q(held_at=None, voice__lt=2), name="records_nobody_held")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key", "node", "voice", "user"],
+                nulls_distinct=False,
+                name="one_record_per_word",
+            )
+        ]
+        # read by store.drop_unheard. It holds nothing that a batch changes, so that rows are
+        # updated in place
+        indexes = [
+            models.Index(
+                fields=["id"],
+                condition=models.Q(held_at=None, voice__lt=2),
+                name="records_nobody_held",
+            )
+        ]
 
 
 class JobChange(models.Model):
-    """Something that one node newly said of a job, as it was heard: for people. Of a job the newest are kept."""
+    """Something that one node newly said of a job, as it was heard: for people.
+
+    Of a job the newest are kept.
+    """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="changes")
-    node = models.ForeignKey("inventory.Node", on_delete=models.SET_NULL, null=True, db_index=False, related_name="+")
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.SET_NULL, null=True, db_index=False, related_name="+"
+    )
     at = models.DateTimeField()
     voice = models.PositiveSmallIntegerField(help_text="records.Voice")
     facts = models.JSONField(help_text="what it said otherwise than it was believed until then")
@@ -101,29 +144,44 @@ class JobChange(models.Model):
 
 
 class ChangedJob(models.Model):
-    """A mark: a job is new, or names another owner than before. Appended with the job, deleted by id by who works out whose it is.
+    """A mark: a job is new, or names another owner than before. Appended with the job, deleted by
+    id by who works out whose it is.
 
     Without a foreign key: a mark of a job that is gone says nothing, and a batch need not check it.
     """
 
     job_id = models.BigIntegerField()
     is_new = models.BooleanField()
-    former_team_id = models.BigIntegerField(null=True, help_text="that its account named until then")
-    was_named = models.BooleanField(default=False, help_text="whether it named a user or an account until then")
+    former_team_id = models.BigIntegerField(
+        null=True, help_text="that its account named until then"
+    )
+    was_named = models.BooleanField(
+        default=False, help_text="whether it named a user or an account until then"
+    )
 
 
 class Allocation(models.Model):
-    """A job's hold on a GPU by one source: `held` is what is charged, the union of what batches asserted, cut at the ends known of it."""
+    """A job's hold on a GPU by one source: `held` is what is charged, the union of what batches
+    asserted, cut at the ends known of it.
+    """
 
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="allocations")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
     source = models.CharField(max_length=32)
     share = models.FloatField(null=True, help_text="granted share of the GPU; None = not known")
     asserted = Int8MultiRangeField(help_text="milliseconds, half-open: the union over all batches")
-    starts = ArrayField(models.BigIntegerField(), default=list, help_text="of its runs, ascending: a requeued job has several")
-    ended = Int8MultiRangeField(default=list, help_text="from each known end (RunEnd) to the start of the next run")
+    starts = ArrayField(
+        models.BigIntegerField(),
+        default=list,
+        help_text="of its runs, ascending: a requeued job has several",
+    )
+    ended = Int8MultiRangeField(
+        default=list, help_text="from each known end (RunEnd) to the start of the next run"
+    )
     held = models.GeneratedField(
-        expression=models.ExpressionWrapper(models.F("asserted") - models.F("ended"), output_field=Int8MultiRangeField()),
+        expression=models.ExpressionWrapper(
+            models.F("asserted") - models.F("ended"), output_field=Int8MultiRangeField()
+        ),
         output_field=Int8MultiRangeField(),
         db_persist=True,
     )
@@ -131,13 +189,16 @@ class Allocation(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["gpu", "job", "source", "share"], nulls_distinct=False, name="one_allocation_per_gpu_job_source_share"
+                fields=["gpu", "job", "source", "share"],
+                nulls_distinct=False,
+                name="one_allocation_per_gpu_job_source_share",
             )
         ]
 
 
 class RunEnd(models.Model):
-    """The end of a run of a job as it was told last: of the whole job on one node or on all, or of its hold on one GPU.
+    """The end of a run of a job as it was told last: of the whole job on one node or on all, or of
+    its hold on one GPU.
 
     Last: by (is_cluster, as_of_ms, boot_start_ms, sequence), of the batch as a job's facts.
     """
@@ -152,8 +213,16 @@ class RunEnd(models.Model):
         related_name="+",
         help_text="on whose GPUs; None: on all",
     )
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="+", help_text="None: of the whole job")
-    source = models.CharField(max_length=32, blank=True, default="", help_text="of the hold on the GPU")
+    gpu = models.ForeignKey(
+        "inventory.GPU",
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        help_text="None: of the whole job",
+    )
+    source = models.CharField(
+        max_length=32, blank=True, default="", help_text="of the hold on the GPU"
+    )
     start_ms = models.BigIntegerField(null=True, help_text="of the run; None = not known")
     end_ms = models.BigIntegerField()
     is_cluster = models.BooleanField(default=False, help_text="told by the books of the cluster")
@@ -164,25 +233,41 @@ class RunEnd(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["job", "node", "gpu", "source", "start_ms"], nulls_distinct=False, name="one_end_per_run_of_a_job_or_hold"
+                fields=["job", "node", "gpu", "source", "start_ms"],
+                nulls_distinct=False,
+                name="one_end_per_run_of_a_job_or_hold",
             ),
             models.CheckConstraint(
-                condition=models.Q(start_ms=None) | models.Q(end_ms__gte=models.F("start_ms")), name="a_run_ends_not_before_its_start"
+                condition=models.Q(start_ms=None) | models.Q(end_ms__gte=models.F("start_ms")),
+                name="a_run_ends_not_before_its_start",
             ),
         ]
 
 
 class SourceReport(models.Model):
-    """When a job source of a node answered (`ok`) and when it did not, and why: of that time nothing is concluded."""
+    """When a job source of a node answered (`ok`) and when it did not, and why: of that time
+    nothing is concluded.
+    """
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="source_reports")
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="source_reports"
+    )
     kind = models.CharField(max_length=32)
     ok = models.BooleanField()
-    why = models.CharField(max_length=300, blank=True, default="", help_text="that it did not answer; of the newest reasons only")
+    why = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        help_text="that it did not answer; of the newest reasons only",
+    )
     asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "kind", "ok", "why"], name="one_report_per_node_kind_ok_why")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "kind", "ok", "why"], name="one_report_per_node_kind_ok_why"
+            )
+        ]
 
 
 class GPUProcess(models.Model):

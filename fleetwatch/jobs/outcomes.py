@@ -17,7 +17,8 @@ LAG_MS = 10 * 60_000
 
 
 def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs; those that are told to run, and whose scheduler answered long after their holds without naming them, are ENDED.
+    """The jobs; those that are told to run, and whose scheduler answered long after their holds
+    without naming them, are ENDED.
 
     Nothing is written: when it is named again, as a requeued one is, it runs.
     """
@@ -27,7 +28,10 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
         return known
     job_ids = [job.pk for job in running]
     with connection.cursor() as cursor:
-        cursor.execute(LEFT_JOBS, {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)})
+        cursor.execute(
+            LEFT_JOBS,
+            {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)},
+        )
         left = {job_id for (job_id,) in cursor.fetchall()}
     for job in running:
         if job.pk in left:

@@ -1,14 +1,16 @@
 """What nodes and imports say of jobs, and what of it is believed. Pure.
 
-- Nobody speaks for a job but the nodes that hold it or held it, the books of its cluster, and imports: those two by a right that an
-  admin gave to their token. Of anybody else nothing is taken.
-- **Each node's GPU time is charged to whom that node names**: nodes that name the same user and account hold one job; who names
-  somebody else holds another job of the same key. So nobody takes a job from its owner, or gives it time, by naming others: not
-  before it exists, and not later. The books of the cluster say it for all nodes.
-- What a job is (kind, labels) is the word of the node that the hub first heard holding it. Any time that a sender states could be
-  dated back, so here, and only here, what arrived first counts. An import fills in what that node does not know.
-- How it goes (name, state, times, restarts) is the newest word, a node's at most GRACE_MS after its hold ended; an end that other
-  holders outlived is no end.
+- Nobody speaks for a job but the nodes that hold it or held it, the books of its cluster, and
+  imports: those two by a right that an admin gave to their token. Of anybody else nothing is taken.
+- **Each node's GPU time is charged to whom that node names**: nodes that name the same user and
+  account hold one job; who names somebody else holds another job of the same key. So nobody takes a
+  job from its owner, or gives it time, by naming others: not before it exists, and not later. The
+  books of the cluster say it for all nodes.
+- What a job is (kind, labels) is the word of the node that the hub first heard holding it. Any time
+  that a sender states could be dated back, so here, and only here, what arrived first counts. An
+  import fills in what that node does not know.
+- How it goes (name, state, times, restarts) is the newest word, a node's at most GRACE_MS after its
+  hold ended; an end that other holders outlived is no end.
 - On one node a scheduler's books win over what processes claim in their environment.
 """
 
@@ -20,15 +22,20 @@ from typing import Any, Protocol
 
 from agent.wire import BOOKED_LABELS
 
-# An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
+# An agent asks its scheduler now and then: this long after a job's end it may still have called it
+# running.
 OUTCOME_LAG_MS = 10 * 60_000
-# The grace of a scheduler: what a node says later than this after its hold ended weighs no more than what it said then.
+# The grace of a scheduler: what a node says later than this after its hold ended weighs no more
+# than what it said then.
 GRACE_MS = OUTCOME_LAG_MS
 BATCH = "batch"  # of what kind a job is that nobody calls anything
 
 
 class Voice(IntEnum):
-    """How a record came to be known. On one node the later of CLAIM and BOOKS wins; above them stand rights of tokens."""
+    """How a record came to be known.
+
+    On one node the later of CLAIM and BOOKS wins; above them stand rights of tokens.
+    """
 
     CLAIM = 0  # the environment of its processes
     BOOKS = 1  # the node's scheduler, its container engine, or the node itself
@@ -73,7 +80,8 @@ class Record:
     voice: Voice
     order: tuple[int, int, int]  # (as of ms, boot start ms, sequence) of the batch
     facts: Facts
-    held_at: datetime | None = None  # when the hub first heard that the node holds the job; None = never
+    # when the hub first heard that the node holds the job; None = never
+    held_at: datetime | None = None
     held_until_ms: int | None = None  # end of its hold, as far as it is known
     job_id: int | None = None  # the stored job that it was of until now
 
@@ -136,7 +144,9 @@ class Contradiction:
 
 
 def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
-    """The jobs that share the records' key, the first heard first; none where nobody who may speak does. Order does not matter."""
+    """The jobs that share the records' key, the first heard first; none where nobody who may speak
+    does. Order does not matter.
+    """
     rows = list(records)
     cluster = _newest_first(record for record in rows if record.voice.is_cluster)
     imports = _newest_first(record for record in rows if record.voice == Voice.IMPORT)
@@ -150,7 +160,9 @@ def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
 
 
 def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradiction]:
-    """What those who may speak say otherwise of whose the job is and what it is; who says nothing contradicts nothing."""
+    """What those who may speak say otherwise of whose the job is and what it is; who says nothing
+    contradicts nothing.
+    """
     return [
         Contradiction(record, fact, value)
         for record in sorted(_heard(records), key=lambda record: record.pk)
@@ -159,7 +171,9 @@ def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradictio
     ]
 
 
-def _held_jobs(said: Sequence[Record], cluster: Sequence[Record], imports: Sequence[Record]) -> dict[Owner, list[Record]]:
+def _held_jobs(
+    said: Sequence[Record], cluster: Sequence[Record], imports: Sequence[Record]
+) -> dict[Owner, list[Record]]:
     """The jobs that nodes hold, by whose they are, with what their holders say of them."""
     of_node: dict[int | None, list[Record]] = {}
     for record in said:
@@ -173,22 +187,32 @@ def _held_jobs(said: Sequence[Record], cluster: Sequence[Record], imports: Seque
 
 
 def _word_of(records: Iterable[Record]) -> Record:
-    """By which record a node says whose the job is: by its books where it has them, by one that names a user where there is one."""
+    """By which record a node says whose the job is: by its books where it has them, by one that
+    names a user where there is one.
+    """
     return max(records, key=lambda record: (record.voice, bool(record.facts.user), record.weight))
 
 
 def _is_word(record: Record, word: Record) -> bool:
-    """Whether the record says itself whose its job is: it names a user, and no books of its node know better."""
+    """Whether the record says itself whose its job is: it names a user, and no books of its node
+    know better.
+    """
     return bool(record.facts.user) and record.voice == word.voice
 
 
 def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]) -> Owner:
-    """Whose the time of the word's node is: an import knows better than a claim, a node's books better than it."""
+    """Whose the time of the word's node is: an import knows better than a claim, a node's books
+    better than it.
+    """
     named = word.facts
     is_weak = word.voice == Voice.CLAIM or not named.user
-    authority = _authority(named.user, cluster) or (_authority(named.user, imports) if is_weak else None)
+    authority = _authority(named.user, cluster) or (
+        _authority(named.user, imports) if is_weak else None
+    )
     if authority is None:
-        known = _first(record.facts.account for record in imports if record.facts.user == named.user)
+        known = _first(
+            record.facts.account for record in imports if record.facts.user == named.user
+        )
         return Owner(named.user, named.account or known)
     if authority.facts.user in ("", named.user):
         return Owner(named.user, authority.facts.account or named.account)
@@ -196,14 +220,18 @@ def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]
 
 
 def _authority(user: str, records: Sequence[Record]) -> Record | None:
-    """Of the records, the newest first: the one that speaks of the user's job, else the newest that names anybody; None without any."""
+    """Of the records, the newest first: the one that speaks of the user's job, else the newest that
+    names anybody; None without any.
+    """
     of_user = [record for record in records if record.facts.user == user]
     naming = [record for record in records if record.facts.user]
     return next(iter(of_user or naming or records), None)
 
 
 def _join(record: Record, jobs: dict[Owner, list[Record]], *, is_founder: bool) -> None:
-    """Adds what books or an import say to the jobs of the user that they name; to a job of its own where there is none."""
+    """Adds what books or an import say to the jobs of the user that they name; to a job of its own
+    where there is none.
+    """
     facts = record.facts
     joined = [owner for owner in jobs if facts.user in ("", owner.user)]
     for owner in joined:
@@ -214,24 +242,35 @@ def _join(record: Record, jobs: dict[Owner, list[Record]], *, is_founder: bool) 
 
 def _first_heard(records: Iterable[Record]) -> tuple[bool, float, int]:
     """When the hub first heard who holds the job, what nobody holds last; then by the record."""
-    return min((record.held_at is None, record.held_at.timestamp() if record.held_at else 0.0, record.pk) for record in records)
+    return min(
+        (record.held_at is None, record.held_at.timestamp() if record.held_at else 0.0, record.pk)
+        for record in records
+    )
 
 
 def _heard(records: Iterable[Record]) -> list[Record]:
-    """Those who may speak; a node's hold is that of all its records, with whichever voice it was told."""
+    """Those who may speak; a node's hold is that of all its records, with whichever voice it was
+    told.
+    """
     rows = list(records)
     holds: dict[int | None, list[Record]] = {}
     for record in rows:
         if record.is_holder:
             holds.setdefault(record.node_id, []).append(record)
-    return [held for record in rows if (held := _holding(record, holds.get(record.node_id, ()))).is_heard]
+    return [
+        held
+        for record in rows
+        if (held := _holding(record, holds.get(record.node_id, ()))).is_heard
+    ]
 
 
 def _holding(record: Record, held: Sequence[Record]) -> Record:
     if not held or record.voice >= Voice.IMPORT:
         return record
     held_at = min(each.held_at for each in held if each.held_at is not None)
-    return replace(record, held_at=held_at, held_until_ms=max(each.held_until_ms or 0 for each in held))
+    return replace(
+        record, held_at=held_at, held_until_ms=max(each.held_until_ms or 0 for each in held)
+    )
 
 
 def _believed(owner: Owner, members: Sequence[Record]) -> Facts:
@@ -261,12 +300,21 @@ def _first_holder(members: Sequence[Record]) -> Record | None:
     holders = [record for record in members if record.is_holder]
     if not holders:
         return None
-    first = min((record.held_at, record.pk, record.node_id) for record in holders if record.held_at is not None)
-    return max((record for record in holders if record.node_id == first[2]), key=lambda record: (record.voice, record.weight))
+    first = min(
+        (record.held_at, record.pk, record.node_id)
+        for record in holders
+        if record.held_at is not None
+    )
+    return max(
+        (record for record in holders if record.node_id == first[2]),
+        key=lambda record: (record.voice, record.weight),
+    )
 
 
 def _trusted(members: Sequence[Record], first: Record | None) -> list[Record]:
-    """Who says what the job is, the most believed first: an import knows better than a claim, a node's books better than it."""
+    """Who says what the job is, the most believed first: an import knows better than a claim, a
+    node's books better than it.
+    """
     cluster = _newest_first(record for record in members if record.voice.is_cluster)
     imports = _newest_first(record for record in members if record.voice == Voice.IMPORT)
     if first is None:
@@ -278,8 +326,12 @@ def _trusted(members: Sequence[Record], first: Record | None) -> list[Record]:
 
 def _outcomes(members: Sequence[Record]) -> list[Record]:
     """Who says how the job goes, the newest first."""
-    booked = {record.node_id for record in members if record.voice == Voice.BOOKS and record.is_holder}
-    known = [record for record in members if record.voice != Voice.CLAIM or record.node_id not in booked]
+    booked = {
+        record.node_id for record in members if record.voice == Voice.BOOKS and record.is_holder
+    }
+    known = [
+        record for record in members if record.voice != Voice.CLAIM or record.node_id not in booked
+    ]
     lasting = [record for record in known if not _is_outlived(record, known)]
     return _newest_first(lasting or known)
 
@@ -289,12 +341,18 @@ def _is_outlived(record: Record, others: Iterable[Record]) -> bool:
     end_ms = record.facts.end_ms
     if end_ms is None or not record.is_holder:
         return False
-    held = [other.held_until_ms for other in others if other.is_holder and other.node_id != record.node_id]
+    held = [
+        other.held_until_ms
+        for other in others
+        if other.is_holder and other.node_id != record.node_id
+    ]
     return any(until_ms is not None and until_ms > end_ms + OUTCOME_LAG_MS for until_ms in held)
 
 
 def _labels(trusted: Sequence[Record]) -> dict[str, Any]:
-    """Every label once: as the cluster's books have it, else as the newest of those who are believed has it."""
+    """Every label once: as the cluster's books have it, else as the newest of those who are
+    believed has it.
+    """
     labels: dict[str, Any] = {}
     for record in sorted(trusted, key=lambda record: (record.voice.is_cluster, record.weight)):
         labels |= record.facts.labels
@@ -302,7 +360,9 @@ def _labels(trusted: Sequence[Record]) -> dict[str, Any]:
 
 
 def _restarts(outcomes: Sequence[Record]) -> int:
-    """By the newest holder or the newest import, whichever counted more: an import may not know, and a counter only grows."""
+    """By the newest holder or the newest import, whichever counted more: an import may not know,
+    and a counter only grows.
+    """
     newest = {record.voice.is_import: record.facts.restarts for record in reversed(outcomes)}
     return max(newest.values())
 

@@ -18,7 +18,9 @@ Order = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a job's run, or of its hold on one GPU, in milliseconds; `start_ms` None = not known which run."""
+    """The end of a job's run, or of its hold on one GPU, in milliseconds; `start_ms` None = not
+    known which run.
+    """
 
     job_id: int
     node_id: int | None  # on whose GPUs; None: on all nodes
@@ -40,7 +42,10 @@ class End:
 
 
 def note(ends: Iterable[End]) -> set[int]:
-    """The ids of jobs of which an end is new, or another one than was told before. An end before its start says nothing."""
+    """The ids of jobs of which an end is new, or another one than was told before.
+
+    An end before its start says nothing.
+    """
     last: dict[tuple[int, int | None, int | None, str, int | None], End] = {}
     for end in ends:
         known = last.get(end.run)
@@ -50,7 +55,16 @@ def note(ends: Iterable[End]) -> set[int]:
     if not last:
         return set()
     # sorted, so that two batches with the same ends wait for each other and do not deadlock
-    rows = sorted(last.values(), key=lambda end: (end.job_id, end.node_id or 0, end.gpu_id or 0, end.source, end.start_ms or 0))
+    rows = sorted(
+        last.values(),
+        key=lambda end: (
+            end.job_id,
+            end.node_id or 0,
+            end.gpu_id or 0,
+            end.source,
+            end.start_ms or 0,
+        ),
+    )
     as_of_ms, boots, sequences = zip(*[end.order for end in rows], strict=True)
     changed = run(
         NOTE_ENDS,
@@ -71,7 +85,9 @@ def note(ends: Iterable[End]) -> set[int]:
 
 
 def cut_holds(job_ids: Collection[int]) -> set[tuple[int, Span]]:
-    """(GPU id, span) of the time that is held no longer, or is held again, once the jobs' ends are regarded."""
+    """(GPU id, span) of the time that is held no longer, or is held again, once the jobs' ends are
+    regarded.
+    """
     if not job_ids:
         return set()
     rows = run(CUT_HOLDS, {"jobs": integers(sorted(job_ids)), "sources": list(ENDED_WITH_THE_JOB)})

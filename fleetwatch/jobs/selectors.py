@@ -27,16 +27,21 @@ WAITS = read_statement(Path(__file__).parent / "sql" / "waits.sql")
 SOURCE_OUTAGES = read_statement(Path(__file__).parent / "sql" / "source_outages.sql")
 SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sql")
 
-FIRST = "~1"  # the number of the first of the jobs that share a key; the others have theirs in their keys
-# A source that is reported no longer while its node reports on was switched off, or is of a scheduler that went.
+# the number of the first of the jobs that share a key; the others have theirs in their keys
+FIRST = "~1"
+# A source that is reported no longer while its node reports on was switched off, or is of a
+# scheduler that went.
 FORGOTTEN_MS = 10 * 60_000
-# Accounting that is imported now and then tells of a job's end; who waits for longer was imported once.
+# Accounting that is imported now and then tells of a job's end; who waits for longer was imported
+# once.
 LONGEST_WAIT_MS = 14 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A job's hold on a GPU by one source; `share` is what was granted of the GPU, None = not known."""
+    """A job's hold on a GPU by one source; `share` is what was granted of the GPU, None = not
+    known.
+    """
 
     gpu_id: int
     job_id: int
@@ -57,7 +62,9 @@ class SourceSpans:
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """A job source of a node as its newest report says; `silent_ms`: since when it does not answer, None = it answers."""
+    """A job source of a node as its newest report says; `silent_ms`: since when it does not answer,
+    None = it answers.
+    """
 
     kind: str
     reported_ms: int
@@ -71,7 +78,10 @@ class JobSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceOutage:
-    """A job source did not answer from `start_ms` on, and again at `answered_ms`: None = not yet. `why` at first; "" = not told."""
+    """A job source did not answer from `start_ms` on, and again at `answered_ms`: None = not yet.
+
+    `why` at first; "" = not told.
+    """
 
     kind: str
     start_ms: int
@@ -81,7 +91,9 @@ class SourceOutage:
 
 @dataclass(frozen=True, slots=True)
 class PendingJobs:
-    """Jobs that wait in a partition ("" = none is told); `gpus` is what they asked for, `since_ms` the first one's submission."""
+    """Jobs that wait in a partition ("" = none is told); `gpus` is what they asked for, `since_ms`
+    the first one's submission.
+    """
 
     cluster: str
     partition: str
@@ -92,7 +104,9 @@ class PendingJobs:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long so many jobs of a partition ("" = none is told) had waited together before they began."""
+    """How long so many jobs of a partition ("" = none is told) had waited together before they
+    began.
+    """
 
     cluster: str
     partition: str
@@ -102,7 +116,9 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:
-    """A fact of a job that a node has otherwise than it is believed; `node` is "" where none is known."""
+    """A fact of a job that a node has otherwise than it is believed; `node` is "" where none is
+    known.
+    """
 
     node: str
     voice: Voice
@@ -121,15 +137,24 @@ def holdings(node_id: int, start_ms: int, end_ms: int) -> list[Holding]:
 
 def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, list[Holding]]:
     """Per node what `holdings` gives, in one statement."""
-    found = rows.fetched(HOLDINGS, {"node_ids": np.array(node_ids, dtype=np.int64), "start_ms": start_ms, "end_ms": end_ms})
+    found = rows.fetched(
+        HOLDINGS,
+        {"node_ids": np.array(node_ids, dtype=np.int64), "start_ms": start_ms, "end_ms": end_ms},
+    )
     held: dict[int, list[Holding]] = {node_id: [] for node_id in node_ids}
-    for (node_id, _, gpu_id, job_id, kind, source, share), spans in itertools.groupby(found, key=lambda row: row[:-2]):
-        held[node_id].append(Holding(gpu_id, job_id, kind, source, share, [(row[-2], row[-1]) for row in spans]))
+    for (node_id, _, gpu_id, job_id, kind, source, share), spans in itertools.groupby(
+        found, key=lambda row: row[:-2]
+    ):
+        held[node_id].append(
+            Holding(gpu_id, job_id, kind, source, share, [(row[-2], row[-1]) for row in spans])
+        )
     return held
 
 
 def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]:
-    """When each job source of the node answered in [start_ms, end_ms) and when it did not; never both at once."""
+    """When each job source of the node answered in [start_ms, end_ms) and when it did not; never
+    both at once.
+    """
     with connection.cursor() as cursor:
         cursor.execute(SOURCE_STATUS, {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms})
         rows = [SourceSpans(kind, ok, to_spans(spans)) for kind, ok, spans in cursor.fetchall()]
@@ -137,7 +162,9 @@ def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]
 
 
 def job_sources(node_ids: Iterable[int] | None = None) -> dict[int, list[JobSource]]:
-    """Node id -> its job sources by kind, of the nodes that reported any; of all nodes where none is named."""
+    """Node id -> its job sources by kind, of the nodes that reported any; of all nodes where none
+    is named.
+    """
     wanted = None if node_ids is None else list(node_ids)
     found: dict[int, list[JobSource]] = defaultdict(list)
     with connection.cursor() as cursor:
@@ -155,14 +182,18 @@ def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
 
 
 def pending_jobs(now_ms: int) -> list[PendingJobs]:
-    """The jobs that wait, by cluster and partition, as far as accounting told of them in the last days."""
+    """The jobs that wait, by cluster and partition, as far as accounting told of them in the last
+    days.
+    """
     with connection.cursor() as cursor:
         cursor.execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
         return [PendingJobs(*row) for row in cursor.fetchall()]
 
 
 def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
-    """How long the jobs had waited that began in [start_ms, end_ms), by cluster and partition, those with most jobs first."""
+    """How long the jobs had waited that began in [start_ms, end_ms), by cluster and partition,
+    those with most jobs first.
+    """
     with connection.cursor() as cursor:
         cursor.execute(WAITS, {"start_ms": start_ms, "end_ms": end_ms, "count": limit})
         return [Waits(*row) for row in cursor.fetchall()]
@@ -171,7 +202,9 @@ def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
     """Node id -> the spans in which its GPUs were held by one of the jobs."""
     held: dict[int, list[Span]] = {}
-    for node_id, spans in Allocation.objects.filter(job_id__in=list(job_ids)).values_list("gpu__node_id", "held"):
+    for node_id, spans in Allocation.objects.filter(job_id__in=list(job_ids)).values_list(
+        "gpu__node_id", "held"
+    ):
         held.setdefault(node_id, []).extend(spans)
     return held
 
@@ -188,8 +221,9 @@ def clusters_of(node_ids: Iterable[int]) -> dict[int, set[str]]:
 def job(key: str) -> Job | None:
     """The job of that key, with its team; None when there is none.
 
-    Of several that share the key the first that held GPUs at least half as long as any of them since the hub heard of each: who
-    names another owner later, or held it for a moment before it existed, does not stand in its place. `key~1` is the first alone.
+    Of several that share the key the first that held GPUs at least half as long as any of them
+    since the hub heard of each: who names another owner later, or held it for a moment before it
+    existed, does not stand in its place. `key~1` is the first alone.
     """
     jobs = Job.objects.select_related("team")
     sharing = list(jobs.filter(said_key=key).order_by("pk"))
@@ -200,9 +234,15 @@ def job(key: str) -> Job | None:
     return sharing[0] if sharing else jobs.filter(key=key.removesuffix(FIRST)).first()
 
 
-def job_ids(*, text: str = "", kind: str | None = None, cluster: str | None = None) -> list[int] | None:
-    """The ids of jobs with the text in key or name, of that kind and cluster; None where nothing is asked: of all."""
-    facts = {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None}
+def job_ids(
+    *, text: str = "", kind: str | None = None, cluster: str | None = None
+) -> list[int] | None:
+    """The ids of jobs with the text in key or name, of that kind and cluster; None where nothing is
+    asked: of all.
+    """
+    facts = {
+        name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None
+    }
     if not text and not facts:
         return None
     named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
@@ -211,17 +251,33 @@ def job_ids(*, text: str = "", kind: str | None = None, cluster: str | None = No
 
 def namesakes(job: Job) -> list[Job]:
     """The other jobs that share its key, because nodes name other owners, the first heard first."""
-    return list(Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk).select_related("team").order_by("pk"))
+    return list(
+        Job.objects.filter(said_key=job.said_key)
+        .exclude(pk=job.pk)
+        .select_related("team")
+        .order_by("pk")
+    )
 
 
 def _held_ms(key: str, jobs: Iterable[Job]) -> dict[int, int]:
-    """Job id -> how long it held a GPU since the hub heard of it, by the clock: any time before can be made up."""
-    heard = JobRecord.objects.filter(key=key, held_at__isnull=False).values_list("job_id").annotate(Min("held_at"))
+    """Job id -> how long it held a GPU since the hub heard of it, by the clock: any time before can
+    be made up.
+    """
+    heard = (
+        JobRecord.objects.filter(key=key, held_at__isnull=False)
+        .values_list("job_id")
+        .annotate(Min("held_at"))
+    )
     since_ms = {job_id: to_ms(held_at) - records.GRACE_MS for job_id, held_at in heard}
     held: dict[int, list[Span]] = defaultdict(list)
-    for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list("job_id", "held"):
+    for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list(
+        "job_id", "held"
+    ):
         held[job_id].extend((max(start, since_ms.get(job_id, start)), end) for start, end in spans)
-    return {job_id: length_ms(union([span for span in spans if span[0] < span[1]])) for job_id, spans in held.items()}
+    return {
+        job_id: length_ms(union([span for span in spans if span[0] < span[1]]))
+        for job_id, spans in held.items()
+    }
 
 
 def wait_ms(job: Job) -> int | None:
@@ -232,30 +288,60 @@ def wait_ms(job: Job) -> int | None:
 
 
 def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
-    """What is said of the jobs of these keys, by key, the first heard first; also of what is no job, because nobody held it."""
+    """What is said of the jobs of these keys, by key, the first heard first; also of what is no
+    job, because nobody held it.
+    """
     found: dict[str, list[Record]] = {}
     for row in JobRecord.objects.filter(key__in=list(keys)).order_by("pk"):
         order = (row.as_of_ms, row.boot_start_ms, row.sequence)
-        record = Record(row.pk, row.node_id, Voice(row.voice), order, Facts(**row.facts), row.held_at, row.held_until_ms, row.job_id)
+        record = Record(
+            row.pk,
+            row.node_id,
+            Voice(row.voice),
+            order,
+            Facts(**row.facts),
+            row.held_at,
+            row.held_until_ms,
+            row.job_id,
+        )
         found.setdefault(row.key, []).append(record)
     return found
 
 
 def contradictions(job: Job) -> list[Contradicted]:
-    """What is said otherwise of whose the job is and what it is than it is believed, by who was heard first."""
+    """What is said otherwise of whose the job is and what it is than it is believed, by who was
+    heard first.
+    """
     told = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
-    names = dict(Node.objects.filter(pk__in={each.record.node_id for each in told}).values_list("pk", "name"))
-    return [Contradicted(names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value) for each in told]
+    names = dict(
+        Node.objects.filter(pk__in={each.record.node_id for each in told}).values_list("pk", "name")
+    )
+    return [
+        Contradicted(
+            names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value
+        )
+        for each in told
+    ]
 
 
 def changes(job: Job) -> list[JobChange]:
-    """Who newly said what of the job, and of those that share its key, with their nodes, the newest first."""
-    return list(JobChange.objects.filter(job__said_key=job.said_key).select_related("node", "job").order_by("-pk"))
+    """Who newly said what of the job, and of those that share its key, with their nodes, the newest
+    first.
+    """
+    return list(
+        JobChange.objects.filter(job__said_key=job.said_key)
+        .select_related("node", "job")
+        .order_by("-pk")
+    )
 
 
 def allocations(job: Job) -> list[Allocation]:
     """The job's allocations, with their GPUs and nodes, by node and index."""
-    return list(job.allocations.select_related("gpu__node", "gpu__model").order_by("gpu__node__name", "gpu__index", "gpu_id"))
+    return list(
+        job.allocations.select_related("gpu__node", "gpu__model").order_by(
+            "gpu__node__name", "gpu__index", "gpu_id"
+        )
+    )
 
 
 def processes(node_id: int) -> list[GPUProcess]:

@@ -1,4 +1,7 @@
-"""Writes of who held which GPU: what batches assert of allocations, job sources and processes. Jobs' facts: job_writes.py."""
+"""Writes of who held which GPU: what batches assert of allocations, job sources and processes.
+
+Jobs' facts: job_writes.py.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +12,14 @@ from typing import Any
 from agent.wire import Batch
 from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.allocation_sources import DECLARED
-from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob, speaks_for_all, speaks_for_cluster, spoken_ms
+from fleetwatch.jobs.batch_report import (
+    JobKey,
+    Report,
+    StoredJob,
+    speaks_for_all,
+    speaks_for_cluster,
+    spoken_ms,
+)
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
 from fleetwatch.jobs.run_ends import End
@@ -21,7 +31,10 @@ SQL = Path(__file__).parent / "sql"
 ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
 ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
 FORGET_WHYS = read_statement(SQL / "forget_whys.sql").encode()
-PROCESSES = b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE gpu_id = ANY(%(gpus)s::bigint[])'
+PROCESSES = (
+    b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE'
+    b" gpu_id = ANY(%(gpus)s::bigint[])"
+)
 REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
 # The list is for people: the same processes are written again no more often than this.
@@ -35,7 +48,9 @@ Identity = tuple[int, int, int, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Asserted:
-    """What one batch asserts of an allocation: the time, and when the runs began to which it belongs."""
+    """What one batch asserts of an allocation: the time, and when the runs began to which it
+    belongs.
+    """
 
     spans: list[Span] = field(default_factory=list)
     starts: set[int] = field(default_factory=set)
@@ -45,8 +60,11 @@ class Asserted:
         return union(self.spans) if len(self.spans) > 1 else self.spans
 
 
-def assert_allocations(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[tuple[int, Span]]:
-    """(GPU id, span) of the time that is held newly, or held no longer: also on GPUs of other nodes, where a job's end was told.
+def assert_allocations(
+    reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]
+) -> set[tuple[int, Span]]:
+    """(GPU id, span) of the time that is held newly, or held no longer: also on GPUs of other
+    nodes, where a job's end was told.
 
     An allocation is asserted from its start (the batch's first window, where it
     has none) to its end or the end of the batch's last window, whichever is first.
@@ -60,8 +78,12 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJo
     return held | run_ends.cut_holds(to_cut)
 
 
-def _assert_time(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> tuple[set[tuple[int, Span]], set[int]]:
-    """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say something."""
+def _assert_time(
+    reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]
+) -> tuple[set[tuple[int, Span]], set[int]]:
+    """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say
+    something.
+    """
     asserted = {key: given for report in reports for key, given in _asserted(report, jobs).items()}
     if not asserted:
         return set(), set()
@@ -98,7 +120,9 @@ def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[Allocati
         job = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
         if job is None:
             continue  # one user more than a node may name of one key
-        given = asserted[report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")]
+        given = asserted[
+            report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")
+        ]
         given.spans.append((start_ms + offset_ms, end_ms + offset_ms))
         run_ms = _run_start(batch, item)
         if run_ms is not None:
@@ -107,7 +131,9 @@ def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[Allocati
 
 
 def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
-    """When the run began to which the allocation belongs, by the agent's clock; None where nobody says."""
+    """When the run began to which the allocation belongs, by the agent's clock; None where nobody
+    says.
+    """
     start_ms: int | None = allocation.get("start_ms")
     if start_ms is not None:
         return start_ms
@@ -118,7 +144,8 @@ def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
 def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
     """The ends that the batch tells, of jobs and of their holds on its GPUs.
 
-    A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a cluster end it everywhere.
+    A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a
+    cluster end it everywhere.
     """
     batch, said_ms = report.batch, spoken_ms(report.batch)
     offset_ms = 0 if said_ms is None else report.offset_ms  # accounting has its controller's clock
@@ -130,28 +157,61 @@ def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
             run_ms = _corrected(job.get("start_ms"), offset_ms)
             order = (as_of_ms, batch.boot_start_ms, batch.sequence)
             node_id = None if speaks_for_all(report, job) else report.node_id
-            yield End(stored.pk, node_id, None, "", run_ms, end_ms, order, is_cluster=speaks_for_cluster(report, job))
+            yield End(
+                stored.pk,
+                node_id,
+                None,
+                "",
+                run_ms,
+                end_ms,
+                order,
+                is_cluster=speaks_for_cluster(report, job),
+            )
     if batch.end_ms is None:
         return
     order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
     for item in batch.allocations:
         stored = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
         if item.get("end_ms") is not None and stored is not None:
-            gpu_id, run_ms = report.gpu_ids[item["gpu"]], _corrected(_run_start(batch, item), offset_ms)
-            yield End(stored.pk, report.node_id, gpu_id, item.get("source") or "", run_ms, item["end_ms"] + offset_ms, order)
+            gpu_id, run_ms = (
+                report.gpu_ids[item["gpu"]],
+                _corrected(_run_start(batch, item), offset_ms),
+            )
+            yield End(
+                stored.pk,
+                report.node_id,
+                gpu_id,
+                item.get("source") or "",
+                run_ms,
+                item["end_ms"] + offset_ms,
+                order,
+            )
 
 
 def _recorded_ends(job: StoredJob) -> Iterator[End]:
-    """The ends that stand in the job's records: a batch may have told one before another named the hold."""
+    """The ends that stand in the job's records: a batch may have told one before another named the
+    hold.
+    """
     for record in job.records:
         facts, is_cluster = record.facts, record.voice.is_cluster
         if facts.end_ms is not None:
             node_id = None if record.voice >= Voice.IMPORT else record.node_id
-            yield End(job.pk, node_id, None, "", facts.start_ms, facts.end_ms, record.order, is_cluster=is_cluster)
+            yield End(
+                job.pk,
+                node_id,
+                None,
+                "",
+                facts.start_ms,
+                facts.end_ms,
+                record.order,
+                is_cluster=is_cluster,
+            )
 
 
 def _is_in_books(job: StoredJob) -> bool:
-    """Whether the books of its cluster newly say something: that it runs on takes back what an import told of its end."""
+    """Whether the books of its cluster newly say something: that it runs on takes back what an
+    import told of its end.
+    """
     return any(record.voice.is_cluster for record in job.records)
 
 
@@ -164,7 +224,8 @@ def _multirange(spans: Sequence[Span]) -> str:
 
 
 def assert_sources(reports: Sequence[Report]) -> None:
-    """Keeps that each of the batches' job sources answered, or did not, from the batch's first window to its last.
+    """Keeps that each of the batches' job sources answered, or did not, from the batch's first
+    window to its last.
 
     A declared allocation is its own source: the batch that names one knows it.
     """
@@ -172,7 +233,13 @@ def assert_sources(reports: Sequence[Report]) -> None:
     if not rows:
         return
     node_ids, kinds, oks, whys, asserted = zip(*rows, strict=True)
-    told = {"node_ids": integers(node_ids), "kinds": list(kinds), "oks": list(oks), "whys": list(whys), "asserted": list(asserted)}
+    told = {
+        "node_ids": integers(node_ids),
+        "kinds": list(kinds),
+        "oks": list(oks),
+        "whys": list(whys),
+        "asserted": list(asserted),
+    }
     new = run(ASSERT_SOURCES, told)
     if new:
         run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
@@ -180,7 +247,10 @@ def assert_sources(reports: Sequence[Report]) -> None:
 
 def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
     batch = report.batch
-    answers = {(source["kind"], source["ok"], "" if source["ok"] else source.get("why") or "") for source in batch.sources}
+    answers = {
+        (source["kind"], source["ok"], "" if source["ok"] else source.get("why") or "")
+        for source in batch.sources
+    }
     if any(item.get("source") == DECLARED for item in batch.allocations):
         answers.add((DECLARED, True, ""))
     if not answers or batch.start_ms is None or batch.end_ms is None:
@@ -190,25 +260,43 @@ def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
 
 
 def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[int]:
-    """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing.
+    """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none,
+    changes nothing.
 
     The ids of the nodes whose batches read that there is none, where none was seen before either.
     """
-    readers = [report for report in reports if _has_read_processes(report.batch) and report.batch.windows["start_ms"]]
+    readers = [
+        report
+        for report in reports
+        if _has_read_processes(report.batch) and report.batch.windows["start_ms"]
+    ]
     if not readers:
         return set()
     stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
     same: list[tuple[int, int, str, int | None]] = []
     quiet = set()
     for report in readers:
-        there = {identity: row for gpu_id in report.gpu_ids if gpu_id in stored for identity, row in stored[gpu_id].items()}
+        there = {
+            identity: row
+            for gpu_id in report.gpu_ids
+            if gpu_id in stored
+            for identity, row in stored[gpu_id].items()
+        }
         if there or report.batch.processes:
             same += _same_processes(there, report, jobs)
         else:
             quiet.add(report.node_id)
     if same:
         pks, seen, states, memory = zip(*same, strict=True)
-        run(REFRESH_PROCESSES, {"pks": integers(pks), "seen": integers(seen), "states": list(states), "memory": integers(memory)})
+        run(
+            REFRESH_PROCESSES,
+            {
+                "pks": integers(pks),
+                "seen": integers(seen),
+                "states": list(states),
+                "memory": integers(memory),
+            },
+        )
     return quiet
 
 
@@ -219,15 +307,22 @@ def _has_read_processes(batch: Batch) -> bool:
 def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
     """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
     found: dict[int, dict[Identity, tuple[int, int]]] = {}
-    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in run(PROCESSES, {"gpus": integers(gpu_ids)}):
-        found.setdefault(gpu_id, {})[(gpu_id, pid, started_ms or -1, user, name, job_id or -1)] = (pk, seen_ms)
+    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in run(
+        PROCESSES, {"gpus": integers(gpu_ids)}
+    ):
+        found.setdefault(gpu_id, {})[(gpu_id, pid, started_ms or -1, user, name, job_id or -1)] = (
+            pk,
+            seen_ms,
+        )
     return found
 
 
 def _same_processes(
     there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Mapping[JobKey, StoredJob]
 ) -> list[tuple[int, int, str, int | None]]:
-    """The rows to refresh, where the batch names the very processes that are stored; else they have been replaced."""
+    """The rows to refresh, where the batch names the very processes that are stored; else they have
+    been replaced.
+    """
     seen_ms = (report.batch.end_ms or 0) + report.offset_ms
     last_ms = max((seen for _, seen in there.values()), default=None)
     if last_ms is not None and seen_ms < last_ms:
@@ -239,15 +334,22 @@ def _same_processes(
         return []
     if last_ms is None or seen_ms - last_ms < PROCESSES_REFRESH_MS:
         return []
-    return [(pk, seen_ms, rows[identity].state, rows[identity].memory_bytes) for identity, (pk, _) in there.items()]
+    return [
+        (pk, seen_ms, rows[identity].state, rows[identity].memory_bytes)
+        for identity, (pk, _) in there.items()
+    ]
 
 
-def _process_rows(report: Report, jobs: Mapping[JobKey, StoredJob], *, seen_ms: int) -> list[GPUProcess]:
+def _process_rows(
+    report: Report, jobs: Mapping[JobKey, StoredJob], *, seen_ms: int
+) -> list[GPUProcess]:
     batch = report.batch
     return [
         GPUProcess(
             gpu_id=report.gpu_ids[item["gpu"]],
-            job_id=None if item.get("job") is None else _job_id(report, batch.jobs[item["job"]], jobs),
+            job_id=(
+                None if item.get("job") is None else _job_id(report, batch.jobs[item["job"]], jobs)
+            ),
             pid=item["pid"],
             started_ms=item.get("started_ms"),
             user=item.get("user") or "",

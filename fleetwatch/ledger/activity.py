@@ -1,4 +1,6 @@
-"""What one window says of its GPU: quiet or active, how much, how well; and whether anything holds the GPU. Pure numpy."""
+"""What one window says of its GPU: quiet or active, how much, how well; and whether anything holds
+the GPU. Pure numpy.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ UNREADABLE, UNDER_OBSERVED, NO_SIGNAL = 1, 2, 3
 
 # Engines beside the compute units: what they do is work, and utilisation hardly shows it.
 ENGINES = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
-# What shows work though the activity signal does not: column, and the threshold above which it does.
+# What shows work though the activity signal does not: column, and the threshold above which it
+# does.
 CONTRADICTIONS = (
     ("pcie_rx_bytes_s", "contradiction_link_bytes_s"),
     ("pcie_tx_bytes_s", "contradiction_link_bytes_s"),
@@ -77,7 +80,9 @@ class Activity:
 
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
-    """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
+    """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not
+    known.
+    """
     engines = busiest_engine(windows)
     engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
     first, first_peak = _first_read(windows, FRACTIONS), _first_read(windows, MAXIMA)
@@ -94,13 +99,19 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     contradicted = is_contradicted & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
     # without a word on processes only zero readings are zero
-    zero = (phantom & (column(windows, "process_count") == 0)) | (quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0))
+    zero = (phantom & (column(windows, "process_count") == 0)) | (
+        quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0)
+    )
     spinning, unresolved = _spinning(windows, is_near_idle, policy)
-    active = np.where(quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction))
+    active = np.where(
+        quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction)
+    )
     active = np.clip(active, 0.0, 1.0)
     spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
     working = np.maximum(active - spinning, 0.0)
-    efficiency, source = _efficiency(windows, working, engines, idle_w=idle_w, limit_w=limit_w, policy=policy)
+    efficiency, source = _efficiency(
+        windows, working, engines, idle_w=idle_w, limit_w=limit_w, policy=policy
+    )
     return Activity(
         fraction=fraction,
         peak=peak,
@@ -125,22 +136,33 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
 
 
 def told(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
-    """In words, what one window says and the thresholds that it was compared with: a person can do it again."""
+    """In words, what one window says and the thresholds that it was compared with: a person can do
+    it again.
+    """
     if acts.unseen[row]:
         return [_told_unseen(acts, windows, row, policy)]
     shows_load = acts.peak[row] > 0 or acts.power_ratio[row] > policy.contradiction_power_ratio
     if acts.phantom[row] and shows_load:
         return [_told_phantom(acts, windows, row, policy)]
     if acts.quiet[row]:
-        return [f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing contradicts"]
+        return [
+            f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing"
+            " contradicts"
+        ]
     return [*_told_contradictions(acts, windows, row, policy), *_told_active(acts, row, policy)]
 
 
 def _told_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
-    length_ms, observed_ms = int(windows.end_ms[row] - windows.start_ms[row]), int(windows.observed_ms[row])
+    length_ms, observed_ms = (
+        int(windows.end_ms[row] - windows.start_ms[row]),
+        int(windows.observed_ms[row]),
+    )
     return {
         UNREADABLE: "unobserved: the GPU could not be read in this window",
-        UNDER_OBSERVED: f"unobserved: {observed_ms} of {length_ms} ms were observed, less than {policy.observed_min_ratio:g}",
+        UNDER_OBSERVED: (
+            f"unobserved: {observed_ms} of {length_ms} ms were observed, less than"
+            f" {policy.observed_min_ratio:g}"
+        ),
         NO_SIGNAL: "no activity signal was read: unobserved, where somebody holds it",
     }[int(acts.unseen[row])]
 
@@ -148,7 +170,10 @@ def _told_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> 
 def _told_phantom(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
     who = "no process" if column(windows, "process_count")[row] == 0 else "no process told"
     memory = f"{who} and at most {policy.phantom_memory_bytes:g} bytes of memory"
-    return f"quiet: {memory} are no activity: {_refuted_by(acts, windows, row, policy)}, and nothing else shows work"
+    return (
+        f"quiet: {memory} are no activity: {_refuted_by(acts, windows, row, policy)}, and nothing"
+        " else shows work"
+    )
 
 
 def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
@@ -157,7 +182,10 @@ def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> s
     if column(windows, "memory_used_bytes")[row] <= policy.empty_memory_bytes:
         return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
     if acts.near_idle[row]:
-        return f"power {column(windows, 'power_w')[row]:g} W < {policy.spin_limit_ratio:g} of the limit"
+        return (
+            f"power {column(windows, 'power_w')[row]:g} W < {policy.spin_limit_ratio:g} of the"
+            " limit"
+        )
     return "the units were read at noise"
 
 
@@ -170,22 +198,39 @@ def _told_contradictions(acts: Activity, windows: Windows, row: int, policy: Pol
         if column(windows, name)[row] > getattr(policy, threshold)
     ]
     if acts.power_ratio[row] > policy.contradiction_power_ratio:
-        said.insert(0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}")
-    said = said or [f"power {column(windows, 'power_w')[row]:g} W > {policy.work_limit_ratio:g} of the limit"]
-    return [f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by {', '.join(said)}"]
+        said.insert(
+            0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}"
+        )
+    said = said or [
+        f"power {column(windows, 'power_w')[row]:g} W > {policy.work_limit_ratio:g} of the limit"
+    ]
+    return [
+        f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
+        f" {', '.join(said)}"
+    ]
 
 
 def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
     active, spinning, working = acts.active[row], acts.spinning[row], acts.working[row]
-    whole = f" (from {policy.active_full:g} it counts as 1)" if acts.fraction[row] != active and active == 1 else ""
-    words = [f"active share a = {acts.fraction[row]:g}{whole}, spinning = {spinning:g}, working w = a - spinning = {working:g}"]
+    whole = (
+        f" (from {policy.active_full:g} it counts as 1)"
+        if acts.fraction[row] != active and active == 1
+        else ""
+    )
+    words = [
+        f"active share a = {acts.fraction[row]:g}{whole}, spinning = {spinning:g}, working w = a -"
+        f" spinning = {working:g}"
+    ]
     if acts.blip[row]:
         words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
     if working > 0:
-        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}[int(acts.efficiency_source[row])]
+        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}[
+            int(acts.efficiency_source[row])
+        ]
         efficiency = acts.efficiency[row]
         words.append(
-            f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f}, underused {working * (1 - efficiency):.4f}"
+            f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f},"
+            f" underused {working * (1 - efficiency):.4f}"
         )
     if active < 1:
         words.append(f"inactive 1 - a = {1 - active:g}")
@@ -194,7 +239,13 @@ def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
 
 ZERO_FRACTION = "util_zero_fraction"  # speaks as what it leaves of 1
 # column, and the number of its signal
-FRACTIONS = (("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2), ("sm_active", 3), ("process_sm_ratio", 4))
+FRACTIONS = (
+    ("util_mean", 1),
+    (ZERO_FRACTION, 1),
+    ("gr_engine_active", 2),
+    ("sm_active", 3),
+    ("process_sm_ratio", 4),
+)
 UNIT_SHARES = ("gr_engine_active", "sm_active", "process_sm_ratio")
 MAXIMA = (
     ("util_max", 1), ("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2),
@@ -203,7 +254,9 @@ MAXIMA = (
 
 
 def _first_read(windows: Windows, choices: tuple[tuple[str, int], ...]) -> tuple[Floats, Codes]:
-    """Of each window the first of the columns that was read, and its signal; NaN and 0 where none was."""
+    """Of each window the first of the columns that was read, and its signal; NaN and 0 where none
+    was.
+    """
     count = len(windows.gpu_id)
     value, signal = np.full(count, np.nan), np.zeros(count, dtype=np.int8)
     is_open = np.ones(count, dtype=bool)
@@ -220,8 +273,12 @@ def _first_read(windows: Windows, choices: tuple[tuple[str, int], ...]) -> tuple
     return value, signal
 
 
-def _or_units(value: Floats, signal: Codes, windows: Windows, is_mute: Mask) -> tuple[Floats, Codes]:
-    """The first signal's value; where that shows nothing, the highest of the units', which a stuck 0 does not overrule."""
+def _or_units(
+    value: Floats, signal: Codes, windows: Windows, is_mute: Mask
+) -> tuple[Floats, Codes]:
+    """The first signal's value; where that shows nothing, the highest of the units', which a stuck
+    0 does not overrule.
+    """
     for name, code in FRACTIONS:
         if name not in UNIT_SHARES or name not in windows.columns:
             continue
@@ -234,7 +291,9 @@ def _or_units(value: Floats, signal: Codes, windows: Windows, is_mute: Mask) -> 
 def _unseen(windows: Windows, readable: Mask, policy: Policy) -> Codes:
     length = windows.end_ms - windows.start_ms
     under = windows.observed_ms < policy.observed_min_ratio * length
-    return np.select([windows.observed_ms <= 0, under, ~readable], [UNREADABLE, UNDER_OBSERVED, NO_SIGNAL], 0).astype(np.int8)
+    return np.select(
+        [windows.observed_ms <= 0, under, ~readable], [UNREADABLE, UNDER_OBSERVED, NO_SIGNAL], 0
+    ).astype(np.int8)
 
 
 def _power_ratio(power_w: Floats, *, idle_w: Floats, limit_w: Floats) -> Floats:
@@ -260,8 +319,8 @@ def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, 
 def _phantom(windows: Windows, policy: Policy, *, works: Mask, is_near_idle: Mask) -> Mask:
     """Load that nobody makes: no process told, hardly any memory, and nothing else that shows work.
 
-    That utilisation alone is wrong is believed where power is near idle, where the units were read at noise,
-    or where the memory is too little for any context.
+    That utilisation alone is wrong is believed where power is near idle, where the units were read
+    at noise, or where the memory is too little for any context.
     """
     processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
     is_alone = ~(processes > 0) & (memory <= policy.phantom_memory_bytes)
@@ -273,7 +332,10 @@ def _phantom(windows: Windows, policy: Policy, *, works: Mask, is_near_idle: Mas
 
 
 def _above(windows: Windows, columns: tuple[tuple[str, str], ...], policy: Policy) -> Mask:
-    """Where one of the columns lies above its threshold. NaN compares false: what was not read shows nothing."""
+    """Where one of the columns lies above its threshold.
+
+    NaN compares false: what was not read shows nothing.
+    """
     found = np.zeros(len(windows.gpu_id), dtype=bool)
     for name, threshold in columns:
         if name in windows.columns:
@@ -283,44 +345,68 @@ def _above(windows: Windows, columns: tuple[tuple[str, str], ...], policy: Polic
 
 def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask:
     """Something else shows work."""
-    return np.asarray((power_ratio > policy.contradiction_power_ratio) | _above(windows, CONTRADICTIONS, policy))
+    return np.asarray(
+        (power_ratio > policy.contradiction_power_ratio) | _above(windows, CONTRADICTIONS, policy)
+    )
 
 
 def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
-    """Of each window the share of busy-waiting: as it was told, else by its means; NaN where neither tells."""
+    """Of each window the share of busy-waiting: as it was told, else by its means; NaN where
+    neither tells.
+    """
     power_w = column(windows, "power_w")
     power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
     found, _ = _spinning(windows, _near_idle(power_w, power_ratio, limit_w, policy), policy)
     has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
-    is_known = ~np.isnan(column(windows, "spin_fraction")) | (has_power & ~np.isnan(column(windows, "util_mean")))
+    is_known = ~np.isnan(column(windows, "spin_fraction")) | (
+        has_power & ~np.isnan(column(windows, "util_mean"))
+    )
     return np.where(is_known, found, np.nan)
 
 
 def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Policy) -> Mask:
-    """Where power is hardly more than what an idle context draws: by the range above idle, without idle power by the limit."""
+    """Where power is hardly more than what an idle context draws: by the range above idle, without
+    idle power by the limit.
+    """
     by_limit = np.isnan(power_ratio) & (power_w < policy.spin_limit_ratio * limit_w)
     draws_work = power_w > policy.work_limit_ratio * limit_w  # whatever somebody set as idle power
     return np.asarray(((power_ratio <= policy.spin_power_max) | by_limit) & ~draws_work)
 
 
 def _spinning(windows: Windows, is_near_idle: Mask, policy: Policy) -> tuple[Floats, Mask]:
-    """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from work."""
+    """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from
+    work.
+    """
     told = column(windows, "spin_fraction")
     spins = (column(windows, "util_mean") >= policy.spin_util_min) & is_near_idle
     spins &= ~(column(windows, "tensor_active") >= policy.spin_tensor_max)
     spins &= ~(column(windows, "dram_active") >= policy.spin_dram_max)
     is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
-    return np.where(np.isnan(told), spins.astype(np.float64), told), np.asarray(np.isnan(told) & is_long)
+    return np.where(np.isnan(told), spins.astype(np.float64), told), np.asarray(
+        np.isnan(told) & is_long
+    )
 
 
 def _efficiency(
-    windows: Windows, working: Floats, engines: Floats, *, idle_w: Floats, limit_w: Floats, policy: Policy
+    windows: Windows,
+    working: Floats,
+    engines: Floats,
+    *,
+    idle_w: Floats,
+    limit_w: Floats,
+    policy: Policy,
 ) -> tuple[Floats, Codes]:
     """e in [0, 1] of the working fraction, and by which source."""
     whole = np.where(working > 0, np.maximum(working, LEAST_WORKING), 1.0)
     sensed = np.fmax(
-        np.fmax(column(windows, "sm_active") / policy.ceiling_sm, column(windows, "tensor_active") / policy.ceiling_tensor),
-        np.fmax(column(windows, "dram_active") / policy.ceiling_dram, column(windows, "fp64_active") / policy.ceiling_fp64),
+        np.fmax(
+            column(windows, "sm_active") / policy.ceiling_sm,
+            column(windows, "tensor_active") / policy.ceiling_tensor,
+        ),
+        np.fmax(
+            column(windows, "dram_active") / policy.ceiling_dram,
+            column(windows, "fp64_active") / policy.ceiling_fp64,
+        ),
     )
     by_sensors = np.minimum(1.0, sensed / whole)
     rest_w = idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
@@ -334,7 +420,9 @@ def _efficiency(
     # what an engine did is its full work: the units and the board's power hardly notice it
     by_engines = np.minimum(1.0, engines / policy.active_full / whole)
     is_theirs = by_engines >= efficiency
-    return np.where(is_theirs, by_engines, efficiency), np.where(is_theirs, SENSORS, source).astype(np.int8)
+    return np.where(is_theirs, by_engines, efficiency), np.where(is_theirs, SENSORS, source).astype(
+        np.int8
+    )
 
 
 def _context(windows: Windows, policy: Policy) -> Codes:
@@ -345,17 +433,25 @@ def _context(windows: Windows, policy: Policy) -> Codes:
 
 
 def holds(windows: Windows, row: Ints, policy: Policy) -> tuple[Codes, Codes]:
-    """What holds a GPU that nobody was given, by its window (row): where a scheduler answers, and on a bare host.
+    """What holds a GPU that nobody was given, by its window (row): where a scheduler answers, and
+    on a bare host.
 
     On a bare host a live process is somebody's work that no allocation names: unknown.
     """
-    processes, memory = column(windows, "process_count")[row], column(windows, "memory_used_bytes")[row]
+    processes, memory = (
+        column(windows, "process_count")[row],
+        column(windows, "memory_used_bytes")[row],
+    )
     told = column(windows, "live_process_count")[row]
     live = np.where(np.isnan(told), processes, told)
     has_dead = (processes > 0) & (live == 0)
     has_memory = memory > policy.phantom_memory_bytes
     nobody_knows = np.isnan(processes) & np.isnan(memory)
-    scheduled = np.select([nobody_knows, has_dead, processes > 0, has_memory], [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY], NOTHING)
+    scheduled = np.select(
+        [nobody_knows, has_dead, processes > 0, has_memory],
+        [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY],
+        NOTHING,
+    )
     bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= policy.phantom_memory_bytes))
     bare = np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)
     return scheduled.astype(np.int8), bare.astype(np.int8)

@@ -1,4 +1,6 @@
-"""Adjustments: what closed hours are judged to be now, less what was closed and what was adjusted before."""
+"""Adjustments: what closed hours are judged to be now, less what was closed and what was adjusted
+before.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,7 +19,8 @@ CAPACITY, LATE_DATA, OUTAGE, ALLOCATION, JUDGEMENT = (
 )  # fmt: skip
 CAUSES = (CAPACITY, LATE_DATA, OUTAGE, ALLOCATION, JUDGEMENT)
 
-# Joules are sums of floats: adding what was subtracted gives them back to this, which no meter resolves.
+# Joules are sums of floats: adding what was subtracted gives them back to this, which no meter
+# resolves.
 NO_ENERGY_J = 1e-6
 NO_ENERGY_RATIO = 1e-9
 
@@ -52,9 +55,19 @@ def write(node_id: int, rows: Iterable[hour_rows.Row], *, booked_at: datetime) -
 def differences(node_id: int, piece: Piece, judged: Judgement) -> Amounts:
     """By key, what the judgement says of the piece beyond entries and adjustments."""
     start_ms, end_ms = piece.start_ms, piece.end_ms
-    wanted = _summed(row for rows in hour_rows.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)).values() for row in rows)
-    booked = Adjustment.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
-    said = _summed(row for rows in hour_rows.stored_entries(node_id, start_ms, end_ms).values() for row in rows)
+    wanted = _summed(
+        row
+        for rows in hour_rows.entry_rows(
+            judged, piece.policy_id, within=(start_ms, end_ms)
+        ).values()
+        for row in rows
+    )
+    booked = Adjustment.objects.filter(
+        node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)
+    )
+    said = _summed(
+        row for rows in hour_rows.stored_entries(node_id, start_ms, end_ms).values() for row in rows
+    )
     said = _summed(booked.values_list(*hour_rows.ENTRY_COLUMNS), said)
     found: Amounts = {}
     for key in sorted(wanted.keys() | said.keys(), key=repr):
@@ -77,7 +90,10 @@ def _summed(rows: Iterable[hour_rows.Row], onto: Amounts | None = None) -> Amoun
 
 
 def _rows(found: Amounts) -> list[hour_rows.Row]:
-    return [(*key[:-1], gpu_ms, energy_j if key[-1] else None) for key, (gpu_ms, energy_j) in found.items()]
+    return [
+        (*key[:-1], gpu_ms, energy_j if key[-1] else None)
+        for key, (gpu_ms, energy_j) in found.items()
+    ]
 
 
 def _causes(rows: Iterable[hour_rows.Row]) -> dict[tuple[int, datetime], str]:

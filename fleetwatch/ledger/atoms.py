@@ -1,4 +1,6 @@
-"""The timelines of all GPUs of a node, one after the other, and what their windows say in one number each. Pure numpy."""
+"""The timelines of all GPUs of a node, one after the other, and what their windows say in one
+number each. Pure numpy.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +61,13 @@ def _words(acts: Activity) -> Words:
     word <<= np.uint16(SOURCE_AND_SIGNAL_SHIFT)
     word += acts.context.astype(np.uint16) << np.uint16(CONTEXT_SHIFT)
     spins = acts.spinning > acts.working
-    for mask, bit in ((acts.quiet, QUIET), (acts.blip, BLIP), (acts.zero, ZERO), (spins, SPINNING), (acts.works, WORKS)):
+    for mask, bit in (
+        (acts.quiet, QUIET),
+        (acts.blip, BLIP),
+        (acts.zero, ZERO),
+        (spins, SPINNING),
+        (acts.works, WORKS),
+    ):
         word += mask * np.uint16(bit)
     is_unseen = acts.unseen != 0
     word[is_unseen] = acts.unseen[is_unseen]
@@ -113,7 +121,9 @@ def joined(members: Sequence[Member]) -> Atoms:
     )
 
 
-def _outages(members: Sequence[Member], count: int) -> tuple[NDArray[np.int16] | None, Mask | None, tuple[Label, ...]]:
+def _outages(
+    members: Sequence[Member], count: int
+) -> tuple[NDArray[np.int16] | None, Mask | None, tuple[Label, ...]]:
     reasons = sorted({outage.reason for one in members for outage in one.outages})
     if not reasons:
         return None, None, FIXED
@@ -121,9 +131,14 @@ def _outages(members: Sequence[Member], count: int) -> tuple[NDArray[np.int16] |
     first = 0
     for one in members:
         last = first + len(one.start_ms)
-        # the later assigned wins: the earliest, and a fault before a drain, which would hide it from the holder
-        for outage in sorted(one.outages, key=lambda outage: (not outage.is_drain, -outage.start_ms, outage.reason)):
-            low, high = (first + np.searchsorted(one.start_ms, [outage.start_ms, outage.end_ms])).tolist()
+        # the later assigned wins: the earliest, and a fault before a drain, which would hide it
+        # from the holder
+        for outage in sorted(
+            one.outages, key=lambda outage: (not outage.is_drain, -outage.start_ms, outage.reason)
+        ):
+            low, high = (
+                first + np.searchsorted(one.start_ms, [outage.start_ms, outage.end_ms])
+            ).tolist()
             down[low:high] = len(FIXED) + reasons.index(outage.reason)
             is_drained[low:high] = outage.is_drain
         first = last

@@ -1,4 +1,5 @@
-"""What posting says of five-minute cells: milliseconds of each held GPU and job by state and waste tier. Pure.
+"""What posting says of five-minute cells: milliseconds of each held GPU and job by state and waste
+tier. Pure.
 
 The same judgement as the entries', in smaller pieces: of one hour, GPU and job the cells sum to
 the entries. Diagnosis tells by them which part of an hour a cause explains.
@@ -17,7 +18,8 @@ CELL_MS = 300_000
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # What a held GPU can be, with its waste tier; a column each.
 LABELS = (
-    ("useful", ""), ("underused", "potential"), ("stalled", "probable"), ("stalled", "potential"), ("idle", "certain"),
+    ("useful", ""), ("underused", "potential"), ("stalled", "probable"), ("stalled", "potential"),
+    ("idle", "certain"),
     ("idle", "probable"), ("starting", ""), ("unobserved", ""), ("unavailable", ""),
 )  # fmt: skip
 NAMES = tuple("_".join(filter(None, label)) for label in LABELS)
@@ -27,8 +29,11 @@ KEYS = ("gpu_id", "job_id", "start_ms")
 Table = dict[str, Ints]
 
 
-def rows(tally: Tally, sums: Sums, *, holders: int, gpu_id: Ints, job_id: Ints, start_ms: Ints) -> Table:
-    """KEYS and a column of milliseconds per NAMES, one row per cell in which a job held a GPU, by start, GPU and job.
+def rows(
+    tally: Tally, sums: Sums, *, holders: int, gpu_id: Ints, job_id: Ints, start_ms: Ints
+) -> Table:
+    """KEYS and a column of milliseconds per NAMES, one row per cell in which a job held a GPU, by
+    start, GPU and job.
 
     `holders`: the first place of a job's; GPU and job of each lane; start of each place.
     """
@@ -36,13 +41,21 @@ def rows(tally: Tally, sums: Sums, *, holders: int, gpu_id: Ints, job_id: Ints, 
     lane, cell = tally.lane[sums.first], start_ms[sums.first] // CELL_MS
     is_begun = np.append(True, (lane[1:] != lane[:-1]) | (cell[1:] != cell[:-1]))
     group, first = np.cumsum(is_begun) - 1, np.flatnonzero(is_begun)
-    place = np.array([_PLACE.get((label.state, label.tier), -1) for label in tally.labels], dtype=np.int64)
+    place = np.array(
+        [_PLACE.get((label.state, label.tier), -1) for label in tally.labels], dtype=np.int64
+    )
     told = np.flatnonzero(is_held[sums.segment])
     key = group[sums.segment[told]] * len(LABELS) + place[sums.kind[told] >> LABEL_SHIFT]
-    whole = np.bincount(key, weights=sums.gpu_ms[told], minlength=len(first) * len(LABELS)).astype(np.int64).reshape(-1, len(LABELS))
+    whole = (
+        np.bincount(key, weights=sums.gpu_ms[told], minlength=len(first) * len(LABELS))
+        .astype(np.int64)
+        .reshape(-1, len(LABELS))
+    )
     held = np.flatnonzero(whole.any(axis=1))
     keys = (gpu_id[lane[first[held]]], job_id[lane[first[held]]], cell[first[held]] * CELL_MS)
-    return joined([dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, whole[held].T, strict=True))])
+    return joined(
+        [dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, whole[held].T, strict=True))]
+    )
 
 
 def joined(tables: Iterable[Table | None]) -> Table:
@@ -55,7 +68,10 @@ def joined(tables: Iterable[Table | None]) -> Table:
 def together(tables: Sequence[Table]) -> Table:
     """The rows of one table after the other."""
     nothing = np.zeros(0, dtype=np.int64)
-    return {name: np.concatenate([nothing, *(table[name] for table in tables)]) for name in (*KEYS, *NAMES)}
+    return {
+        name: np.concatenate([nothing, *(table[name] for table in tables)])
+        for name in (*KEYS, *NAMES)
+    }
 
 
 def by_hour(table: Table) -> dict[int, Table]:

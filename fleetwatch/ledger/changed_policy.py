@@ -8,7 +8,10 @@ from fleetwatch.ledger.policy import Policy
 
 
 def changed(policy: Policy, changes: Iterable[str]) -> Policy:
-    """The policy with each `name=number` in it. Raises ValueError for what no policy can say, and for no change at all."""
+    """The policy with each `name=number` in it.
+
+    Raises ValueError for what no policy can say, and for no change at all.
+    """
     thresholds = policy.to_json()
     for change in changes:
         name, separator, text = change.partition("=")

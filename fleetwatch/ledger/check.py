@@ -1,4 +1,6 @@
-"""Every conservation rule, recomputed over the stored ledger: what does not balance, and by how much."""
+"""Every conservation rule, recomputed over the stored ledger: what does not balance, and by how
+much.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,7 +44,9 @@ class Imbalance:
 
 
 def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
-    """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of() of every node."""
+    """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of()
+    of every node.
+    """
     of_nodes = [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
     return [*of_nodes, *spent_twice(start, end), *of_another_team(start)]
 
@@ -52,14 +56,20 @@ def nodes() -> list[Node]:
     return list(Node.objects.order_by("name"))
 
 
-def unbalanced_of(node: Node, start: datetime, end: datetime, *, now: datetime | None = None) -> Iterator[Imbalance]:
-    """What does not balance of the node in the clock hours of [start, end), a day at a time: the memory of one day.
+def unbalanced_of(
+    node: Node, start: datetime, end: datetime, *, now: datetime | None = None
+) -> Iterator[Imbalance]:
+    """What does not balance of the node in the clock hours of [start, end), a day at a time: the
+    memory of one day.
 
-    With `now`, hours whose columns still exist are judged afresh and compared too. Hours
-    that wait to be posted are left out of what compares with telemetry: they are not wrong but late.
+    With `now`, hours whose columns still exist are judged afresh and compared too. Hours that wait
+    to be posted are left out of what compares with telemetry: they are not wrong but late.
     """
     low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
-    waiting = {to_ms(hour) for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)}
+    waiting = {
+        to_ms(hour)
+        for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
+    }
     gpus = judgement_inputs.capacities(node)
     if not gpus and not Entry.objects.filter(node=node).exists():
         return
@@ -70,19 +80,29 @@ def unbalanced_of(node: Node, start: datetime, end: datetime, *, now: datetime |
     if now is not None:
         oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
         for begin in range(max(low, oldest), high, HOURS_PER_PASS * HOUR_MS):
-            yield from _observed(_Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting))
+            yield from _observed(
+                _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
+            )
         yield from _judged_otherwise(node, low, high, waiting, now=now)
 
 
 def waiting_hours(start: datetime, end: datetime) -> int:
-    """How many hours of nodes in [start, end) wait to be posted: what `unbalanced` says nothing about."""
+    """How many hours of nodes in [start, end) wait to be posted: what `unbalanced` says nothing
+    about.
+    """
     marks = TouchedHour.objects.filter(hour__gte=floor_hour(start), hour__lt=end)
     return marks.values("node_id", "hour").distinct().count()
 
 
 def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
-    """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
-    spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in judgement_inputs.capacities(node)]
+    """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows;
+    None when there is none.
+    """
+    spans = [
+        (one.start_ms, one.end_ms)
+        for node in Node.objects.all()
+        for one in judgement_inputs.capacities(node)
+    ]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
         first, last = cursor.fetchone()
@@ -92,7 +112,9 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     spans = [(max(start, kept_ms), end) for start, end in spans if max(start, kept_ms) < end]
     if not spans:
         return None
-    return floor_hour(from_ms(min(start for start, _ in spans))), ceil_hour(from_ms(max(end for _, end in spans)))
+    return floor_hour(from_ms(min(start for start, _ in spans))), ceil_hour(
+        from_ms(max(end for _, end in spans))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +130,9 @@ class _Span:
 
 
 def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
-    """Per physical GPU and cut, all states (its instances' and adjustments' too) sum to its capacity exactly."""
+    """Per physical GPU and cut, all states (its instances' and adjustments' too) sum to its
+    capacity exactly.
+    """
     edges = cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -126,56 +150,111 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
             capacity = length_ms(clip(spans, cut, following))
             total = spent.pop((gpu_id, cut), 0)
             if total != capacity and cut // HOUR_MS * HOUR_MS not in span.waiting:
-                yield span.fault("states sum to capacity", cut, f"GPU {gpu_id}: {total} ms in states, {capacity} ms of capacity")
+                yield span.fault(
+                    "states sum to capacity",
+                    cut,
+                    f"GPU {gpu_id}: {total} ms in states, {capacity} ms of capacity",
+                )
     for (gpu_id, cut), total in spent.items():
         if cut // HOUR_MS * HOUR_MS not in span.waiting:
-            yield span.fault("no time outside capacity", cut, f"GPU {gpu_id}: {total} ms where there is no capacity or no cut")
+            yield span.fault(
+                "no time outside capacity",
+                cut,
+                f"GPU {gpu_id}: {total} ms where there is no capacity or no cut",
+            )
 
 
 def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
-    """No negative time or energy, no unknown state, kind or tier; holders only where somebody can hold."""
-    rows = Entry.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+    """No negative time or energy, no unknown state, kind or tier; holders only where somebody can
+    hold.
+    """
+    rows = Entry.objects.filter(
+        node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
+    )
     for row in rows.iterator():
         if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
-            yield span.fault("time and energy are positive", to_ms(row.start), f"entry {row.pk}: {row.gpu_ms} ms, {row.energy_j} J")
+            yield span.fault(
+                "time and energy are positive",
+                to_ms(row.start),
+                f"entry {row.pk}: {row.gpu_ms} ms, {row.energy_j} J",
+            )
         if row.state not in STATES or row.kind not in ("", *KINDS) or row.tier not in ("", *TIERS):
-            yield span.fault("known words", to_ms(row.start), f"entry {row.pk}: {row.state} {row.kind} {row.tier}")
+            yield span.fault(
+                "known words",
+                to_ms(row.start),
+                f"entry {row.pk}: {row.state} {row.kind} {row.tier}",
+            )
         if row.job_id is not None and row.state in ("free", "orphaned"):
-            yield span.fault("held time is its holder's", to_ms(row.start), f"entry {row.pk}: {row.state} of job {row.job_id}")
+            yield span.fault(
+                "held time is its holder's",
+                to_ms(row.start),
+                f"entry {row.pk}: {row.state} of job {row.job_id}",
+            )
 
 
 def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
     """Adjustments correct closed cuts alone, say why, and were booked after these were closed."""
     until_ms = policy_plan.frontier().until_ms
-    rows = Adjustment.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+    rows = Adjustment.objects.filter(
+        node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
+    )
     for row in rows.iterator():
         if to_ms(row.start) >= until_ms:
-            yield span.fault("adjustments correct closed months", to_ms(row.start), f"adjustment {row.pk}: its month is open")
-        if row.cause not in adjustments.CAUSES or row.state not in STATES or not (row.gpu_ms or row.energy_j):
-            yield span.fault("known words", to_ms(row.start), f"adjustment {row.pk}: {row.state} {row.cause} {row.gpu_ms} ms")
+            yield span.fault(
+                "adjustments correct closed months",
+                to_ms(row.start),
+                f"adjustment {row.pk}: its month is open",
+            )
+        if (
+            row.cause not in adjustments.CAUSES
+            or row.state not in STATES
+            or not (row.gpu_ms or row.energy_j)
+        ):
+            yield span.fault(
+                "known words",
+                to_ms(row.start),
+                f"adjustment {row.pk}: {row.state} {row.cause} {row.gpu_ms} ms",
+            )
 
 
 def _runs_match(span: _Span) -> Iterator[Imbalance]:
-    """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments; no run is reversed or leaves its hour."""
+    """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments;
+    no run is reversed or leaves its hour.
+    """
     sums: dict[tuple[int, int | None, str, int], int] = {}
     for model in (Entry, Adjustment):
-        rows = model._default_manager.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
-        for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
+        rows = model._default_manager.filter(
+            node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
+        )
+        for gpu_id, job_id, state, start, gpu_ms in rows.values_list(
+            "gpu_id", "job_id", "state", "start", "gpu_ms"
+        ).iterator():
             held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
             sums[held] = sums.get(held, 0) + gpu_ms
-    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries without runs
+    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
+    # without runs
     ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
-    parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends)
+    parts = Run.objects.filter(
+        node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends
+    )
     for part in parts.iterator():
         hour = part.start_ms // HOUR_MS * HOUR_MS
         if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
-            yield span.fault("runs lie in their hour", hour, f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}")
+            yield span.fault(
+                "runs lie in their hour",
+                hour,
+                f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}",
+            )
         for state, gpu_ms in part.state_ms.items():
             whose = (part.gpu_id, part.job_id, str(state), hour)
             sums[whose] = sums.get(whose, 0) - gpu_ms
     for (gpu, job, name, hour), left in sums.items():
         if left:
-            yield span.fault("runs hold the entries", hour, f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs")
+            yield span.fault(
+                "runs hold the entries",
+                hour,
+                f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs",
+            )
 
 
 RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (
@@ -189,24 +268,40 @@ RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (
 def _observed(span: _Span) -> Iterator[Imbalance]:
     """No window is called missing, and each belongs to a stay of its GPU with the node."""
     windows = observed.read_windows(span.node.pk, span.start_ms, span.end_ms)
-    for gpu_id, hour, gpu_ms in observed.seen_but_missing(span.node, span.gpus, windows, span.start_ms, span.end_ms):
+    for gpu_id, hour, gpu_ms in observed.seen_but_missing(
+        span.node, span.gpus, windows, span.start_ms, span.end_ms
+    ):
         if hour not in span.waiting:
             yield span.fault(
-                "what windows tell is not missing", hour, f"GPU {gpu_id}: {gpu_ms} ms are called missing, and windows cover them"
+                "what windows tell is not missing",
+                hour,
+                f"GPU {gpu_id}: {gpu_ms} ms are called missing, and windows cover them",
             )
     for gpu_id, (start_ms, end_ms) in observed.unclaimed(span.node, windows):
-        yield span.fault("every window has its stay", start_ms, f"GPU {gpu_id}: windows of {end_ms - start_ms} ms that no stay claims")
+        yield span.fault(
+            "every window has its stay",
+            start_ms,
+            f"GPU {gpu_id}: windows of {end_ms - start_ms} ms that no stay claims",
+        )
 
 
 def spent_twice(start: datetime, end: datetime) -> Iterator[Imbalance]:
     """GPUs that are billed on two nodes at once."""
     for uuid, cut, gpu_ms in observed.spent_twice(floor_hour(start), ceil_hour(end)):
-        yield Imbalance("one node at a time", "any", cut, f"GPU {uuid}: {gpu_ms} ms on all nodes together")
+        yield Imbalance(
+            "one node at a time", "any", cut, f"GPU {uuid}: {gpu_ms} ms on all nodes together"
+        )
 
 
 def of_another_team(start: datetime) -> Iterator[Imbalance]:
-    """Jobs whose team is not the one that their account names, whenever they ran; the hour is where the check begins."""
-    jobs = Job.objects.annotate(slug=Coalesce("team__slug", Value(""))).exclude(slug=F("account")).order_by("key")
+    """Jobs whose team is not the one that their account names, whenever they ran; the hour is where
+    the check begins.
+    """
+    jobs = (
+        Job.objects.annotate(slug=Coalesce("team__slug", Value("")))
+        .exclude(slug=F("account"))
+        .order_by("key")
+    )
     for key, account, slug in jobs.values_list("key", "account", "slug").iterator():
         named = account.strip()[:MAX_SLUG]
         if slug != named:
@@ -214,28 +309,48 @@ def of_another_team(start: datetime) -> Iterator[Imbalance]:
             yield Imbalance("a job's team is its account's", "any", start, detail)
 
 
-def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:
+def _judged_otherwise(
+    node: Node, low: int, high: int, waiting: set[int], *, now: datetime
+) -> Iterator[Imbalance]:
     """Hours whose stored rows are not what a fresh judgement by their own policy says."""
     oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
     judges: dict[int, tuple[Policy, judgement_inputs.NodeFacts]] = {}
     near = _up(longest_reach_ms())
-    reach = {around for hour in waiting for around in range(hour - near, hour + near + HOUR_MS, HOUR_MS)}
+    reach = {
+        around for hour in waiting for around in range(hour - near, hour + near + HOUR_MS, HOUR_MS)
+    }
     closed = policy_plan.frontier()
-    for piece in policy_plan.as_posted(node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS):
+    for piece in policy_plan.as_posted(
+        node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS
+    ):
         if piece.policy_id not in judges:
             policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
             judges[piece.policy_id] = (policy, judgement_inputs.node_facts(node, policy))
         policy, facts = judges[piece.policy_id]
-        for hour in sorted(_differing(node.pk, piece, judgement_inputs.judge(facts, *piece.hours, policy))):
-            yield Imbalance("entries are what telemetry says", node.name, from_ms(hour), "a fresh judgement differs from what is stored")
+        for hour in sorted(
+            _differing(node.pk, piece, judgement_inputs.judge(facts, *piece.hours, policy))
+        ):
+            yield Imbalance(
+                "entries are what telemetry says",
+                node.name,
+                from_ms(hour),
+                "a fresh judgement differs from what is stored",
+            )
 
 
 def _differing(node_id: int, piece: policy_plan.Piece, judged: Judgement) -> set[int]:
-    """The clock hours of the piece whose entries (closed: with adjustments) or runs are not the judged ones."""
+    """The clock hours of the piece whose entries (closed: with adjustments) or runs are not the
+    judged ones.
+    """
     runs = hour_rows.differing_runs(node_id, piece.start_ms, piece.end_ms, judged)
     if not piece.is_closed:
-        return runs | hour_rows.differing_hours(node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id)
-    return runs | {to_ms(row[1]) // HOUR_MS * HOUR_MS for row in adjustments.differences(node_id, piece, judged)}
+        return runs | hour_rows.differing_hours(
+            node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id
+        )
+    return runs | {
+        to_ms(row[1]) // HOUR_MS * HOUR_MS
+        for row in adjustments.differences(node_id, piece, judged)
+    }
 
 
 def _up(reach_ms: int) -> int:

@@ -24,7 +24,9 @@ class ClosingError(ValueError):
 
 
 def keep_open() -> None:
-    """Keeps what is open open until the caller's transaction ends; waits while a month is being closed."""
+    """Keeps what is open open until the caller's transaction ends; waits while a month is being
+    closed.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [_LOCK])
 
@@ -53,7 +55,13 @@ def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> Clo
     policy_id, _ = current_policy()
     _check(month, start, end, settled=from_ms(to_ms(end) + longest_reach_ms()), now=now)
     closed = ClosedMonth.objects.create(
-        month=month, start=start, end=end, policy_id=policy_id, closed_at=now, closed_by=by[:200], reason=reason[:MAX_REASON]
+        month=month,
+        start=start,
+        end=end,
+        policy_id=policy_id,
+        closed_at=now,
+        closed_by=by[:200],
+        reason=reason[:MAX_REASON],
     )
     log.info("month closed", month=f"{month:%Y-%m}", by=closed.closed_by, until=end.isoformat())
     return closed
@@ -62,25 +70,38 @@ def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> Clo
 def _bounds(month: date) -> tuple[datetime, datetime]:
     """The organisation's midnights around a month."""
     following = date(month.year + month.month // 12, month.month % 12 + 1, 1)
-    start, end = (datetime.combine(day, time(), tzinfo=zone()).astimezone(UTC) for day in (month, following))
+    start, end = (
+        datetime.combine(day, time(), tzinfo=zone()).astimezone(UTC) for day in (month, following)
+    )
     return start, end
 
 
-def _check(month: date, start: datetime, end: datetime, *, settled: datetime, now: datetime) -> None:
+def _check(
+    month: date, start: datetime, end: datetime, *, settled: datetime, now: datetime
+) -> None:
     until_ms = policy_plan.frontier().until_ms
     name = f"{month:%Y-%m}"
     if to_ms(end) <= until_ms:
         raise ClosingError(f"{name} is closed already; what came later are adjustments.")
     if now < settled:
-        raise ClosingError(f"{name} can be closed from {settled:%Y-%m-%d %H:%M} UTC on: until then its last hours may change.")
+        raise ClosingError(
+            f"{name} can be closed from {settled:%Y-%m-%d %H:%M} UTC on: until then its last hours"
+            " may change."
+        )
     before = Entry.objects.filter(start__lt=start)
     if until_ms > policy_plan.NEVER_MS:
         before = before.filter(start__gte=from_ms(until_ms))
     earlier = before.order_by("start").values_list("start", flat=True).first()
     if earlier is not None:
-        raise ClosingError(f"{earlier.astimezone(zone()):%Y-%m} is still open: months are closed in their order.")
+        raise ClosingError(
+            f"{earlier.astimezone(zone()):%Y-%m} is still open: months are closed in their order."
+        )
     if not Entry.objects.filter(start__gte=start, start__lt=end).exists():
         raise ClosingError(f"The ledger has no hour of {name}.")
-    waiting = TouchedHour.objects.filter(hour__lt=settled).values("node_id", "hour").distinct().count()
+    waiting = (
+        TouchedHour.objects.filter(hour__lt=settled).values("node_id", "hour").distinct().count()
+    )
     if waiting:
-        raise ClosingError(f"{waiting} hours of {name} wait to be posted; try again when /status shows none.")
+        raise ClosingError(
+            f"{waiting} hours of {name} wait to be posted; try again when /status shows none."
+        )

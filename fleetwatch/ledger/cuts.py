@@ -17,7 +17,10 @@ def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
         if midnight > start_ms:
             midnights.append(midnight)
         day += timedelta(days=1)
-    return np.union1d(np.arange(start_ms, end_ms + 1, HOUR_MS, dtype=np.int64), np.array(midnights, dtype=np.int64))
+    return np.union1d(
+        np.arange(start_ms, end_ms + 1, HOUR_MS, dtype=np.int64),
+        np.array(midnights, dtype=np.int64),
+    )
 
 
 def cut_of(at_ms: int, zone: ZoneInfo) -> int:

@@ -1,4 +1,6 @@
-"""Why a GPU's time is what the ledger says: windows, their values, and the rule that decided, from the judgement itself."""
+"""Why a GPU's time is what the ledger says: windows, their values, and the rule that decided, from
+the judgement itself.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -40,7 +42,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time in which one window (or none) speaks for one holder (None: nobody) of a GPU, and why it is what it is."""
+    """Time in which one window (or none) speaks for one holder (None: nobody) of a GPU, and why it
+    is what it is.
+    """
 
     gpu_id: int
     job_id: int | None
@@ -57,8 +61,12 @@ class Stretch:
         return sum(part.gpu_ms for part in self.parts)
 
 
-def rows(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> list[Entry | Adjustment]:
-    """The entries and adjustments of the GPU and its instances in the cuts that the interval touches, by time and state."""
+def rows(
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+) -> list[Entry | Adjustment]:
+    """The entries and adjustments of the GPU and its instances in the cuts that the interval
+    touches, by time and state.
+    """
     found: list[Entry | Adjustment] = []
     start = from_ms(cuts.cut_of(interval.start_ms, zone()))
     for model in (Entry, Adjustment):
@@ -67,7 +75,9 @@ def rows(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str 
         )
         told = told if job_id is None else told.filter(_held_by(job_id))
         found += told if state is None else told.filter(state=state)
-    return sorted(found, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms))
+    return sorted(
+        found, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms)
+    )
 
 
 def is_final(interval: Interval, now: datetime) -> bool:
@@ -75,8 +85,11 @@ def is_final(interval: Interval, now: datetime) -> bool:
     return interval.start < retention.columns_since(now)
 
 
-def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> list[Stretch]:
-    """The windows behind the posted time of the GPU and its instances in the interval, judged once more by their own policies.
+def stretches(
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+) -> list[Stretch]:
+    """The windows behind the posted time of the GPU and its instances in the interval, judged once
+    more by their own policies.
 
     Whole hours of them sum to their entries (closed months: with adjustments). Raises ValueError
     for more than MAX_SPAN_MS.
@@ -86,7 +99,12 @@ def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state:
     low, high = interval.start_ms, interval.end_ms
     family = _family(gpu)
     nodes = Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
-    found = [one for node in nodes for one in _stretches_with(node, family, (low, high)) if job_id in (None, one.job_id or NOBODY)]
+    found = [
+        one
+        for node in nodes
+        for one in _stretches_with(node, family, (low, high))
+        if job_id in (None, one.job_id or NOBODY)
+    ]
     if state is not None:
         found = [one for one in found if any(part.state == state for part in one.parts)]
     return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
@@ -96,7 +114,9 @@ def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Ite
     """Those of the rows `family` that are with the node."""
     low, high = span
     hours = (low // HOUR_MS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
-    for piece in policy_plan.as_posted(node.pk, *hours, without=set(), closed=policy_plan.frontier(), at_most=24):
+    for piece in policy_plan.as_posted(
+        node.pk, *hours, without=set(), closed=policy_plan.frontier(), at_most=24
+    ):
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
         facts = judgement_inputs.node_facts(node, policy)
@@ -104,7 +124,9 @@ def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Ite
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
         judged = states.judged_lanes(question)
         if judged is not None:
-            yield from (one for one in _stretches(judged, within, row.version) if one.gpu_id in family)
+            yield from (
+                one for one in _stretches(judged, within, row.version) if one.gpu_id in family
+            )
 
 
 def _held_by(job_id: int) -> Q:
@@ -118,9 +140,14 @@ def _family(gpu: GPU) -> list[int]:
 
 
 def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_inputs.NodeFacts:
-    """The facts without other GPUs; of an instance with its parent and sisters, which share its time."""
+    """The facts without other GPUs; of an instance with its parent and sisters, which share its
+    time.
+    """
     parents = {one.parent_id or one.gpu_id for one in facts.capacities if one.gpu_id in gpu_ids}
-    return replace(facts, capacities=[one for one in facts.capacities if (one.parent_id or one.gpu_id) in parents])
+    return replace(
+        facts,
+        capacities=[one for one in facts.capacities if (one.parent_id or one.gpu_id) in parents],
+    )
 
 
 def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterator[Stretch]:
@@ -169,25 +196,36 @@ def _values(windows: Windows, row: int) -> dict[str, float]:
 
 
 def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
-    """In words, what decided: an outage, else the window, the run that it is in, and who holds it."""
+    """In words, what decided: an outage, else the window, the run that it is in, and who
+    holds it.
+    """
     atoms, found, policy = judged.atoms, judged.found, judged.question.policy
     position, atom = int(judged.position[place]), int(judged.tally.atom[place])
     whose, row = judged.lanes.whose[judged.tally.lane[place]], int(atoms.row[atom])
     words: list[str] = []
     if all(part.state == "unavailable" for part in parts):
-        return [f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts]
+        return [
+            f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
+        ]
     if row >= 0:
         words += activity.told(judged.acts, judged.question.windows, row, policy)
     if found.run[position] >= 0 and row >= 0 and not judged.acts.unseen[row]:
         words.append(quiet.told(found, int(found.run[position]), whose.kind, policy))
     if whose.job_id is None:
-        words += [states.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts if part.state != "unavailable"]
+        words += [
+            states.WHY.get(part.reason, "no allocation, and nothing holds it")
+            for part in parts
+            if part.state != "unavailable"
+        ]
     elif row < 0:
         words += [states.WHY[part.reason] for part in parts if part.reason in states.WHY]
     energy_row = int(atoms.energy_row[atom])
     if judged.said.is_by_power[energy_row]:
         words.append(_estimated_energy(judged.question.windows, energy_row, policy))
-    length_ms, own_ms = int(atoms.end_ms[atom] - atoms.start_ms[atom]), sum(part.gpu_ms for part in parts)
+    length_ms, own_ms = (
+        int(atoms.end_ms[atom] - atoms.start_ms[atom]),
+        sum(part.gpu_ms for part in parts),
+    )
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
     return words
@@ -196,20 +234,36 @@ def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
 def _estimated_energy(windows: Windows, row: int, policy: Policy) -> str:
     """Why the window's joules are not the counter's."""
     told, power_w = float(windows.columns["energy_j"][row]), float(windows.columns["power_w"][row])
-    return f"energy estimated as {power_w:g} W × time: {told:g} J are more than {policy.energy_max_ratio:g} of the power limit allows"
+    return (
+        f"energy estimated as {power_w:g} W × time: {told:g} J are more than"
+        f" {policy.energy_max_ratio:g} of the power limit allows"
+    )
 
 
-def newest(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> Interval:
-    """The newest part of the interval that can be explained at once and has something to explain, from a clock hour on."""
+def newest(
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+) -> Interval:
+    """The newest part of the interval that can be explained at once and has something to explain,
+    from a clock hour on.
+    """
     if interval.duration_ms <= MAX_SPAN_MS:
         return interval
     end = min(interval.end, _last(gpu, interval, job_id=job_id, state=state) + HOUR)
-    return Interval(max(interval.start, from_ms(-(-(to_ms(end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), end)
+    return Interval(
+        max(interval.start, from_ms(-(-(to_ms(end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), end
+    )
 
 
 def _last(gpu: GPU, interval: Interval, *, job_id: int | None, state: str | None) -> datetime:
     """The last clock hour of the interval with an entry; its end where there is none."""
-    told = Entry.objects.filter(gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end)
+    told = Entry.objects.filter(
+        gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end
+    )
     told = told if job_id is None else told.filter(_held_by(job_id))
-    last = (told if state is None else told.filter(state=state)).order_by("start").values_list("start", flat=True).last()
+    last = (
+        (told if state is None else told.filter(state=state))
+        .order_by("start")
+        .values_list("start", flat=True)
+        .last()
+    )
     return floor_hour(interval.end if last is None else last)

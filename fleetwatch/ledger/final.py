@@ -1,4 +1,5 @@
-"""Hours that can't be judged again, because their columns are gone: entries stay, but where capacity itself changed.
+"""Hours that can't be judged again, because their columns are gone: entries stay, but where
+capacity itself changed.
 
 A node that was silent for longer than columns are kept and comes back was capacity all the time:
 the time is written as a judgement without windows has it. A GPU that did not come back with it
@@ -27,9 +28,18 @@ Held = tuple[int, int | None, str, int]
 
 
 def write(
-    facts: NodeFacts, posted: Mapping[int, Posted], *, until_ms: int, policy: Policy, policy_id: int, closed: Frontier, now: datetime
+    facts: NodeFacts,
+    posted: Mapping[int, Posted],
+    *,
+    until_ms: int,
+    policy: Policy,
+    policy_id: int,
+    closed: Frontier,
+    now: datetime,
 ) -> dict[str, int]:
-    """How many hours, entries, parts of runs and adjustments changed before `until_ms`, because capacity did since it was last posted."""
+    """How many hours, entries, parts of runs and adjustments changed before `until_ms`, because
+    capacity did since it was last posted.
+    """
     did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0)
     booked_at = max(now, from_ms(closed.until_ms)) if closed.months else now
     if grown := _grown(facts.capacities, posted, until_ms):
@@ -38,13 +48,25 @@ def write(
         for start in range(low // HOUR_MS * HOUR_MS, high, HOURS_PER_PASS * HOUR_MS):
             end = min(start + HOURS_PER_PASS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
             judged = judgement_inputs.judge_unseen(judge, start, end, policy)
-            _append(facts.node_id, (start, end), judged, policy_id=policy_id, closed_ms=closed.until_ms, booked_at=booked_at, did=did)
+            _append(
+                facts.node_id,
+                (start, end),
+                judged,
+                policy_id=policy_id,
+                closed_ms=closed.until_ms,
+                booked_at=booked_at,
+                did=did,
+            )
     for gpu_ids, span in _shrunk(facts.capacities, posted, until_ms):
-        _take_away(facts.node_id, gpu_ids, span, closed_ms=closed.until_ms, booked_at=booked_at, did=did)
+        _take_away(
+            facts.node_id, gpu_ids, span, closed_ms=closed.until_ms, booked_at=booked_at, did=did
+        )
     return did
 
 
-def _grown(capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[Capacity]:
+def _grown(
+    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
+) -> list[Capacity]:
     """GPUs (with their instances) over capacity before `until_ms` that nothing was posted for."""
     grown: list[Capacity] = []
     whole = spans_by_gpu(one for one in capacities if one.parent_id is None)
@@ -61,23 +83,40 @@ def _posted_spans(row: Posted | None) -> list[Span]:
 
 
 def _append(
-    node_id: int, span: Span, judged: Judgement, *, policy_id: int, closed_ms: int, booked_at: datetime, did: dict[str, int]
+    node_id: int,
+    span: Span,
+    judged: Judgement,
+    *,
+    policy_id: int,
+    closed_ms: int,
+    booked_at: datetime,
+    did: dict[str, int],
 ) -> None:
-    """Writes what was judged beside what is there: adjustments where closed, entries elsewhere, parts of runs in any case."""
+    """Writes what was judged beside what is there: adjustments where closed, entries elsewhere,
+    parts of runs in any case.
+    """
     start, end = span
     entries = hour_rows.entry_lines(judged, policy_id, within=(max(start, closed_ms), end))
-    booked = hour_rows.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
+    booked = hour_rows.entry_rows(
+        judged, policy_id, within=(start, max(start, min(end, closed_ms)))
+    )
     parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
     hour_rows.append(node_id, entries, parts)
-    adjustments.write(node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at)
+    adjustments.write(
+        node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at
+    )
     did["changed"] += len(parts)
     did["runs"] += sum(map(len, parts.values()))
     for name, hours in (("entries", entries), ("adjustments", booked)):
         did[name] += sum(map(len, hours.values()))
 
 
-def _shrunk(capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[tuple[list[int], Span]]:
-    """(a GPU and its instances, time before `until_ms` that is no longer its capacity) where less is than was posted."""
+def _shrunk(
+    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
+) -> list[tuple[list[int], Span]]:
+    """(a GPU and its instances, time before `until_ms` that is no longer its capacity) where less
+    is than was posted.
+    """
     whole = spans_by_gpu(one for one in capacities if one.parent_id is None)
     shrunk: list[tuple[list[int], Span]] = []
     for gpu_id, spans in whole.items():
@@ -87,23 +126,36 @@ def _shrunk(capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_
     return shrunk
 
 
-def _take_away(node_id: int, gpu_ids: list[int], span: Span, *, closed_ms: int, booked_at: datetime, did: dict[str, int]) -> None:
-    """Takes the time in the span out of runs, and as much of the same holder and state out of entries.
+def _take_away(
+    node_id: int,
+    gpu_ids: list[int],
+    span: Span,
+    *,
+    closed_ms: int,
+    booked_at: datetime,
+    did: dict[str, int],
+) -> None:
+    """Takes the time in the span out of runs, and as much of the same holder and state out of
+    entries.
 
-    Capacity ends with the GPU's last window there: after it everything is unobserved or unavailable,
-    so a part that reaches into the span gives what it has of that.
+    Capacity ends with the GPU's last window there: after it everything is unobserved or
+    unavailable, so a part that reaches into the span gives what it has of that.
     """
     taken: dict[Held, int] = defaultdict(int)
     gone = []
     for part in Run.objects.filter(gpu_id__in=gpu_ids, end_ms__gt=span[0], start_ms__lt=span[1]):
         left = _left_beside(part, span)
         for state, gpu_ms in part.state_ms.items():
-            taken[part.gpu_id, part.job_id, state, part.start_ms // HOUR_MS * HOUR_MS] += gpu_ms - left.get(state, 0)
+            taken[part.gpu_id, part.job_id, state, part.start_ms // HOUR_MS * HOUR_MS] += (
+                gpu_ms - left.get(state, 0)
+            )
         if not left:
             gone.append(part.pk)
         else:
             # one that goes on behind the span keeps its ends: a part has no hole
-            part.end_ms = span[0] if part.start_ms < span[0] and part.end_ms <= span[1] else part.end_ms
+            part.end_ms = (
+                span[0] if part.start_ms < span[0] and part.end_ms <= span[1] else part.end_ms
+            )
             part.state_ms = left
             part.save(update_fields=["end_ms", "state_ms"])
     Run.objects.filter(pk__in=gone).delete()
@@ -129,13 +181,31 @@ def _left_beside(part: Run, span: Span) -> dict[str, int]:
     return {state: gpu_ms for state, gpu_ms in left.items() if gpu_ms}
 
 
-def _take_from_entries(node_id: int, held: Held, gpu_ms: int, *, closed_ms: int, booked_at: datetime, did: dict[str, int]) -> None:
-    """Less time of that holder and state in the hour: the latest cut first, what no window told first."""
+def _take_from_entries(
+    node_id: int,
+    held: Held,
+    gpu_ms: int,
+    *,
+    closed_ms: int,
+    booked_at: datetime,
+    did: dict[str, int],
+) -> None:
+    """Less time of that holder and state in the hour: the latest cut first, what no window told
+    first.
+    """
     gpu_id, job_id, state, hour = held
     whose = Q(job__isnull=True) if job_id is None else Q(job_id=job_id)
-    rows = Entry.objects.filter(whose, gpu_id=gpu_id, state=state, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS))
+    rows = Entry.objects.filter(
+        whose,
+        gpu_id=gpu_id,
+        state=state,
+        start__gte=from_ms(hour),
+        start__lt=from_ms(hour + HOUR_MS),
+    )
     booked: list[hour_rows.Row] = []
-    for row in sorted(rows, key=lambda one: (-to_ms(one.start), one.reason not in ("missing", "silent"), one.pk)):
+    for row in sorted(
+        rows, key=lambda one: (-to_ms(one.start), one.reason not in ("missing", "silent"), one.pk)
+    ):
         less = min(gpu_ms, row.gpu_ms)
         if less and to_ms(row.start) < closed_ms:
             facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]

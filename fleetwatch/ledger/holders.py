@@ -1,4 +1,7 @@
-"""What jobs held and the GPU did in it: useful, underused, stalled, idle or starting. Pure numpy."""
+"""What jobs held and the GPU did in it: useful, underused, stalled, idle or starting.
+
+Pure numpy.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -7,7 +10,17 @@ import numpy as np
 
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import QUIET, SOURCE_AND_SIGNAL_SHIFT, UNSEEN_MASK, ZERO, Atoms
-from fleetwatch.ledger.labels import GAP, IDLE, INTERACTIVE, LABEL_SHIFT, UNSEEN, WITHIN, Kinds, Label, numbers
+from fleetwatch.ledger.labels import (
+    GAP,
+    IDLE,
+    INTERACTIVE,
+    LABEL_SHIFT,
+    UNSEEN,
+    WITHIN,
+    Kinds,
+    Label,
+    numbers,
+)
 from fleetwatch.ledger.lanes import Lanes
 from fleetwatch.ledger.observations import Floats, Ints
 from fleetwatch.ledger.policy import Policy
@@ -16,7 +29,8 @@ from fleetwatch.ledger.quiet import STARTING as IS_STARTING
 from fleetwatch.ledger.quiet import QuietRuns
 from fleetwatch.ledger.shares import largest_remainder
 
-# Of a job's quiet time: it belongs to no run, to one that is too short, that is idle, that is starting.
+# Of a job's quiet time: it belongs to no run, to one that is too short, that is idle, that is
+# starting.
 NO_RUN, SHORT, LONG, BEGINNING = range(4)
 JOB_KINDS = ("batch", "interactive", "service")
 # what a window says of idle time: context and whether activity was exactly 0
@@ -37,15 +51,21 @@ def _label(job_kind: str, run: int, shade: int) -> Label:
 
 
 # kinds of inactive time by job kind, run and shade
-_REST = numbers(_label(*one) for one in itertools.product(JOB_KINDS, range(4), range(_SHADES))) << LABEL_SHIFT
+_REST = (
+    numbers(_label(*one) for one in itertools.product(JOB_KINDS, range(4), range(_SHADES)))
+    << LABEL_SHIFT
+)
 _UNSEEN = numbers(UNSEEN[:1] + UNSEEN) << LABEL_SHIFT  # by why a window says nothing, from 1 on
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Milliseconds of what jobs held, as the windows say; one value per place, which is an atom in a lane."""
+    """Milliseconds of what jobs held, as the windows say; one value per place, which is an atom in
+    a lane.
+    """
 
-    kind: Kinds  # of what was not active: with the signal and, where it was active too, the source of efficiency
+    # of what was not active: with the signal and, where it was active too, the source of efficiency
+    kind: Kinds
     rest_ms: Ints
     busy: Ints  # the places with activity
     active_ms: tuple[Ints, Ints, Ints]  # useful, underused, spinning, of each of them
@@ -53,7 +73,9 @@ class Spent:
     starting_ms: Ints
 
 
-def spent(lanes: Lanes, found: QuietRuns, atoms: Atoms, acts: Activity, policy: Policy, *, position: Ints) -> Spent:
+def spent(
+    lanes: Lanes, found: QuietRuns, atoms: Atoms, acts: Activity, policy: Policy, *, position: Ints
+) -> Spent:
     """What the positions, all in holders' lanes, are."""
     atom, word = lanes.atom[position], lanes.word[position]
     base = lanes.stretches.spread(_bases(lanes, found))[position]
@@ -72,7 +94,9 @@ def spent(lanes: Lanes, found: QuietRuns, atoms: Atoms, acts: Activity, policy: 
     useful, underused, spinning, rest = _split(acts, atoms.row[atom[busy]], rest_ms[busy])
     rest_ms[busy] = rest
     starting = np.flatnonzero((base // _SHADES % 4 == BEGINNING) & ~is_lost)
-    starting_ms = _starting_ms(lanes, found, atoms, policy, position=position[starting], rest_ms=rest_ms[starting])
+    starting_ms = _starting_ms(
+        lanes, found, atoms, policy, position=position[starting], rest_ms=rest_ms[starting]
+    )
     rest_ms[starting] -= starting_ms
     return Spent(kind, rest_ms, busy, (useful, underused, spinning), starting, starting_ms)
 
@@ -102,10 +126,14 @@ def _split(acts: Activity, row: Ints, total: Ints) -> tuple[Ints, Ints, Ints, In
     return parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]
 
 
-def _starting_ms(lanes: Lanes, found: QuietRuns, atoms: Atoms, policy: Policy, *, position: Ints, rest_ms: Ints) -> Ints:
+def _starting_ms(
+    lanes: Lanes, found: QuietRuns, atoms: Atoms, policy: Policy, *, position: Ints, rest_ms: Ints
+) -> Ints:
     """How much of the rest is `starting`: in a run that starts, the time up to the grace."""
     run = found.of_stretch[lanes.stretches.at(position)]
-    grace_ms = np.array([policy.grace_ms(one.kind) for one in lanes.whose], dtype=np.int64)[found.lane[run]]
+    grace_ms = np.array([policy.grace_ms(one.kind) for one in lanes.whose], dtype=np.int64)[
+        found.lane[run]
+    ]
     atom = lanes.atom[position]
     start_ms = atoms.start_ms[atom]
     length_ms = atoms.end_ms[atom] - start_ms

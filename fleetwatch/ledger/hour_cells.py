@@ -1,4 +1,6 @@
-"""The ledger's five-minute pieces as rows: written with the entries that they are pieces of, read by diagnosis."""
+"""The ledger's five-minute pieces as rows: written with the entries that they are pieces of, read
+by diagnosis.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,7 +20,10 @@ from fleetwatch.telemetry.directory import compress, decompress
 _WIDE, _NARROW = ("gpu_id", "job_id"), ("start_ms", *NAMES)
 _WIDE_BYTES = 8 * len(_WIDE)
 _ROW_BYTES = _WIDE_BYTES + 4 * len(_NARROW)
-_READ = "SELECT node_id, hour, payload FROM ledger_hourcells WHERE node_id = ANY(%s) AND hour >= %s AND hour < %s ORDER BY node_id, hour"
+_READ = (
+    "SELECT node_id, hour, payload FROM ledger_hourcells WHERE node_id = ANY(%s) AND hour >= %s AND"
+    " hour < %s ORDER BY node_id, hour"
+)
 _REPLACE = """
 INSERT INTO ledger_hourcells (node_id, hour, payload)
 SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS told (hour, payload)
@@ -27,24 +32,38 @@ ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
 
 
 def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
-    """Replaces the pieces of these clock hours within [start_ms, end_ms), in the transaction that writes their entries."""
+    """Replaces the pieces of these clock hours within [start_ms, end_ms), in the transaction that
+    writes their entries.
+    """
     wanted = sorted(hours)
     fresh = cell_states.by_hour(told) if told else {}
     whole = [hour for hour in wanted if start_ms <= hour and hour + HOUR_MS <= end_ms]
     # an hour that a closed month's end cuts keeps the pieces of its other side
-    kept = read([node_id], min(wanted), max(wanted) + HOUR_MS).get(node_id) if len(whole) < len(wanted) else None
+    kept = (
+        read([node_id], min(wanted), max(wanted) + HOUR_MS).get(node_id)
+        if len(whole) < len(wanted)
+        else None
+    )
     payloads = []
     for hour in wanted:
         table = _within(fresh.get(hour), start_ms, end_ms)
         if hour not in whole and kept is not None:
-            table = cell_states.joined([table, _within(kept, hour, start_ms), _within(kept, max(hour, end_ms), hour + HOUR_MS)])
+            table = cell_states.joined(
+                [
+                    table,
+                    _within(kept, hour, start_ms),
+                    _within(kept, max(hour, end_ms), hour + HOUR_MS),
+                ]
+            )
         payloads.append(_packed(table or cell_states.joined([]), hour))
     with connection.cursor() as cursor:
         cursor.execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
 
 
 def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:
-    """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a node without any is left out."""
+    """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a
+    node without any is left out.
+    """
     rows = fetched(_READ, [list(node_ids), from_ms(start_ms), from_ms(end_ms)])
     if not rows:
         return {}
@@ -58,7 +77,9 @@ def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table
 
 
 def forget(before: datetime) -> int:
-    """How many hours of pieces were deleted: of hours whose windows are gone nothing is diagnosed any more."""
+    """How many hours of pieces were deleted: of hours whose windows are gone nothing is diagnosed
+    any more.
+    """
     return HourCells.objects.filter(hour__lt=before).delete()[0]
 
 
@@ -70,15 +91,23 @@ def _within(table: Table | None, start_ms: int, end_ms: int) -> Table | None:
 
 
 def _packed(table: Table, hour: int) -> bytes:
-    """The columns in one zstd frame: to look for the best encoding of so few values takes eight times as long, and saves nothing."""
+    """The columns in one zstd frame: to look for the best encoding of so few values takes eight
+    times as long, and saves nothing.
+    """
     told = table | {"start_ms": table["start_ms"] - hour}
     return compress(
-        b"".join([*(told[name].astype("<i8").tobytes() for name in _WIDE), *(told[name].astype("<i4").tobytes() for name in _NARROW)])
+        b"".join(
+            [
+                *(told[name].astype("<i8").tobytes() for name in _WIDE),
+                *(told[name].astype("<i4").tobytes() for name in _NARROW),
+            ]
+        )
     )
 
 
 def _unpacked(payloads: Sequence[bytes], hours: Sequence[int]) -> tuple[Table, list[int]]:
-    """The rows of all of them, one after the other, and where each one's begin and the last one's end.
+    """The rows of all of them, one after the other, and where each one's begin and the last one's
+    end.
 
     Of all at once: a fleet's hours are thousands of small tables.
     """

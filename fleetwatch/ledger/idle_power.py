@@ -1,6 +1,8 @@
-"""What a GPU draws while it does nothing, where no catalogue says so: learned once from its own quiet time, or set by an admin.
+"""What a GPU draws while it does nothing, where no catalogue says so: learned once from its own
+quiet time, or set by an admin.
 
-A row is never changed: what was judged by it can be judged again. Hours of closed months keep what they were judged by.
+A row is never changed: what was judged by it can be judged again. Hours of closed months keep what
+they were judged by.
 """
 
 from collections import defaultdict
@@ -24,7 +26,8 @@ from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.services import touch_hours
 
-FREE, QUIET = "free", "quiet"  # conditions of the runs that it is learned from: nobody's first, a holder's context draws more
+# conditions of the runs that it is learned from: nobody's first, a holder's context draws more
+FREE, QUIET = "free", "quiet"
 LEARNED_FROM = (FREE, QUIET)
 PERCENTILE = 5
 LEAST_MS = 900_000  # of such time with its power read
@@ -35,7 +38,9 @@ LEAST_W, MOST_W = 1.0, 2000.0  # what an admin may say
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Watts, how many readings they come from, of which condition, and the first and last of these."""
+    """Watts, how many readings they come from, of which condition, and the first and last
+    of these.
+    """
 
     watts: float
     readings: int
@@ -49,7 +54,9 @@ class IdlePowerError(ValueError):
 
 
 def learn(now: datetime, limit: int) -> dict[str, int]:
-    """How many GPUs' idle power was learned, of those that no catalogue, admin or earlier run knows; at most `limit` are looked at."""
+    """How many GPUs' idle power was learned, of those that no catalogue, admin or earlier run
+    knows; at most `limit` are looked at.
+    """
     did = {"looked": 0, "learned": 0}
     _, policy = current_policy()
     until_ms = policy_plan.frontier().until_ms
@@ -70,22 +77,34 @@ def read_watts(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise IdlePowerError(f"an idle power is a number of watts, like 62.5, not {text[:20]!r}") from error
+        raise IdlePowerError(
+            f"an idle power is a number of watts, like 62.5, not {text[:20]!r}"
+        ) from error
 
 
 def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
-    """From now on the GPU is judged by these watts, with all of its open hours. Raises IdlePowerError."""
+    """From now on the GPU is judged by these watts, with all of its open hours.
+
+    Raises IdlePowerError.
+    """
     if not LEAST_W <= watts <= MOST_W:
         raise IdlePowerError(f"an idle power is {LEAST_W:g} to {MOST_W:g} W")
-    gpus = list(GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node", "model"))
+    gpus = list(
+        GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node", "model")
+    )
     if not gpus:
         raise IdlePowerError(f"no GPU {uuid} was ever observed")
     if gpus[0].parent_id is not None:
-        raise IdlePowerError("power is measured of whole GPUs: set it for the one that this instance is a part of")
+        raise IdlePowerError(
+            "power is measured of whole GPUs: set it for the one that this instance is a part of"
+        )
     _, policy = current_policy()
     for limit_w in map(_limit_w, gpus):
         if limit_w and watts > policy.work_limit_ratio * limit_w:
-            raise IdlePowerError(f"an idle power is at most {policy.work_limit_ratio:g} of the board's limit of {limit_w:g} W")
+            raise IdlePowerError(
+                f"an idle power is at most {policy.work_limit_ratio:g} of the board's limit of"
+                f" {limit_w:g} W"
+            )
     until_ms = policy_plan.frontier().until_ms
     with transaction.atomic():
         for gpu in gpus:
@@ -117,19 +136,37 @@ def _put_in_force(row: IdlePower, *, until_ms: int) -> None:
 
 
 def _candidates(limit: int) -> list[GPU]:
-    """GPUs of unknown idle power with enough time of one of the conditions, of nobody's the most first."""
-    unknown = GPU.objects.filter(parent=None, retired_ms=None, first_ms__isnull=False, model__idle_w=None)
+    """GPUs of unknown idle power with enough time of one of the conditions, of nobody's the most
+    first.
+    """
+    unknown = GPU.objects.filter(
+        parent=None, retired_ms=None, first_ms__isnull=False, model__idle_w=None
+    )
     unknown = unknown.exclude(pk__in=IdlePower.objects.values("gpu_id"))
-    runs = Run.objects.filter(gpu__in=unknown, condition__in=LEARNED_FROM, start_ms__gte=F("node__last_ms") - LOOKS_BACK_MS)
-    enough = runs.values("gpu_id").annotate(quiet_ms=Sum(F("end_ms") - F("start_ms"))).filter(quiet_ms__gte=LEAST_MS)
+    runs = Run.objects.filter(
+        gpu__in=unknown,
+        condition__in=LEARNED_FROM,
+        start_ms__gte=F("node__last_ms") - LOOKS_BACK_MS,
+    )
+    enough = (
+        runs.values("gpu_id")
+        .annotate(quiet_ms=Sum(F("end_ms") - F("start_ms")))
+        .filter(quiet_ms__gte=LEAST_MS)
+    )
     gpu_ids = enough.order_by("-quiet_ms", "gpu_id").values_list("gpu_id", flat=True)[:limit]
-    return list(GPU.objects.filter(pk__in=list(gpu_ids)).select_related("node", "model").order_by("node_id", "pk"))
+    return list(
+        GPU.objects.filter(pk__in=list(gpu_ids))
+        .select_related("node", "model")
+        .order_by("node_id", "pk")
+    )
 
 
 def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> Learned | None:
     """None: too little of such time had its power read, or what it drew is too much for idle."""
     since_ms = (gpu.node.last_ms or 0) - LOOKS_BACK_MS
-    runs = Run.objects.filter(gpu=gpu, condition__in=LEARNED_FROM, start_ms__gte=since_ms).order_by("start_ms")
+    runs = Run.objects.filter(gpu=gpu, condition__in=LEARNED_FROM, start_ms__gte=since_ms).order_by(
+        "start_ms"
+    )
     spans: dict[str, list[Span]] = defaultdict(list)
     for condition, start_ms, end_ms in runs.values_list("condition", "start_ms", "end_ms"):
         spans[condition].append((start_ms, end_ms))
@@ -152,19 +189,31 @@ def _limit_w(gpu: GPU) -> float | None:
     return gpu.model.limit_w if gpu.model else None
 
 
-def of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy, *, condition: str) -> Learned | None:
-    """What one GPU's windows that lie in the spans, and show nothing, say; None where they are too few."""
+def of_windows(
+    windows: frames.Frame, spans: Sequence[Span], policy: Policy, *, condition: str
+) -> Learned | None:
+    """What one GPU's windows that lie in the spans, and show nothing, say; None where they are too
+    few.
+    """
     unknown: Floats = np.full(len(windows.gpu_id), np.nan)
     acts = activity.read(windows, idle_w=unknown, limit_w=unknown, policy=policy)
     power_w = column(windows, "power_w")
     # also in time that nobody holds a counter may be stuck, or somebody may work
-    shows_nothing = (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
+    shows_nothing = (
+        (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
+    )
     rows = np.flatnonzero(shows_nothing & _within(windows, spans))
     length_ms = int((windows.end_ms - windows.start_ms)[rows].sum())
     if length_ms < LEAST_MS:
         return None
     watts = round(float(np.percentile(power_w[rows], PERCENTILE)), 1)
-    return Learned(watts, len(rows), condition, int(windows.start_ms[rows].min()), int(windows.end_ms[rows].max()))
+    return Learned(
+        watts,
+        len(rows),
+        condition,
+        int(windows.start_ms[rows].min()),
+        int(windows.end_ms[rows].max()),
+    )
 
 
 def _within(windows: frames.Frame, spans: Sequence[Span]) -> np.ndarray:

@@ -13,7 +13,14 @@ from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
 from fleetwatch.ledger import cuts, outages, states
-from fleetwatch.ledger.observations import COLUMNS, FOREVER_MS, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.observations import (
+    COLUMNS,
+    FOREVER_MS,
+    Capacity,
+    Judgement,
+    Outage,
+    Question,
+)
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.intervals import HOUR_MS
@@ -26,7 +33,8 @@ _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans of capacity.
+    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans
+    of capacity.
 
     `silent_ms`: from when on the node gave no sign of life.
     """
@@ -38,8 +46,8 @@ class NodeFacts:
 
 
 def capacities(node: Node) -> list[Capacity]:
-    """The node's GPUs that were ever observed there, with each span of their capacity: to where the node's ends for now,
-    to their retirement, or to the last window before they were elsewhere.
+    """The node's GPUs that were ever observed there, with each span of their capacity: to where the
+    node's ends for now, to their retirement, or to the last window before they were elsewhere.
 
     A MIG instance is a part of its parent from its first window to its last.
     """
@@ -58,7 +66,9 @@ def capacities(node: Node) -> list[Capacity]:
     ]
 
 
-def _capacities(gpu: GPU, reported: Reported, gone: Sequence[int], *, live_ms: int) -> Iterator[Capacity]:
+def _capacities(
+    gpu: GPU, reported: Reported, gone: Sequence[int], *, live_ms: int
+) -> Iterator[Capacity]:
     end_ms = live_ms if gpu.retired_ms is None else gpu.retired_ms
     newest_ms = gpu.newest_ms
     if gpu.parent is not None and newest_ms is not None:
@@ -75,7 +85,9 @@ def _limits(gpu: GPU) -> Capacity:
         # power is the parent's alone: no limits, so that an instance is never judged by it
         return Capacity(gpu.pk, 0, 0, parent_id=gpu.parent_id, weight=weight(gpu, gpu.parent))
     model = gpu.model
-    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
+    limit_w = (
+        gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
+    )
     return Capacity(gpu.pk, 0, 0, idle_w=model.idle_w if model else None, limit_w=limit_w)
 
 
@@ -89,17 +101,22 @@ def weight(gpu: GPU, parent: GPU) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the last posting found of an outage; `unchanged_ms`: before this no window changed since."""
+    """What the last posting found of an outage; `unchanged_ms`: before this no window changed
+    since.
+    """
 
     end_ms: int
     is_revived: bool
     unchanged_ms: int
 
 
-def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], Known] | None = None) -> NodeFacts:
+def node_facts(
+    node: Node, policy: Policy, known: Mapping[tuple[int, int, str], Known] | None = None
+) -> NodeFacts:
     """Capacities, and outages with their end by activity read from the windows.
 
-    `known` (by GPU, start and reason) spares reading again what has not changed since the last posting.
+    `known` (by GPU, start and reason) spares reading again what has not changed since the last
+    posting.
     """
     gpus = capacities(node)
     silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
@@ -111,13 +128,21 @@ def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], 
     # of a GPU that came back the last span of its capacity: an outage ends where that does
     for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
         found[gpu.gpu_id] = [
-            _effective(node.pk, one, gpu, policy, known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)))
+            _effective(
+                node.pk,
+                one,
+                gpu,
+                policy,
+                known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)),
+            )
             for one in outages.by_events(gpu.gpu_id, told, reboots)
         ]
     return NodeFacts(node.pk, gpus, found, silent_ms)
 
 
-def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None) -> Outage:
+def _effective(
+    node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None
+) -> Outage:
     """The outage, ended by activity where it was; `is_revived` then."""
     start, end = outage.start_ms, min(outage.end_ms, gpu.end_ms)
     if outage.is_drain or start >= end:
@@ -127,9 +152,12 @@ def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, k
             return Outage(start, known.end_ms, outage.reason, is_revived=True)
         start = max(start, known.unchanged_ms)
     step = 6 * HOUR_MS
-    overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS  # a stretch may cross the edge of a step
+    # a stretch may cross the edge of a step
+    overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
     for since in range(start, end, step):
-        found = frames.read(node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS)
+        found = frames.read(
+            node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS
+        )
         rest = Outage(since, outage.end_ms, outage.reason)
         revived = outages.ended_by_activity(rest, gpu=gpu, found=found, policy=policy)
         if revived.is_revived:
@@ -138,7 +166,9 @@ def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, k
 
 
 def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
-    """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the context they need."""
+    """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the
+    context they need.
+    """
     return states.judge(question(facts, start_ms, end_ms, policy))
 
 
@@ -147,8 +177,17 @@ def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -
     return states.judge(question(facts, start_ms, end_ms, policy, columns=()))
 
 
-def question(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy, *, columns: Sequence[str] = COLUMNS) -> Question:
-    """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are read."""
+def question(
+    facts: NodeFacts,
+    start_ms: int,
+    end_ms: int,
+    policy: Policy,
+    *,
+    columns: Sequence[str] = COLUMNS,
+) -> Question:
+    """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are
+    read.
+    """
     low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
     high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
     return Question(

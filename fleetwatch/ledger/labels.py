@@ -1,4 +1,6 @@
-"""What an entry says beside its time, as small numbers: labels, and kinds (a label with its signal and efficiency source). Pure."""
+"""What an entry says beside its time, as small numbers: labels, and kinds (a label with its signal
+and efficiency source). Pure.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.activity import CONTEXT_KINDS, EFFICIENCY_SOURCES, HOLDERS, SIGNALS, UNSEEN_REASONS
+from fleetwatch.ledger.activity import (
+    CONTEXT_KINDS,
+    EFFICIENCY_SOURCES,
+    HOLDERS,
+    SIGNALS,
+    UNSEEN_REASONS,
+)
 
 Kinds = NDArray[np.int16]
 
@@ -36,7 +44,11 @@ STARTING = Label("starting")
 # why a window says nothing, by its number; the last: there is none
 UNSEEN = (*(Label("unobserved", reason=reason) for reason in UNSEEN_REASONS[1:]), MISSING)
 # what holds a GPU that nobody was given, by its number
-HOLDER = (FREE, *(Label("orphaned", reason=reason, tier="certain") for reason in HOLDERS[1:4]), ALLOCATION_UNKNOWN)
+HOLDER = (
+    FREE,
+    *(Label("orphaned", reason=reason, tier="certain") for reason in HOLDERS[1:4]),
+    ALLOCATION_UNKNOWN,
+)
 # of jobs and of services: waiting for requests is a service's nature
 STALL_TIERS = ("probable", "potential")
 SPINNING = tuple(Label("stalled", kind="spinning", tier=tier) for tier in STALL_TIERS)
@@ -44,10 +56,24 @@ WITHIN = tuple(Label("stalled", kind="within", tier=tier) for tier in STALL_TIER
 GAP = tuple(Label("stalled", kind="gap", tier=tier) for tier in STALL_TIERS)
 CERTAINTIES = ("probable", "certain")
 # by context, then by certainty
-IDLE = tuple(Label("idle", kind=kind, tier=certainty) for kind in CONTEXT_KINDS for certainty in CERTAINTIES)
+IDLE = tuple(
+    Label("idle", kind=kind, tier=certainty) for kind in CONTEXT_KINDS for certainty in CERTAINTIES
+)
 INTERACTIVE = tuple(Label("idle", kind="interactive", tier=certainty) for certainty in CERTAINTIES)
 
-FIXED = (*UNSEEN, SILENT, *HOLDER, USEFUL, UNDERUSED, STARTING, *SPINNING, *WITHIN, *GAP, *IDLE, *INTERACTIVE)
+FIXED = (
+    *UNSEEN,
+    SILENT,
+    *HOLDER,
+    USEFUL,
+    UNDERUSED,
+    STARTING,
+    *SPINNING,
+    *WITHIN,
+    *GAP,
+    *IDLE,
+    *INTERACTIVE,
+)
 NUMBER = {label: number for number, label in enumerate(FIXED)}
 
 

@@ -21,7 +21,16 @@ Codes = NDArray[np.int8]
 # the code of what a window says, by its lowest bits
 _SAYS = UNSEEN_MASK | windows.QUIET | windows.BLIP
 _CODES = np.array(
-    [GAP if said & UNSEEN_MASK else QUIET if said & windows.QUIET else BLIP if said & windows.BLIP else BUSY for said in range(_SAYS + 1)],
+    [
+        GAP
+        if said & UNSEEN_MASK
+        else QUIET
+        if said & windows.QUIET
+        else BLIP
+        if said & windows.BLIP
+        else BUSY
+        for said in range(_SAYS + 1)
+    ],
     dtype=np.int8,
 )
 
@@ -38,7 +47,9 @@ class Whose:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """All lanes of a node, those of nobody first; one value per position, which is an atom in a lane."""
+    """All lanes of a node, those of nobody first; one value per position, which is an atom in a
+    lane.
+    """
 
     whose: Sequence[Whose]
     first: Ints  # each lane's first position; after the last one, how many there are
@@ -82,7 +93,11 @@ def laid(atoms: Atoms, said: Said, rest: Nobody, policy: Policy) -> Lanes:
     """The lanes of all members: what nobody holds, then each holder."""
     is_gap = nobody.gaps(atoms, rest)
     bounds = np.searchsorted(rest.atom, atoms.first).tolist()
-    whose = [Whose(member, None) for member in range(len(atoms.members)) if bounds[member] < bounds[member + 1]]
+    whose = [
+        Whose(member, None)
+        for member in range(len(atoms.members))
+        if bounds[member] < bounds[member + 1]
+    ]
     sizes = [bounds[one.member + 1] - bounds[one.member] for one in whose]
     parts = [(rest.atom, rest.own, atoms.rest_ms[rest.atom])]
     for one, part in _holders(atoms, is_gap):
@@ -94,7 +109,18 @@ def laid(atoms: Atoms, said: Said, rest: Nobody, policy: Policy) -> Lanes:
     word = said.word[atoms.row[atom]]
     code = _codes(atoms, rest, is_gap, atom=atom, own=own, word=word)
     found = _stretches(atoms, said, lane=lane, atom=atom, code=code, policy=policy)
-    return Lanes(whose, np.append(0, np.cumsum(sizes)), len(rest.atom), lane, atom, word, own, gpu_ms, code, found)
+    return Lanes(
+        whose,
+        np.append(0, np.cumsum(sizes)),
+        len(rest.atom),
+        lane,
+        atom,
+        word,
+        own,
+        gpu_ms,
+        code,
+        found,
+    )
 
 
 def _holders(atoms: Atoms, is_gap: Mask) -> Iterator[tuple[Whose, tuple[Ints, Mask, Ints]]]:
@@ -103,7 +129,11 @@ def _holders(atoms: Atoms, is_gap: Mask) -> Iterator[tuple[Whose, tuple[Ints, Ma
         begin, end = atoms.first[number], atoms.first[number + 1]
         for holder in member.holders:
             low, high = _reach(holder.held, is_gap[begin:end])
-            told = np.arange(begin + low, begin + high), holder.held[low:high], holder.gpu_ms[low:high]
+            told = (
+                np.arange(begin + low, begin + high),
+                holder.held[low:high],
+                holder.gpu_ms[low:high],
+            )
             yield Whose(number, holder.job_id, holder.kind, holder.spans), told
 
 
@@ -116,7 +146,9 @@ def _reach(held: Mask, is_gap: Mask) -> tuple[int, int]:
     return low, high
 
 
-def _codes(atoms: Atoms, rest: Nobody, is_gap: Mask, *, atom: Ints, own: Mask, word: Words) -> Codes:
+def _codes(
+    atoms: Atoms, rest: Nobody, is_gap: Mask, *, atom: Ints, own: Mask, word: Words
+) -> Codes:
     """What each position's atom is to its lane."""
     code: Codes = _CODES[word & np.uint16(_SAYS)]
     if atoms.down is not None and atoms.is_drained is not None:
@@ -129,7 +161,9 @@ def _codes(atoms: Atoms, rest: Nobody, is_gap: Mask, *, atom: Ints, own: Mask, w
     return code
 
 
-def _stretches(atoms: Atoms, said: Said, *, lane: Ints, atom: Ints, code: Codes, policy: Policy) -> Stretches:
+def _stretches(
+    atoms: Atoms, said: Said, *, lane: Ints, atom: Ints, code: Codes, policy: Policy
+) -> Stretches:
     """The stretches of these positions, of which there are some."""
     is_begun = np.ones(len(code), dtype=bool)
     is_begun[1:] = (code[1:] != code[:-1]) | (lane[1:] != lane[:-1])

@@ -15,7 +15,10 @@ FIGURES = (
 
 
 class Policy(models.Model):
-    """One version of all thresholds (policy.py names them). Never edited: a change is a new version."""
+    """One version of all thresholds (policy.py names them).
+
+    Never edited: a change is a new version.
+    """
 
     version = models.PositiveIntegerField(unique=True)
     thresholds = models.JSONField()
@@ -23,27 +26,54 @@ class Policy(models.Model):
 
 
 class Entry(models.Model):
-    """GPU time of one GPU in one hour cut, of one holder, in one state. Sums of these are every figure.
+    """GPU time of one GPU in one hour cut, of one holder, in one state. Sums of these are every
+    figure.
 
     `gpu` is the GPU that was judged: a physical GPU, or a MIG instance of one; capacity
     groups by coalesce(gpu.parent, gpu). Rows of a reposted (gpu, cut) are replaced whole.
     """
 
-    # Without an index of each key alone: those below begin with them. Only the job is checked row by row, it alone is ever deleted;
+    # Without an index of each key alone: those below begin with them. Only the job is checked row
+    # by row, it alone is ever deleted;
     # to check all four costs a third of posting's writes.
-    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    start = models.DateTimeField(help_text="start of the hour cut (clock hour, also cut at the organisation's midnight)")
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False
+    )
+    gpu = models.ForeignKey(
+        "inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False
+    )
+    start = models.DateTimeField(
+        help_text="start of the hour cut (clock hour, also cut at the organisation's midnight)"
+    )
     job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False)
     state = models.CharField(max_length=16)
-    kind = models.CharField(max_length=16, blank=True, default="", help_text="gap, within, spinning, cold, held, interactive")
-    reason = models.CharField(max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned")
-    signal = models.CharField(max_length=32, blank=True, default="", help_text="activity signal that decided")
-    efficiency_source = models.CharField(
-        max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)"
+    kind = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        help_text="gap, within, spinning, cold, held, interactive",
     )
-    tier = models.CharField(max_length=16, blank=True, default="", help_text="waste tier: certain, probable, potential, or none")
-    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    reason = models.CharField(
+        max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned"
+    )
+    signal = models.CharField(
+        max_length=32, blank=True, default="", help_text="activity signal that decided"
+    )
+    efficiency_source = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        help_text="sensors, power (estimated), none (busy time only)",
+    )
+    tier = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        help_text="waste tier: certain, probable, potential, or none",
+    )
+    policy = models.ForeignKey(
+        Policy, on_delete=models.PROTECT, db_index=False, db_constraint=False
+    )
     gpu_ms = models.BigIntegerField()
     energy_j = models.FloatField(null=True, help_text="None = not read")
 
@@ -61,19 +91,27 @@ class Entry(models.Model):
 
 
 class ClosedMonth(models.Model):
-    """A month of the organisation whose entries no posting writes any more, and who closed it. Never edited, never reopened."""
+    """A month of the organisation whose entries no posting writes any more, and who closed it.
+
+    Never edited, never reopened.
+    """
 
     month = models.DateField(unique=True, help_text="its first day")
     start = models.DateTimeField(help_text="the organisation's midnight that begins it")
     end = models.DateTimeField(help_text="and the one that ends it: all before is closed")
-    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, help_text="judges hours of it that had no entry when it was closed")
+    policy = models.ForeignKey(
+        Policy,
+        on_delete=models.PROTECT,
+        help_text="judges hours of it that had no entry when it was closed",
+    )
     closed_at = models.DateTimeField()
     closed_by = models.CharField(max_length=200)
     reason = models.CharField(max_length=300, blank=True, default="")
 
 
 class Adjustment(models.Model):
-    """What a judgement of a closed month's hour says beyond its entries: signed, written once, never changed.
+    """What a judgement of a closed month's hour says beyond its entries: signed, written once,
+    never changed.
 
     Entries and adjustments of a GPU and cut sum to what the newest judgement says. It is a line of
     the month in which it was booked.
@@ -92,7 +130,9 @@ class Adjustment(models.Model):
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
     gpu_ms = models.BigIntegerField(help_text="signed; 0 where only the energy differs")
     energy_j = models.FloatField(null=True, help_text="signed; None = not read")
-    cause = models.CharField(max_length=32, help_text="why it is judged otherwise now (adjustments.CAUSES)")
+    cause = models.CharField(
+        max_length=32, help_text="why it is judged otherwise now (adjustments.CAUSES)"
+    )
     booked_at = models.DateTimeField()
 
     class Meta:
@@ -111,16 +151,32 @@ class Run(models.Model):
     timelines, alerts and explanations read. Figures are sums, so that parts add up.
     """
 
-    # Not checked row by row: runs are written with the entries of their hour, whose jobs are, and cost half of posting's writes.
-    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False, db_constraint=False)
-    condition = models.CharField(max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved")
+    # Not checked row by row: runs are written with the entries of their hour, whose jobs are, and
+    # cost half of posting's writes.
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False
+    )
+    gpu = models.ForeignKey(
+        "inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False
+    )
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False, db_constraint=False
+    )
+    condition = models.CharField(
+        max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved"
+    )
     start_ms = models.BigIntegerField()
     end_ms = models.BigIntegerField()
-    continues = models.BooleanField(default=False, help_text="goes on from the part before it of the same GPU, holder and condition")
+    continues = models.BooleanField(
+        default=False,
+        help_text="goes on from the part before it of the same GPU, holder and condition",
+    )
     state_ms = NamedNumbers(int, names=STATES, help_text="state -> GPU-milliseconds")
-    figures = NamedNumbers(float, names=FIGURES, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
+    figures = NamedNumbers(
+        float,
+        names=FIGURES,
+        help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)",
+    )
 
     class Meta:
         indexes = [
@@ -134,58 +190,105 @@ class Run(models.Model):
 
 
 class IdlePower(models.Model):
-    """What a GPU draws while it does nothing, from when on it is judged by that, and where it is from. Never edited: the newest counts."""
+    """What a GPU draws while it does nothing, from when on it is judged by that, and where it is
+    from. Never edited: the newest counts.
+    """
 
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+")
-    from_ms = models.BigIntegerField(help_text="windows that start before keep what they were judged by")
+    from_ms = models.BigIntegerField(
+        help_text="windows that start before keep what they were judged by"
+    )
     watts = models.FloatField()
-    readings = models.PositiveIntegerField(default=0, help_text="windows that it was learned from; 0: an admin set it")
-    condition = models.CharField(max_length=16, blank=True, default="", help_text="free or quiet: what these windows were")
+    readings = models.PositiveIntegerField(
+        default=0, help_text="windows that it was learned from; 0: an admin set it"
+    )
+    condition = models.CharField(
+        max_length=16, blank=True, default="", help_text="free or quiet: what these windows were"
+    )
     first_ms = models.BigIntegerField(null=True, help_text="start of the first of them")
     last_ms = models.BigIntegerField(null=True, help_text="end of the last of them")
-    set_by = models.CharField(max_length=200, blank=True, default="", help_text="the admin who set it")
+    set_by = models.CharField(
+        max_length=200, blank=True, default="", help_text="the admin who set it"
+    )
     created_at = models.DateTimeField()
 
 
 class NodeDay(models.Model):
-    """How often the entries of each hour of a node's UTC day were written anew: what was derived from them knows when it is old."""
+    """How often the entries of each hour of a node's UTC day were written anew: what was derived
+    from them knows when it is old.
+    """
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     day = models.DateField()
-    versions = ArrayField(models.BigIntegerField(), size=HOURS, help_text="one number per UTC hour; it only ever grows")
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_row_per_node_and_day")]
-
-
-class StateDay(models.Model):
-    """A node's UTC day by GPU, hour and state (state_days.py); current while its versions are those of the NodeDay."""
-
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
-    day = models.DateField()
-    versions = ArrayField(models.BigIntegerField(), size=HOURS)
-    spent = models.BinaryField(help_text="zstd of GPU ids (int64), then milliseconds (uint32): GPUs x 24 x states by name")
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_state_day_per_node_and_day")]
-
-
-class HourCells(models.Model):
-    """What the entries of a node's clock hour say in pieces of five minutes, of held GPUs (cell_states.py); kept while hours change."""
-
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
-    hour = models.DateTimeField()
-    payload = models.BinaryField(
-        help_text="zstd of columns (hour_cells.py): GPU and job ids (int64), then from when on and milliseconds (int32)"
+    versions = ArrayField(
+        models.BigIntegerField(),
+        size=HOURS,
+        help_text="one number per UTC hour; it only ever grows",
     )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "hour"], name="one_row_of_states_per_node_and_hour")]
+        constraints = [
+            models.UniqueConstraint(fields=["node", "day"], name="one_row_per_node_and_day")
+        ]
+
+
+class StateDay(models.Model):
+    """A node's UTC day by GPU, hour and state (state_days.py); current while its versions are those
+    of the NodeDay.
+    """
+
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    day = models.DateField()
+    versions = ArrayField(models.BigIntegerField(), size=HOURS)
+    spent = models.BinaryField(
+        help_text="zstd of GPU ids (int64), then milliseconds (uint32): GPUs x 24 x states by name"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "day"], name="one_state_day_per_node_and_day")
+        ]
+
+
+class HourCells(models.Model):
+    """What the entries of a node's clock hour say in pieces of five minutes, of held GPUs
+    (cell_states.py); kept while hours change.
+    """
+
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    hour = models.DateTimeField()
+    payload = models.BinaryField(
+        help_text=(
+            "zstd of columns (hour_cells.py): GPU and job ids (int64), then from when on and"
+            " milliseconds (int32)"
+        )
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "hour"], name="one_row_of_states_per_node_and_hour"
+            )
+        ]
 
 
 class Posted(models.Model):
-    """What posting last took for granted of a GPU, beyond its windows; where that changed, hours are posted again."""
+    """What posting last took for granted of a GPU, beyond its windows; where that changed, hours
+    are posted again.
+    """
 
-    gpu = models.OneToOneField("inventory.GPU", on_delete=models.CASCADE, primary_key=True, related_name="posted")
-    spans = models.JSONField(help_text="[start_ms, end_ms] of each span of capacity, or to where telemetry went for now")
-    outages = models.JSONField(default=list, help_text="[start_ms, end_ms or null, reason] of unavailability")
+    gpu = models.OneToOneField(
+        "inventory.GPU", on_delete=models.CASCADE, primary_key=True, related_name="posted"
+    )
+    spans = models.JSONField(
+        help_text="[start_ms, end_ms] of each span of capacity, or to where telemetry went for now"
+    )
+    outages = models.JSONField(
+        default=list, help_text="[start_ms, end_ms or null, reason] of unavailability"
+    )

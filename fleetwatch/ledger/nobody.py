@@ -13,14 +13,18 @@ from fleetwatch.ledger.observations import Ints, Mask, Question, column
 _UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 on
 _HOLDER = numbers(HOLDER)
 
-# A job's processes may outlive it by so long: Slurm waits 30 s before it kills (KillWait), Kubernetes as long by default, and
-# its epilog and the driver come after that. Until then what holds the GPU is the job's, that was let go, and no orphan.
+# A job's processes may outlive it by so long: Slurm waits 30 s before it kills (KillWait),
+# Kubernetes as long by default, and
+# its epilog and the driver come after that. Until then what holds the GPU is the job's, that was
+# let go, and no orphan.
 LEAVING_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """The atoms with time that nobody holds and those beside them: what lies farther away decides nothing."""
+    """The atoms with time that nobody holds and those beside them: what lies farther away decides
+    nothing.
+    """
 
     atom: Ints
     own: Mask
@@ -57,25 +61,36 @@ def _labels(question: Question, atoms: Atoms, said: Said, atom: Ints) -> Kinds:
 
 
 def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints, may_work: Mask) -> Ints:
-    """What holds it, of atoms whose windows speak; `may_work`: by its counters, or because nobody reads it."""
+    """What holds it, of atoms whose windows speak; `may_work`: by its counters, or because nobody
+    reads it.
+    """
     answered, unknown = timeline.scheduler_status(question.sources)
     start_ms = atoms.start_ms[atom]
-    is_answered, is_silent = timeline.is_within(start_ms, answered), timeline.is_within(start_ms, unknown)
+    is_answered, is_silent = (
+        timeline.is_within(start_ms, answered),
+        timeline.is_within(start_ms, unknown),
+    )
     # windows that a holder's time shares saw the holder's process, not an orphan
     is_held = atoms.held > 0
-    is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)  # one more, for no window (-1)
+    # one more, for no window (-1)
+    is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)
     is_explained[atoms.row[is_held]] = True
     scheduled, bare = activity.holds(question.windows, row, question.policy)
     is_explained_here = is_explained[row] | _is_just_left(atoms)[atom]
-    scheduled = np.where(is_explained_here & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
+    scheduled = np.where(
+        is_explained_here & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled
+    )
     bare = np.where(may_work & (bare == activity.NOTHING), activity.UNKNOWN, bare)
     hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, bare))
-    # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given to
+    # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
+    # to
     return np.where(is_held[atom] & (hold != activity.UNKNOWN), activity.NOTHING, hold)
 
 
 def _is_just_left(atoms: Atoms) -> Mask:
-    """Of all atoms those that begin within LEAVING_MS of the end of one that was held, on the same GPU."""
+    """Of all atoms those that begin within LEAVING_MS of the end of one that was held, on the same
+    GPU.
+    """
     held = np.where(atoms.held > 0, np.arange(len(atoms.held)), -1)
     last_held = np.maximum.accumulate(held)
     first_of_member = np.repeat(atoms.first[:-1], np.diff(atoms.first))

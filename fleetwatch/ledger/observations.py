@@ -1,4 +1,7 @@
-"""What is judged: windows as columns, who held which GPU, what is known of the GPUs. Pure values."""
+"""What is judged: windows as columns, who held which GPU, what is known of the GPUs.
+
+Pure values.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +25,12 @@ SCHEDULERS = ("slurm", "kubernetes", "declared")
 
 # The columns that judging reads; any may be absent from the frame (not read).
 COLUMNS = (
-    "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active", "sm_active_max",
-    "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes", "power_w", "energy_j",
-    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
+    "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active",
+    "sm_active_max",
+    "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes",
+    "power_w", "energy_j",
+    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio", "pcie_rx_bytes_s",
+    "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
     "nvlink_tx_bytes_s", "process_count", "live_process_count",
 )  # fmt: skip
 
@@ -53,7 +59,8 @@ class Windows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One GPU that is judged, and one [start_ms, end_ms) over which it is capacity; one that came back has several.
+    """One GPU that is judged, and one [start_ms, end_ms) over which it is capacity; one that came
+    back has several.
 
     A MIG instance has a parent and a weight: the share of the parent that it is, 0 to 1.
     `is_live`: the end is only where the node's capacity ends for now.
@@ -67,7 +74,8 @@ class Capacity:
     weight: float = 1.0
     idle_w: float | None = None
     limit_w: float | None = None
-    idle_steps: Sequence[tuple[int, float]] = ()  # (from when on, watts) of this one GPU, which count before idle_w
+    # (from when on, watts) of this one GPU, which count before idle_w
+    idle_steps: Sequence[tuple[int, float]] = ()
 
 
 def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, int]]]:
@@ -79,7 +87,9 @@ def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, in
 
 
 class Hold(Protocol):
-    """A job's hold on a GPU, as one source asserted it; `share` None = not known (jobs.selectors.Holding is one)."""
+    """A job's hold on a GPU, as one source asserted it; `share` None = not known
+    (jobs.selectors.Holding is one).
+    """
 
     @property
     def gpu_id(self) -> int: ...
@@ -94,7 +104,9 @@ class Hold(Protocol):
 
 
 class SourceReport(Protocol):
-    """When a job source of the node answered (ok) or did not (jobs.selectors.SourceSpans is one)."""
+    """When a job source of the node answered (ok) or did not (jobs.selectors.SourceSpans is
+    one).
+    """
 
     @property
     def kind(self) -> str: ...
@@ -106,7 +118,8 @@ class SourceReport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Positive evidence that a GPU cannot work over [start_ms, end_ms). A drain counts only while nothing is allocated.
+    """Positive evidence that a GPU cannot work over [start_ms, end_ms). A drain counts only while
+    nothing is allocated.
 
     `is_revived`: its end is that the GPU showed activity, not that anybody said so.
     """
@@ -123,9 +136,11 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target` alone.
+    """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target`
+    alone.
 
-    `cuts` are the edges of entries, ascending, context included; from `silent_ms` on the node gave no sign of life.
+    `cuts` are the edges of entries, ascending, context included; from `silent_ms` on the node gave
+    no sign of life.
     """
 
     windows: Windows
@@ -162,7 +177,9 @@ Words = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries as columns, one value per entry; `job_id` is NOBODY and `energy_j` NaN where it is None, `words` a position in `told`."""
+    """Entries as columns, one value per entry; `job_id` is NOBODY and `energy_j` NaN where it is
+    None, `words` a position in `told`.
+    """
 
     gpu_id: Ints
     cut_ms: Ints
@@ -177,7 +194,14 @@ class Entries:
         jobs = [None if job_id == NOBODY else job_id for job_id in self.job_id.tolist()]
         joules = [None if math.isnan(energy_j) else energy_j for energy_j in self.energy_j.tolist()]
         told = [self.told[words] for words in self.words.tolist()]
-        columns = (self.gpu_id.tolist(), self.cut_ms.tolist(), jobs, *zip(*told, strict=True), self.gpu_ms.tolist(), joules)
+        columns = (
+            self.gpu_id.tolist(),
+            self.cut_ms.tolist(),
+            jobs,
+            *zip(*told, strict=True),
+            self.gpu_ms.tolist(),
+            joules,
+        )
         return [Entry(*row) for row in zip(*columns, strict=True)] if told else []
 
 
@@ -187,11 +211,12 @@ NO_ENTRIES = Entries(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0), ())
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order of time.
+    """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order
+    of time.
 
-    `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it goes on from the
-    part before it of the same GPU, holder and condition. `figures`: per column of the windows, ms in which it was
-    read and the sum of value x ms.
+    `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it
+    goes on from the part before it of the same GPU, holder and condition. `figures`: per column of
+    the windows, ms in which it was read and the sum of value x ms.
     """
 
     gpu_id: Ints
@@ -221,10 +246,22 @@ class RunParts:
         """The parts of all lanes, one after the other."""
         if not lanes:
             none = np.zeros(0, dtype=np.int64)
-            return cls(none, none, none, none, none, none == 0, np.zeros((0, len(STATES)), dtype=np.int64), {})
+            return cls(
+                none,
+                none,
+                none,
+                none,
+                none,
+                none == 0,
+                np.zeros((0, len(STATES)), dtype=np.int64),
+                {},
+            )
         names = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms")
         columns = {name: np.concatenate([getattr(lane, name) for lane in lanes]) for name in names}
-        figures = {name: np.concatenate([lane.figures[name] for lane in lanes]) for name in lanes[0].figures}
+        figures = {
+            name: np.concatenate([lane.figures[name] for lane in lanes])
+            for name in lanes[0].figures
+        }
         return cls(**columns, figures=figures)
 
 

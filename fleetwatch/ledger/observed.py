@@ -1,4 +1,6 @@
-"""What was observed, counted from the windows themselves: the ledger may call none of it missing, and every window has its stay."""
+"""What was observed, counted from the windows themselves: the ledger may call none of it missing,
+and every window has its stay.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,13 +18,16 @@ from fleetwatch.telemetry import frames
 
 Windows = dict[int, list[Span]]  # GPU id -> the time that its windows cover
 
-# One row: a physical GPU and hour cut with more time than there is, over all nodes. In: start, end (timestamptz).
+# One row: a physical GPU and hour cut with more time than there is, over all nodes. In: start, end
+# (timestamptz).
 # Again: safe, it only reads.
 SPENT_TWICE = """
 WITH said AS (
-    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry WHERE start >= %(start)s AND start < %(end)s
+    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry WHERE start >= %(start)s
+    AND start < %(end)s
     UNION ALL
-    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment WHERE start >= %(start)s AND start < %(end)s
+    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment WHERE start >= %(start)s
+    AND start < %(end)s
 )
 SELECT gpu.uuid, said.start, sum(said.gpu_ms)::bigint
 FROM said
@@ -35,12 +40,15 @@ ORDER BY said.start, gpu.uuid
 MISSING = """
 WITH said AS (
     SELECT gpu_id, start, gpu_ms FROM ledger_entry
-    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason IN ('missing', 'silent')
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s
+    AND reason IN ('missing', 'silent')
     UNION ALL
     SELECT gpu_id, start, gpu_ms FROM ledger_adjustment
-    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason IN ('missing', 'silent')
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s
+    AND reason IN ('missing', 'silent')
 )
-SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', said.start, 'UTC'), sum(said.gpu_ms)::bigint
+SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', said.start, 'UTC'),
+sum(said.gpu_ms)::bigint
 FROM said
 JOIN inventory_gpu AS gpu ON gpu.id = said.gpu_id
 GROUP BY 1, 2
@@ -69,41 +77,64 @@ def _covered(starts: Ints, ends: Ints) -> list[Span]:
     return list(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
 
 
-def seen_but_missing(node: Node, gpus: Sequence[Capacity], windows: Windows, start_ms: int, end_ms: int) -> list[tuple[int, int, int]]:
-    """(GPU id, clock hour, milliseconds) that the ledger calls missing though windows cover them."""
+def seen_but_missing(
+    node: Node, gpus: Sequence[Capacity], windows: Windows, start_ms: int, end_ms: int
+) -> list[tuple[int, int, int]]:
+    """(GPU id, clock hour, milliseconds) that the ledger calls missing though windows cover
+    them.
+    """
     unseen = _unseen(gpus, windows)
     with connection.cursor() as cursor:
-        cursor.execute(MISSING, {"node": node.pk, "start": from_ms(start_ms), "end": from_ms(end_ms)})
+        cursor.execute(
+            MISSING, {"node": node.pk, "start": from_ms(start_ms), "end": from_ms(end_ms)}
+        )
         rows = [(gpu_id, to_ms(hour), missing_ms) for gpu_id, hour, missing_ms in cursor.fetchall()]
     surplus = [
-        (gpu_id, hour, missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS))) for gpu_id, hour, missing_ms in rows
+        (gpu_id, hour, missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS)))
+        for gpu_id, hour, missing_ms in rows
     ]
     return [row for row in sorted(surplus) if row[2] > 0]
 
 
 def _unseen(gpus: Sequence[Capacity], windows: Windows) -> dict[int, list[Span]]:
-    """Physical GPU id -> its capacity of which no window told, neither its own nor one of each of its instances."""
+    """Physical GPU id -> its capacity of which no window told, neither its own nor one of each of
+    its instances.
+    """
     parts: dict[int, list[Capacity]] = defaultdict(list)
     for gpu in gpus:
         if gpu.parent_id is not None:
             parts[gpu.parent_id].append(gpu)
     unseen: dict[int, list[Span]] = {}
     for gpu_id, spans in spans_by_gpu(gpu for gpu in gpus if gpu.parent_id is None).items():
-        family = [windows.get(gpu_id, []), *(windows.get(part.gpu_id, []) for part in parts[gpu_id])]
+        family = [
+            windows.get(gpu_id, []),
+            *(windows.get(part.gpu_id, []) for part in parts[gpu_id]),
+        ]
         of_all = difference(spans, union(span for covered in family for span in covered))
-        of_parts = [difference([(part.start_ms, part.end_ms)], windows.get(part.gpu_id, [])) for part in parts[gpu_id]]
+        of_parts = [
+            difference([(part.start_ms, part.end_ms)], windows.get(part.gpu_id, []))
+            for part in parts[gpu_id]
+        ]
         unseen[gpu_id] = union([*of_all, *(span for spans in of_parts for span in spans)])
     return unseen
 
 
 def unclaimed(node: Node, windows: Windows) -> list[tuple[int, Span]]:
-    """(GPU id, time) of windows that belong to no stay of the GPU with the node, neither a believed nor a disputed one."""
+    """(GPU id, time) of windows that belong to no stay of the GPU with the node, neither a believed
+    nor a disputed one.
+    """
     claimed = inventory.claimed_by(node)
-    return [(gpu_id, span) for gpu_id, spans in sorted(windows.items()) for span in difference(spans, claimed.get(gpu_id, []))]
+    return [
+        (gpu_id, span)
+        for gpu_id, spans in sorted(windows.items())
+        for span in difference(spans, claimed.get(gpu_id, []))
+    ]
 
 
 def spent_twice(start: datetime, end: datetime) -> list[tuple[str, datetime, int]]:
-    """(UUID, hour cut, milliseconds) of GPUs that have more time in a cut than an hour: they are billed on two nodes at once."""
+    """(UUID, hour cut, milliseconds) of GPUs that have more time in a cut than an hour: they are
+    billed on two nodes at once.
+    """
     with connection.cursor() as cursor:
         cursor.execute(SPENT_TWICE, {"start": start, "end": end, "hour_ms": HOUR_MS})
         return [(uuid, cut, gpu_ms) for uuid, cut, gpu_ms in cursor.fetchall()]

@@ -1,11 +1,24 @@
-"""Every threshold of the ledger, in one versioned value; and the words that entries are made of. Pure."""
+"""Every threshold of the ledger, in one versioned value; and the words that entries are made of.
+
+Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 # The order of legends, tables and the API everywhere.
-STATES = ("useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved")
+STATES = (
+    "useful",
+    "underused",
+    "stalled",
+    "idle",
+    "starting",
+    "orphaned",
+    "free",
+    "unavailable",
+    "unobserved",
+)
 TIERS = ("certain", "probable", "potential")
 KINDS = ("gap", "within", "spinning", "cold", "held", "interactive")
 CONDITIONS = ("quiet", "spinning", "active", "free", "orphaned", "unavailable", "unobserved")
@@ -22,57 +35,118 @@ def _threshold(default: float, unit: str, reason: str) -> Any:
 class Policy:
     """All thresholds by which GPU time is judged (docs/ledger.md); the defaults are version 1."""
 
-    idle_batch_s: float = _threshold(900, "s", "an unbroken quiet run of a batch job this long is idle")
-    idle_interactive_s: float = _threshold(1800, "s", "people think between cells; longer is a forgotten session")
+    idle_batch_s: float = _threshold(
+        900, "s", "an unbroken quiet run of a batch job this long is idle"
+    )
+    idle_interactive_s: float = _threshold(
+        1800, "s", "people think between cells; longer is a forgotten session"
+    )
     idle_service_s: float = _threshold(3600, "s", "waiting for requests is a service's nature")
     grace_batch_s: float = _threshold(900, "s", "loading data and a model before the first kernel")
     grace_interactive_s: float = _threshold(600, "s", "a notebook's start")
     grace_service_s: float = _threshold(1800, "s", "pulling an image and loading weights")
 
-    observed_min_ratio: float = _threshold(0.5, "ratio", "a window observed less than this says nothing of itself")
-    quiet_max: float = _threshold(0.02, "ratio", "activity maximum up to which a window is quiet: monitoring itself draws this much")
-    blip_max: float = _threshold(0.02, "ratio", "active fraction up to which a window continues a quiet run")
-    blip_row_s: float = _threshold(900, "s", "blips in a row without a quiet window for longer are light work, not a run's noise")
-    bridge_windows: float = _threshold(3, "windows", "missing or under-observed windows in a row that do not end a run")
-    active_full: float = _threshold(0.90, "ratio", "an active fraction from here counts as 1: step boundaries of healthy work are no stall")
+    observed_min_ratio: float = _threshold(
+        0.5, "ratio", "a window observed less than this says nothing of itself"
+    )
+    quiet_max: float = _threshold(
+        0.02,
+        "ratio",
+        "activity maximum up to which a window is quiet: monitoring itself draws this much",
+    )
+    blip_max: float = _threshold(
+        0.02, "ratio", "active fraction up to which a window continues a quiet run"
+    )
+    blip_row_s: float = _threshold(
+        900,
+        "s",
+        "blips in a row without a quiet window for longer are light work, not a run's noise",
+    )
+    bridge_windows: float = _threshold(
+        3, "windows", "missing or under-observed windows in a row that do not end a run"
+    )
+    active_full: float = _threshold(
+        0.90,
+        "ratio",
+        "an active fraction from here counts as 1: step boundaries of healthy work are no stall",
+    )
 
-    contradiction_power_ratio: float = _threshold(0.3, "ratio", "a resident context draws up to 0.1 of the range above idle; more is work")
-    contradiction_codec_ratio: float = _threshold(0.02, "ratio", "an engine for video, JPEG or optical flow at work")
-    contradiction_link_bytes_s: float = _threshold(50 * MIB, "bytes/s", "PCIe or NVLink above what an idle context causes")
+    contradiction_power_ratio: float = _threshold(
+        0.3, "ratio", "a resident context draws up to 0.1 of the range above idle; more is work"
+    )
+    contradiction_codec_ratio: float = _threshold(
+        0.02, "ratio", "an engine for video, JPEG or optical flow at work"
+    )
+    contradiction_link_bytes_s: float = _threshold(
+        50 * MIB, "bytes/s", "PCIe or NVLink above what an idle context causes"
+    )
 
-    work_limit_ratio: float = _threshold(0.6, "ratio", "of the power limit: no board that rests draws it (a bare L40S: 0.41)")
+    work_limit_ratio: float = _threshold(
+        0.6, "ratio", "of the power limit: no board that rests draws it (a bare L40S: 0.41)"
+    )
 
-    phantom_memory_bytes: float = _threshold(300 * MIB, "bytes", "less than any CUDA context with a model; reserved memory excluded")
+    phantom_memory_bytes: float = _threshold(
+        300 * MIB, "bytes", "less than any CUDA context with a model; reserved memory excluded"
+    )
 
-    empty_memory_bytes: float = _threshold(16 * MIB, "bytes", "less than any context: what the driver itself has mapped")
+    empty_memory_bytes: float = _threshold(
+        16 * MIB, "bytes", "less than any context: what the driver itself has mapped"
+    )
 
-    spin_util_min: float = _threshold(0.95, "ratio", "busy-waiting shows as a kernel that is always resident")
-    spin_power_max: float = _threshold(0.20, "ratio", "and draws hardly more than an idle context (NCCL wait: about 70 W more)")
-    spin_limit_ratio: float = _threshold(0.25, "ratio", "of the power limit, below which it is near idle where idle power is not known")
+    spin_util_min: float = _threshold(
+        0.95, "ratio", "busy-waiting shows as a kernel that is always resident"
+    )
+    spin_power_max: float = _threshold(
+        0.20, "ratio", "and draws hardly more than an idle context (NCCL wait: about 70 W more)"
+    )
+    spin_limit_ratio: float = _threshold(
+        0.25,
+        "ratio",
+        "of the power limit, below which it is near idle where idle power is not known",
+    )
     spin_tensor_max: float = _threshold(0.005, "ratio", "without tensor work, where read")
     spin_dram_max: float = _threshold(0.02, "ratio", "and without memory traffic, where read")
-    spin_resolvable_s: float = _threshold(10, "s", "a longer window can't tell spinning from work by its means")
+    spin_resolvable_s: float = _threshold(
+        10, "s", "a longer window can't tell spinning from work by its means"
+    )
 
     ceiling_sm: float = _threshold(0.85, "ratio", "practical ceiling of SM activity")
-    ceiling_tensor: float = _threshold(0.35, "ratio", "Llama-3 class training reaches 38 to 43 % of peak")
-    ceiling_dram: float = _threshold(0.75, "ratio", "practical peak of memory bandwidth is about 80 %")
+    ceiling_tensor: float = _threshold(
+        0.35, "ratio", "Llama-3 class training reaches 38 to 43 % of peak"
+    )
+    ceiling_dram: float = _threshold(
+        0.75, "ratio", "practical peak of memory bandwidth is about 80 %"
+    )
     ceiling_fp64: float = _threshold(0.60, "ratio", "practical ceiling of FP64 work")
     ceiling_power: float = _threshold(0.65, "ratio", "power ratio of well-fed work")
     power_floor: float = _threshold(0.05, "ratio", "active work is never credited with less")
-    power_min_working: float = _threshold(0.3, "ratio", "below this working fraction power says nothing of efficiency")
+    power_min_working: float = _threshold(
+        0.3, "ratio", "below this working fraction power says nothing of efficiency"
+    )
     rest_extra_w: float = _threshold(40, "W", "a resident context adds 26 to 66 W over bare idle")
     rest_extra_ratio: float = _threshold(0.2, "ratio", "of the range above idle, on small boards")
-    energy_max_ratio: float = _threshold(1.3, "ratio", "joules above this multiple of the power limit are a counter's reset, not energy")
+    energy_max_ratio: float = _threshold(
+        1.3,
+        "ratio",
+        "joules above this multiple of the power limit are a counter's reset, not energy",
+    )
 
-    revival_s: float = _threshold(300, "s", "this much unbroken activity ends unavailability: it evidently works")
+    revival_s: float = _threshold(
+        300, "s", "this much unbroken activity ends unavailability: it evidently works"
+    )
 
     def idle_ms(self, kind: str) -> int:
         """T_idle of a job kind in ms; an unknown kind is judged as batch."""
-        return round(1000 * _by_kind(kind, self.idle_batch_s, self.idle_interactive_s, self.idle_service_s))
+        return round(
+            1000 * _by_kind(kind, self.idle_batch_s, self.idle_interactive_s, self.idle_service_s)
+        )
 
     def grace_ms(self, kind: str) -> int:
         """The starting grace of a job kind in ms; an unknown kind is judged as batch."""
-        return round(1000 * _by_kind(kind, self.grace_batch_s, self.grace_interactive_s, self.grace_service_s))
+        return round(
+            1000
+            * _by_kind(kind, self.grace_batch_s, self.grace_interactive_s, self.grace_service_s)
+        )
 
     def bridge_ms(self, window_ms: int) -> int:
         """The longest gap in ms that a run with windows of this length continues across."""
@@ -86,7 +160,11 @@ class Policy:
         whether the last bit belongs to it; windows are up to 300 s long.
         """
         idle = max(self.idle_ms(kind) for kind in JOB_KINDS)
-        return idle + round(1000 * self.blip_row_s) + round((self.bridge_windows + 1) * LONGEST_WINDOW_MS)
+        return (
+            idle
+            + round(1000 * self.blip_row_s)
+            + round((self.bridge_windows + 1) * LONGEST_WINDOW_MS)
+        )
 
     def to_json(self) -> dict[str, float]:
         """Field name -> value, as a Policy row keeps it."""
@@ -94,15 +172,21 @@ class Policy:
 
     @classmethod
     def from_json(cls, thresholds: Mapping[str, float]) -> "Policy":
-        """The policy of a row. Raises ValueError for a field that no policy has, or a value that is no number.
+        """The policy of a row. Raises ValueError for a field that no policy has, or a value that is
+        no number.
 
-        A field the row does not name has its default: it was added later, with the value that held before.
+        A field the row does not name has its default: it was added later, with the value that held
+        before.
         """
         known = {one.name for one in fields(cls)}
         for name, value in thresholds.items():
             if name not in known:
                 raise ValueError(f"a policy has no threshold {name!r}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value < float("inf")
+            ):
                 raise ValueError(f"{name}: expected a number not below 0, not {value!r}")
         return cls(**thresholds)
 

@@ -16,7 +16,9 @@ NEVER_LIVE = -(2**53)
 
 @dataclass(frozen=True, slots=True)
 class QuietRuns:
-    """The quiet runs of all lanes: of each position, and stretch, the run it belongs to (-1: none); of each run what it is."""
+    """The quiet runs of all lanes: of each position, and stretch, the run it belongs to (-1: none);
+    of each run what it is.
+    """
 
     run: Ints
     of_stretch: Ints
@@ -32,11 +34,15 @@ def quiet_runs(lanes: Lanes, atoms: Atoms, said: Said, policy: Policy) -> QuietR
     quiet = np.flatnonzero(found.closed == QUIET)
     if len(quiet) == 0:
         none = np.zeros(0, dtype=np.int64)
-        return QuietRuns(np.full(len(lanes.atom), -1), np.full(len(found.first), -1), none, none, none, none)
+        return QuietRuns(
+            np.full(len(lanes.atom), -1), np.full(len(found.first), -1), none, none, none, none
+        )
     linked = _linked(found, quiet, policy)
     run_of_quiet = np.append(0, np.cumsum(~linked))
     latest = np.cumsum(found.closed == QUIET) - 1
-    in_run = (found.closed == QUIET) | ((latest >= 0) & np.append(linked, False)[np.maximum(latest, 0)])
+    in_run = (found.closed == QUIET) | (
+        (latest >= 0) & np.append(linked, False)[np.maximum(latest, 0)]
+    )
     of_stretch = np.where(in_run, run_of_quiet[latest], -1)
     first, last = quiet[np.append(True, ~linked)], quiet[np.append(~linked, True)]
     lane, start_ms, end_ms = found.lane[first], found.start_ms[first], found.end_ms[last]
@@ -51,7 +57,9 @@ def quiet_runs(lanes: Lanes, atoms: Atoms, said: Said, policy: Policy) -> QuietR
 
 
 def _linked(found: Stretches, quiet: Ints, policy: Policy) -> Mask:
-    """Whether each quiet stretch and the next one belong to one run: nothing but short gaps and few blips between."""
+    """Whether each quiet stretch and the next one belong to one run: nothing but short gaps and few
+    blips between.
+    """
     stops = np.cumsum((found.closed == BARRIER) | (found.closed == BUSY))[quiet]
     blips = np.cumsum(found.closed == BLIP)[quiet]
     hop_ms = found.start_ms[quiet[1:]] - found.end_ms[quiet[:-1]]
@@ -76,7 +84,9 @@ def _begun_at_start(lanes: Lanes, atoms: Atoms, said: Said, idle_ms: Ints, polic
     quiet = np.where(is_gap, found.first[known], position)
     is_begun = ~is_open & (found.code[known] == QUIET)
     atom = lanes.atom[quiet]
-    is_begun &= atoms.start_ms[atom] - start <= policy.bridge_windows * said.length_ms[atoms.row[atom]]
+    is_begun &= (
+        atoms.start_ms[atom] - start <= policy.bridge_windows * said.length_ms[atoms.row[atom]]
+    )
     # a hold that only goes on after an outage of telemetry is no start
     earlier = np.maximum(position - 1, 0)
     before = found.at(earlier)
@@ -89,7 +99,9 @@ def _begun_at_start(lanes: Lanes, atoms: Atoms, said: Said, idle_ms: Ints, polic
 
 
 def _starts(lanes: Lanes, atoms: Atoms) -> tuple[Ints, Ints, Ints]:
-    """Of each allocation start that was observed its lane, its time and the position that begins with it."""
+    """Of each allocation start that was observed its lane, its time and the position that begins
+    with it.
+    """
     found: list[tuple[int, int, int]] = []
     bounds = lanes.first.tolist()
     for lane, one in enumerate(lanes.whose):
@@ -98,21 +110,31 @@ def _starts(lanes: Lanes, atoms: Atoms) -> tuple[Ints, Ints, Ints]:
         low, high = bounds[lane], bounds[lane + 1]
         first_ms = atoms.members[one.member].first_ms
         atom = int(lanes.atom[low])
-        start_ms = atoms.start_ms[atom : atom + high - low]  # a holder's lane has all atoms from its first to its last
+        # a holder's lane has all atoms from its first to its last
+        start_ms = atoms.start_ms[atom : atom + high - low]
         starts = [start for start, _ in one.spans]
         for start, place in zip(starts, np.searchsorted(start_ms, starts).tolist(), strict=True):
-            if start >= first_ms and place < len(start_ms) and start_ms[place] == start and (place > 0 or start == first_ms):
+            if (
+                start >= first_ms
+                and place < len(start_ms)
+                and start_ms[place] == start
+                and (place > 0 or start == first_ms)
+            ):
                 found.append((lane, start, low + place))
     told = np.array(found, dtype=np.int64).reshape(-1, 3)
     return told[:, 0], told[:, 1], told[:, 2]
 
 
 def _ends_in_activity(lanes: Lanes, atoms: Atoms, said: Said, last: Ints, policy: Policy) -> Mask:
-    """Whether runs that end with these stretches ended in activity, or may yet: they are still open."""
+    """Whether runs that end with these stretches ended in activity, or may yet: they are still
+    open.
+    """
     found = lanes.stretches
     end = len(found.first) - 1
     live_ms = [atoms.members[one.member].live_end_ms for one in lanes.whose]
-    live_end_ms = np.array([NEVER_LIVE if ms is None else ms for ms in live_ms], dtype=np.int64)[found.lane[last]]
+    live_end_ms = np.array([NEVER_LIVE if ms is None else ms for ms in live_ms], dtype=np.int64)[
+        found.lane[last]
+    ]
     bridge_ms = policy.bridge_windows * said.length_ms[atoms.row[lanes.atom[found.last[last]]]]
     following = np.minimum(last + 1, end)
     is_gap = found.code[following] == GAP
@@ -126,13 +148,23 @@ def _ends_in_activity(lanes: Lanes, atoms: Atoms, said: Said, last: Ints, policy
 
 def told(found: QuietRuns, run: int, kind: str, policy: Policy) -> str:
     """In words, what a quiet run is, and the limits that say so."""
-    length_s, limit_s = int(found.end_ms[run] - found.start_ms[run]) / 1000, policy.idle_ms(kind) / 1000
+    length_s, limit_s = (
+        int(found.end_ms[run] - found.start_ms[run]) / 1000,
+        policy.idle_ms(kind) / 1000,
+    )
     since = f"{from_ms(int(found.start_ms[run])):%H:%M:%S}"
     if found.verdict[run] == IDLE:
-        return f"in a quiet run since {since} UTC of {length_s:g} s, at least T_idle of a {kind} job ({limit_s:g} s): idle from its start"
+        return (
+            f"in a quiet run since {since} UTC of {length_s:g} s, at least T_idle of a {kind} job"
+            f" ({limit_s:g} s): idle from its start"
+        )
     if found.verdict[run] == STARTING:
         grace_s = policy.grace_ms(kind) / 1000
         return (
-            f"in a quiet run since {since} UTC that begins at an observed allocation start: starting for up to {grace_s:g} s, then stalled"
+            f"in a quiet run since {since} UTC that begins at an observed allocation start:"
+            f" starting for up to {grace_s:g} s, then stalled"
         )
-    return f"in a quiet run since {since} UTC of {length_s:g} s, shorter than T_idle of a {kind} job ({limit_s:g} s): stalled"
+    return (
+        f"in a quiet run since {since} UTC of {length_s:g} s, shorter than T_idle of a {kind} job"
+        f" ({limit_s:g} s): stalled"
+    )

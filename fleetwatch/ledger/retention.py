@@ -10,7 +10,8 @@ from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run, StateDay
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention as columns
 
-# Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months catches up in some runs.
+# Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months
+# catches up in some runs.
 MAX_DAYS_PER_RUN = 31
 DAY = timedelta(days=1)
 DAY_MS = 24 * HOUR_MS
@@ -27,9 +28,16 @@ def apply(now: datetime) -> dict[str, int]:
     An adjustment is a line of the month in which it was booked: it goes with that month's entries.
     """
     did = {"entries": 0, "runs": 0, "hour_cells": hour_cells.forget(columns.horizon(now))}
-    did["adjustments"] = Adjustment.objects.filter(booked_at__lt=horizon(now), start__lt=horizon(now)).delete()[0]
+    did["adjustments"] = Adjustment.objects.filter(
+        booked_at__lt=horizon(now), start__lt=horizon(now)
+    ).delete()[0]
     for _ in range(MAX_DAYS_PER_RUN):
-        oldest = Entry.objects.filter(start__lt=horizon(now)).order_by("start").values_list("start", flat=True).first()
+        oldest = (
+            Entry.objects.filter(start__lt=horizon(now))
+            .order_by("start")
+            .values_list("start", flat=True)
+            .first()
+        )
         if oldest is None:
             break
         end = min(oldest + DAY, horizon(now))

@@ -1,4 +1,6 @@
-"""Parts of runs as bytes, as the database sends and takes them: compared whole, and nothing is written as text or parsed."""
+"""Parts of runs as bytes, as the database sends and takes them: compared whole, and nothing is
+written as text or parsed.
+"""
 
 import struct
 from collections.abc import Mapping
@@ -24,14 +26,18 @@ _COLUMNS = [
 ]  # fmt: skip
 # A row of the table without its node: what is compared.
 _ROW = np.dtype([*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")])
-# The same as COPY takes it: each column after its length; of the last two as much as there is (_kept).
+# The same as COPY takes it: each column after its length; of the last two as much as there is
+# (_kept).
 _WORD = max(map(len, CONDITIONS))
 _COPIED_NAMES = ("node_id", *(name for name, _ in _COLUMNS), "job_id", "condition")
 _COPIED = np.dtype(
     [
         ("columns", ">i2"),
-        *(pair for name, kind in [("node_id", ">i8"), *_COLUMNS] for pair in ((f"length of {name}", ">i4"), (name, kind))),
-        ("length of job_id", ">i4"), ("job_id", ">i8"), ("length of condition", ">i4"), ("condition", f"S{_WORD}"),
+        *(pair for name,
+        kind in [("node_id", ">i8"), *_COLUMNS] for pair in ((f"length of {name}", ">i4"),
+        (name, kind))),
+        ("length of job_id", ">i4"), ("job_id", ">i8"), ("length of condition", ">i4"),
+        ("condition", f"S{_WORD}"),
     ]
 )  # fmt: skip
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
@@ -41,17 +47,22 @@ _COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY
 # a part lies within one hour: the lower bound on its end only lets the index be used
 _STORED = """
 SELECT string_agg(
-    int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues) || array_send(state_ms) || array_send(figures)
-    || int8send(coalesce(job_id, %(nobody)s)) || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint), ''
+    int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues)
+    || array_send(state_ms) || array_send(figures)
+    || int8send(coalesce(job_id, %(nobody)s))
+    || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint), ''
 )
 FROM ledger_run
-WHERE node_id = %(node_id)s AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s AND start_ms >= %(start_ms)s
+WHERE node_id = %(node_id)s AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s
+AND start_ms >= %(start_ms)s
 """
 
 
 def judged_rows(judged: Judgement, *, within: Span) -> Rows:
     """The judged parts that begin within the span, in their order."""
-    told = judged.parts.where((judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1]))
+    told = judged.parts.where(
+        (judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1])
+    )
     rows: Rows = np.zeros(len(told.start_ms), dtype=_ROW)
     for name in ("gpu_id", "start_ms", "end_ms", "continues", "job_id"):
         rows[name] = getattr(told, name)
@@ -64,7 +75,13 @@ def judged_rows(judged: Judgement, *, within: Span) -> Rows:
 
 def stored_rows(node_id: int, start_ms: int, end_ms: int) -> Rows:
     """The stored parts of [start_ms, end_ms), in their order."""
-    wanted = {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms, "nobody": NOBODY, "conditions": list(CONDITIONS)}
+    wanted = {
+        "node_id": node_id,
+        "start_ms": start_ms,
+        "end_ms": end_ms,
+        "nobody": NOBODY,
+        "conditions": list(CONDITIONS),
+    }
     (packed,) = fetched(_STORED, wanted)[0]
     return _ordered(np.frombuffer(packed or b"", dtype=_ROW))
 
@@ -80,7 +97,11 @@ def differing(stored: Mapping[int, Rows], judged: Mapping[int, Rows]) -> dict[in
     none: Rows = np.zeros(0, dtype=_ROW)
     hours = sorted(stored.keys() | judged.keys())
     told = {hour: judged.get(hour, none) for hour in hours}
-    return {hour: rows for hour, rows in told.items() if stored.get(hour, none).tobytes() != rows.tobytes()}
+    return {
+        hour: rows
+        for hour, rows in told.items()
+        if stored.get(hour, none).tobytes() != rows.tobytes()
+    }
 
 
 def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
@@ -98,13 +119,17 @@ def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
     copied["condition"] = np.array(CONDITIONS, dtype=f"S{_WORD}")[condition]
     copied["length of condition"] = np.array([len(word) for word in CONDITIONS])[condition]
     copied["length of job_id"][~is_held] = _NULL
-    payload = copied.view(np.uint8).reshape(len(rows), -1)[_KEPT[condition, is_held.astype(np.int64)]]
+    payload = copied.view(np.uint8).reshape(len(rows), -1)[
+        _KEPT[condition, is_held.astype(np.int64)]
+    ]
     with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
         sink.write(_BEGIN + payload.tobytes() + _END)
 
 
 def _kept() -> NDArray[np.bool_]:
-    """Which bytes of a copied row are there, by condition and whether a job holds it: nothing follows the length of a NULL."""
+    """Which bytes of a copied row are there, by condition and whether a job holds it: nothing
+    follows the length of a NULL.
+    """
     kept = np.ones((len(CONDITIONS), 2, _COPIED.itemsize), dtype=bool)
     job, word = (_COPIED.fields[name][1] for name in ("job_id", "condition"))  # type: ignore[index]
     kept[:, 0, job : job + 8] = False
@@ -117,8 +142,16 @@ _KEPT = _kept()
 
 
 def _fill(array: Any, values: Any, kind: str) -> None:
-    array["dimensions"], array["type"], array["count"], array["lower_bound"] = 1, types[kind].oid, values.shape[1], 1
-    array["each"]["length"], array["each"]["value"] = array.dtype["each"].base["value"].itemsize, values
+    array["dimensions"], array["type"], array["count"], array["lower_bound"] = (
+        1,
+        types[kind].oid,
+        values.shape[1],
+        1,
+    )
+    array["each"]["length"], array["each"]["value"] = (
+        array.dtype["each"].base["value"].itemsize,
+        values,
+    )
 
 
 def _ordered(rows: Rows) -> Rows:

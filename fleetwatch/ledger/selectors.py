@@ -18,7 +18,8 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 LOOK_BACK_DAYS = 60
 # Telemetry this late does not end a run: a flush, a retry, a slow network.
 LIVE_SLACK_MS = 300_000
-# A run is open while no more windows than this are missing after it: those of its bridge, and one in the making.
+# A run is open while no more windows than this are missing after it: those of its bridge, and one
+# in the making.
 OPEN_WINDOWS = 4
 
 
@@ -58,7 +59,9 @@ class IdleGPU:
 
 
 def current_policy() -> tuple[int, Policy]:
-    """The id and the thresholds of the newest policy; version 1 with the defaults is made where there is none."""
+    """The id and the thresholds of the newest policy; version 1 with the defaults is made where
+    there is none.
+    """
     row = PolicyRow.objects.order_by("-version").first()
     if row is None:
         first = {"thresholds": Policy().to_json(), "created_at": timezone.now()}
@@ -67,7 +70,9 @@ def current_policy() -> tuple[int, Policy]:
 
 
 def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
-    """GPU id -> (from when on, watts), ascending; GPUs of which nothing was learned or set are not in it."""
+    """GPU id -> (from when on, watts), ascending; GPUs of which nothing was learned or set are not
+    in it.
+    """
     found: dict[int, dict[int, float]] = defaultdict(dict)
     rows = IdlePower.objects.filter(gpu_id__in=list(gpu_ids)).order_by("from_ms", "pk")
     for gpu_id, from_ms, watts in rows.values_list("gpu_id", "from_ms", "watts"):
@@ -76,7 +81,9 @@ def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
 
 
 def idle_power(gpu: GPU) -> IdlePower | None:
-    """What was learned or set of the GPU and is in force; None: its model's counts, or nothing is known."""
+    """What was learned or set of the GPU and is in force; None: its model's counts, or nothing is
+    known.
+    """
     return IdlePower.objects.filter(gpu_id=gpu.pk).order_by("from_ms", "pk").last()
 
 
@@ -89,16 +96,22 @@ def idle_w_of(gpu: GPU) -> float | None:
 
 
 def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]]:
-    """By job the GPUs that it held since, and that nobody saw with another holder, or without one, afterwards.
+    """By job the GPUs that it held since, and that nobody saw with another holder, or without one,
+    afterwards.
 
     A GPU of a node that fell silent is its job's: what it does is not known.
     """
     runs = Run.objects.filter(job_id__in=list(job_ids), end_ms__gt=since_ms).order_by()
-    last = {(job_id, gpu_id): end_ms for job_id, gpu_id, end_ms in runs.values_list("job_id", "gpu_id").annotate(Max("end_ms"))}
-    seen = Run.objects.filter(gpu_id__in={gpu_id for _, gpu_id in last}, end_ms__gt=since_ms).exclude(
-        condition__in=("unobserved", "unavailable")
+    last = {
+        (job_id, gpu_id): end_ms
+        for job_id, gpu_id, end_ms in runs.values_list("job_id", "gpu_id").annotate(Max("end_ms"))
+    }
+    seen = Run.objects.filter(
+        gpu_id__in={gpu_id for _, gpu_id in last}, end_ms__gt=since_ms
+    ).exclude(condition__in=("unobserved", "unavailable"))
+    newest = (
+        seen.order_by("gpu_id", "-start_ms").distinct("gpu_id").values_list("gpu_id", "start_ms")
     )
-    newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id").values_list("gpu_id", "start_ms")
     began = dict(newest)
     found: dict[int, set[int]] = defaultdict(set)
     for (job_id, gpu_id), end_ms in last.items():
@@ -108,13 +121,20 @@ def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]
 
 
 def longest_reach_ms() -> int:
-    """How far in time a window can change the judgement of another, by any policy that judged something, in ms."""
+    """How far in time a window can change the judgement of another, by any policy that judged
+    something, in ms.
+    """
     current_policy()
-    return max(Policy.from_json(thresholds).reach_ms for thresholds in PolicyRow.objects.values_list("thresholds", flat=True))
+    return max(
+        Policy.from_json(thresholds).reach_ms
+        for thresholds in PolicyRow.objects.values_list("thresholds", flat=True)
+    )
 
 
 def closed_until() -> datetime | None:
-    """The end of the last closed month: entries and rates before it stay as they are; None when none is closed."""
+    """The end of the last closed month: entries and rates before it stay as they are; None when
+    none is closed.
+    """
     newest: datetime | None = ClosedMonth.objects.aggregate(end=Max("end"))["end"]
     return newest
 
@@ -125,13 +145,20 @@ def closed_months() -> list[ClosedMonth]:
 
 
 def adjustments(booked: Interval) -> QuerySet[Adjustment]:
-    """The corrections of closed months that were booked in the interval, in the order of what they correct."""
+    """The corrections of closed months that were booked in the interval, in the order of what they
+    correct.
+    """
     rows = Adjustment.objects.filter(booked_at__gte=booked.start, booked_at__lt=booked.end)
     return rows.select_related("node", "gpu", "job").order_by("start", "node_id", "gpu_id", "pk")
 
 
 def runs(
-    gpu_ids: Iterable[int] | None = None, *, job_id: int | None = None, start_ms: int, end_ms: int, conditions: Sequence[str] = ()
+    gpu_ids: Iterable[int] | None = None,
+    *,
+    job_id: int | None = None,
+    start_ms: int,
+    end_ms: int,
+    conditions: Sequence[str] = (),
 ) -> list[RunSpan]:
     """The runs that overlap [start_ms, end_ms), each whole, by GPU, holder and start.
 
@@ -150,35 +177,57 @@ def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> li
     says nothing of now, so nothing of it is here.
     """
     live = {node.pk: node for node in Node.objects.filter(last_ms__gte=to_ms(now) - LIVE_SLACK_MS)}
-    parts = Run.objects.filter(node_id__in=live, condition="quiet", job__isnull=False, end_ms__gt=to_ms(now) - 2 * LIVE_SLACK_MS)
+    parts = Run.objects.filter(
+        node_id__in=live,
+        condition="quiet",
+        job__isnull=False,
+        end_ms__gt=to_ms(now) - 2 * LIVE_SLACK_MS,
+    )
     if job_ids is not None:
         parts = parts.filter(job_id__in=list(job_ids))
     parts = parts.exclude(Exists(_followers()))
-    open_parts = {(part.gpu_id, part.job_id): part for part in _ordered(parts) if _is_open(part, live[part.node_id])}
+    open_parts = {
+        (part.gpu_id, part.job_id): part
+        for part in _ordered(parts)
+        if _is_open(part, live[part.node_id])
+    }
     if not open_parts:
         return []
     first_ms = min(part.end_ms for part in open_parts.values()) - 1
     gpu_ids = {gpu_id for gpu_id, _ in open_parts}
     found = []
-    for run in runs(gpu_ids, start_ms=first_ms, end_ms=to_ms(now) + LIVE_SLACK_MS, conditions=("quiet",)):
+    for run in runs(
+        gpu_ids, start_ms=first_ms, end_ms=to_ms(now) + LIVE_SLACK_MS, conditions=("quiet",)
+    ):
         part = open_parts.get((run.gpu_id, run.job_id or 0))
         if part is not None and run.end_ms == part.end_ms and run.state_ms.get("idle"):
-            found.append(IdleGPU(run.gpu_id, part.node_id, part.job_id or 0, run.start_ms, run.end_ms))
+            found.append(
+                IdleGPU(run.gpu_id, part.node_id, part.job_id or 0, run.start_ms, run.end_ms)
+            )
     return sorted(found, key=lambda idle: (idle.job_id, idle.gpu_id))
 
 
 def _followers() -> QuerySet[Run]:
-    """What shows that a run has ended: something else of its holder or of nobody follows on the GPU."""
+    """What shows that a run has ended: something else of its holder or of nobody follows on the
+    GPU.
+    """
     holder = Q(job=OuterRef("job")) | Q(job=None)
-    return Run.objects.filter(holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")).exclude(condition="unobserved")
+    return Run.objects.filter(
+        holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")
+    ).exclude(condition="unobserved")
 
 
 def _is_open(part: Run, node: Node) -> bool:
     """Whether nothing but a gap that a run continues across follows the part."""
-    return node.last_ms is not None and part.end_ms >= node.last_ms - OPEN_WINDOWS * 1000 * node.window_s
+    return (
+        node.last_ms is not None
+        and part.end_ms >= node.last_ms - OPEN_WINDOWS * 1000 * node.window_s
+    )
 
 
-def _rows(gpu_ids: Iterable[int] | None, job_id: int | None, conditions: Sequence[str]) -> QuerySet[Run]:
+def _rows(
+    gpu_ids: Iterable[int] | None, job_id: int | None, conditions: Sequence[str]
+) -> QuerySet[Run]:
     rows = Run.objects.all()
     if gpu_ids is not None:
         rows = rows.filter(gpu_id__in=list(gpu_ids))
@@ -204,7 +253,11 @@ def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: i
         open_heads = {lane for lane, part in heads.items() if part.continues}
         if not open_heads:
             break
-        earlier = rows.filter(start_ms__lt=low, start_ms__gte=low - 24 * HOUR_MS, gpu_id__in={lane[0] for lane in open_heads})
+        earlier = rows.filter(
+            start_ms__lt=low,
+            start_ms__gte=low - 24 * HOUR_MS,
+            gpu_id__in={lane[0] for lane in open_heads},
+        )
         news = [part for part in _ordered(earlier) if _lane(part) in open_heads]
         low -= 24 * HOUR_MS
         if not news:
@@ -212,7 +265,11 @@ def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: i
         found |= {part.pk: part for part in news}
     lanes = set(_ends(found.values(), first=False))
     for _ in range(LOOK_BACK_DAYS):
-        later = rows.filter(start_ms__gte=high, start_ms__lt=high + 24 * HOUR_MS, gpu_id__in={lane[0] for lane in lanes})
+        later = rows.filter(
+            start_ms__gte=high,
+            start_ms__lt=high + 24 * HOUR_MS,
+            gpu_id__in={lane[0] for lane in lanes},
+        )
         news = [part for part in _ordered(later) if _lane(part) in lanes]
         going_on = {lane for lane, part in _ends(news, first=True).items() if part.continues}
         if not going_on:
@@ -220,7 +277,10 @@ def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: i
         found |= {part.pk: part for part in news if _lane(part) in going_on}
         lanes = going_on - {_lane(part) for part in news if not part.continues}
         high += 24 * HOUR_MS
-    return sorted(found.values(), key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms))
+    return sorted(
+        found.values(),
+        key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms),
+    )
 
 
 def _ends(parts: Iterable[Run], *, first: bool) -> dict[tuple[int, int | None, str], Run]:

@@ -23,7 +23,8 @@ from fleetwatch.lib.spans import difference
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
-# Hours claimed in one transaction: long enough to share context, short enough to lose little when killed.
+# Hours claimed in one transaction: long enough to share context, short enough to lose little when
+# killed.
 HOURS_PER_TRANSACTION = 48
 # Hours judged in one pass: bounds memory (8 GPUs x 24 h are 69,000 windows).
 HOURS_PER_PASS = 24
@@ -36,7 +37,8 @@ class PostingError(Exception):
 
 
 def post(now: datetime, limit: int) -> dict[str, int]:
-    """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most `limit` hours are claimed.
+    """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most
+    `limit` hours are claimed.
 
     Safe twice, late and in parallel: hours are claimed by node, recomputed whole and
     released in one transaction. `late`: hours too old to be judged again (their columns are gone).
@@ -59,12 +61,23 @@ def post(now: datetime, limit: int) -> dict[str, int]:
         _add(did, {"hours": len(claims), "nodes": len(by_node)})
     if failures:
         node_id, error = next(iter(failures.items()))
-        raise PostingError(f"{len(failures)} nodes could not be posted; node {node_id}: {error}") from error
+        raise PostingError(
+            f"{len(failures)} nodes could not be posted; node {node_id}: {error}"
+        ) from error
     return did
 
 
-def _post_or_put_back(node_id: int, hours: list[int], *, now: datetime, did: dict[str, int], failures: dict[int, Exception]) -> None:
-    """Posts a node's hours, or leaves them as they were and marks them anew: a node that can't be posted goes to the end of the queue."""
+def _post_or_put_back(
+    node_id: int,
+    hours: list[int],
+    *,
+    now: datetime,
+    did: dict[str, int],
+    failures: dict[int, Exception],
+) -> None:
+    """Posts a node's hours, or leaves them as they were and marks them anew: a node that can't be
+    posted goes to the end of the queue.
+    """
     try:
         with transaction.atomic():
             _add(did, _post_node(node_id, hours, now=now))
@@ -76,42 +89,75 @@ def _post_or_put_back(node_id: int, hours: list[int], *, now: datetime, did: dic
 
 def repost(start_ms: int, end_ms: int) -> int:
     """How many hours were marked to be judged again: after a new policy."""
-    return sum(touch_hours(node_id, [(start_ms, end_ms)]) for node_id in Node.objects.order_by("pk").values_list("pk", flat=True))
+    return sum(
+        touch_hours(node_id, [(start_ms, end_ms)])
+        for node_id in Node.objects.order_by("pk").values_list("pk", flat=True)
+    )
 
 
 def repost_start(day: date, *, now: datetime) -> int:
-    """The midnight (UTC) of the day, in ms, where a new policy can begin. Raises ValueError within a closed month."""
+    """The midnight (UTC) of the day, in ms, where a new policy can begin.
+
+    Raises ValueError within a closed month.
+    """
     start_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
     until_ms = policy_plan.frontier().until_ms
     if start_ms < until_ms:
-        raise ValueError(f"months before {from_ms(until_ms):%Y-%m-%d %H:%M} UTC are closed and keep their policy: repost from then on")
+        raise ValueError(
+            f"months before {from_ms(until_ms):%Y-%m-%d %H:%M} UTC are closed and keep their"
+            " policy: repost from then on"
+        )
     return max(start_ms, to_ms(retention.horizon(now)))
 
 
 def repost_since(start_ms: int) -> int:
     """How many hours of nodes were marked, from then to where each node's capacity ends for now."""
-    nodes = Node.objects.annotate(until_ms=Greatest("last_ms", "silent_ms")).filter(until_ms__gt=start_ms).order_by("pk")
-    return sum(touch_hours(node_id, [(start_ms, until_ms)]) for node_id, until_ms in nodes.values_list("pk", "until_ms"))
+    nodes = (
+        Node.objects.annotate(until_ms=Greatest("last_ms", "silent_ms"))
+        .filter(until_ms__gt=start_ms)
+        .order_by("pk")
+    )
+    return sum(
+        touch_hours(node_id, [(start_ms, until_ms)])
+        for node_id, until_ms in nodes.values_list("pk", "until_ms")
+    )
 
 
 def repost_all(now: datetime) -> int:
-    """How many hours were marked, of all that GPUs were capacity and whose columns are kept: after another time zone."""
-    rows = GPU.objects.filter(first_ms__isnull=False, node__last_ms__isnull=False).values_list("node_id").order_by()
-    spans = rows.annotate(first=Min("first_ms"), until=Max(Greatest("node__last_ms", "node__silent_ms")))
-    return sum(touch_hours(node_id, [(first_ms, until_ms)], received_at=now) for node_id, first_ms, until_ms in spans)
+    """How many hours were marked, of all that GPUs were capacity and whose columns are kept: after
+    another time zone.
+    """
+    rows = (
+        GPU.objects.filter(first_ms__isnull=False, node__last_ms__isnull=False)
+        .values_list("node_id")
+        .order_by()
+    )
+    spans = rows.annotate(
+        first=Min("first_ms"), until=Max(Greatest("node__last_ms", "node__silent_ms"))
+    )
+    return sum(
+        touch_hours(node_id, [(first_ms, until_ms)], received_at=now)
+        for node_id, first_ms, until_ms in spans
+    )
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
-    """The new policy's row: the next version. What is posted from now on is judged by it, but closed months; nothing is judged again.
+    """The new policy's row: the next version. What is posted from now on is judged by it, but
+    closed months; nothing is judged again.
 
     Raises ValueError for a policy that judges by more of the past than is kept.
     """
     if policy.reach_ms > to_ms(EPOCH + retention.CONTEXT):
-        raise ValueError(f"a quiet run of {policy.reach_ms // 1000} s reaches farther than the columns that are kept beside it")
+        raise ValueError(
+            f"a quiet run of {policy.reach_ms // 1000} s reaches farther than the columns that are"
+            " kept beside it"
+        )
     with transaction.atomic():
         newest = PolicyRow.objects.select_for_update().order_by("-version").first()
         version = 1 if newest is None else newest.version + 1
-        return PolicyRow.objects.create(version=version, thresholds=policy.to_json(), created_at=now)
+        return PolicyRow.objects.create(
+            version=version, thresholds=policy.to_json(), created_at=now
+        )
 
 
 def _add(did: dict[str, int], more: Mapping[str, int]) -> None:
@@ -130,25 +176,52 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
     reach_ms = longest_reach_ms() if closed.months else policy.reach_ms
     oldest_ms = _oldest_ms(now, reach_ms)
     posted = {row.gpu_id: row for row in Posted.objects.filter(gpu__node_id=node_id)}
-    facts = judgement_inputs.node_facts(node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS))
+    facts = judgement_inputs.node_facts(
+        node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS)
+    )
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
     reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
     wanted = judgement_inputs.hours_touching(reached, within=bounds)
     kept = {hour for hour in wanted if hour >= oldest_ms}
-    did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0) | {"late": len([hour for hour in hours if hour < oldest_ms])}
+    did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0) | {
+        "late": len([hour for hour in hours if hour < oldest_ms])
+    }
     judges = {policy_id: (policy, facts)}
-    for piece in policy_plan.to_post(node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS):
+    for piece in policy_plan.to_post(
+        node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS
+    ):
         if piece.policy_id not in judges:
             judges[piece.policy_id] = _judge_of(node, piece.policy_id)
         own_policy, own_facts = judges[piece.policy_id]
         judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
         if piece.is_closed:
-            _add(did, adjustments.book(node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))))
+            _add(
+                did,
+                adjustments.book(
+                    node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))
+                ),
+            )
         else:
-            _add(did, hour_rows.replace(node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id))
-    _add(did, final.write(facts, posted, until_ms=oldest_ms, policy=policy, policy_id=policy_id, closed=closed, now=now))
+            _add(
+                did,
+                hour_rows.replace(
+                    node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id
+                ),
+            )
+    _add(
+        did,
+        final.write(
+            facts,
+            posted,
+            until_ms=oldest_ms,
+            policy=policy,
+            policy_id=policy_id,
+            closed=closed,
+            now=now,
+        ),
+    )
     _remember(facts, posted)
     return did
 
@@ -162,26 +235,37 @@ def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
 def _oldest_ms(now: datetime, reach_ms: int) -> int:
     """The first hour that can still be judged: it and its context still have their columns.
 
-    Hours that become final (retention.horizon) while they wait are posted all the same, for most of retention.CONTEXT.
+    Hours that become final (retention.horizon) while they wait are posted all the same, for most of
+    retention.CONTEXT.
     """
     return to_ms(retention.columns_since(now)) + -(-reach_ms // HOUR_MS) * HOUR_MS
 
 
 def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:
     """From the earliest to the latest time that is or was some GPU's capacity."""
-    spans = [(one.start_ms, one.end_ms) for one in capacities] + [span for row in posted.values() for span in row.spans]
+    spans = [(one.start_ms, one.end_ms) for one in capacities] + [
+        span for row in posted.values() for span in row.spans
+    ]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
 
 
 def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[tuple[int, int]]:
-    """The time in which some GPU's capacity or unavailability is not what the last posting took it for."""
+    """The time in which some GPU's capacity or unavailability is not what the last posting took it
+    for.
+    """
     changed: list[tuple[int, int]] = []
     for gpu_id, spans in spans_by_gpu(facts.capacities).items():
         row = posted.get(gpu_id)
         before_spans = [] if row is None else [(start, end) for start, end in row.spans]
         changed += [*difference(before_spans, spans), *difference(spans, before_spans)]
-        before = {f"{start} {why}": (start, _forever(end)) for start, end, why, _ in (row.outages if row else [])}
-        after = {f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms) for outage in facts.outages.get(gpu_id, [])}
+        before = {
+            f"{start} {why}": (start, _forever(end))
+            for start, end, why, _ in (row.outages if row else [])
+        }
+        after = {
+            f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms)
+            for outage in facts.outages.get(gpu_id, [])
+        }
         for name in before.keys() | after.keys():
             changed += _difference(before.get(name), after.get(name))
     return changed
@@ -191,11 +275,17 @@ def _forever(end_ms: int | None) -> int:
     return FOREVER_MS if end_ms is None else end_ms
 
 
-def _difference(before: tuple[int, int] | None, after: tuple[int, int] | None) -> list[tuple[int, int]]:
+def _difference(
+    before: tuple[int, int] | None, after: tuple[int, int] | None
+) -> list[tuple[int, int]]:
     """What is in exactly one of two spans."""
     if before is None or after is None:
         return [span for span in (before, after) if span is not None]
-    return [(min(one, other), max(one, other)) for one, other in zip(before, after, strict=True) if one != other]
+    return [
+        (min(one, other), max(one, other))
+        for one, other in zip(before, after, strict=True)
+        if one != other
+    ]
 
 
 def _known(posted: Mapping[int, Posted], *, unchanged_ms: int) -> dict[tuple[int, int, str], Known]:
@@ -210,11 +300,18 @@ def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
     rows = []
     for gpu_id, spans in spans_by_gpu(facts.capacities).items():
         told: list[list[Any]] = [
-            [outage.start_ms, None if outage.end_ms >= FOREVER_MS else outage.end_ms, outage.reason, outage.is_revived]
+            [
+                outage.start_ms,
+                None if outage.end_ms >= FOREVER_MS else outage.end_ms,
+                outage.reason,
+                outage.is_revived,
+            ]
             for outage in facts.outages.get(gpu_id, [])
         ]
         row = posted.get(gpu_id)
         kept = [list(span) for span in spans]
         if row is None or (row.spans, row.outages) != (kept, told):
             rows.append(Posted(gpu_id=gpu_id, spans=kept, outages=told))
-    Posted.objects.bulk_create(rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["spans", "outages"])
+    Posted.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["spans", "outages"]
+    )

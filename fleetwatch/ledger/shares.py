@@ -12,7 +12,8 @@ NOTHING = 1e-9  # of a share: what floating point leaves of 1 - 0.25 - 0.25 - 0.
 
 
 def largest_remainder(total: Ints, weights: Floats) -> Ints:
-    """Whole parts of each total (rows) in proportion to the weights (columns, summing to 1); they sum to the total.
+    """Whole parts of each total (rows) in proportion to the weights (columns, summing to 1); they
+    sum to the total.
 
     What rounding down leaves goes to the largest remainders, of equal ones to the first column.
     """
@@ -36,7 +37,9 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
     return parts.T
 
 
-def split_holders(total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats]) -> tuple[list[Ints], Ints]:
+def split_holders(
+    total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats]
+) -> tuple[list[Ints], Ints]:
     """Each holder's milliseconds of each cell, and the rest that no holder was granted.
 
     `shares` per holder and cell; NaN = not known. Any unknown share among a cell's holders
@@ -48,11 +51,15 @@ def split_holders(total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats
     count = np.sum(holds, axis=0)
     parts = [np.where(mask, total, 0) for mask in holds]
     rest = np.where(count == 0, total, 0)
-    is_partial = np.any([mask & (share < 1) for mask, share in zip(holds, shares, strict=True)], axis=0)
+    is_partial = np.any(
+        [mask & (share < 1) for mask, share in zip(holds, shares, strict=True)], axis=0
+    )
     shared = np.flatnonzero((count > 1) | is_partial)
     if len(shared) == 0:
         return parts, rest
-    weights = _weights(np.array([mask[shared] for mask in holds]), np.array([share[shared] for share in shares]))
+    weights = _weights(
+        np.array([mask[shared] for mask in holds]), np.array([share[shared] for share in shares])
+    )
     whole = largest_remainder(total[shared], weights)
     for holder, part in enumerate(parts):
         part[shared] = whole[:, holder]

@@ -1,6 +1,8 @@
-"""GPU time by hour and state, a node's day in one row: what maps of weeks read instead of a million entries.
+"""GPU time by hour and state, a node's day in one row: what maps of weeks read instead of a million
+entries.
 
-Derived from entries, and never read when older than they are: a row names the versions (NodeDay) that it was made of.
+Derived from entries, and never read when older than they are: a row names the versions (NodeDay)
+that it was made of.
 """
 
 from collections import defaultdict
@@ -42,9 +44,11 @@ Spent = tuple[Ints, Ints]
 
 
 def refresh(now: datetime, limit: int) -> dict[str, int]:
-    """How many node-days were made (again), the newest first, at most `limit`; days that are not over are read from entries.
+    """How many node-days were made (again), the newest first, at most `limit`; days that are not
+    over are read from entries.
 
-    Safe twice and beside posting: versions are read before the entries, so what is posted meanwhile makes the row old.
+    Safe twice and beside posting: versions are read before the entries, so what is posted meanwhile
+    makes the row old.
     """
     with connection.cursor() as cursor:
         cursor.execute(_OLD, {"until": (now - SETTLED).astimezone(UTC).date(), "limit": limit})
@@ -52,32 +56,63 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
     for first in range(0, len(old), DAYS_AT_ONCE):
         some = old[first : first + DAYS_AT_ONCE]
         spent = _from_entries([(node_id, day) for node_id, day, _ in some])
-        rows = [StateDay(node_id=node_id, day=day, versions=versions, spent=_pack(spent[node_id, day])) for node_id, day, versions in some]
-        StateDay.objects.bulk_create(rows, update_conflicts=True, unique_fields=["node", "day"], update_fields=["versions", "spent"])
+        rows = [
+            StateDay(node_id=node_id, day=day, versions=versions, spent=_pack(spent[node_id, day]))
+            for node_id, day, versions in some
+        ]
+        StateDay.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["node", "day"],
+            update_fields=["versions", "spent"],
+        )
     return {"state_days": len(old)}
 
 
 def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
-    """GPUs x steps: position in STATES of the state that took most of the step, -1 where the ledger says nothing.
+    """GPUs x steps: position in STATES of the state that took most of the step, -1 where the ledger
+    says nothing.
 
     The interval and its steps begin at whole UTC hours. Of a MIG GPU its instances' time counts.
     """
     count = interval.duration_ms // step_ms
     places = {gpu_id: place for place, gpu_id in enumerate(gpu_ids)}
     total = np.zeros((len(gpu_ids), count, len(STATES)), dtype=np.int64)
-    first, last = interval.start.astimezone(UTC).date(), (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date()
-    for day, spent in _read([first + timedelta(days=more) for more in range((last - first).days + 1)]).items():
-        ids, hours = np.concatenate([ids for ids, _ in spent]), np.concatenate([ms for _, ms in spent])
-        _add(total, ids, hours, places=places, first_ms=_midnight_ms(day) - interval.start_ms, step_ms=step_ms)
+    first, last = (
+        interval.start.astimezone(UTC).date(),
+        (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date(),
+    )
+    for day, spent in _read(
+        [first + timedelta(days=more) for more in range((last - first).days + 1)]
+    ).items():
+        ids, hours = (
+            np.concatenate([ids for ids, _ in spent]),
+            np.concatenate([ms for _, ms in spent]),
+        )
+        _add(
+            total,
+            ids,
+            hours,
+            places=places,
+            first_ms=_midnight_ms(day) - interval.start_ms,
+            step_ms=step_ms,
+        )
     positions = np.array([STATES.index(state) for state in _ORDER])
     return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
 
 
-def _add(total: Ints, ids: Ints, hours: Ints, *, places: dict[int, int], first_ms: int, step_ms: int) -> None:
-    """Adds a day's hours, the first of them `first_ms` after the first step begins, to the steps in which they lie."""
+def _add(
+    total: Ints, ids: Ints, hours: Ints, *, places: dict[int, int], first_ms: int, step_ms: int
+) -> None:
+    """Adds a day's hours, the first of them `first_ms` after the first step begins, to the steps in
+    which they lie.
+    """
     place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
     step = (first_ms + np.arange(HOURS) * HOUR_MS) // step_ms
-    known, inside = np.flatnonzero(place >= 0), np.flatnonzero((step >= 0) & (step < total.shape[1]))
+    known, inside = (
+        np.flatnonzero(place >= 0),
+        np.flatnonzero((step >= 0) & (step < total.shape[1])),
+    )
     if not len(known) or not len(inside):
         return
     steps, starts = np.unique(step[inside], return_index=True)
@@ -87,7 +122,9 @@ def _add(total: Ints, ids: Ints, hours: Ints, *, places: dict[int, int], first_m
 
 
 def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
-    """Of each day what its nodes spent, from the kept rows and, where these are old, from entries."""
+    """Of each day what its nodes spent, from the kept rows and, where these are old, from
+    entries.
+    """
     found: dict[date, list[Spent]] = defaultdict(list)
     open_days = []
     decompressor = zstandard.ZstdDecompressor()
@@ -106,7 +143,9 @@ def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Sp
     rows: dict[tuple[int, date], list[Any]] = {key: [] for key in days}
     starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in rows]
     with connection.cursor() as cursor:
-        cursor.execute(_STATE_HOURS, {"node_ids": [node_id for node_id, _ in rows], "starts": starts})
+        cursor.execute(
+            _STATE_HOURS, {"node_ids": [node_id for node_id, _ in rows], "starts": starts}
+        )
         for node_id, start, *told in cursor.fetchall():
             rows[node_id, start.date()].append(told)
     return {key: _spent(told) for key, told in rows.items()}
@@ -123,13 +162,17 @@ def _spent(told: Sequence[tuple[int, int, str, int]]) -> Spent:
 
 def _pack(spent: Spent) -> bytes:
     ids, hours = spent
-    return zstandard.ZstdCompressor().compress(ids.astype("<i8").tobytes() + hours.astype("<u4").tobytes())
+    return zstandard.ZstdCompressor().compress(
+        ids.astype("<i8").tobytes() + hours.astype("<u4").tobytes()
+    )
 
 
 def _unpack(data: bytes) -> Spent:
     count = len(data) // _GPU_BYTES
     ids = np.frombuffer(data, dtype="<i8", count=count)
-    return ids, np.frombuffer(data, dtype="<u4", offset=count * _ID_BYTES).reshape(count, HOURS, len(STATES))
+    return ids, np.frombuffer(data, dtype="<u4", offset=count * _ID_BYTES).reshape(
+        count, HOURS, len(STATES)
+    )
 
 
 def _midnight_ms(day: date) -> int:

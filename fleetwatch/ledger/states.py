@@ -1,4 +1,5 @@
-"""One state per GPU-millisecond: columns, allocations and events in; entries and runs out. Pure numpy.
+"""One state per GPU-millisecond: columns, allocations and events in; entries and runs out. Pure
+numpy.
 
 The judgement of a millisecond depends on no window farther away than Policy.reach_ms,
 so that hours judged one by one, with that much context, sum to days judged at once.
@@ -11,14 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger import activity, atoms, cell_states, family, holders, lanes, nobody, quiet, runs, tally
+from fleetwatch.ledger import (
+    activity,
+    atoms,
+    cell_states,
+    family,
+    holders,
+    lanes,
+    nobody,
+    quiet,
+    runs,
+    tally,
+)
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import Atoms, Said
 from fleetwatch.ledger.holders import Spent
 from fleetwatch.ledger.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT, Kinds
 from fleetwatch.ledger.lanes import Lanes
 from fleetwatch.ledger.nobody import Nobody
-from fleetwatch.ledger.observations import NO_ENTRIES, NOBODY, Ints, Judgement, Mask, Question, RunParts, column
+from fleetwatch.ledger.observations import (
+    NO_ENTRIES,
+    NOBODY,
+    Ints,
+    Judgement,
+    Mask,
+    Question,
+    RunParts,
+    column,
+)
 from fleetwatch.ledger.quiet import QuietRuns
 from fleetwatch.ledger.runs import Conditions
 from fleetwatch.ledger.tally import Figure, Groups, Tally
@@ -56,13 +77,21 @@ class Judged:
 
 
 def judge(question: Question) -> Judgement:
-    """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
+    """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its
+    capacity exactly.
+    """
     judged = judged_lanes(question)
-    return Judgement(NO_ENTRIES, RunParts.joined([]), cell_states.joined([])) if judged is None else _summed(judged)
+    return (
+        Judgement(NO_ENTRIES, RunParts.joined([]), cell_states.joined([]))
+        if judged is None
+        else _summed(judged)
+    )
 
 
 def judged_lanes(question: Question) -> Judged | None:
-    """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement rests on; None without capacity."""
+    """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement
+    rests on; None without capacity.
+    """
     policy = question.policy
     idle_w, limit_w = activity.boards(question.windows, question.capacities)
     acts = activity.read(question.windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
@@ -85,7 +114,9 @@ def judged_lanes(question: Question) -> Judged | None:
     return Judged(question, acts, said, line, own, found, conditions, wanted, counted)
 
 
-def _tally(line: Atoms, own: Lanes, rest: Nobody, told: Spent, *, position: Ints, silent_ms: int) -> Tally:
+def _tally(
+    line: Atoms, own: Lanes, rest: Nobody, told: Spent, *, position: Ints, silent_ms: int
+) -> Tally:
     """What nobody and what jobs spent, as one."""
     nobodys = len(position) - len(told.kind)
     of_nobody = position[:nobodys]
@@ -121,12 +152,23 @@ def _summed(judged: Judged) -> Judgement:
     is_part = is_group | ~judged.conditions.joins_previous[judged.wanted]
     is_slot = is_part | _changes(start_ms // cell_states.CELL_MS) | _changes(is_metered)
     sums = tally.sums(told, is_slot)
-    gpu_id = np.array([line.members[one.member].gpu_id for one in judged.lanes.whose], dtype=np.int64)
-    job_id = np.array([NOBODY if one.job_id is None else one.job_id for one in judged.lanes.whose], dtype=np.int64)
+    gpu_id = np.array(
+        [line.members[one.member].gpu_id for one in judged.lanes.whose], dtype=np.int64
+    )
+    job_id = np.array(
+        [NOBODY if one.job_id is None else one.job_id for one in judged.lanes.whose], dtype=np.int64
+    )
     group, part = np.flatnonzero(is_group), np.flatnonzero(is_part)
     lane = told.lane[group]
-    groups = Groups((np.cumsum(is_group) - 1)[sums.first], gpu_id[lane], job_id[lane], judged.question.cuts[cut[group]])
-    state_ms = tally.state_ms(told, sums, part=(np.cumsum(is_part) - 1)[sums.first], parts=len(part))
+    groups = Groups(
+        (np.cumsum(is_group) - 1)[sums.first],
+        gpu_id[lane],
+        job_id[lane],
+        judged.question.cuts[cut[group]],
+    )
+    state_ms = tally.state_ms(
+        told, sums, part=(np.cumsum(is_part) - 1)[sums.first], parts=len(part)
+    )
     last = np.append(part[1:], len(is_part)) - 1
     parts = RunParts(
         gpu_id=gpu_id[told.lane[part]],
@@ -136,13 +178,19 @@ def _summed(judged: Judged) -> Judgement:
         end_ms=line.end_ms[told.atom[last]],
         continues=judged.conditions.joins_previous[judged.wanted[part]],
         state_ms=state_ms,
-        figures=tally.figure_sums(part, _figures(judged), row=row, length_ms=line.end_ms[told.atom] - start_ms),
+        figures=tally.figure_sums(
+            part, _figures(judged), row=row, length_ms=line.end_ms[told.atom] - start_ms
+        ),
     ).where(np.asarray(state_ms.any(axis=1)))
     nobodys = int(np.searchsorted(told.lane, sum(one.job_id is None for one in judged.lanes.whose)))
     return Judgement(
-        tally.entries(told, sums, groups, is_read=is_metered, joules_per_ms=said.joules_per_ms[energy_row]),
+        tally.entries(
+            told, sums, groups, is_read=is_metered, joules_per_ms=said.joules_per_ms[energy_row]
+        ),
         parts,
-        cell_states.rows(told, sums, holders=nobodys, gpu_id=gpu_id, job_id=job_id, start_ms=start_ms),
+        cell_states.rows(
+            told, sums, holders=nobodys, gpu_id=gpu_id, job_id=job_id, start_ms=start_ms
+        ),
     )
 
 

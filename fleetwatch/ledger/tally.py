@@ -1,4 +1,6 @@
-"""Adding up judged milliseconds into entries, parts of runs and five-minute cells: summed once, from whole milliseconds. Pure."""
+"""Adding up judged milliseconds into entries, parts of runs and five-minute cells: summed once,
+from whole milliseconds. Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +31,9 @@ _SPINNING = numbers(SPINNING) << LABEL_SHIFT
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Judged milliseconds of places: the wanted atoms of lanes, one lane after the other, in order of time."""
+    """Judged milliseconds of places: the wanted atoms of lanes, one lane after the other, in order
+    of time.
+    """
 
     lane: Ints
     atom: Ints
@@ -43,9 +47,16 @@ class Tally:
     labels: tuple[Label, ...]
 
     def amounts(self) -> list[tuple[Ints, Ints]]:
-        """(places, milliseconds there) in columns: the rest, useful, underused, spinning, starting. No kind is in two of them."""
+        """(places, milliseconds there) in columns: the rest, useful, underused, spinning, starting.
+
+        No kind is in two of them.
+        """
         active = [(self.busy, gpu_ms) for gpu_ms in self.active_ms]
-        return [(np.arange(len(self.atom)), self.rest_ms), *active, (self.starting, self.starting_ms)]
+        return [
+            (np.arange(len(self.atom)), self.rest_ms),
+            *active,
+            (self.starting, self.starting_ms),
+        ]
 
     def kinds(self, rest: Ints, busy: Ints, starting: Ints) -> list[Kinds]:
         """The kinds by column of these places."""
@@ -64,8 +75,8 @@ class Tally:
 class Sums:
     """Milliseconds by segment and kind, column by column: whole ms, which any order sums alike.
 
-    A segment are neighbouring places of one slot and kind; `first` of each. The others have one value
-    per sum; `count`: how many places it is made of; `sizes`: how many sums each column has.
+    A segment are neighbouring places of one slot and kind; `first` of each. The others have one
+    value per sum; `count`: how many places it is made of; `sizes`: how many sums each column has.
     """
 
     first: Ints
@@ -88,7 +99,11 @@ def sums(tally: Tally, is_slot: Mask) -> Sums:
     starting = np.searchsorted(first, tally.starting, side="right") - 1
     segments = [np.arange(len(first)), busy, busy, busy, starting]
     (_, rest_ms), *active, (_, starting_ms) = tally.amounts()
-    gpu_ms = [np.add.reduceat(rest_ms, first), *(np.add.reduceat(ms, begins) for _, ms in active), starting_ms]
+    gpu_ms = [
+        np.add.reduceat(rest_ms, first),
+        *(np.add.reduceat(ms, begins) for _, ms in active),
+        starting_ms,
+    ]
     counts = [length, *[length[busy]] * 3, np.ones(len(starting), dtype=np.int64)]
     return Sums(
         first,
@@ -102,7 +117,9 @@ def sums(tally: Tally, is_slot: Mask) -> Sums:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Of each segment the lane's cut that it is in; of each of these its GPU, job (NOBODY: none) and cut."""
+    """Of each segment the lane's cut that it is in; of each of these its GPU, job (NOBODY: none)
+    and cut.
+    """
 
     of_segment: Ints
     gpu_id: Ints
@@ -110,10 +127,14 @@ class Groups:
     cut_ms: Ints
 
 
-def entries(tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_per_ms: Floats) -> Entries:
-    """One entry per lane, cut and kind; `is_read` (its energy) and `joules_per_ms` (0 where not read) of each place.
+def entries(
+    tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_per_ms: Floats
+) -> Entries:
+    """One entry per lane, cut and kind; `is_read` (its energy) and `joules_per_ms` (0 where not
+    read) of each place.
 
-    Time with and without a reading of energy stays apart: a sum never passes off missing joules as none.
+    Time with and without a reading of energy stays apart: a sum never passes off missing joules as
+    none.
     """
     is_there = np.zeros(len(tally.labels) << LABEL_SHIFT, dtype=bool)
     is_there[found.kind] = True
@@ -142,26 +163,41 @@ def _words(label: Label, signal: str, source: str) -> Words:
 
 
 def _joules(tally: Tally, found: Sums, key: Ints, joules_per_ms: Floats, size: int) -> Floats:
-    """Energy by the `key` of each sum, added place by place: floats depend on the order. No key is in two columns."""
+    """Energy by the `key` of each sum, added place by place: floats depend on the order.
+
+    No key is in two columns.
+    """
     joules = np.zeros(size)
     first = 0
     for (place, gpu_ms), count in zip(tally.amounts(), found.sizes, strict=True):
         own = slice(first, first + count)
-        joules += np.bincount(np.repeat(key[own], found.count[own]), weights=joules_per_ms[place] * gpu_ms, minlength=size)
+        joules += np.bincount(
+            np.repeat(key[own], found.count[own]),
+            weights=joules_per_ms[place] * gpu_ms,
+            minlength=size,
+        )
         first += count
     return joules
 
 
 def state_ms(tally: Tally, found: Sums, *, part: Ints, parts: int) -> Ints:
-    """Milliseconds per part (rows) and state (columns, in the order of STATES); `part` of each segment."""
+    """Milliseconds per part (rows) and state (columns, in the order of STATES); `part` of each
+    segment.
+    """
     states = np.array([STATE_NUMBER[label.state] for label in tally.labels], dtype=np.int64)
     key = part[found.segment] * len(STATES) + states[found.kind >> LABEL_SHIFT]
-    return np.asarray(np.bincount(key, weights=found.gpu_ms, minlength=parts * len(STATES)).astype(np.int64).reshape(parts, len(STATES)))
+    return np.asarray(
+        np.bincount(key, weights=found.gpu_ms, minlength=parts * len(STATES))
+        .astype(np.int64)
+        .reshape(parts, len(STATES))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A column over windows and, last, no window: where it was read, and its value there (else 0)."""
+    """A column over windows and, last, no window: where it was read, and its value there
+    (else 0).
+    """
 
     is_read: Mask
     value: Floats
@@ -173,8 +209,11 @@ class Figure:
         return cls(np.append(is_read, False), np.append(np.where(is_read, values, 0.0), 0.0))
 
 
-def figure_sums(starts: Ints, figures: Mapping[str, Figure], *, row: Ints, length_ms: Ints) -> dict[str, Floats]:
-    """Per part (beginning at `starts`): ms in which each column was read, and the sum of value x ms; `row` and length of each place.
+def figure_sums(
+    starts: Ints, figures: Mapping[str, Figure], *, row: Ints, length_ms: Ints
+) -> dict[str, Floats]:
+    """Per part (beginning at `starts`): ms in which each column was read, and the sum of value x
+    ms; `row` and length of each place.
 
     Sums, not means: parts of a run add up before anything is divided.
     """
@@ -183,6 +222,8 @@ def figure_sums(starts: Ints, figures: Mapping[str, Figure], *, row: Ints, lengt
         if not figure.is_read.any():
             found[f"{name}_ms"] = found[f"{name}_sum"] = np.zeros(len(starts))
             continue
-        found[f"{name}_ms"] = np.add.reduceat(figure.is_read[row] * length_ms, starts).astype(np.float64)
+        found[f"{name}_ms"] = np.add.reduceat(figure.is_read[row] * length_ms, starts).astype(
+            np.float64
+        )
         found[f"{name}_sum"] = np.add.reduceat(figure.value[row] * length_ms, starts)
     return found

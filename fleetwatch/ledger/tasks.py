@@ -21,17 +21,28 @@ def post() -> None:
 
 @shared_task(ignore_result=True)
 def refresh_state_days() -> None:
-    with advisory_lock("ledger.refresh_state_days") as held, record_run("ledger.refresh_state_days") as did:
-        did.update(state_days.refresh(timezone.now(), STATE_DAYS_PER_RUN) if held else {"skipped": 1})
+    with (
+        advisory_lock("ledger.refresh_state_days") as held,
+        record_run("ledger.refresh_state_days") as did,
+    ):
+        did.update(
+            state_days.refresh(timezone.now(), STATE_DAYS_PER_RUN) if held else {"skipped": 1}
+        )
 
 
 @shared_task(ignore_result=True)
 def learn_idle_power() -> None:
-    with advisory_lock("ledger.learn_idle_power") as held, record_run("ledger.learn_idle_power") as did:
+    with (
+        advisory_lock("ledger.learn_idle_power") as held,
+        record_run("ledger.learn_idle_power") as did,
+    ):
         did.update(idle_power.learn(timezone.now(), GPUS_PER_RUN) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)
 def apply_retention() -> None:
-    with advisory_lock("ledger.apply_retention") as held, record_run("ledger.apply_retention") as did:
+    with (
+        advisory_lock("ledger.apply_retention") as held,
+        record_run("ledger.apply_retention") as did,
+    ):
         did.update(retention.apply(timezone.now()) if held else {"skipped": 1})

@@ -1,4 +1,7 @@
-"""The unbroken timeline of a GPU: atoms, within which window, cut and holders do not change. Pure numpy."""
+"""The unbroken timeline of a GPU: atoms, within which window, cut and holders do not change.
+
+Pure numpy.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +15,9 @@ from fleetwatch.lib.spans import difference, union
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """Adjacent spans over a GPU's capacity: the cut (position in the cut edges) of each, and the window (row) that speaks, -1: none."""
+    """Adjacent spans over a GPU's capacity: the cut (position in the cut edges) of each, and the
+    window (row) that speaks, -1: none.
+    """
 
     start_ms: Ints
     end_ms: Ints
@@ -25,12 +30,15 @@ def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
     return np.array([edge for span in spans for edge in span], dtype=np.int64)
 
 
-def build(*, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]) -> Atoms:
+def build(
+    *, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]
+) -> Atoms:
     """Atoms over [start_ms, end_ms), broken at every cut, edge and end of a piece in it."""
     own, row = _broken(pieces)
     more = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
     more = more[(more >= start_ms) & (more <= end_ms)]
-    # the windows' edges are sorted already: what else breaks the time is little, and put between them
+    # the windows' edges are sorted already: what else breaks the time is little, and put between
+    # them
     place = np.searchsorted(own, more)
     is_new = np.append(own, -1)[place] != more
     place, more = place[is_new], more[is_new]
@@ -45,9 +53,13 @@ def build(*, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequ
 
 def _broken(pieces: Pieces) -> tuple[Ints, Ints]:
     """The edges of the pieces, and the row that speaks from each on; -1 where none does."""
-    is_end = np.append(pieces.end_ms[:-1] != pieces.start_ms[1:], len(pieces.row) > 0)[: len(pieces.row)]
+    is_end = np.append(pieces.end_ms[:-1] != pieces.start_ms[1:], len(pieces.row) > 0)[
+        : len(pieces.row)
+    ]
     after = np.flatnonzero(is_end) + 1
-    return np.insert(pieces.start_ms, after, pieces.end_ms[is_end]), np.insert(pieces.row, after, -1)
+    return np.insert(pieces.start_ms, after, pieces.end_ms[is_end]), np.insert(
+        pieces.row, after, -1
+    )
 
 
 def rows_at(start_ms: Ints, pieces: Pieces) -> Ints:
@@ -76,7 +88,9 @@ def is_within(start_ms: Ints, spans: Spans) -> Mask:
     return np.asarray(np.searchsorted(edges, start_ms, side="right") % 2 == 1)
 
 
-def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def scheduler_status(
+    sources: Sequence[SourceReport],
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """When every scheduler that reported answered, and when one did not.
 
     Where a kind is reported both ok and not ok for a millisecond, ok wins. Outside of both no
@@ -85,7 +99,9 @@ def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, i
     answered, silent = [], []
     for kind in SCHEDULERS:
         ok = union(span for one in sources if one.kind == kind and one.ok for span in one.spans)
-        failed = union(span for one in sources if one.kind == kind and not one.ok for span in one.spans)
+        failed = union(
+            span for one in sources if one.kind == kind and not one.ok for span in one.spans
+        )
         answered += ok
         silent += difference(failed, ok)
     unknown = union(silent)

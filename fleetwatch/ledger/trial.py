@@ -1,4 +1,7 @@
-"""What another policy would have said: two judgements of the same telemetry side by side. Nothing is stored."""
+"""What another policy would have said: two judgements of the same telemetry side by side.
+
+Nothing is stored.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +25,9 @@ class TrialError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Milliseconds of one GPU and cut in one state: by the policy that is, and by the one that is tried."""
+    """Milliseconds of one GPU and cut in one state: by the policy that is, and by the one that is
+    tried.
+    """
 
     gpu_id: int
     start_ms: int
@@ -34,15 +39,26 @@ class Said:
 
 
 def bounds(interval: Interval, *, now: datetime) -> Interval:
-    """The whole hours of the interval whose columns are kept. Raises TrialError when there are none."""
-    start, end = max(floor_hour(interval.start), retention.horizon(now)), min(ceil_hour(interval.end), ceil_hour(now))
+    """The whole hours of the interval whose columns are kept.
+
+    Raises TrialError when there are none.
+    """
+    start, end = (
+        max(floor_hour(interval.start), retention.horizon(now)),
+        min(ceil_hour(interval.end), ceil_hour(now)),
+    )
     if start >= end:
-        raise TrialError(f"no telemetry is kept of that time: columns begin at {retention.horizon(now):%Y-%m-%d %H:%M} UTC")
+        raise TrialError(
+            "no telemetry is kept of that time: columns begin at"
+            f" {retention.horizon(now):%Y-%m-%d %H:%M} UTC"
+        )
     return Interval(start, end)
 
 
 def check_reach(tried: Policy) -> None:
-    """Raises TrialError for a policy that judges by more of the past than is kept beside an hour."""
+    """Raises TrialError for a policy that judges by more of the past than is kept beside an
+    hour.
+    """
     if tried.reach_ms > retention.CONTEXT / timedelta(milliseconds=1):
         raise TrialError("that policy judges by more of the past than is kept beside an hour")
 
@@ -53,14 +69,20 @@ def gpu_hours(interval: Interval) -> float:
     for node in Node.objects.order_by("pk"):
         for one in judgement_inputs.capacities(node):
             if one.parent_id is None:
-                total_ms += max(min(one.end_ms, interval.end_ms) - max(one.start_ms, interval.start_ms), 0)
+                total_ms += max(
+                    min(one.end_ms, interval.end_ms) - max(one.start_ms, interval.start_ms), 0
+                )
     return total_ms / HOUR_MS
 
 
 def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator[list[Said]]:
-    """Node by node and day by day, what both policies say of whole hours; the sums of a GPU and cut are equal."""
+    """Node by node and day by day, what both policies say of whole hours; the sums of a GPU and cut
+    are equal.
+    """
     for node in Node.objects.order_by("pk"):
-        sides = [(policy, judgement_inputs.node_facts(node, policy)) for policy in (now_in_force, tried)]
+        sides = [
+            (policy, judgement_inputs.node_facts(node, policy)) for policy in (now_in_force, tried)
+        ]
         if not sides[0][1].capacities:
             continue
         for start in range(to_ms(interval.start), to_ms(interval.end), HOURS_PER_PASS * HOUR_MS):
@@ -68,7 +90,9 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
             yield _said([_summed(facts, start, end, policy) for policy, facts in sides])
 
 
-def _summed(facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> dict[Key, int]:
+def _summed(
+    facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, policy: Policy
+) -> dict[Key, int]:
     sums: dict[Key, int] = defaultdict(int)
     for one in judgement_inputs.judge(facts, start_ms, end_ms, policy).entries:
         sums[one.gpu_id, one.cut_ms, one.job_id, one.state, one.tier] += one.gpu_ms
@@ -77,4 +101,7 @@ def _summed(facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, polic
 
 def _said(sides: list[dict[Key, int]]) -> list[Said]:
     is_now, would = sides
-    return [Said(*key, is_now.get(key, 0), would.get(key, 0)) for key in sorted(is_now.keys() | would.keys(), key=repr)]
+    return [
+        Said(*key, is_now.get(key, 0), would.get(key, 0))
+        for key in sorted(is_now.keys() | would.keys(), key=repr)
+    ]

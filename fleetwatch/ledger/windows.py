@@ -25,14 +25,18 @@ def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
     """
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
-    order = np.lexsort((end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows]))
+    order = np.lexsort(
+        (end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows])
+    )
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
 def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
-    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the frame."""
+    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
+    frame.
+    """
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)

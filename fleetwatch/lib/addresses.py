@@ -10,9 +10,10 @@ SITE_BITS = {4: 24, 6: 48}  # what is mostly given to one owner
 def client_address(peer: str, forwarded: Sequence[str], *, proxies: int) -> str:
     """The address that the outermost trusted proxy saw; without proxies the connection's own.
 
-    `forwarded` are the values of X-Forwarded-For: each proxy adds the address of who spoke to it at the end, so with
-    two proxies the last but one is true, and what stands before it is only claimed. Where fewer were added than there
-    should be, somebody came past a proxy: its own address counts.
+    `forwarded` are the values of X-Forwarded-For: each proxy adds the address of who spoke to it at
+    the end, so with two proxies the last but one is true, and what stands before it is only
+    claimed. Where fewer were added than there should be, somebody came past a proxy: its own
+    address counts.
     """
     if not proxies:
         return peer
@@ -21,7 +22,9 @@ def client_address(peer: str, forwarded: Sequence[str], *, proxies: int) -> str:
 
 
 def holder_of(address: str) -> str:
-    """What limits for an address count by: an IPv4 address, or the /64 of an IPv6 one; anything else as it is."""
+    """What limits for an address count by: an IPv4 address, or the /64 of an IPv6 one; anything
+    else as it is.
+    """
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -34,7 +37,9 @@ def holder_of(address: str) -> str:
 
 
 def site_of(holder: str) -> str:
-    """The network that a holder's neighbours are in, who mostly have one owner: a /24, of IPv6 a /48; anything else as it is."""
+    """The network that a holder's neighbours are in, who mostly have one owner: a /24, of IPv6 a
+    /48; anything else as it is.
+    """
     try:
         network = ip_network(holder)
     except ValueError:

@@ -3,7 +3,8 @@
 import re
 from decimal import Decimal, InvalidOperation
 
-# beyond 40 places on either side nothing is an amount: "1e999999999" would only fill memory, or stop the database
+# beyond 40 places on either side nothing is an amount: "1e999999999" would only fill memory, or
+# stop the database
 MAX_PLACES = 40
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 
@@ -11,13 +12,18 @@ _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 def number(text: str) -> Decimal | None:
     """The text as a finite number; None where it is none, or no amount by its size."""
     try:
-        # Decimal also reads "1_0", digits of other scripts and "Infinity": no amount has any of that
+        # Decimal also reads "1_0", digits of other scripts and "Infinity": no amount has any of
+        # that
         found = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
     except InvalidOperation:
         return None
     if not found.is_finite():
         return None
-    return found if int(found.as_tuple().exponent) >= -MAX_PLACES and found.adjusted() <= MAX_PLACES else None
+    return (
+        found
+        if int(found.as_tuple().exponent) >= -MAX_PLACES and found.adjusted() <= MAX_PLACES
+        else None
+    )
 
 
 def typed(text: str) -> Decimal | None:

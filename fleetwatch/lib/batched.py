@@ -1,4 +1,6 @@
-"""Statements of the hot path: prepared once per connection, parameters in the binary protocol, whole columns at a time."""
+"""Statements of the hot path: prepared once per connection, parameters in the binary protocol,
+whole columns at a time.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,7 +27,9 @@ def run(statement: bytes, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]
 
 
 def integers(values: Iterable[int | None]) -> str:
-    """The values as the text of a Postgres array: of one type whatever their size, so that the statement is prepared once."""
+    """The values as the text of a Postgres array: of one type whatever their size, so that the
+    statement is prepared once.
+    """
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 

@@ -1,4 +1,6 @@
-"""The cache on Redis, with values as JSON: whoever can write to Redis can lie there, and run nothing here."""
+"""The cache on Redis, with values as JSON: whoever can write to Redis can lie there, and run
+nothing here.
+"""
 
 from typing import Any
 
@@ -21,7 +23,9 @@ class JSONSerializer:
 
 
 class JSONCacheClient(RedisCacheClient):
-    """What is no JSON was not written by us, or by an older version: it is as if it were not there."""
+    """What is no JSON was not written by us, or by an older version: it is as if it were
+    not there.
+    """
 
     def __init__(self, servers: list[str], **options: Any) -> None:
         given = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **options}

@@ -14,18 +14,25 @@ def check_texts(cells: Mapping[str, str]) -> None:
     """Raises FieldError for a cell that is too long or has control characters."""
     for field, text in cells.items():
         if len(text) > MAX_FIELD or not text.isprintable():
-            raise FieldError(field, f"At most {MAX_FIELD} letters and no control characters, please.")
+            raise FieldError(
+                field, f"At most {MAX_FIELD} letters and no control characters, please."
+            )
 
 
 def begins(field: str, text: str, zone: ZoneInfo) -> datetime | None:
-    """The moment from which something holds, None = from the beginning. Raises FieldError, also where it is empty."""
+    """The moment from which something holds, None = from the beginning.
+
+    Raises FieldError, also where it is empty.
+    """
     if not text:
         raise FieldError(field, "From when on? A date like 2026-11-01, or beginning.")
     return None if text.lower() == "beginning" else moment(field, text, zone)
 
 
 def moment(field: str, text: str, zone: ZoneInfo) -> datetime | None:
-    """The field as a moment in UTC: a day's midnight in the zone, or a time with its offset; None where it is empty. Raises FieldError."""
+    """The field as a moment in UTC: a day's midnight in the zone, or a time with its offset; None
+    where it is empty. Raises FieldError.
+    """
     try:
         return _moment(text, zone) if text else None
     except (ValueError, OverflowError):

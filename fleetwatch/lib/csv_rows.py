@@ -49,9 +49,15 @@ class FieldError(ValueError):
 
 
 def rows(
-    content: bytes, *, max_bytes: int, max_rows: int, check_header: Callable[[list[str]], None], lower: bool = True
+    content: bytes,
+    *,
+    max_bytes: int,
+    max_rows: int,
+    check_header: Callable[[list[str]], None],
+    lower: bool = True,
 ) -> Iterator[Line | Fault]:
-    """Each line that is not empty, or what is wrong with its form; columns in lower case, where they are ours.
+    """Each line that is not empty, or what is wrong with its form; columns in lower case, where
+    they are ours.
 
     Raises RefusedError where no line can be read at all; `check_header` does so for columns.
     """
@@ -59,7 +65,10 @@ def rows(
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     count = 0
     try:
-        header = [name.strip().lower() if lower else name.strip() for name in next(filter(_is_filled, reader), [])]
+        header = [
+            name.strip().lower() if lower else name.strip()
+            for name in next(filter(_is_filled, reader), [])
+        ]
         while header and not header[-1]:  # spreadsheets save columns that once held something
             header.pop()
         check_header(header)
@@ -81,8 +90,12 @@ def rows(
         yield Fault(reader.line_num, "", f"This is no CSV: {error}.")
 
 
-def parsed(lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str]], Row], *, what: str) -> tuple[list[Row], list[Fault]]:
-    """The lines of rows() as `parse` makes them, and what is wrong with the others: FieldErrors, too. `what` one is called."""
+def parsed(
+    lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str]], Row], *, what: str
+) -> tuple[list[Row], list[Fault]]:
+    """The lines of rows() as `parse` makes them, and what is wrong with the others: FieldErrors,
+    too. `what` one is called.
+    """
     found: list[Row] = []
     faults: list[Fault] = []
     for line in lines:
@@ -96,12 +109,26 @@ def parsed(lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str
     return found, faults if faults or found else [Fault(1, "", f"There is no {what} in it.")]
 
 
-def header_faults(header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None) -> list[Fault]:
-    """Columns that stand twice or are missing; and those that nobody knows, where others are not just left aside."""
+def header_faults(
+    header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None
+) -> list[Fault]:
+    """Columns that stand twice or are missing; and those that nobody knows, where others are not
+    just left aside.
+    """
     foreign = [name for name in header if known is not None and name not in known]
-    unknown = [Fault(1, name[:40], "There is no such column." if name else "A column has no name.") for name in foreign]
-    twice = [Fault(1, name[:40], "This column stands twice.") for name in sorted({name for name in header if header.count(name) > 1})]
-    return [*unknown, *twice, *(Fault(1, name, "This column is needed.") for name in needed if name not in header)]
+    unknown = [
+        Fault(1, name[:40], "There is no such column." if name else "A column has no name.")
+        for name in foreign
+    ]
+    twice = [
+        Fault(1, name[:40], "This column stands twice.")
+        for name in sorted({name for name in header if header.count(name) > 1})
+    ]
+    return [
+        *unknown,
+        *twice,
+        *(Fault(1, name, "This column is needed.") for name in needed if name not in header),
+    ]
 
 
 def _text(content: bytes, max_bytes: int) -> str:
@@ -110,11 +137,21 @@ def _text(content: bytes, max_bytes: int) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text: save it as CSV UTF-8.")]) from error
+        raise RefusedError(
+            [
+                Fault(
+                    content[: error.start].count(b"\n") + 1,
+                    "",
+                    "This is not UTF-8 text: save it as CSV UTF-8.",
+                )
+            ]
+        ) from error
     if not text.strip():
         raise RefusedError([Fault(1, "", "The file is empty.")])
     if "\0" in text:
-        raise RefusedError([Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")])
+        raise RefusedError(
+            [Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")]
+        )
     return text
 
 

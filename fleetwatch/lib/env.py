@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-# How the examples of .env.example began, and those of guides do: whoever can read them can forge what they protect.
+# How the examples of .env.example began, and those of guides do: whoever can read them can forge
+# what they protect.
 PUBLISHED = re.compile(r"change[-_ ]?(this|me)", re.IGNORECASE)
 MIN_SECRET_KEY = 32  # characters
 HOW_TO_MAKE_ONE = "make one: openssl rand -hex 32"
@@ -38,7 +39,9 @@ def text(name: str, default: str = "", *, environ: Mapping[str, str] = os.enviro
 
 
 def boolean(name: str, default: bool, *, environ: Mapping[str, str] = os.environ) -> bool:
-    """True for 1/true/yes/on, False for 0/false/no/off; raises ConfigurationError for anything else."""
+    """True for 1/true/yes/on, False for 0/false/no/off; raises ConfigurationError for anything
+    else.
+    """
     value = text(name, environ=environ).strip().lower()
     if not value:
         return default
@@ -49,7 +52,9 @@ def boolean(name: str, default: bool, *, environ: Mapping[str, str] = os.environ
     raise ConfigurationError(f"{name}: expected true or false, not {value!r}")
 
 
-def integer(name: str, default: int, *, low: int, high: int, environ: Mapping[str, str] = os.environ) -> int:
+def integer(
+    name: str, default: int, *, low: int, high: int, environ: Mapping[str, str] = os.environ
+) -> int:
     """A whole number in [low, high]; raises ConfigurationError for anything else."""
     value = text(name, environ=environ).strip()
     if not value:
@@ -70,11 +75,15 @@ def words(name: str, default: list[str], *, environ: Mapping[str, str] = os.envi
 
 
 def address(name: str, default: str, *, environ: Mapping[str, str] = os.environ) -> str:
-    """An address like https://fleetwatch.example.com, without a slash at its end; raises ConfigurationError for anything else."""
+    """An address like https://fleetwatch.example.com, without a slash at its end; raises
+    ConfigurationError for anything else.
+    """
     value = text(name, environ=environ).strip().rstrip("/") or default
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigurationError(f"{name}: expected an address like https://fleetwatch.example.com, not {value[:100]!r}")
+        raise ConfigurationError(
+            f"{name}: expected an address like https://fleetwatch.example.com, not {value[:100]!r}"
+        )
     return value
 
 
@@ -84,22 +93,33 @@ def host_of(url: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def networks(name: str, *, environ: Mapping[str, str] = os.environ) -> list[IPv4Network | IPv6Network]:
-    """A comma-separated list of addresses and networks (10.0.0.7, 10.0.0.0/8, fd00::/8); raises ConfigurationError."""
+def networks(
+    name: str, *, environ: Mapping[str, str] = os.environ
+) -> list[IPv4Network | IPv6Network]:
+    """A comma-separated list of addresses and networks (10.0.0.7, 10.0.0.0/8, fd00::/8); raises
+    ConfigurationError.
+    """
     try:
         return [ip_network(word) for word in words(name, [], environ=environ)]
     except ValueError as error:
-        raise ConfigurationError(f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})") from error
+        raise ConfigurationError(
+            f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})"
+        ) from error
 
 
 def refuse_published(name: str, secret: str) -> None:
     """Raises ConfigurationError for an example's value; the text does not repeat it."""
     if PUBLISHED.match(secret):
-        raise ConfigurationError(f"{name}: this is a published example, which everybody can read; {HOW_TO_MAKE_ONE}")
+        raise ConfigurationError(
+            f"{name}: this is a published example, which everybody can read; {HOW_TO_MAKE_ONE}"
+        )
 
 
 def password_of(variable: str, *, environ: Mapping[str, str] = os.environ) -> str:
-    """The password in the address that the variable holds; "" without one. Raises ConfigurationError for what is no address."""
+    """The password in the address that the variable holds; "" without one.
+
+    Raises ConfigurationError for what is no address.
+    """
     try:
         return unquote(urlsplit(text(variable, environ=environ)).password or "")
     except ValueError as error:
@@ -110,11 +130,16 @@ def check_secret_key(key: str) -> None:
     """Before a hub serves: raises ConfigurationError for a key that everybody can read or guess."""
     refuse_published("SECRET_KEY", key)
     if len(key) < MIN_SECRET_KEY:
-        raise ConfigurationError(f"SECRET_KEY: expected at least {MIN_SECRET_KEY} characters, not {len(key)}; {HOW_TO_MAKE_ONE}")
+        raise ConfigurationError(
+            f"SECRET_KEY: expected at least {MIN_SECRET_KEY} characters, not {len(key)};"
+            f" {HOW_TO_MAKE_ONE}"
+        )
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the embedded stack keeps its files: FLEETWATCH_DATA, else the platform's usual place."""
+    """Where the embedded stack keeps its files: FLEETWATCH_DATA, else the platform's usual
+    place.
+    """
     given = environ.get("FLEETWATCH_DATA")
     if given:
         return Path(given).expanduser().absolute()
@@ -124,7 +149,9 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def folder_trouble(folder: Path, error: OSError) -> str:
-    """Why a data folder can't be used, as an operator can mend it: names the part of its path that is in the way."""
+    """Why a data folder can't be used, as an operator can mend it: names the part of its path that
+    is in the way.
+    """
     obstacle = next((part for part in (folder, *folder.parents) if os.path.exists(part)), folder)
     if not os.path.isdir(obstacle):
         return f"{obstacle} is no folder"
@@ -161,17 +188,23 @@ def read_runtime(folder: Path) -> Runtime | None:
     path = folder / RUNTIME_FILE
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        return Runtime(**{key: facts[key] for key in ("database_url", "redis_url", "secret_key")}, public_url=facts.get("public_url", ""))
+        return Runtime(
+            **{key: facts[key] for key in ("database_url", "redis_url", "secret_key")},
+            public_url=facts.get("public_url", ""),
+        )
     except FileNotFoundError:
         return None
     except (NotADirectoryError, PermissionError) as error:
         raise ConfigurationError(f"FLEETWATCH_DATA: {folder_trouble(folder, error)}") from error
     except (OSError, ValueError, KeyError) as error:
-        raise ConfigurationError(f"{path}: can't be read ({error}); stop FleetWatch and start it again") from error
+        raise ConfigurationError(
+            f"{path}: can't be read ({error}); stop FleetWatch and start it again"
+        ) from error
 
 
 def database(url: str) -> dict[str, Any]:
-    """Django's settings for postgresql://user:password@host:port/name, or with ?host=/socket/folder.
+    """Django's settings for postgresql://user:password@host:port/name, or with
+    ?host=/socket/folder.
 
     Raises ConfigurationError for any other form.
     """

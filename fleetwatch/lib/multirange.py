@@ -17,7 +17,11 @@ def to_spans(value: "Multirange[int] | None") -> Spans:
     """Half-open (lower, upper) pairs, ascending and disjoint."""
     if value is None:
         return []
-    return [(part.lower, part.upper) for part in value if part.lower is not None and part.upper is not None]
+    return [
+        (part.lower, part.upper)
+        for part in value
+        if part.lower is not None and part.upper is not None
+    ]
 
 
 def from_spans(spans: Spans) -> "Multirange[int]":

@@ -36,7 +36,10 @@ FAILURES: tuple[tuple[type[Exception], str], ...] = (
 
 
 class OutboundError(Exception):
-    """No answer came: refused before it was sent, unreachable, or too slow. Names the host, never the whole address."""
+    """No answer came: refused before it was sent, unreachable, or too slow.
+
+    Names the host, never the whole address.
+    """
 
 
 class ForbiddenAddressError(OutboundError):
@@ -54,7 +57,11 @@ class Answer:
 
 def check_url(url: str) -> SplitResult:
     """The parts of an http or https address. Raises ValueError with a sentence for people."""
-    if len(url) > MAX_URL or not url.isascii() or any(character.isspace() or not character.isprintable() for character in url):
+    if (
+        len(url) > MAX_URL
+        or not url.isascii()
+        or any(character.isspace() or not character.isprintable() for character in url)
+    ):
         raise ValueError("is no web address")
     try:
         parts = urlsplit(url)
@@ -73,7 +80,8 @@ def check_url(url: str) -> SplitResult:
 def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     """The host's first four addresses in the resolver's order; all that it has are judged.
 
-    Raises ForbiddenAddressError when any of them may not be called, OutboundError when the name is unknown.
+    Raises ForbiddenAddressError when any of them may not be called, OutboundError when the name is
+    unknown.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -86,7 +94,8 @@ def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
 
 
 class Deadline:
-    """An end to one exchange over a connection. A socket's time-out is per read: a byte now and then would hold us for hours.
+    """An end to one exchange over a connection. A socket's time-out is per read: a byte now and
+    then would hold us for hours.
 
     While it is entered, the connection that it made is cut once `within_s` seconds are over.
     """
@@ -114,9 +123,11 @@ class Deadline:
             self._wire.close()
 
     def connect(self, addresses: Sequence[str], port: int) -> socket.socket:
-        """A connection to the first of these judged addresses that takes it. Raises the last one's OSError.
+        """A connection to the first of these judged addresses that takes it. Raises the last one's
+        OSError.
 
-        Each address has its share of the time that is left, which then is the time-out of each read.
+        Each address has its share of the time that is left, which then is the time-out of each
+        read.
         """
         for tried, address in enumerate(addresses[:-1]):
             try:
@@ -155,28 +166,41 @@ def post(
     timeout_s: float = 10.0,
     allow_private: bool = True,
 ) -> Answer:
-    """The answer to a POST of `json` or `data`; the whole call takes at most about `timeout_s` after the name is resolved.
+    """The answer to a POST of `json` or `data`; the whole call takes at most about `timeout_s`
+    after the name is resolved.
 
-    Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no answer came.
+    Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no
+    answer came.
     """
     parts = check_url(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     addresses = resolve(host, port, allow_private=allow_private)
     body = json_module.dumps(json).encode() if json is not None else data or b""
-    sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close", **(headers or {})}
+    sent = {
+        "User-Agent": USER_AGENT,
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        **(headers or {}),
+    }
     if json is not None:
         sent["Content-Type"] = "application/json; charset=utf-8"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     with Deadline(timeout_s) as deadline:
-        connection = _Pinned(host, port, addresses=addresses, tls=parts.scheme == "https", deadline=deadline)
+        connection = _Pinned(
+            host, port, addresses=addresses, tls=parts.scheme == "https", deadline=deadline
+        )
         return _exchange(connection, path, body, sent, deadline)
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection to a judged address of the host; TLS, where asked for, is verified against the host's name."""
+    """A connection to a judged address of the host; TLS, where asked for, is verified against the
+    host's name.
+    """
 
-    def __init__(self, host: str, port: int, *, addresses: list[str], tls: bool, deadline: Deadline) -> None:
+    def __init__(
+        self, host: str, port: int, *, addresses: list[str], tls: bool, deadline: Deadline
+    ) -> None:
         super().__init__(host, port)
         self.default_port = 443 if tls else 80  # decides whether the Host header carries the port
         self._addresses = addresses
@@ -186,17 +210,23 @@ class _Pinned(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = self._deadline.connect(self._addresses, self.port)
         if self._tls:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+            self.sock = ssl.create_default_context().wrap_socket(
+                self.sock, server_hostname=self.host
+            )
 
 
-def _exchange(connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Answer:
+def _exchange(
+    connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], deadline: Deadline
+) -> Answer:
     try:
         connection.request("POST", path, body=body, headers=dict(headers))
         response = connection.getresponse()
         text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
         if deadline.is_over:
             raise TimeoutError
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, text)
+        return Answer(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, text
+        )
     except (OSError, http.client.HTTPException) as error:
         raise OutboundError(f"{connection.host}: {_why(error, deadline)}") from error
     finally:
@@ -219,9 +249,11 @@ def _judge(host: str, address: networks.Address, *, allow_private: bool) -> None
     reach = networks.reach(address)
     if reach is Reach.NEVER:
         raise ForbiddenAddressError(
-            f"{host} leads to {networks.inner(address)}: link-local, metadata and multicast addresses are never called"
+            f"{host} leads to {networks.inner(address)}: link-local, metadata and multicast"
+            " addresses are never called"
         )
     if reach is Reach.PRIVATE and not allow_private:
         raise ForbiddenAddressError(
-            f"{host} leads to the private address {networks.inner(address)}; FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off"
+            f"{host} leads to the private address {networks.inner(address)};"
+            " FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off"
         )

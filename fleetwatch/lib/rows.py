@@ -12,18 +12,29 @@ from psycopg.adapt import Dumper
 from psycopg.postgres import types
 from psycopg.pq import Format
 
-# https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/adt/arrayfuncs.c (array_recv): each element follows its length
+# https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/adt/arrayfuncs.c
+# (array_recv): each element follows its length
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
-_HEAD = [("dimensions", ">i4"), ("has_null", ">i4"), ("type", ">u4"), ("count", ">i4"), ("lower_bound", ">i4")]
+_HEAD = [
+    ("dimensions", ">i4"),
+    ("has_null", ">i4"),
+    ("type", ">u4"),
+    ("count", ">i4"),
+    ("lower_bound", ">i4"),
+]
 
 
 def array_of(kind: str, count: int) -> np.dtype[np.void]:
-    """A database's array of so many numbers (">i4", ">f8"), as array_send packs it; their values are ["each"]["value"]."""
+    """A database's array of so many numbers (">i4", ">f8"), as array_send packs it; their values
+    are ["each"]["value"].
+    """
     return np.dtype([*_HEAD, ("each", [("length", ">i4"), ("value", kind)], (count,))])
 
 
 class _Ids(Dumper):
-    """An array of whole numbers as bigint[], in the binary protocol: as text 50,000 would take longer to write than to look up."""
+    """An array of whole numbers as bigint[], in the binary protocol: as text 50,000 would take
+    longer to write than to look up.
+    """
 
     format = Format.BINARY
     oid = types["int8"].array_oid
@@ -31,12 +42,15 @@ class _Ids(Dumper):
     def dump(self, obj: NDArray[np.int64]) -> bytes:
         elements = np.empty(len(obj), dtype=_ELEMENT)
         elements["length"], elements["value"] = _ELEMENT["value"].itemsize, obj
-        # dimensions, whether there are NULLs, type of the elements; length and lower bound of the one dimension
+        # dimensions, whether there are NULLs, type of the elements; length and lower bound of the
+        # one dimension
         return struct.pack(">iiIii", 1, 0, types["int8"].oid, len(obj), 1) + elements.tobytes()
 
 
 def fetched(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """The rows of a SELECT, in the binary protocol: Django's own cursor would have every byte sent as two hex digits."""
+    """The rows of a SELECT, in the binary protocol: Django's own cursor would have every byte sent
+    as two hex digits.
+    """
     connection.ensure_connection()
     with psycopg.Cursor(connection.connection) as cursor:
         cursor.adapters.register_dumper(np.ndarray, _Ids)

@@ -20,13 +20,22 @@ def difference(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     """What of `spans` is not in `taken`."""
     rest = union(spans)
     for low, high in union(taken):
-        rest = [part for lower, upper in rest for part in ((lower, min(upper, low)), (max(lower, high), upper)) if part[0] < part[1]]
+        rest = [
+            part
+            for lower, upper in rest
+            for part in ((lower, min(upper, low)), (max(lower, high), upper))
+            if part[0] < part[1]
+        ]
     return rest
 
 
 def clip(spans: Iterable[Span], lower: int, upper: int) -> list[Span]:
     """What of `spans` lies in [lower, upper)."""
-    return [(max(low, lower), min(high, upper)) for low, high in union(spans) if low < upper and high > lower]
+    return [
+        (max(low, lower), min(high, upper))
+        for low, high in union(spans)
+        if low < upper and high > lower
+    ]
 
 
 def length_ms(spans: Iterable[Span]) -> int:

@@ -36,7 +36,8 @@ def advisory_lock(name: str) -> Iterator[bool]:
 
 @contextmanager
 def one_view() -> Iterator[None]:
-    """Reads within see the database as it was at the first of them, whatever others commit meanwhile; nothing can be written.
+    """Reads within see the database as it was at the first of them, whatever others commit
+    meanwhile; nothing can be written.
 
     Within a transaction that is open already its own view holds.
     """
@@ -50,10 +51,12 @@ def one_view() -> Iterator[None]:
 
 
 def taken_back(look: Callable[[], Told]) -> Told:
-    """What `look` says; whatever it wrote is taken back. It sees the database as it was when it began, and what it wrote itself.
+    """What `look` says; whatever it wrote is taken back. It sees the database as it was when it
+    began, and what it wrote itself.
 
-    So before and after differ by what it did alone, on a hub that goes on meanwhile. Where somebody changed the same rows
-    at that moment it is done once more. Within a transaction that is open already its own view holds.
+    So before and after differ by what it did alone, on a hub that goes on meanwhile. Where somebody
+    changed the same rows at that moment it is done once more. Within a transaction that is open
+    already its own view holds.
     """
     try:
         return _taken_back(look)
@@ -75,18 +78,24 @@ def _taken_back(look: Callable[[], Told]) -> Told:
 
 
 def limit_waits(*, lock_ms: int, statement_ms: int) -> None:
-    """Until the transaction ends no statement waits longer for a row, or takes longer: it raises OperationalError.
+    """Until the transaction ends no statement waits longer for a row, or takes longer: it raises
+    OperationalError.
 
     Needs a transaction.
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true)", [f"{lock_ms}ms", f"{statement_ms}ms"]
+            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s,"
+            " true)",
+            [f"{lock_ms}ms", f"{statement_ms}ms"],
         )
 
 
 def wait_for_lock(name: str) -> None:
-    """Holds the lock `name` until the transaction ends; waits for whoever holds it. Needs a transaction."""
+    """Holds the lock `name` until the transaction ends; waits for whoever holds it.
+
+    Needs a transaction.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 

@@ -31,7 +31,9 @@ _MILLISECONDS = re.compile(r"^\d{12,14}$")
 
 
 class TimeframeError(ValueError):
-    """A period that can't be read; the text is a sentence for the person who asked, `field` names the parameter."""
+    """A period that can't be read; the text is a sentence for the person who asked, `field` names
+    the parameter.
+    """
 
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
@@ -40,7 +42,10 @@ class TimeframeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Timeframe:
-    """A period as asked for. `preset` is "" for a free one; `start` and `end` are the parameters that made it."""
+    """A period as asked for.
+
+    `preset` is "" for a free one; `start` and `end` are the parameters that made it.
+    """
 
     interval: Interval
     label: str
@@ -56,7 +61,9 @@ class Timeframe:
         return urlencode({"from": self.start, "to": self.end})
 
 
-def parse(params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: str = "7d") -> Timeframe:
+def parse(
+    params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: str = "7d"
+) -> Timeframe:
     """The period that `from` and `to` (or `range`, a preset's name) ask for.
 
     Each end is `now`, `now-7d` (s m h d w M), `now/M` (the start of this month; h and d
@@ -69,13 +76,28 @@ def parse(params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: 
     start = _moment(start_text, "from", now=now, zone=zone)
     end = _moment(end_text, "to", now=now, zone=zone)
     if start >= end:
-        raise TimeframeError(f"The period starts at {start_text} and ends at {end_text}: the start has to be earlier.", field="from")
+        raise TimeframeError(
+            f"The period starts at {start_text} and ends at {end_text}: the start has to be"
+            " earlier.",
+            field="from",
+        )
     if end - start > timedelta(days=MAX_DAYS):
-        raise TimeframeError(f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at once.", field="from")
+        raise TimeframeError(
+            f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at"
+            " once.",
+            field="from",
+        )
     if start < EARLIEST or end > LATEST:
         raise TimeframeError(f"A period lies between {EARLIEST:%Y} and {LATEST:%Y}.", field="from")
     interval = Interval(start, end)
-    preset = next((name for name, (first, last, _) in PRESETS.items() if (first, last) == (start_text, end_text)), "")
+    preset = next(
+        (
+            name
+            for name, (first, last, _) in PRESETS.items()
+            if (first, last) == (start_text, end_text)
+        ),
+        "",
+    )
     return Timeframe(
         interval=interval,
         label=PRESETS[preset][2] if preset else _label(interval, zone),
@@ -91,9 +113,13 @@ def _ends(params: Mapping[str, str], default: str) -> tuple[str, str]:
     """The two texts to read, from `range`, `from` and `to`, or the default preset."""
     name = params.get("range", "").strip()
     if name and name not in PRESETS:
-        raise TimeframeError(f"There is no range {name!r}; there are {', '.join(PRESETS)}.", field="range")
+        raise TimeframeError(
+            f"There is no range {name!r}; there are {', '.join(PRESETS)}.", field="range"
+        )
     if name and (params.get("from") or params.get("to")):
-        raise TimeframeError("`range` is a whole period: leave out `from` and `to`, or it.", field="range")
+        raise TimeframeError(
+            "`range` is a whole period: leave out `from` and `to`, or it.", field="range"
+        )
     first, last, _ = PRESETS[name or default]
     # an unescaped + arrives as a space: 2026-11-01T00:00+01:00
     start = params.get("from", "").strip().replace(" ", "+")
@@ -114,7 +140,9 @@ def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo) -> datetime
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise TimeframeError(
-            f"{field}: can't read {text!r}. Use now-7d, 2026-11-01T00:00Z or milliseconds since the epoch.", field=field
+            f"{field}: can't read {text!r}. Use now-7d, 2026-11-01T00:00Z or milliseconds since the"
+            " epoch.",
+            field=field,
         ) from None
 
 
@@ -122,7 +150,9 @@ def _relative(parts: re.Match[str], *, now: datetime, zone: ZoneInfo) -> datetim
     sign, amount, unit, floor = parts.groups()
     moment = now.astimezone(UTC)
     if unit == "M":
-        moment = _add_months(moment.astimezone(zone), int(amount) * (1 if sign == "+" else -1)).astimezone(UTC)
+        moment = _add_months(
+            moment.astimezone(zone), int(amount) * (1 if sign == "+" else -1)
+        ).astimezone(UTC)
     elif unit:
         moment += timedelta(seconds=_UNIT_S[unit] * int(amount)) * (1 if sign == "+" else -1)
     return _floor(moment.astimezone(zone), floor).astimezone(UTC) if floor else moment
@@ -143,20 +173,29 @@ def _floor(moment: datetime, unit: str) -> datetime:
     """The start of the hour, day or month on `moment`'s own clock."""
     if unit == "h":
         # on the UTC clock: on the wall clock an hour can start twice
-        return moment - timedelta(minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond)
+        return moment - timedelta(
+            minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond
+        )
     day = moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     return day.replace(day=1) if unit == "M" else day
 
 
 def _series_step_s(interval: Interval) -> int:
-    return next((step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS), SERIES_STEPS_S[-1])
+    return next(
+        (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS),
+        SERIES_STEPS_S[-1],
+    )
 
 
 def _label(interval: Interval, zone: ZoneInfo) -> str:
     start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
     if start.time() == end.time() == datetime.min.time():
         last = end - timedelta(days=1)
-        return f"{start:%-d %b %Y}" if last.date() == start.date() else f"{start:%-d %b} – {last:%-d %b %Y}"
+        return (
+            f"{start:%-d %b %Y}"
+            if last.date() == start.date()
+            else f"{start:%-d %b} – {last:%-d %b %Y}"
+        )
     if start.date() == end.date():
         return f"{start:%-d %b %Y, %H:%M} – {end:%H:%M}"
     return f"{start:%-d %b, %H:%M} – {end:%-d %b %Y, %H:%M}"

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 SEVERITIES = ("info", "warning", "resolved")
-# Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and paragraph separators.
+# Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and
+# paragraph separators.
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -51,7 +52,11 @@ class Message:
 
 def one_line(text: str, limit: int = 200) -> str:
     """The text on one line, without control or direction characters, at most `limit` characters."""
-    shown = "".join(" " if character.isspace() else character for character in text if character.isspace() or _is_shown(character))
+    shown = "".join(
+        " " if character.isspace() else character
+        for character in text
+        if character.isspace() or _is_shown(character)
+    )
     line = " ".join(shown.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 

@@ -25,18 +25,27 @@ class Delivery(models.Model):
         FAILED = "failed"
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
-    key = models.CharField(max_length=200, help_text="what this send is about, e.g. incident/7/opened")
+    key = models.CharField(
+        max_length=200, help_text="what this send is about, e.g. incident/7/opened"
+    )
     message = models.JSONField(help_text="message.Message")
     state = models.CharField(max_length=16, default=State.PENDING)
     attempts = models.PositiveIntegerField(default=0)
-    next_attempt_at = models.DateTimeField(help_text="not before; while someone sends it, the end of the claim")
+    next_attempt_at = models.DateTimeField(
+        help_text="not before; while someone sends it, the end of the claim"
+    )
     sent_at = models.DateTimeField(null=True)
     last_answer = models.CharField(max_length=300, blank=True, default="")
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["channel", "key"], name="one_delivery_per_channel_and_key")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["channel", "key"], name="one_delivery_per_channel_and_key"
+            )
+        ]
         indexes = [
-            # read by: deliver_due, which takes the oldest pending one of each channel; the channel's last deliveries
+            # read by: deliver_due, which takes the oldest pending one of each channel; the
+            # channel's last deliveries
             models.Index(fields=["channel", "state", "id"], name="delivery_by_channel"),
         ]

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-PURPOSE = b"fw.notify.config"  # a key for one purpose: the same secret signs sessions too; 16 bytes is BLAKE2's limit
+# a key for one purpose: the same secret signs sessions too; 16 bytes is BLAKE2's limit
+PURPOSE = b"fw.notify.config"
 
 
 class SecretsUnreadableError(Exception):
-    """Stored settings were encrypted by a key that is neither SECRET_KEY nor in FLEETWATCH_SECRET_KEYS."""
+    """Stored settings were encrypted by a key that is neither SECRET_KEY nor in
+    FLEETWATCH_SECRET_KEYS.
+    """
 
 
 def keyring(keys: Sequence[str]) -> MultiFernet:
@@ -34,7 +37,9 @@ def decrypt(stored: bytes, ring: MultiFernet) -> dict[str, str]:
     try:
         return dict(json.loads(ring.decrypt(stored)))
     except InvalidToken as error:
-        raise SecretsUnreadableError("no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again") from error
+        raise SecretsUnreadableError(
+            "no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again"
+        ) from error
 
 
 def rotate(stored: bytes, ring: MultiFernet) -> bytes:
@@ -42,8 +47,12 @@ def rotate(stored: bytes, ring: MultiFernet) -> bytes:
     try:
         return ring.rotate(stored)
     except InvalidToken as error:
-        raise SecretsUnreadableError("no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again") from error
+        raise SecretsUnreadableError(
+            "no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again"
+        ) from error
 
 
 def _derived(key: str) -> bytes:
-    return base64.urlsafe_b64encode(hashlib.blake2b(key.encode(), digest_size=32, person=PURPOSE).digest())
+    return base64.urlsafe_b64encode(
+        hashlib.blake2b(key.encode(), digest_size=32, person=PURPOSE).digest()
+    )

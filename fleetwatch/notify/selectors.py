@@ -13,7 +13,10 @@ from fleetwatch.notify.transports.base import Transport
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A channel as the settings page shows it: never with a secret. `last` is its newest tried delivery."""
+    """A channel as the settings page shows it: never with a secret.
+
+    `last` is its newest tried delivery.
+    """
 
     channel: Channel
     label: str
@@ -28,12 +31,25 @@ def transports() -> tuple[Transport, ...]:
 
 
 def channels() -> list[ChannelStatus]:
-    """All channels by name, each with what became of its newest tried delivery and how many wait."""
-    newest = Delivery.objects.filter(channel=OuterRef("pk"), attempts__gt=0).order_by("-pk").values("pk")[:1]
+    """All channels by name, each with what became of its newest tried delivery and how many
+    wait.
+    """
+    newest = (
+        Delivery.objects.filter(channel=OuterRef("pk"), attempts__gt=0)
+        .order_by("-pk")
+        .values("pk")[:1]
+    )
     waiting = Count("deliveries", filter=Q(deliveries__state__in=services.WAITING))
-    rows = list(Channel.objects.annotate(newest_id=Subquery(newest), waiting=waiting).order_by("name"))
+    rows = list(
+        Channel.objects.annotate(newest_id=Subquery(newest), waiting=waiting).order_by("name")
+    )
     last = Delivery.objects.in_bulk([row.newest_id for row in rows if row.newest_id])
-    return [ChannelStatus(row, transport(row.kind).label, where(row), last.get(row.newest_id), row.waiting) for row in rows]
+    return [
+        ChannelStatus(
+            row, transport(row.kind).label, where(row), last.get(row.newest_id), row.waiting
+        )
+        for row in rows
+    ]
 
 
 def where(channel: Channel) -> str:
@@ -50,7 +66,11 @@ def form_values(channel: Channel) -> dict[str, str]:
         config = services.config_of(channel)
     except SecretsUnreadableError:
         return {}
-    return {field.name: config[field.name] for field in transport(channel.kind).fields if not field.is_secret and field.name in config}
+    return {
+        field.name: config[field.name]
+        for field in transport(channel.kind).fields
+        if not field.is_secret and field.name in config
+    }
 
 
 def digest_channels() -> list[Channel]:

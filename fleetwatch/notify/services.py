@@ -23,14 +23,16 @@ BACK_OFF_MINUTES = (1, 2, 4, 8, 16, 32, 60)  # then each hour
 JITTER = 0.2  # share of the wait: many deliveries that failed together do not come back together
 LONGEST_WAIT_S = 6 * 3600.0  # a Retry-After beyond this is taken as this
 GIVE_UP_AFTER = timedelta(hours=24)
-KEEP = timedelta(days=90)  # longer than any key can come again: incidents and weeks have keys of their own
+# longer than any key can come again: incidents and weeks have keys of their own
+KEEP = timedelta(days=90)
 # A claim must outlive the send: SMTP has at most eight steps of 15 s. One call of deliver_due stops
 # claiming after its budget, because its claims count from the `now` it was given.
 BUDGET_S = 120.0
 CLAIM = timedelta(seconds=BUDGET_S + 180)
 MAX_ANSWER = 300
 
-WAITING = (Delivery.State.PENDING, Delivery.State.SENDING)  # not done with; a claim that ran out is waiting again
+# not done with; a claim that ran out is waiting again
+WAITING = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 log = structlog.get_logger(__name__)
 
@@ -43,15 +45,27 @@ class SendResult:
     text: str
 
 
-def create_channel(kind: str, name: str, config: Mapping[str, str], *, now: datetime, gets_digest: bool = False) -> Channel:
-    """The new channel. Raises ConfigError with a sentence per field, ValueError for an unknown kind."""
+def create_channel(
+    kind: str, name: str, config: Mapping[str, str], *, now: datetime, gets_digest: bool = False
+) -> Channel:
+    """The new channel.
+
+    Raises ConfigError with a sentence per field, ValueError for an unknown kind.
+    """
     valid = transport(kind).validate(config)
     stored = secrets.encrypt(valid, _ring())
-    return Channel.objects.create(kind=kind, name=_free_name(name), config=stored, gets_digest=gets_digest, created_at=now)
+    return Channel.objects.create(
+        kind=kind, name=_free_name(name), config=stored, gets_digest=gets_digest, created_at=now
+    )
 
 
-def update_channel(channel: Channel, name: str, config: Mapping[str, str], *, gets_digest: bool) -> Channel:
-    """The channel with new settings, working again. A secret left blank keeps its stored value. Raises ConfigError."""
+def update_channel(
+    channel: Channel, name: str, config: Mapping[str, str], *, gets_digest: bool
+) -> Channel:
+    """The channel with new settings, working again.
+
+    A secret left blank keeps its stored value. Raises ConfigError.
+    """
     way = transport(channel.kind)
     typed = dict(config)
     blank = [field.name for field in way.fields if field.is_secret and not typed.get(field.name)]
@@ -71,13 +85,20 @@ def delete_channel(channel: Channel) -> None:
 
 
 def set_enabled(channel: Channel, is_enabled: bool) -> None:
-    """Switches the channel by hand; what waits goes out when it is switched on again within 24 hours."""
-    channel.is_enabled, channel.disabled_reason = is_enabled, "" if is_enabled else "switched off by hand"
+    """Switches the channel by hand; what waits goes out when it is switched on again within 24
+    hours.
+    """
+    channel.is_enabled, channel.disabled_reason = (
+        is_enabled,
+        "" if is_enabled else "switched off by hand",
+    )
     channel.save(update_fields=["is_enabled", "disabled_reason"])
 
 
 def rotate_secrets() -> dict[str, int]:
-    """Re-encrypts every channel's settings by the first key; how many, and how many no key opens."""
+    """Re-encrypts every channel's settings by the first key; how many, and how many no key
+    opens.
+    """
     did = {"rotated": 0, "unreadable": 0}
     with transaction.atomic():
         for channel in Channel.objects.select_for_update():
@@ -102,9 +123,13 @@ def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: dat
     A switched-off channel gets its row too, so that people see what did not reach them.
     """
     wanted = list(channels)
-    known = set(Delivery.objects.filter(channel__in=wanted, key=key).values_list("channel_id", flat=True))
+    known = set(
+        Delivery.objects.filter(channel__in=wanted, key=key).values_list("channel_id", flat=True)
+    )
     fresh = [
-        Delivery(channel=channel, key=key, message=message.to_json(), next_attempt_at=now, created_at=now)
+        Delivery(
+            channel=channel, key=key, message=message.to_json(), next_attempt_at=now, created_at=now
+        )
         for channel in wanted
         if channel.pk not in known
     ]
@@ -113,7 +138,9 @@ def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: dat
 
 
 def test_send(channel: Channel, now: datetime) -> SendResult:
-    """Sends a test message at once, also through a switched-off channel; success switches it on again."""
+    """Sends a test message at once, also through a switched-off channel; success switches it on
+    again.
+    """
     message = Message(
         title=f"Test from FleetWatch: {channel.name}",
         summary="This channel works: alerts and reports will look like this.",
@@ -132,9 +159,14 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
 
 
 def deliver_due(
-    now: datetime, limit: int, *, clock: Callable[[], float] = time.monotonic, dice: Callable[[], float] = random.random
+    now: datetime,
+    limit: int,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    dice: Callable[[], float] = random.random,
 ) -> dict[str, int]:
-    """What became of at most `limit` deliveries that are due: sent, retry, failed; disabled counts channels.
+    """What became of at most `limit` deliveries that are due: sent, retry, failed; disabled counts
+    channels.
 
     Each channel's deliveries go out in the order they were queued, one at a time: "resolved"
     never overtakes "opened". A claim is a row's `next_attempt_at` moved ahead, so no transaction
@@ -160,12 +192,17 @@ def is_sending(now: datetime) -> bool:
 
 def prune_deliveries(now: datetime) -> dict[str, int]:
     """How many deliveries were forgotten: done with for 90 days."""
-    deleted, _ = Delivery.objects.filter(created_at__lt=now - KEEP).exclude(state__in=WAITING).delete()
+    deleted, _ = (
+        Delivery.objects.filter(created_at__lt=now - KEEP).exclude(state__in=WAITING).delete()
+    )
     return {"deleted": deleted}
 
 
 def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> float:
-    """Seconds until the next try after `attempts` failed ones; `jitter` is 0 to 1. Never before Retry-After."""
+    """Seconds until the next try after `attempts` failed ones; `jitter` is 0 to 1.
+
+    Never before Retry-After.
+    """
     minutes = BACK_OFF_MINUTES[min(attempts, len(BACK_OFF_MINUTES)) - 1]
     usual = minutes * 60 * (1 - JITTER + 2 * JITTER * jitter)
     return usual if retry_after_s is None else min(max(retry_after_s, 1.0), LONGEST_WAIT_S)
@@ -173,10 +210,17 @@ def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> floa
 
 def _claim(now: datetime) -> Delivery | None:
     """The delivery to try next, ours until `now` + CLAIM; None when nothing is due."""
-    earlier = Delivery.objects.filter(channel=OuterRef("channel"), state__in=WAITING, pk__lt=OuterRef("pk"))
+    earlier = Delivery.objects.filter(
+        channel=OuterRef("channel"), state__in=WAITING, pk__lt=OuterRef("pk")
+    )
     with transaction.atomic():
         delivery = (
-            Delivery.objects.filter(~Exists(earlier), state__in=WAITING, next_attempt_at__lte=now, channel__is_enabled=True)
+            Delivery.objects.filter(
+                ~Exists(earlier),
+                state__in=WAITING,
+                next_attempt_at__lte=now,
+                channel__is_enabled=True,
+            )
             .select_related("channel")
             .order_by("next_attempt_at", "pk")
             .select_for_update(skip_locked=True, of=("self",))
@@ -184,7 +228,11 @@ def _claim(now: datetime) -> Delivery | None:
         )
         if delivery is None:
             return None
-        delivery.state, delivery.attempts, delivery.next_attempt_at = Delivery.State.SENDING, delivery.attempts + 1, now + CLAIM
+        delivery.state, delivery.attempts, delivery.next_attempt_at = (
+            Delivery.State.SENDING,
+            delivery.attempts + 1,
+            now + CLAIM,
+        )
         delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
         return delivery
 
@@ -193,16 +241,27 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
     """Sends one claimed delivery and notes what happened: sent, retry or failed."""
     channel = delivery.channel
     try:
-        said = _send(channel, Message.from_json(delivery.message), identity=_identity(channel.pk, delivery.key))
+        said = _send(
+            channel,
+            Message.from_json(delivery.message),
+            identity=_identity(channel.pk, delivery.key),
+        )
     except MessageRefusedError as error:
         return _note(delivery, Delivery.State.FAILED, str(error), now)
     except TransportError as error:
         if error.permanent:
             _disable(channel, str(error))
             return _note(delivery, Delivery.State.FAILED, str(error), now)
-        wait = timedelta(seconds=wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter))
+        wait = timedelta(
+            seconds=wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter)
+        )
         if now + wait > delivery.created_at + GIVE_UP_AFTER:
-            return _note(delivery, Delivery.State.FAILED, f"gave up after {delivery.attempts} tries: {error}", now)
+            return _note(
+                delivery,
+                Delivery.State.FAILED,
+                f"gave up after {delivery.attempts} tries: {error}",
+                now,
+            )
         return _note(delivery, Delivery.State.PENDING, str(error), now + wait)
     return _note(delivery, Delivery.State.SENT, said, now)
 
@@ -210,14 +269,22 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
 def _note(delivery: Delivery, state: Delivery.State, said: str, at: datetime) -> str:
     """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
     answer = one_line(said, MAX_ANSWER)
-    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.SENDING).update(
+    Delivery.objects.filter(
+        pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.SENDING
+    ).update(
         state=state,
         last_answer=answer,
         next_attempt_at=at,
         sent_at=at if state == Delivery.State.SENT else None,
     )
     outcome = "retry" if state == Delivery.State.PENDING else str(state.value)
-    log.info("delivery tried", delivery=delivery.pk, channel=delivery.channel_id, attempts=delivery.attempts, outcome=outcome)
+    log.info(
+        "delivery tried",
+        delivery=delivery.pk,
+        channel=delivery.channel_id,
+        attempts=delivery.attempts,
+        outcome=outcome,
+    )
     return outcome
 
 
@@ -227,13 +294,18 @@ def _send(channel: Channel, message: Message, *, identity: str) -> str:
     except secrets.SecretsUnreadableError as error:
         raise TransportError(str(error), permanent=True) from error
     try:
-        return transport(channel.kind).send(config, message, identity=identity, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS)
+        return transport(channel.kind).send(
+            config, message, identity=identity, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS
+        )
     except TransportError:
         raise
     except Exception as error:
-        # what no transport foresaw keeps no other channel from being served, and is given up like any failure
+        # what no transport foresaw keeps no other channel from being served, and is given up like
+        # any failure
         log.exception("transport failed", channel=channel.pk, kind=channel.kind)
-        raise TransportError(f"sending failed unexpectedly ({type(error).__name__}); the log says more") from error
+        raise TransportError(
+            f"sending failed unexpectedly ({type(error).__name__}); the log says more"
+        ) from error
 
 
 def _disable(channel: Channel, reason: str) -> None:
@@ -241,20 +313,31 @@ def _disable(channel: Channel, reason: str) -> None:
     channel.is_enabled, channel.disabled_reason = False, one_line(reason, MAX_ANSWER)
     same = Channel.objects.filter(pk=channel.pk, config=bytes(channel.config))
     same.update(is_enabled=False, disabled_reason=channel.disabled_reason)
-    log.warning("channel disabled", channel=channel.pk, kind=channel.kind, reason=channel.disabled_reason)
+    log.warning(
+        "channel disabled", channel=channel.pk, kind=channel.kind, reason=channel.disabled_reason
+    )
 
 
 def _expire(now: datetime) -> int:
     """How many deliveries of switched-off channels were given up: older than 24 hours."""
-    stale = Q(state__in=WAITING, next_attempt_at__lte=now, channel__is_enabled=False, created_at__lte=now - GIVE_UP_AFTER)
-    return Delivery.objects.filter(stale).update(state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours")
+    stale = Q(
+        state__in=WAITING,
+        next_attempt_at__lte=now,
+        channel__is_enabled=False,
+        created_at__lte=now - GIVE_UP_AFTER,
+    )
+    return Delivery.objects.filter(stale).update(
+        state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours"
+    )
 
 
 def _free_name(name: str, *, besides: int | None = None) -> str:
     wanted = one_line(name, 100)
     if not wanted:
         raise ConfigError({"name": "Name is needed"})
-    if any(pk != besides for pk in Channel.objects.filter(name=wanted).values_list("pk", flat=True)):
+    if any(
+        pk != besides for pk in Channel.objects.filter(name=wanted).values_list("pk", flat=True)
+    ):
         raise ConfigError({"name": f"There is already a channel called {wanted}"})
     return wanted
 

@@ -24,7 +24,9 @@ def share(ratio: float | None) -> str:
 
 
 def change(now: Decimal | float | None, before: Decimal | float | None) -> str:
-    """How much more or less than before, in per cent of before; says when there is nothing to compare with."""
+    """How much more or less than before, in per cent of before; says when there is nothing to
+    compare with.
+    """
     if now is None or before is None or not before:
         return "nothing to compare with"
     percent = float((Decimal(now) - Decimal(before)) / Decimal(before)) * 100
@@ -66,4 +68,8 @@ def moment(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:
     """The time of day in the zone; with the date when that is not today."""
     local = at.astimezone(zone)
     is_today = local.date() == now.astimezone(zone).date()
-    return f"{local:%H:%M} {local.tzname()}" if is_today else f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
+    return (
+        f"{local:%H:%M} {local.tzname()}"
+        if is_today
+        else f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
+    )

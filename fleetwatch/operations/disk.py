@@ -1,8 +1,8 @@
 """Room on the disk of the database: how much, and what is said while there is too little.
 
-The embedded database's disk is looked at; of another server's it is only known what Postgres said of late. While room is
-short agents keep their batches, retention runs first, and what only adds rows waits: the last of it is for retention,
-which needs some to free more, and for people.
+The embedded database's disk is looked at; of another server's it is only known what Postgres said
+of late. While room is short agents keep their batches, retention runs first, and what only adds
+rows waits: the last of it is for retention, which needs some to free more, and for people.
 """
 
 import os
@@ -83,8 +83,13 @@ def is_short() -> bool:
 
 
 def trouble() -> str | None:
-    """That the disk is full, in words, with what is left where it is known; None while it is not."""
+    """That the disk is full, in words, with what is left where it is known; None while it
+    is not.
+    """
     now = space()
     if now is not None and now.is_short:
-        return f"{DISK_FULL} ({now.free // MIB} of {now.total // MIB} MiB are free, {now.reserve // MIB} are kept for retention)"
+        return (
+            f"{DISK_FULL} ({now.free // MIB} of {now.total // MIB} MiB are free,"
+            f" {now.reserve // MIB} are kept for retention)"
+        )
     return DISK_FULL if refusals.is_recent else None

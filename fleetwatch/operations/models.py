@@ -4,7 +4,10 @@ from django.db import models
 
 
 class JobRun(models.Model):
-    """One run of a background task or command. `ok` is None while it runs (or when it was killed)."""
+    """One run of a background task or command.
+
+    `ok` is None while it runs (or when it was killed).
+    """
 
     name = models.CharField(max_length=64)
     started_at = models.DateTimeField()

@@ -18,7 +18,9 @@ log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def record_run(name: str, *, clock: Callable[[], datetime] = timezone.now) -> Iterator[dict[str, Any]]:
+def record_run(
+    name: str, *, clock: Callable[[], datetime] = timezone.now
+) -> Iterator[dict[str, Any]]:
     """A dict for what the run did; it is kept with how the run ended.
 
     The row is committed at the start, so that a killed run stays visible with

@@ -1,4 +1,5 @@
-"""What leaves the house on a schedule or as a file: monthly statements, waste report, weekly digest.
+"""What leaves the house on a schedule or as a file: monthly statements, waste report, weekly
+digest.
 
 In:   costs.selectors.
 Out:  Report rows in versions, files of them, deliveries.

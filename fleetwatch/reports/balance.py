@@ -1,4 +1,6 @@
-"""Whether dollars leak between a month's stored reports: statements and own lines beside the fleet's cost, to the micro-dollar."""
+"""Whether dollars leak between a month's stored reports: statements and own lines beside the
+fleet's cost, to the micro-dollar.
+"""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -13,11 +15,21 @@ Shape = dict[str, Any]
 
 
 def faults(interval: Interval) -> Iterator[str]:
-    """A sentence for each month of the interval whose newest finished reports do not sum to what the fleet's says."""
+    """A sentence for each month of the interval whose newest finished reports do not sum to what
+    the fleet's says.
+    """
     done = ReportPart.objects.filter(
-        kind=FLEET, run__state=MonthRun.State.DONE, run__start__lt=interval.end, run__end__gt=interval.start, report__isnull=False
+        kind=FLEET,
+        run__state=MonthRun.State.DONE,
+        run__start__lt=interval.end,
+        run__end__gt=interval.start,
+        report__isnull=False,
     )
-    for part in done.select_related("run", "report").order_by("run__month", "-run_id").distinct("run__month"):
+    for part in (
+        done.select_related("run", "report")
+        .order_by("run__month", "-run_id")
+        .distinct("run__month")
+    ):
         if part.report is not None:
             yield from _faults(part.run, part.report)
 
@@ -26,17 +38,27 @@ def _faults(run: MonthRun, fleet: Report) -> Iterator[str]:
     content = fleet.content
     lines = _sum(content["own_lines"]) + sum((_lines(each) for each in _statements(run)), NO_USD)
     if lines != fleet.cost_usd:
-        yield f"reports of {run.month}: statements and own lines have {lines - (fleet.cost_usd or NO_USD):f} dollars more than the fleet"
+        yield (
+            f"reports of {run.month}: statements and own lines have"
+            f" {lines - (fleet.cost_usd or NO_USD):f} dollars more than the fleet"
+        )
     beside = ("adjusted_usd", "not_delivered_usd", "invoiced_usd")
     # older reports have nothing beside the ledger
-    paid = sum((Decimal(content[name]) for name in beside), NO_USD) if "paid_usd" in content else None
+    paid = (
+        sum((Decimal(content[name]) for name in beside), NO_USD) if "paid_usd" in content else None
+    )
     if paid is not None and paid != Decimal(content["paid_usd"]):
-        yield f"reports of {run.month}: the lines have {paid - Decimal(content['paid_usd']):f} dollars more than what was paid"
+        yield (
+            f"reports of {run.month}: the lines have {paid - Decimal(content['paid_usd']):f}"
+            " dollars more than what was paid"
+        )
 
 
 def _statements(run: MonthRun) -> Iterator[Report]:
     """One at a time: a month's lines are many."""
-    return Report.objects.filter(pk__in=run.parts.filter(kind=STATEMENT).values("report_id")).iterator(chunk_size=1)
+    return Report.objects.filter(
+        pk__in=run.parts.filter(kind=STATEMENT).values("report_id")
+    ).iterator(chunk_size=1)
 
 
 def _lines(statement: Report) -> Decimal:

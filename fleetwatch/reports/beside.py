@@ -1,6 +1,8 @@
-"""What is paid beside the ledger's dollars in a month: commitments for GPUs that were not there, and booked differences to invoices.
+"""What is paid beside the ledger's dollars in a month: commitments for GPUs that were not there,
+and booked differences to invoices.
 
-Lines of the fleet's report alone, never in a team's statement: fleet cost + adjustments + these lines = paid.
+Lines of the fleet's report alone, never in a team's statement: fleet cost + adjustments + these
+lines = paid.
 """
 
 from decimal import Decimal
@@ -21,7 +23,9 @@ PARTS = ("hours_usd", "unobserved_usd", "rate_usd", "other_usd")
 
 
 def with_lines_beside(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
-    """The part of the fleet's report that tells them, and what the month comes to with them; `name` is the month's."""
+    """The part of the fleet's report that tells them, and what the month comes to with them; `name`
+    is the month's.
+    """
     found = coverage(month)
     not_delivered = missing_usd(line for _, line in found.lines) + NO_USD
     booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
@@ -37,7 +41,9 @@ def with_lines_beside(month: Interval, name: str, adjusted_usd: Decimal) -> Shap
 
 
 def has_lines(month: Interval, name: str) -> bool:
-    """Whether there is anything to tell beside the ledger: a commitment of its time, or a booked difference."""
+    """Whether there is anything to tell beside the ledger: a commitment of its time, or a booked
+    difference.
+    """
     return bool(coverage(month).lines) or _bookings(name).exists()
 
 
@@ -48,7 +54,15 @@ def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:
 def _commitment(commitment: Commitment, line: Covered) -> Shape:
     names = ("name", "pool", "node_class", "region", "gpus")
     times = ("committed_ms", "used_ms", "unheld_ms", "missing_ms")
-    dollars = ("committed_usd", "used_usd", "unheld_usd", "missing_usd", "unused_usd", "rate_book_usd", "rate_book_differs_usd")
+    dollars = (
+        "committed_usd",
+        "used_usd",
+        "unheld_usd",
+        "missing_usd",
+        "unused_usd",
+        "rate_book_usd",
+        "rate_book_differs_usd",
+    )
     return {
         "gpu_model": commitment.gpu_model.name,
         **{each: getattr(commitment, each) for each in names},
@@ -58,7 +72,11 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
 
 
 def _above(each: Above) -> Shape:
-    return {"gpu_model": each.gpu_model, "gpu_ms": each.gpu_ms, "cost_usd": f"{pricing.usd(each.cost_usd):f}"}
+    return {
+        "gpu_model": each.gpu_model,
+        "gpu_ms": each.gpu_ms,
+        "cost_usd": f"{pricing.usd(each.cost_usd):f}",
+    }
 
 
 def _booked(each: InvoiceAdjustment) -> Shape:

@@ -1,4 +1,6 @@
-"""Writes of what is booked of a month's reconciliation: lines of dollars, each visible, each to be withdrawn while its month is open."""
+"""Writes of what is booked of a month's reconciliation: lines of dollars, each visible, each to be
+withdrawn while its month is open.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -21,21 +23,29 @@ log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
-def book(name: str, keys: Collection[str], *, seen: str, reason: str, by: str, now: datetime) -> list[InvoiceAdjustment]:
-    """Books what is open of these lines, as lines of the month or, where that is closed, of the running one.
+def book(
+    name: str, keys: Collection[str], *, seen: str, reason: str, by: str, now: datetime
+) -> list[InvoiceAdjustment]:
+    """Books what is open of these lines, as lines of the month or, where that is closed, of the
+    running one.
 
-    `seen` is the fingerprint of what the person looked at. Raises InvoiceError where it has changed since, without a
-    reason, where nothing is open, and for what is no month that has begun.
+    `seen` is the fingerprint of what the person looked at. Raises InvoiceError where it has changed
+    since, without a reason, where nothing is open, and for what is no month that has begun.
     """
     check_month(name, now)
     said = reason.strip()
     if not said or len(said) > MAX_REASON or not said.isprintable():
-        raise InvoiceError(f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason")
+        raise InvoiceError(
+            f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason"
+        )
     wait_for_lock(LOCK)
     keep_open()
     found = reconciliation(name, now=now)
     if found.fingerprint != seen:
-        raise InvoiceError("The invoice or the ledger changed since you looked: look again, then book.", field="seen")
+        raise InvoiceError(
+            "The invoice or the ledger changed since you looked: look again, then book.",
+            field="seen",
+        )
     chosen = [line for line in found.lines if line.key in keys and line.is_open]
     if not chosen:
         raise InvoiceError("Choose at least one line that has something open.", field="keys")
@@ -61,13 +71,19 @@ def book(name: str, keys: Collection[str], *, seen: str, reason: str, by: str, n
 
 @transaction.atomic
 def withdraw(booking: InvoiceAdjustment, *, by: str, now: datetime) -> None:
-    """Takes a booking back; it stays readable. Raises InvoiceError where its month is closed: book the other way instead."""
+    """Takes a booking back; it stays readable.
+
+    Raises InvoiceError where its month is closed: book the other way instead.
+    """
     keep_open()
     locked = InvoiceAdjustment.objects.select_for_update().get(pk=booking.pk)
     if locked.withdrawn_at is not None:
         return
     if _is_closed(months.start(locked.booked_in, zone())):
-        raise InvoiceError(f"{locked.booked_in} is closed and keeps its lines. Book the difference in an open month.")
+        raise InvoiceError(
+            f"{locked.booked_in} is closed and keeps its lines. Book the difference in an open"
+            " month."
+        )
     locked.withdrawn_at, locked.withdrawn_by = now, by[:150]
     locked.save(update_fields=["withdrawn_at", "withdrawn_by"])
     log.info("invoice booking withdrawn", month=locked.month, booking=locked.pk, by=by)

@@ -1,4 +1,6 @@
-"""A report's budget: what might be spent in the month, what was, and while the month runs what is expected at its end."""
+"""A report's budget: what might be spent in the month, what was, and while the month runs what is
+expected at its end.
+"""
 
 from datetime import date
 from decimal import Decimal
@@ -19,7 +21,10 @@ KINDS = ("fleet", "team")
 
 
 def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
-    """The part of a report that tells it; None where there is neither a budget nor a forecast. `subject` is a team's slug, "" the fleet."""
+    """The part of a report that tells it; None where there is neither a budget nor a forecast.
+
+    `subject` is a team's slug, "" the fleet.
+    """
     if subject in WHY:  # time without a team is nobody's budget
         return {"budget": None}
     first, rest = _around(month)
@@ -43,16 +48,28 @@ def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
 
 
 def teams(month: Interval) -> set[str]:
-    """The slugs of the teams that have a budget in the month: they get a statement, whatever their GPU time was."""
+    """The slugs of the teams that have a budget in the month: they get a statement, whatever their
+    GPU time was.
+    """
     first, _ = _around(month)
-    return {slug for slug, limit in budgets.limits(first).items() if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None}
+    return {
+        slug
+        for slug, limit in budgets.limits(first).items()
+        if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None
+    }
 
 
 def digest(month: Interval) -> str:
-    """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and while the month runs its forecasts."""
+    """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and
+    while the month runs its forecasts.
+    """
     first, rest = _around(month)
-    limits = sorted((slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(first).items())
-    forecasts = Outlook.objects.filter(kind__in=KINDS).order_by("pk").values_list("kind", "key", "made_at")
+    limits = sorted(
+        (slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(first).items()
+    )
+    forecasts = (
+        Outlook.objects.filter(kind__in=KINDS).order_by("pk").values_list("kind", "key", "made_at")
+    )
     return f"{limits} {[] if rest is None else list(forecasts)}"
 
 
@@ -79,10 +96,17 @@ def _risk(spent_usd: Decimal, limit: Limit | None, end: Step | None, *, is_open:
 
 def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str:
     """What a reader has to know of the figures; "" = nothing."""
-    unknown = f"Nobody said what one {limit.budget.currency} is in dollars." if limit is not None and limit.usd is None else ""
+    unknown = (
+        f"Nobody said what one {limit.budget.currency} is in dollars."
+        if limit is not None and limit.usd is None
+        else ""
+    )
     return " ".join(text for text in (unknown, outlooks.reason(outlook) if is_open else "") if text)
 
 
 def _expected(end: Step | None) -> Shape:
     names = ("expected_usd", "low_usd", "high_usd")
-    return {name: None if end is None else f"{usd(Decimal(getattr(end, name)), CENT):f}" for name in names}
+    return {
+        name: None if end is None else f"{usd(Decimal(getattr(end, name)), CENT):f}"
+        for name in names
+    }

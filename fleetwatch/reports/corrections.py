@@ -1,4 +1,6 @@
-"""What was booked in a month to correct closed months before it: lines of their own, never mixed into the month's own cost."""
+"""What was booked in a month to correct closed months before it: lines of their own, never mixed
+into the month's own cost.
+"""
 
 from collections import defaultdict
 from decimal import Decimal
@@ -26,21 +28,56 @@ def booked(month: Interval) -> list[Shape]:
     parts: dict[tuple[str, str, str, str], list[tuple[int, Decimal | None]]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
-        for is_held, team, is_named, state, corrects, cause, usd_per_gpu_hour, gpu_ms in cursor.fetchall():
-            key = ((team or without("team", is_named=is_named)[0]) if is_held else NO_JOB, corrects, cause, state)
+        for (
+            is_held,
+            team,
+            is_named,
+            state,
+            corrects,
+            cause,
+            usd_per_gpu_hour,
+            gpu_ms,
+        ) in cursor.fetchall():
+            key = (
+                (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB,
+                corrects,
+                cause,
+                state,
+            )
             parts[key].append((gpu_ms, usd_per_gpu_hour))
     keys = sorted(parts)
-    amounts = pricing.lines([pricing.cost_usd((ms, rate) for ms, rate in parts[key] if rate is not None) for key in keys])
-    lines = [_line(key, sum(ms for ms, _ in parts[key]), amount) for key, amount in zip(keys, amounts, strict=True)]
+    amounts = pricing.lines(
+        [
+            pricing.cost_usd((ms, rate) for ms, rate in parts[key] if rate is not None)
+            for key in keys
+        ]
+    )
+    lines = [
+        _line(key, sum(ms for ms, _ in parts[key]), amount)
+        for key, amount in zip(keys, amounts, strict=True)
+    ]
     return [line for line in lines if line["gpu_ms"] or Decimal(line["cost_usd"])]
 
 
 def with_adjustments(lines: list[Shape], cost_usd: Decimal) -> Shape:
-    """The part of a report that tells them: the lines, their sum and what the month comes to with them."""
+    """The part of a report that tells them: the lines, their sum and what the month comes to with
+    them.
+    """
     total = sum((Decimal(line["cost_usd"]) for line in lines), Decimal("0.000000"))
-    return {"adjustments": lines, "adjustments_usd": f"{total:f}", "adjusted_usd": f"{cost_usd + total:f}"}
+    return {
+        "adjustments": lines,
+        "adjustments_usd": f"{total:f}",
+        "adjusted_usd": f"{cost_usd + total:f}",
+    }
 
 
 def _line(key: tuple[str, str, str, str], gpu_ms: int, amount: Decimal) -> Shape:
     team, corrects, cause, state = key
-    return {"team": team, "corrects": corrects, "cause": cause, "state": state, "gpu_ms": gpu_ms, "cost_usd": f"{amount:f}"}
+    return {
+        "team": team,
+        "corrects": corrects,
+        "cause": cause,
+        "state": state,
+        "gpu_ms": gpu_ms,
+        "cost_usd": f"{amount:f}",
+    }

@@ -73,7 +73,9 @@ def week_before(week: Interval, zone: ZoneInfo) -> Interval:
 
 
 def is_due(now: datetime, zone: ZoneInfo) -> bool:
-    """Whether this week's Monday 09:00 has come: a hub that was down then sends later in the week."""
+    """Whether this week's Monday 09:00 has come: a hub that was down then sends later in
+    the week.
+    """
     return now >= datetime.combine(_monday(now, zone), SEND_AT, tzinfo=zone)
 
 
@@ -116,7 +118,9 @@ def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> tuple[Waste
 
 
 def message(digest: Digest, *, url: str) -> Message:
-    """The digest for people: what it cost, what was wasted, by whom, and how much of it was seen."""
+    """The digest for people: what it cost, what was wasted, by whom, and how much of it was
+    seen.
+    """
     this, before = digest.this, digest.before
     cost, wasted = Decimal(this.cost_usd), Decimal(this.wasted_usd)
     was_cost = Decimal(before.cost_usd) if before else None
@@ -124,16 +128,36 @@ def message(digest: Digest, *, url: str) -> Message:
     was_efficiency = before.spend_efficiency if before else None
     rows = [("Wasted", "GPU time", "Job", "Owner")]
     rows += [
-        (wording.usd(Decimal(item.wasted_usd)), wording.gpu_hours(item.wasted_ms), one_line(item.name, 40), one_line(item.owner, 40))
+        (
+            wording.usd(Decimal(item.wasted_usd)),
+            wording.gpu_hours(item.wasted_ms),
+            one_line(item.name, 40),
+            one_line(item.owner, 40),
+        )
         for item in digest.top
     ]
     return Message(
         title=f"GPU week {digest.week}: {wording.usd(wasted)} wasted of {wording.usd(cost)}",
-        summary=f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted (certain and probable).",
+        summary=(
+            f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
+            " (certain and probable)."
+        ),
         fields=(
             ("Spend", f"{wording.usd(cost)} ({wording.change(cost, was_cost)})"),
-            ("Wasted", f"{wording.usd(wasted)}, {wording.gpu_hours(this.wasted_ms)} ({wording.change(wasted, was_wasted)})"),
-            ("Spend efficiency", f"{wording.share(this.spend_efficiency)} ({wording.points(this.spend_efficiency, was_efficiency)})"),
+            (
+                "Wasted",
+                (
+                    f"{wording.usd(wasted)}, {wording.gpu_hours(this.wasted_ms)}"
+                    f" ({wording.change(wasted, was_wasted)})"
+                ),
+            ),
+            (
+                "Spend efficiency",
+                (
+                    f"{wording.share(this.spend_efficiency)}"
+                    f" ({wording.points(this.spend_efficiency, was_efficiency)})"
+                ),
+            ),
             *_unverified(this),
             ("Telemetry coverage", wording.share(this.coverage)),
         ),
@@ -147,8 +171,16 @@ def _unverified(this: Figures) -> tuple[tuple[str, str], ...]:
     """What only utilisation says is busy: of its efficiency nobody knows."""
     if not this.busy_unverified_ms:
         return ()
-    amount = f"{wording.usd(Decimal(this.busy_unverified_usd))}, {wording.gpu_hours(this.busy_unverified_ms)}"
-    return (("Busy, unverified", f"{amount}: utilisation alone tells of it; left out of spend efficiency"),)
+    amount = (
+        f"{wording.usd(Decimal(this.busy_unverified_usd))},"
+        f" {wording.gpu_hours(this.busy_unverified_ms)}"
+    )
+    return (
+        (
+            "Busy, unverified",
+            f"{amount}: utilisation alone tells of it; left out of spend efficiency",
+        ),
+    )
 
 
 def _notes(digest: Digest) -> list[str]:
@@ -156,7 +188,9 @@ def _notes(digest: Digest) -> list[str]:
     if digest.this.has_example_rates:
         notes.append("Dollars rest on example list prices: set your own under settings.")
     if digest.this.unpriced_ms:
-        notes.append(f"{wording.gpu_hours(digest.this.unpriced_ms)} had no rate and are in no dollar figure.")
+        notes.append(
+            f"{wording.gpu_hours(digest.this.unpriced_ms)} had no rate and are in no dollar figure."
+        )
     return notes
 
 

@@ -14,7 +14,9 @@ _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 def name(report: Report) -> str:
     """fleetwatch-2026-10-nlp-v1: what any file system takes."""
-    subject = _NO_FILE_NAME.sub("-", report.subject).strip("-.")[:60] or ("fleet" if report.kind == FLEET else f"team-{report.pk}")
+    subject = _NO_FILE_NAME.sub("-", report.subject).strip("-.")[:60] or (
+        "fleet" if report.kind == FLEET else f"team-{report.pk}"
+    )
     return f"fleetwatch-{report.content['month']}-{subject}-v{report.version}"
 
 
@@ -33,5 +35,7 @@ def focus(report: Report) -> str:
     """FOCUS 1.2: the lines of a statement; of the fleet, those of all teams and its own."""
     contents = [report.content]
     if report.kind == FLEET:
-        contents = [each.content for _, each in sorted(selectors.statements(report).items())] + contents
+        contents = [
+            each.content for _, each in sorted(selectors.statements(report).items())
+        ] + contents
     return to_csv(list(focus_rows.COLUMNS), focus_rows.rows(contents))

@@ -7,13 +7,16 @@ from fleetwatch.costs.energy import Energy, Site
 from fleetwatch.costs.pricing import MICRO_USD, usd
 
 Shape = dict[str, Any]
-WATT_HOUR = Decimal("0.001")  # of a kWh; joules are floats, whose last digits depend on the order in which they were summed
+# of a kWh; joules are floats, whose last digits depend on the order in which they were summed
+WATT_HOUR = Decimal("0.001")
 GRAM = Decimal(1)
 SHARE_PLACES = 4
 
 
 def kept(energy: Energy) -> Shape:
-    """What read() makes the same Energy of, but for digits that nobody can tell; None where nothing is known."""
+    """What read() makes the same Energy of, but for digits that nobody can tell; None where nothing
+    is known.
+    """
     return {
         "gpu_kwh": _text(energy.gpu_kwh, WATT_HOUR),
         "coverage": None if energy.coverage is None else round(energy.coverage, SHARE_PLACES),
@@ -48,7 +51,14 @@ def _site(site: Site) -> Shape:
 
 def _read_site(shape: Shape) -> Site:
     pue, price, grams = (_number(shape[name]) for name in ("pue", "usd_per_kwh", "g_per_kwh"))
-    return Site(shape["region"], Decimal(1) if pue is None else pue, price, grams, shape["source"], shape["is_example"])
+    return Site(
+        shape["region"],
+        Decimal(1) if pue is None else pue,
+        price,
+        grams,
+        shape["source"],
+        shape["is_example"],
+    )
 
 
 def _text(amount: Decimal | None, step: Decimal) -> str | None:

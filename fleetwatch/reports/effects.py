@@ -1,8 +1,9 @@
-"""Why a month cost more or less than the one before: volume, mix and rate effects that sum to the difference. Pure.
+"""Why a month cost more or less than the one before: volume, mix and rate effects that sum to the
+difference. Pure.
 
-The three are those of standard cost accounting (docs/reports.md has formula, source and an example by hand):
-volume = more or fewer hours at the old average price; mix = the same hours, but more of the dear or the cheap
-GPU models; rate = the same hours of the same models at a new price.
+The three are those of standard cost accounting (docs/reports.md has formula, source and an example
+by hand): volume = more or fewer hours at the old average price; mix = the same hours, but more of
+the dear or the cheap GPU models; rate = the same hours of the same models at a new price.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,12 +32,14 @@ class Effects:
     rate_usd: Decimal
 
 
-def effects(before: Mapping[str, Spent], now: Mapping[str, Spent], *, difference_usd: Decimal) -> Effects:
+def effects(
+    before: Mapping[str, Spent], now: Mapping[str, Spent], *, difference_usd: Decimal
+) -> Effects:
     """The difference of two periods by its reasons, from what each GPU model cost in both.
 
-    A model that cost nothing to compare with before has no change of rate: what is new is mix; where there
-    was nothing at all before, everything is volume. `difference_usd` is the difference as shown: what
-    rounding leaves of it goes to the largest effect.
+    A model that cost nothing to compare with before has no change of rate: what is new is mix;
+    where there was nothing at all before, everything is volume. `difference_usd` is the difference
+    as shown: what rounding leaves of it goes to the largest effect.
     """
     hours_before, hours_now = _hours(before.values()), _hours(now.values())
     if not hours_before:
@@ -56,7 +59,11 @@ def effects(before: Mapping[str, Spent], now: Mapping[str, Spent], *, difference
 
 def average_usd_per_gpu_hour(spent: Spent) -> Decimal | None:
     """What one of its GPU-hours cost, unrounded; None without priced time."""
-    return EXACT.divide(EXACT.multiply(spent.cost_usd, Decimal(HOUR_MS)), Decimal(spent.gpu_ms)) if spent.gpu_ms else None
+    return (
+        EXACT.divide(EXACT.multiply(spent.cost_usd, Decimal(HOUR_MS)), Decimal(spent.gpu_ms))
+        if spent.gpu_ms
+        else None
+    )
 
 
 def _at_old_rate(spent: Spent, old: Spent | None) -> Decimal:

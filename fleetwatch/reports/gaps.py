@@ -1,10 +1,12 @@
 """Why an invoice says something else than the ledger: effects that sum to the difference. Pure.
 
-docs/reports.md has the formulas and an example by hand. The ledger's price is its dollars by its hours, of the same GPUs:
+docs/reports.md has the formulas and an example by hand. The ledger's price is its dollars by its
+hours, of the same GPUs:
 
-- committed: hours that a commitment bills for GPUs that were not there, as far as the invoice has more hours than the
-  ledger: a line of the fleet's report already;
-- unobserved: hours that the ledger counts, nobody observed and the invoice does not bill, at the ledger's price;
+- committed: hours that a commitment bills for GPUs that were not there, as far as the invoice has
+  more hours than the ledger: a line of the fleet's report already;
+- unobserved: hours that the ledger counts, nobody observed and the invoice does not bill, at the
+  ledger's price;
 - hours: what else differs in hours, at the ledger's price;
 - rate: the billed hours at the invoice's price instead of the ledger's.
 """
@@ -45,7 +47,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Micro-dollars that sum to invoice less ledger. `other` is what nothing in the other book stands for."""
+    """Micro-dollars that sum to invoice less ledger.
+
+    `other` is what nothing in the other book stands for.
+    """
 
     committed_usd: Decimal = ZERO
     unobserved_usd: Decimal = ZERO
@@ -66,13 +71,16 @@ class Gap:
         return Gap(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     def less(self, booked: "Gap") -> "Gap":
-        return Gap(*(getattr(self, each.name) - getattr(booked, each.name) for each in fields(self)))
+        return Gap(
+            *(getattr(self, each.name) - getattr(booked, each.name) for each in fields(self))
+        )
 
 
 def explain(billed: Billed, counted: Counted, missing: Missing) -> Gap:
     """The difference of the same GPUs' dollars in both books, by its reasons.
 
-    An invoice that bills no hours differs by its rate alone. Of GPUs that the ledger does not know all is hours.
+    An invoice that bills no hours differs by its rate alone. Of GPUs that the ledger does not know
+    all is hours.
     """
     difference = billed.usd - counted.usd
     if billed.gpu_hours is None:

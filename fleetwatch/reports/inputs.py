@@ -1,4 +1,6 @@
-"""What a month's reports are made of, as one digest: hours, rates, GPUs, jobs and their teams, regions, lines beside, budgets."""
+"""What a month's reports are made of, as one digest: hours, rates, GPUs, jobs and their teams,
+regions, lines beside, budgets.
+"""
 
 import hashlib
 from pathlib import Path
@@ -19,10 +21,19 @@ _BESIDE = read_statement(_SQL / "beside.sql")
 
 
 def digest(month: Interval, *before: Interval) -> str:
-    """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
+    """64 hex digits; the same ones mean that all figures over the month and those before it are
+    still the same.
+    """
     zone_name = zone().key
-    found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval, zone_name)}" for interval in (month, *before)]
-    found += [_of(_BESIDE, month, zone_name), statement_choices.free_capacity(), budgeted.digest(month)]
+    found = [
+        f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval, zone_name)}"
+        for interval in (month, *before)
+    ]
+    found += [
+        _of(_BESIDE, month, zone_name),
+        statement_choices.free_capacity(),
+        budgeted.digest(month),
+    ]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 

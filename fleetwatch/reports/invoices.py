@@ -26,7 +26,9 @@ log = structlog.get_logger(__name__)
 
 
 class InvoiceError(ValueError):
-    """Something about an invoice that can't be done; the text is a sentence for who asked, `field` names what is wrong."""
+    """Something about an invoice that can't be done; the text is a sentence for who asked, `field`
+    names what is wrong.
+    """
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
@@ -39,7 +41,9 @@ class StandsError(InvoiceError):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The invoice that stands now; whether this import made it, and whether it took another one's place."""
+    """The invoice that stands now; whether this import made it, and whether it took another one's
+    place.
+    """
 
     issuer: str
     form: str
@@ -51,11 +55,20 @@ class Imported:
 
 
 @transaction.atomic
-def import_invoice(content: bytes, month: str, *, now: datetime, by: str = "", file_name: str = "", replace: bool = False) -> Imported:
-    """Takes the invoice of a month from a file. Twice is once: the same file is known by its digest.
+def import_invoice(
+    content: bytes,
+    month: str,
+    *,
+    now: datetime,
+    by: str = "",
+    file_name: str = "",
+    replace: bool = False,
+) -> Imported:
+    """Takes the invoice of a month from a file. Twice is once: the same file is known by its
+    digest.
 
-    Raises RefusedError with every bad line and field, StandsError where another invoice of the issuer stands and
-    `replace` is not said, InvoiceError where the month can't have one.
+    Raises RefusedError with every bad line and field, StandsError where another invoice of the
+    issuer stands and `replace` is not said, InvoiceError where the month can't have one.
     """
     start = check_month(month, now)
     told = invoice_csv.read(content, month)
@@ -65,7 +78,15 @@ def import_invoice(content: bytes, month: str, *, now: datetime, by: str = "", f
     standing = Invoice.objects.filter(month=month, issuer=told.issuer).first()
     dollars = EXACT.multiply(reduce(EXACT.add, (line.amount for line in told.lines)), usd_per_unit)
     is_new = standing is None or standing.digest != digest
-    found = Imported(told.issuer, told.form, told.rows, len(told.lines), dollars, is_new, replaced=is_new and standing is not None)
+    found = Imported(
+        told.issuer,
+        told.form,
+        told.rows,
+        len(told.lines),
+        dollars,
+        is_new,
+        replaced=is_new and standing is not None,
+    )
     if found.replaced and not replace:
         raise StandsError(_stands(standing, month), field="replace")
     if not is_new:
@@ -85,34 +106,60 @@ def import_invoice(content: bytes, month: str, *, now: datetime, by: str = "", f
         imported_by=by[:150],
     )
     InvoiceLine.objects.bulk_create(
-        InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__}) for line in told.lines
+        InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__})
+        for line in told.lines
     )
-    facts = {"month": month, "issuer": told.issuer, "form": told.form, "rows": told.rows, "lines": len(told.lines), "by": by}
+    facts = {
+        "month": month,
+        "issuer": told.issuer,
+        "form": told.form,
+        "rows": told.rows,
+        "lines": len(told.lines),
+        "by": by,
+    }
     transaction.on_commit(partial(log.info, "invoice imported", **facts))
     return found
 
 
 @transaction.atomic
 def remove_invoice(invoice: Invoice, *, by: str) -> None:
-    """Takes an invoice away again. What was booked of it stays, and is open the other way until it is withdrawn or booked back."""
+    """Takes an invoice away again.
+
+    What was booked of it stays, and is open the other way until it is withdrawn or booked back.
+    """
     wait_for_lock(LOCK)
-    log.info("invoice removed", month=invoice.month, issuer=invoice.issuer, digest=invoice.digest, by=by)
+    log.info(
+        "invoice removed", month=invoice.month, issuer=invoice.issuer, digest=invoice.digest, by=by
+    )
     invoice.delete()
 
 
 @transaction.atomic
 def set_sku(sku: str, gpu_model: GPUModel | None, *, gpus_per_hour: int, by: str) -> None:
-    """From now on lines of this SKU are that GPU model's, in all months; None = nobody's again. Raises InvoiceError."""
+    """From now on lines of this SKU are that GPU model's, in all months; None = nobody's again.
+
+    Raises InvoiceError.
+    """
     if not sku or len(sku) > LONGEST_SKU or not sku.isprintable():
-        raise InvoiceError(f"A SKU has 1 to {LONGEST_SKU} letters and no control characters.", field="sku")
+        raise InvoiceError(
+            f"A SKU has 1 to {LONGEST_SKU} letters and no control characters.", field="sku"
+        )
     if not 1 <= gpus_per_hour <= invoice_csv.MAX_GPUS:
         raise InvoiceError(f"One hour is of 1 to {invoice_csv.MAX_GPUS:,} GPUs.", field="gpus")
     wait_for_lock(LOCK)
     if gpu_model is None:
         InvoiceSKU.objects.filter(sku=sku).delete()
     else:
-        InvoiceSKU.objects.update_or_create(sku=sku, defaults={"gpu_model": gpu_model, "gpus_per_hour": gpus_per_hour})
-    log.info("sku set", sku=sku, gpu_model=gpu_model.name if gpu_model else None, gpus_per_hour=gpus_per_hour, by=by)
+        InvoiceSKU.objects.update_or_create(
+            sku=sku, defaults={"gpu_model": gpu_model, "gpus_per_hour": gpus_per_hour}
+        )
+    log.info(
+        "sku set",
+        sku=sku,
+        gpu_model=gpu_model.name if gpu_model else None,
+        gpus_per_hour=gpus_per_hour,
+        by=by,
+    )
 
 
 def check_month(name: str, now: datetime) -> datetime:

@@ -1,4 +1,6 @@
-"""Reports that were computed: stored and never overwritten, so that what was sent can be read again. And the queue that computes them."""
+"""Reports that were computed: stored and never overwritten, so that what was sent can be read
+again. And the queue that computes them.
+"""
 
 from decimal import Decimal
 
@@ -7,22 +9,39 @@ from django.db.models import Q
 
 
 class Report(models.Model):
-    """One version of one computed report over [start, end). What changed is a new version; the old one stays."""
+    """One version of one computed report over [start, end).
+
+    What changed is a new version; the old one stays.
+    """
 
     kind = models.CharField(max_length=32, help_text="weekly_digest, statement, fleet")
     subject = models.CharField(
-        max_length=100, blank=True, default="", help_text="the team's slug, (none) for jobs without one; fleet: empty"
+        max_length=100,
+        blank=True,
+        default="",
+        help_text="the team's slug, (none) for jobs without one; fleet: empty",
     )
     start = models.DateTimeField()
     end = models.DateTimeField()
     version = models.PositiveIntegerField(default=1)
     computed_at = models.DateTimeField()
-    inputs = models.CharField(max_length=64, blank=True, default="", help_text="digest of what it was first computed from (inputs.py)")
-    cost_usd = models.DecimalField(max_digits=24, decimal_places=6, null=True, help_text="the total, in micro-dollars")
+    inputs = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text="digest of what it was first computed from (inputs.py)",
+    )
+    cost_usd = models.DecimalField(
+        max_digits=24, decimal_places=6, null=True, help_text="the total, in micro-dollars"
+    )
     content = models.JSONField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "subject", "start", "version"], name="one_report_per_version")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "subject", "start", "version"], name="one_report_per_version"
+            )
+        ]
 
 
 class MonthRun(models.Model):
@@ -42,19 +61,34 @@ class MonthRun(models.Model):
     previous_end = models.DateTimeField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
     asked_at = models.DateTimeField()
-    asked_by = models.CharField(max_length=150, blank=True, default="", help_text="a person's name; empty = the clock")
+    asked_by = models.CharField(
+        max_length=150, blank=True, default="", help_text="a person's name; empty = the clock"
+    )
     planned_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     inputs = models.CharField(max_length=64, blank=True, default="")
     free_capacity = models.CharField(
-        max_length=16, default="own", help_text="how it is told (statement_choices.py), as chosen when this was planned"
+        max_length=16,
+        default="own",
+        help_text="how it is told (statement_choices.py), as chosen when this was planned",
     )
-    restarts = models.PositiveIntegerField(default=0, help_text="how often the ledger changed while it was computed")
-    note = models.CharField(max_length=300, blank=True, default="", help_text="for people: why it failed, or had nothing to do")
+    restarts = models.PositiveIntegerField(
+        default=0, help_text="how often the ledger changed while it was computed"
+    )
+    note = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        help_text="for people: why it failed, or had nothing to do",
+    )
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["month"], condition=Q(state__in=("waiting", "computing")), name="one_open_run_per_month")
+            models.UniqueConstraint(
+                fields=["month"],
+                condition=Q(state__in=("waiting", "computing")),
+                name="one_open_run_per_month",
+            )
         ]
 
 
@@ -64,7 +98,9 @@ class StatementChoice(models.Model):
     free_capacity = models.CharField(max_length=16, default="own", help_text="one of choices.WAYS")
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(pk=1), name="only_one_choice_for_statements")]
+        constraints = [
+            models.CheckConstraint(condition=Q(pk=1), name="only_one_choice_for_statements")
+        ]
 
 
 class ReportPart(models.Model):
@@ -73,54 +109,94 @@ class ReportPart(models.Model):
     run = models.ForeignKey(MonthRun, on_delete=models.CASCADE, related_name="parts")
     kind = models.CharField(max_length=32)
     subject = models.CharField(max_length=100, blank=True, default="")
-    cost_usd = models.DecimalField(max_digits=24, decimal_places=6, help_text="its part of the fleet's micro-dollars")
-    previous_usd = models.DecimalField(max_digits=24, decimal_places=6, null=True, help_text="None = nothing to compare with")
+    cost_usd = models.DecimalField(
+        max_digits=24, decimal_places=6, help_text="its part of the fleet's micro-dollars"
+    )
+    previous_usd = models.DecimalField(
+        max_digits=24, decimal_places=6, null=True, help_text="None = nothing to compare with"
+    )
     free_usd = models.DecimalField(
         max_digits=24,
         decimal_places=6,
         null=True,
         help_text="its part of what stood free; fleet: what of it no team gets; None = not spread",
     )
-    handed_out_at = models.DateTimeField(null=True, help_text="given to Celery; again, where nothing came of it")
+    handed_out_at = models.DateTimeField(
+        null=True, help_text="given to Celery; again, where nothing came of it"
+    )
     done_at = models.DateTimeField(null=True)
     failures = models.PositiveIntegerField(default=0)
     report = models.ForeignKey(Report, on_delete=models.PROTECT, null=True, related_name="+")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "kind", "subject"], name="one_part_per_run_and_subject")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "kind", "subject"], name="one_part_per_run_and_subject"
+            )
+        ]
 
 
 class Invoice(models.Model):
-    """What a provider billed for a month, as its file said. One stands per month and issuer: another replaces it knowingly."""
+    """What a provider billed for a month, as its file said.
+
+    One stands per month and issuer: another replaces it knowingly.
+    """
 
     month = models.CharField(max_length=7, help_text="2026-10")
-    issuer = models.CharField(max_length=100, blank=True, default="", help_text="who sent it, as the file names it")
-    digest = models.CharField(max_length=64, help_text="SHA-256 of the file: the same one is taken once")
+    issuer = models.CharField(
+        max_length=100, blank=True, default="", help_text="who sent it, as the file names it"
+    )
+    digest = models.CharField(
+        max_length=64, help_text="SHA-256 of the file: the same one is taken once"
+    )
     form = models.CharField(max_length=16, help_text="csv, focus")
     file_name = models.CharField(max_length=200, blank=True, default="")
     currency = models.CharField(max_length=3, default="USD")
-    usd_per_unit = models.DecimalField(max_digits=18, decimal_places=8, help_text="of the currency, at the month's beginning")
+    usd_per_unit = models.DecimalField(
+        max_digits=18, decimal_places=8, help_text="of the currency, at the month's beginning"
+    )
     rows = models.PositiveIntegerField(help_text="rows of the file; rows of one kind are one line")
     imported_at = models.DateTimeField()
     imported_by = models.CharField(max_length=150, blank=True, default="")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["month", "issuer"], name="one_invoice_per_month_and_issuer")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["month", "issuer"], name="one_invoice_per_month_and_issuer"
+            )
+        ]
 
 
 class InvoiceLine(models.Model):
-    """The rows of an invoice that name the same SKU, region, kind of charge and GPU model, summed."""
+    """The rows of an invoice that name the same SKU, region, kind of charge and GPU model,
+    summed.
+    """
 
     invoice = models.ForeignKey(Invoice, on_delete=models.CASCADE, related_name="lines")
     line = models.PositiveIntegerField(help_text="of the file, where its first row stands")
     sku = models.CharField(max_length=200, blank=True, default="")
     region = models.CharField(max_length=63, blank=True, default="")
-    category = models.CharField(max_length=16, default="Usage", help_text="as FOCUS: Usage, Purchase, Tax, Credit, Adjustment")
-    gpu_model = models.CharField(max_length=100, blank=True, default="", help_text="as the file names it; empty = by its SKU (InvoiceSKU)")
+    category = models.CharField(
+        max_length=16,
+        default="Usage",
+        help_text="as FOCUS: Usage, Purchase, Tax, Credit, Adjustment",
+    )
+    gpu_model = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        help_text="as the file names it; empty = by its SKU (InvoiceSKU)",
+    )
     description = models.CharField(max_length=300, blank=True, default="")
-    hours = models.DecimalField(max_digits=30, decimal_places=9, null=True, help_text="as billed; None = not by the hour")
-    gpus_per_hour = models.PositiveIntegerField(null=True, help_text="GPUs that one billed hour is of; None = by its SKU")
-    amount = models.DecimalField(max_digits=36, decimal_places=12, help_text="in the invoice's currency")
+    hours = models.DecimalField(
+        max_digits=30, decimal_places=9, null=True, help_text="as billed; None = not by the hour"
+    )
+    gpus_per_hour = models.PositiveIntegerField(
+        null=True, help_text="GPUs that one billed hour is of; None = by its SKU"
+    )
+    amount = models.DecimalField(
+        max_digits=36, decimal_places=12, help_text="in the invoice's currency"
+    )
 
 
 class InvoiceSKU(models.Model):
@@ -132,19 +208,24 @@ class InvoiceSKU(models.Model):
 
 
 class InvoiceAdjustment(models.Model):
-    """A line of a month's reconciliation that somebody booked: dollars alone, signed, beside the ledger's and never spread.
+    """A line of a month's reconciliation that somebody booked: dollars alone, signed, beside the
+    ledger's and never spread.
 
     It is a line of the month `booked_in`: the invoice's, or the running one where that is closed.
     """
 
     month = models.CharField(max_length=7, help_text="the invoice's")
     booked_in = models.CharField(max_length=7, help_text="the month whose reports have the line")
-    key = models.CharField(max_length=300, help_text="which line of the reconciliation (reconciling.py)")
+    key = models.CharField(
+        max_length=300, help_text="which line of the reconciliation (reconciling.py)"
+    )
     label = models.CharField(max_length=300)
     hours_usd = models.DecimalField(max_digits=24, decimal_places=6)
     unobserved_usd = models.DecimalField(max_digits=24, decimal_places=6)
     rate_usd = models.DecimalField(max_digits=24, decimal_places=6)
-    other_usd = models.DecimalField(max_digits=24, decimal_places=6, help_text="of lines that are not matched")
+    other_usd = models.DecimalField(
+        max_digits=24, decimal_places=6, help_text="of lines that are not matched"
+    )
     reason = models.CharField(max_length=300)
     booked_at = models.DateTimeField()
     booked_by = models.CharField(max_length=150)

@@ -1,4 +1,6 @@
-"""Months of the organisation: from its midnight on the 1st to the next 1st's, or as far as the running one has come. Pure."""
+"""Months of the organisation: from its midnight on the 1st to the next 1st's, or as far as the
+running one has come. Pure.
+"""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +23,10 @@ class Month:
 
 
 def month(name: str, *, now: datetime, zone: ZoneInfo) -> Month:
-    """The month of that name. Raises ValueError where it is no month, or none of its days is over."""
+    """The month of that name.
+
+    Raises ValueError where it is no month, or none of its days is over.
+    """
     if not _NAME.fullmatch(name):
         raise ValueError(f"a month is called 2026-10, not {name!r}")
     first = date(int(name[:4]), int(name[5:]), 1)

@@ -80,21 +80,33 @@ class SKU:
 
 
 def billed_skus(month: str) -> list[SKU]:
-    """The SKUs of the month's invoices whose GPU model the file does not say, those that nobody named first, the dearest ahead."""
+    """The SKUs of the month's invoices whose GPU model the file does not say, those that nobody
+    named first, the dearest ahead.
+    """
     known = skus()
     lines = InvoiceLine.objects.filter(invoice__month=month, gpu_model="").exclude(sku="")
-    rows = lines.values("sku").annotate(dearest=Max("amount"), told=Max("description")).order_by("-dearest", "sku")
+    rows = (
+        lines.values("sku")
+        .annotate(dearest=Max("amount"), told=Max("description"))
+        .order_by("-dearest", "sku")
+    )
     found = [_sku(row["sku"], row["told"], known.get(row["sku"])) for row in rows]
     return sorted(found, key=lambda each: bool(each.gpu_model))
 
 
 def _sku(sku: str, description: str, known: InvoiceSKU | None) -> SKU:
-    return SKU(sku, description, known.gpu_model.name if known else "", known.gpus_per_hour if known else 1)
+    return SKU(
+        sku, description, known.gpu_model.name if known else "", known.gpus_per_hour if known else 1
+    )
 
 
 def _bills(invoices: Iterable[Invoice]) -> list[Bill]:
     known = skus()
-    lines = InvoiceLine.objects.filter(invoice__in=list(invoices)).select_related("invoice").order_by("invoice__issuer", "line", "pk")
+    lines = (
+        InvoiceLine.objects.filter(invoice__in=list(invoices))
+        .select_related("invoice")
+        .order_by("invoice__issuer", "line", "pk")
+    )
     return [_bill(line, known.get(line.sku)) for line in lines]
 
 
@@ -102,7 +114,11 @@ def _bill(line: InvoiceLine, known: InvoiceSKU | None) -> Bill:
     """What somebody said of its SKU is stronger than what the file says."""
     gpu_model = known.gpu_model.name if known else line.gpu_model
     gpus = known.gpus_per_hour if known and line.gpus_per_hour != 1 else line.gpus_per_hour
-    hours = None if line.hours is None or gpus is None else pricing.EXACT.multiply(line.hours, Decimal(gpus))
+    hours = (
+        None
+        if line.hours is None or gpus is None
+        else pricing.EXACT.multiply(line.hours, Decimal(gpus))
+    )
     return Bill(
         issuer=line.invoice.issuer,
         sku=line.sku,
@@ -116,7 +132,9 @@ def _bill(line: InvoiceLine, known: InvoiceSKU | None) -> Bill:
 
 
 def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, Counted], int]:
-    """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of closed hours included; unpriced ms."""
+    """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of
+    closed hours included; unpriced ms.
+    """
     found: dict[Owner, Counted] = {}
     unpriced_ms = 0
     for each in times:
@@ -133,7 +151,11 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
 
 def _add(found: dict[Owner, Counted], owner: Owner, more: Counted) -> None:
     known = found.get(owner, Counted())
-    found[owner] = Counted(known.gpu_ms + more.gpu_ms, known.unobserved_ms + more.unobserved_ms, pricing.EXACT.add(known.usd, more.usd))
+    found[owner] = Counted(
+        known.gpu_ms + more.gpu_ms,
+        known.unobserved_ms + more.unobserved_ms,
+        pricing.EXACT.add(known.usd, more.usd),
+    )
 
 
 def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]:
@@ -142,16 +164,27 @@ def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]
         return [
             (
                 Owner(model or NOBODY, region, is_owned),
-                Counted(gpu_ms, gpu_ms if is_unobserved else 0, ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])),
+                Counted(
+                    gpu_ms,
+                    gpu_ms if is_unobserved else 0,
+                    ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)]),
+                ),
                 rate,
             )
             for model, region, is_owned, is_unobserved, rate, gpu_ms in cursor.fetchall()
         ]
 
 
-def _missing(interval: Interval, times: Sequence[KindTime], now: datetime) -> dict[tuple[str, str], Missing]:
+def _missing(
+    interval: Interval, times: Sequence[KindTime], now: datetime
+) -> dict[tuple[str, str], Missing]:
     """What commitments paid for GPUs that were not there, by GPU model and region."""
     sums: dict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
     for commitment, line in commitments.coverage(interval, now=now, times=times).lines:
-        sums[commitment.gpu_model.name, commitment.region].append((line.missing_ms, line.missing_usd))
-    return {key: Missing(sum(ms for ms, _ in each), sum((usd for _, usd in each), ZERO)) for key, each in sums.items()}
+        sums[commitment.gpu_model.name, commitment.region].append(
+            (line.missing_ms, line.missing_usd)
+        )
+    return {
+        key: Missing(sum(ms for ms, _ in each), sum((usd for _, usd in each), ZERO))
+        for key, each in sums.items()
+    }

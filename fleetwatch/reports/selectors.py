@@ -30,7 +30,9 @@ def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) 
 
 @dataclass(frozen=True, slots=True)
 class MonthLine:
-    """A month and how far its reports are: the newest run, and the newest version of the fleet's report."""
+    """A month and how far its reports are: the newest run, and the newest version of the fleet's
+    report.
+    """
 
     name: str
     run: MonthRun | None
@@ -54,8 +56,16 @@ def month_lines(now: datetime) -> list[MonthLine]:
         if moment is not None
     ]
     names = months.names(min(first), now=now, zone=zone()) if first else []
-    counted = {"parts_all": Count("parts"), "parts_done": Count("parts", filter=Q(parts__done_at__isnull=False))}
-    newest = MonthRun.objects.filter(month__in=names).values("month").annotate(newest=Max("pk")).values("newest")
+    counted = {
+        "parts_all": Count("parts"),
+        "parts_done": Count("parts", filter=Q(parts__done_at__isnull=False)),
+    }
+    newest = (
+        MonthRun.objects.filter(month__in=names)
+        .values("month")
+        .annotate(newest=Max("pk"))
+        .values("newest")
+    )
     runs = {run.month: run for run in MonthRun.objects.filter(pk__in=newest).annotate(**counted)}
     fleets = {report.month: report for report in _fleets()}
     return [_month_line(name, runs.get(name), fleets.get(name)) for name in names]
@@ -73,11 +83,22 @@ def versions(of: Report) -> list[Report]:
 
 
 def statements(fleet: Report) -> dict[str, Report]:
-    """The statements, by team, that sum with the fleet's own lines to its cost: those of the newest run that made or confirmed it."""
+    """The statements, by team, that sum with the fleet's own lines to its cost: those of the newest
+    run that made or confirmed it.
+    """
     run = (
-        ReportPart.objects.filter(report=fleet, run__state=MonthRun.State.DONE).order_by("-run_id").values_list("run_id", flat=True).first()
+        ReportPart.objects.filter(report=fleet, run__state=MonthRun.State.DONE)
+        .order_by("-run_id")
+        .values_list("run_id", flat=True)
+        .first()
     )
-    found = Report.objects.filter(pk__in=ReportPart.objects.filter(run_id=run, kind=STATEMENT).values("report_id")) if run else ()
+    found = (
+        Report.objects.filter(
+            pk__in=ReportPart.objects.filter(run_id=run, kind=STATEMENT).values("report_id")
+        )
+        if run
+        else ()
+    )
     return {each.subject: each for each in found}
 
 
@@ -87,7 +108,8 @@ def fleet_of(statement: Report) -> Report | None:
 
 
 def figures(content: Any) -> Any:
-    """What a stored report says, its dollars as numbers and its states in their order again: jsonb keeps neither.
+    """What a stored report says, its dollars as numbers and its states in their order again: jsonb
+    keeps neither.
 
     What is only utilisation stands apart from useful, as on every page.
     """
@@ -95,7 +117,11 @@ def figures(content: Any) -> Any:
         return [figures(each) for each in content]
     if isinstance(content, dict):
         shown = {key: _figure(key, value) for key, value in content.items()}
-        return shown | _apart(shown["states"], shown["busy_unverified_ms"]) if "busy_unverified_ms" in shown else shown
+        return (
+            shown | _apart(shown["states"], shown["busy_unverified_ms"])
+            if "busy_unverified_ms" in shown
+            else shown
+        )
     return content
 
 
@@ -107,7 +133,9 @@ def _figure(key: str, value: Any) -> Any:
 
 def _apart(states: dict[str, int], unverified_ms: int) -> dict[str, Any]:
     parts = {"useful": states["useful"] - unverified_ms, "unverified": unverified_ms}
-    return {"states": {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}}
+    return {
+        "states": {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}
+    }
 
 
 def _amounts(value: Any) -> Any:

@@ -23,7 +23,8 @@ log = structlog.get_logger(__name__)
 
 
 def compute_weekly_digest(now: datetime) -> dict[str, int]:
-    """How many digests were computed and deliveries queued: the last full week's, once, from Monday 09:00 on.
+    """How many digests were computed and deliveries queued: the last full week's, once, from Monday
+    09:00 on.
 
     A week without any capacity has none. Row and deliveries are one transaction, so that a
     digest is neither lost nor sent twice; a channel that wants digests later starts with the next.
@@ -31,18 +32,30 @@ def compute_weekly_digest(now: datetime) -> dict[str, int]:
     zone = organisation_zone()
     week = digest.last_week(now, zone)
     nothing = {"computed": 0, "queued": 0}
-    if not digest.is_due(now, zone) or Report.objects.filter(kind=WEEKLY_DIGEST, start=week.start, end=week.end).exists():
+    if (
+        not digest.is_due(now, zone)
+        or Report.objects.filter(kind=WEEKLY_DIGEST, start=week.start, end=week.end).exists()
+    ):
         return nothing
     made = _digest(week)
     if made is None:
         return nothing
-    message = digest.message(made, url=f"{settings.PUBLIC_URL}/waste?from={week.start_ms}&to={week.end_ms}&group_by=job")
+    message = digest.message(
+        made, url=f"{settings.PUBLIC_URL}/waste?from={week.start_ms}&to={week.end_ms}&group_by=job"
+    )
     content = made.to_json() | {"message": asdict(message)}
     with transaction.atomic():
         _, is_new = Report.objects.get_or_create(
-            kind=WEEKLY_DIGEST, start=week.start, end=week.end, defaults={"computed_at": now, "content": content}
+            kind=WEEKLY_DIGEST,
+            start=week.start,
+            end=week.end,
+            defaults={"computed_at": now, "content": content},
         )
-        queued = enqueue(notify.digest_channels(), message, key=f"digest/{made.week}", now=now) if is_new else 0
+        queued = (
+            enqueue(notify.digest_channels(), message, key=f"digest/{made.week}", now=now)
+            if is_new
+            else 0
+        )
     log.info("digest computed", week=made.week, queued=queued)
     return {"computed": int(is_new), "queued": queued}
 

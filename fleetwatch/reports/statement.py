@@ -1,4 +1,5 @@
-"""What a month's reports say: lines that sum to the total, to the micro-dollar. Pure: groups of the ledger in, plain data out.
+"""What a month's reports say: lines that sum to the total, to the micro-dollar. Pure: groups of the
+ledger in, plain data out.
 
 Dollars are decimal strings and milliseconds integers, so that what is stored is read back exactly.
 """
@@ -30,37 +31,59 @@ class Held:
 
 def statement_lines(held: Sequence[Held], cost_usd: Decimal) -> list[Shape]:
     """One line per job and GPU model, dearest first; their dollars sum to cost_usd."""
-    ordered = sorted(held, key=lambda each: (-each.job.totals.cost_usd, each.job.key, each.gpu_model))
+    ordered = sorted(
+        held, key=lambda each: (-each.job.totals.cost_usd, each.job.key, each.gpu_model)
+    )
     costs = pricing.lines([each.job.totals.cost_usd for each in ordered], total=cost_usd)
     shapes = figures([each.job.totals for each in ordered], costs)
     return [
-        {"job": each.job.key, "name": each.job.label, "user": each.user, "gpu_model": each.gpu_model} | shape
+        {
+            "job": each.job.key,
+            "name": each.job.label,
+            "user": each.user,
+            "gpu_model": each.gpu_model,
+        }
+        | shape
         for each, shape in zip(ordered, shapes, strict=True)
     ]
 
 
 def own_lines(unheld: Mapping[str, Sequence[Group]], costs: Mapping[str, Decimal]) -> list[Shape]:
-    """What no job held, one line per state and GPU model; `unheld` by state, whose dollars sum to those of `costs`."""
+    """What no job held, one line per state and GPU model; `unheld` by state, whose dollars sum to
+    those of `costs`.
+    """
     lines: list[Shape] = []
     for state, models in unheld.items():
         ordered = sorted(models, key=lambda group: group.key)
         amounts = pricing.lines([group.totals.cost_usd for group in ordered], total=costs[state])
         shapes = figures([group.totals for group in ordered], amounts)
-        lines += [{"state": state, "gpu_model": group.key} | shape for group, shape in zip(ordered, shapes, strict=True)]
+        lines += [
+            {"state": state, "gpu_model": group.key} | shape
+            for group, shape in zip(ordered, shapes, strict=True)
+        ]
     return lines
 
 
 def figures(every: Sequence[Totals], costs: Sequence[Decimal]) -> list[Shape]:
-    """GPU time by state, waste and dollars of each line, the dollars of a tier summing to the tier's."""
+    """GPU time by state, waste and dollars of each line, the dollars of a tier summing to the
+    tier's.
+    """
     tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
     return [
-        _figures(totals, cost, {tier: tiers[tier][i] for tier in TIERS}) for i, (totals, cost) in enumerate(zip(every, costs, strict=True))
+        _figures(totals, cost, {tier: tiers[tier][i] for tier in TIERS})
+        for i, (totals, cost) in enumerate(zip(every, costs, strict=True))
     ]
 
 
 def together(lines: Iterable[Shape]) -> Shape:
     """The sum of lines as figures() made them."""
-    total: Shape = {"gpu_ms": 0, "priced_ms": 0, "states": {}, "cost_usd": NO_USD, "waste_usd": dict.fromkeys(TIERS, NO_USD)}
+    total: Shape = {
+        "gpu_ms": 0,
+        "priced_ms": 0,
+        "states": {},
+        "cost_usd": NO_USD,
+        "waste_usd": dict.fromkeys(TIERS, NO_USD),
+    }
     unverified_ms = 0
     for line in lines:
         unverified_ms += line.get("busy_unverified_ms", 0)
@@ -86,22 +109,39 @@ def by_user(lines: Iterable[Shape]) -> list[Shape]:
     users: dict[str, list[Shape]] = {}
     for line in lines:
         users.setdefault(line["user"], []).append(line)
-    shapes = [{"user": user, "jobs": len({line["job"] for line in held})} | together(held) for user, held in users.items()]
+    shapes = [
+        {"user": user, "jobs": len({line["job"] for line in held})} | together(held)
+        for user, held in users.items()
+    ]
     return sorted(shapes, key=lambda shape: (-Decimal(shape["cost_usd"]), shape["user"]))
 
 
 def breakdown(groups: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
-    """One line per group, dearest first, whose dollars sum to cost_usd; none where all groups only say why they have no name."""
+    """One line per group, dearest first, whose dollars sum to cost_usd; none where all groups only
+    say why they have no name.
+    """
     if all(group.key in WHY for group in groups):
         return []
     ordered = sorted(groups, key=lambda group: (-group.totals.cost_usd, group.key))
     amounts = pricing.lines([group.totals.cost_usd for group in ordered], total=cost_usd)
     shapes = figures([group.totals for group in ordered], amounts)
-    return [{"key": group.key, "name": group.label} | shape for group, shape in zip(ordered, shapes, strict=True)]
+    return [
+        {"key": group.key, "name": group.label} | shape
+        for group, shape in zip(ordered, shapes, strict=True)
+    ]
 
 
-def comparison(before: Sequence[Group], now: Sequence[Group], *, previous_usd: Decimal | None, cost_usd: Decimal) -> Shape | None:
-    """What changed against the period before and why; groups by GPU model. None = the ledger says nothing of that one."""
+def comparison(
+    before: Sequence[Group],
+    now: Sequence[Group],
+    *,
+    previous_usd: Decimal | None,
+    cost_usd: Decimal,
+) -> Shape | None:
+    """What changed against the period before and why; groups by GPU model.
+
+    None = the ledger says nothing of that one.
+    """
     if previous_usd is None:
         return None
     found = effects(_spent(before), _spent(now), difference_usd=cost_usd - previous_usd)
@@ -113,16 +153,26 @@ def comparison(before: Sequence[Group], now: Sequence[Group], *, previous_usd: D
 
 
 def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
-    """The fleet's micro-dollars by team (or why there is none) and, of what no job held, by state: all of them sum to the fleet's.
+    """The fleet's micro-dollars by team (or why there is none) and, of what no job held, by state:
+    all of them sum to the fleet's.
 
     `groups` are by team. A team or state without GPU time has no share.
     """
     held = sorted((group for group in groups if group.key != NO_JOB), key=lambda group: group.key)
     unheld = [group.totals for group in groups if group.key == NO_JOB]
-    states = [(state, totals.cost_by_state[state]) for totals in unheld for state in STATES if totals.states[state]]
-    amounts = pricing.lines([group.totals.cost_usd for group in held] + [amount for _, amount in states])
+    states = [
+        (state, totals.cost_by_state[state])
+        for totals in unheld
+        for state in STATES
+        if totals.states[state]
+    ]
+    amounts = pricing.lines(
+        [group.totals.cost_usd for group in held] + [amount for _, amount in states]
+    )
     by_team = {group.key: amount for group, amount in zip(held, amounts[: len(held)], strict=True)}
-    return by_team, {state: amount for (state, _), amount in zip(states, amounts[len(held) :], strict=True)}
+    return by_team, {
+        state: amount for (state, _), amount in zip(states, amounts[len(held) :], strict=True)
+    }
 
 
 def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Shape:
@@ -141,7 +191,9 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
 
 
 def _unverified(gpu_ms: int) -> Shape:
-    """The part of useful of which utilisation alone tells; without any a report says what it always did, and has no new version."""
+    """The part of useful of which utilisation alone tells; without any a report says what it always
+    did, and has no new version.
+    """
     return {"busy_unverified_ms": gpu_ms} if gpu_ms else {}
 
 
@@ -155,5 +207,8 @@ def _price(price: Decimal | None) -> str | None:
 
 def _spent(groups: Iterable[Group]) -> dict[str, Spent]:
     """Priced time and dollars by GPU model."""
-    spent = {group.key: Spent(group.totals.capacity_ms - group.totals.unpriced_ms, group.totals.cost_usd) for group in groups}
+    spent = {
+        group.key: Spent(group.totals.capacity_ms - group.totals.unpriced_ms, group.totals.cost_usd)
+        for group in groups
+    }
     return {key: each for key, each in spent.items() if each.gpu_ms}

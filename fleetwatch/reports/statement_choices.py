@@ -1,4 +1,6 @@
-"""How statements tell free capacity: chosen once for all of them, and kept with each version that was made by it."""
+"""How statements tell free capacity: chosen once for all of them, and kept with each version that
+was made by it.
+"""
 
 import structlog
 from django.db import transaction
@@ -17,7 +19,10 @@ def free_capacity() -> str:
 
 
 def choose_free_capacity(way: str, *, by: str) -> None:
-    """Statements that are made from now on tell it that way; what is stored stays. Raises ValueError for another way."""
+    """Statements that are made from now on tell it that way; what is stored stays.
+
+    Raises ValueError for another way.
+    """
     if way not in WAYS:
         raise ValueError(f"free capacity is told {', '.join(WAYS)}, not {way[:40]!r}")
     StatementChoice.objects.update_or_create(pk=1, defaults={"free_capacity": way})

@@ -22,7 +22,10 @@ def ask_for_last_month() -> None:
 
 @shared_task(ignore_result=True)
 def compute() -> None:
-    """Plans what was asked for and hands its parts out to all workers. Safe in parallel: rows are claimed."""
+    """Plans what was asked for and hands its parts out to all workers.
+
+    Safe in parallel: rows are claimed.
+    """
     with record_run("reports.compute") as did:
         did.update(monthly.plan_waiting(timezone.now()))
         group(compute_part.si(part) for part in monthly.hand_out(timezone.now())).apply_async()

@@ -26,7 +26,9 @@ class WasteReport:
 
 
 def to_csv(report: WasteReport) -> str:
-    """The report as CSV (RFC 4180), units in the head, one line per group, micro-dollars that sum to their total."""
+    """The report as CSV (RFC 4180), units in the head, one line per group, micro-dollars that sum
+    to their total.
+    """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(head(report.group_by))
@@ -42,13 +44,16 @@ def head(group_by: str) -> list[str]:
         *(f"waste_{tier}_gpu_hours" for tier in TIERS),
         "cost_usd",
         *(f"waste_{tier}_usd" for tier in TIERS),
-        "wasted_usd", "wasted_share_of_observed", "spend_efficiency", "coverage", "unpriced_gpu_hours", "has_example_rates",
+        "wasted_usd", "wasted_share_of_observed", "spend_efficiency", "coverage",
+        "unpriced_gpu_hours", "has_example_rates",
         "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
     ]  # fmt: skip
 
 
 def _cells(report: WasteReport) -> list[list[str]]:
-    period = [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (report.interval.start, report.interval.end)]
+    period = [
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (report.interval.start, report.interval.end)
+    ]
     every = [group.totals for group in report.lines]
     cost = pricing.lines([totals.cost_usd for totals in every])
     tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
@@ -64,7 +69,8 @@ def _cells(report: WasteReport) -> list[list[str]]:
                 f"{cost[number]:f}",
                 *(f"{usd[tier]:f}" for tier in TIERS),
                 f"{usd['certain'] + usd['probable']:f}",
-                *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency, totals.coverage)),
+                *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency,
+                totals.coverage)),
                 _hours(totals.unpriced_ms), "yes" if totals.has_example_rates else "no",
                 _hours(totals.busy_only_ms),
             ]
@@ -73,7 +79,10 @@ def _cells(report: WasteReport) -> list[list[str]]:
 
 
 def _hours(gpu_ms: int) -> str:
-    """GPU-hours with six digits, rounded half to even; time is never below 0. In whole numbers: a month has 700,000 such cells."""
+    """GPU-hours with six digits, rounded half to even; time is never below 0.
+
+    In whole numbers: a month has 700,000 such cells.
+    """
     micro, over = divmod(gpu_ms * MICRO, pricing.HOUR_MS)
     micro += 2 * over > pricing.HOUR_MS or (2 * over == pricing.HOUR_MS and micro % 2 == 1)
     return f"{micro // MICRO}.{micro % MICRO:06d}"

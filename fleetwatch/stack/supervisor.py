@@ -61,7 +61,9 @@ class Supervisor:
         return child
 
     def run(self, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Returns when a signal asked to stop or `until()` is true; restarts what dies until then."""
+        """Returns when a signal asked to stop or `until()` is true; restarts what dies
+        until then.
+        """
         while not self._stop.wait(TICK_S) and not until():
             for child in self._children:
                 self._look_after(child)
@@ -71,8 +73,14 @@ class Supervisor:
         deadline = time.monotonic() + STOP_BUDGET_S
         for stage in sorted({child.spec.stage for child in self._children}):
             later = [child.spec for child in self._children if child.spec.stage > stage]
-            reserved = sum(max(spec.stop_s for spec in later if spec.stage == each) for each in {spec.stage for spec in later})
-            self._stop_stage([child for child in self._children if child.spec.stage == stage], until=deadline - reserved)
+            reserved = sum(
+                max(spec.stop_s for spec in later if spec.stage == each)
+                for each in {spec.stage for spec in later}
+            )
+            self._stop_stage(
+                [child for child in self._children if child.spec.stage == stage],
+                until=deadline - reserved,
+            )
         self._record.unlink(missing_ok=True)
 
     def _stop_stage(self, children: list[Child], *, until: float) -> None:
@@ -84,7 +92,10 @@ class Supervisor:
             try:
                 child.process.wait(max(0.05, limit))
             except subprocess.TimeoutExpired:
-                say("fleetwatch", f"{child.spec.name} did not stop in time and was killed; nothing is lost")
+                say(
+                    "fleetwatch",
+                    f"{child.spec.name} did not stop in time and was killed; nothing is lost",
+                )
         for child in children:
             processes.signal_group(child.process.pid, signal.SIGKILL)  # whatever it left behind
             child.process.wait()
@@ -95,7 +106,11 @@ class Supervisor:
         now = time.monotonic()
         if child.start_again_at is not None:
             if now >= child.start_again_at:
-                child.process, child.started, child.start_again_at = self._launch(child.spec), now, None
+                child.process, child.started, child.start_again_at = (
+                    self._launch(child.spec),
+                    now,
+                    None,
+                )
                 self._write_record()
             return
         status = child.process.poll()
@@ -120,8 +135,13 @@ class Supervisor:
                 say(name, text)
 
     def _write_record(self) -> None:
-        """What a later start must clean up if we are killed by -9. On a full disk the former record stays: children go on."""
-        rows = [[child.process.pid, processes.start_time(child.process.pid)] for child in self._children]
+        """What a later start must clean up if we are killed by -9.
+
+        On a full disk the former record stays: children go on.
+        """
+        rows = [
+            [child.process.pid, processes.start_time(child.process.pid)] for child in self._children
+        ]
         partial = self._record.with_suffix(".partial")
         try:
             partial.write_text(json.dumps(rows))
@@ -138,7 +158,8 @@ def clean_up(record: Path, *, timeout_s: float = 10.0) -> int:
         return 0
     groups = [pid for pid, started in rows if _is_ours(pid, started)]
     deadline = time.monotonic() + timeout_s
-    while groups and time.monotonic() < deadline:  # they got their stop signal when their parent died
+    # they got their stop signal when their parent died
+    while groups and time.monotonic() < deadline:
         time.sleep(0.1)
         groups = [group for group in groups if processes.group_members(group)]
     for group in groups:
@@ -148,7 +169,9 @@ def clean_up(record: Path, *, timeout_s: float = 10.0) -> int:
 
 
 def _is_ours(pid: int, started: str | None) -> bool:
-    """The child itself still runs, or it is gone and its group has members (a group's number is not reused while it has)."""
+    """The child itself still runs, or it is gone and its group has members (a group's number is not
+    reused while it has).
+    """
     now = processes.start_time(pid)
     return now == started if now is not None else bool(processes.group_members(pid))
 

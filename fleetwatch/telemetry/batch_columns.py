@@ -23,7 +23,9 @@ from fleetwatch.telemetry.window_tables import DEAD_PROCESSES, Table
 
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
 DEAD_STATES = frozenset("ZXD")
-_CLAMPED = frozenset(wire.RATIO_COLUMNS) | {name for name in wire.HOST_COLUMNS if name.endswith("_ratio")}
+_CLAMPED = frozenset(wire.RATIO_COLUMNS) | {
+    name for name in wire.HOST_COLUMNS if name.endswith("_ratio")
+}
 _NOTHING = Raw()
 _NULL = Raw(b"null")
 _GZIP = 16 + zlib.MAX_WBITS
@@ -75,7 +77,9 @@ _BODY = msgspec.defstruct(
         ("host", _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS)) | None, None),
         ("processes", Raw, _NOTHING),
     ],
-    gc=False,  # in no circle, and thousands at once: they would set the collector going over all that is loaded
+    # in no circle, and thousands at once: they would set the collector going over all that is
+    # loaded
+    gc=False,
 )
 _BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
 _INTEGERS = msgspec.json.Decoder(list[int])
@@ -103,8 +107,12 @@ def _naming(body: Body) -> Naming:
     return body.row.node_id, bytes(body.said.gpus)
 
 
-def windows(bodies: Sequence[Body], gpu_ids: dict[Naming, list[int]], names: Iterable[str]) -> Table:
-    """The GPU windows in the order given, times corrected, with those of the named columns that any batch has."""
+def windows(
+    bodies: Sequence[Body], gpu_ids: dict[Naming, list[int]], names: Iterable[str]
+) -> Table:
+    """The GPU windows in the order given, times corrected, with those of the named columns that any
+    batch has.
+    """
     bodies, counts = _counted(bodies, lambda body: body.said.windows)
     says = [body.said.windows for body in bodies]
     positions = _whole_numbers([one.gpu for one in says], counts)
@@ -118,7 +126,9 @@ def windows(bodies: Sequence[Body], gpu_ids: dict[Naming, list[int]], names: Ite
 
 
 def host(bodies: Sequence[Body], names: Iterable[str]) -> Table:
-    """The host samples in the order given, times corrected, with those of the named columns that any batch has."""
+    """The host samples in the order given, times corrected, with those of the named columns that
+    any batch has.
+    """
     bodies, counts = _counted(bodies, lambda body: body.said.host)
     says = [body.said.host for body in bodies]
     return _times(bodies, says, counts) | _floats(says, counts, names)
@@ -137,7 +147,9 @@ def host_count(bodies: Iterable[Body]) -> int:
 def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[Body], list[int]]:
     """The bodies with rows in that part, and how many each has."""
     counts = [_length(said.start_ms) if (said := part(body)) is not None else 0 for body in bodies]
-    return [body for body, count in zip(bodies, counts, strict=True) if count], [count for count in counts if count]
+    return [body for body, count in zip(bodies, counts, strict=True) if count], [
+        count for count in counts if count
+    ]
 
 
 def _length(text: Raw) -> int:
@@ -152,7 +164,8 @@ def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Ta
         return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     return {
-        "start_ms": _whole_numbers([one.start_ms for one in says], counts) + each(body.row.offset_ms for body in bodies),
+        "start_ms": _whole_numbers([one.start_ms for one in says], counts)
+        + each(body.row.offset_ms for body in bodies),
         "boot_start_ms": each(body.row.boot_start_ms for body in bodies),
         "sequence": each(body.row.sequence for body in bodies),
         "window_ms": each(body.said.window_s * 1000 for body in bodies),
@@ -160,7 +173,10 @@ def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Ta
 
 
 def _gpu_ids(
-    bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int], gpu_ids: dict[Naming, list[int]]
+    bodies: Sequence[Body],
+    positions: NDArray[np.int64],
+    counts: list[int],
+    gpu_ids: dict[Naming, list[int]],
 ) -> NDArray[np.int64]:
     offsets: dict[Naming, int] = {}
     ids: list[int] = []
@@ -169,11 +185,15 @@ def _gpu_ids(
         offsets[naming] = len(ids)
         ids.extend(gpu_ids[naming])
     firsts = np.array([offsets[naming] for naming in namings], dtype=np.int64)
-    by_window: NDArray[np.int64] = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+    by_window: NDArray[np.int64] = np.array(ids, dtype=np.int64)[
+        np.repeat(firsts, counts) + positions
+    ]
     return by_window
 
 
-def _dead_processes(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]) -> NDArray[np.float64]:
+def _dead_processes(
+    bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]
+) -> NDArray[np.float64]:
     """For each window: how many processes its batch lists on its GPU that are not alive."""
     found = np.zeros(len(positions))
     end = 0
@@ -187,11 +207,18 @@ def _dead_processes(bodies: Sequence[Body], positions: NDArray[np.int64], counts
 
 
 def _dead_by_gpu(text: bytes) -> Counter[int]:
-    return Counter(process.gpu for process in _PROCESSES.decode(text) or () if process.state and process.state[0] in DEAD_STATES)
+    return Counter(
+        process.gpu
+        for process in _PROCESSES.decode(text) or ()
+        if process.state and process.state[0] in DEAD_STATES
+    )
 
 
 def _floats(says: Sequence[Any], counts: list[int], names: Iterable[str]) -> Table:
-    """The named columns that any batch has; null is NaN. Ratios are clamped as the wire clamps them."""
+    """The named columns that any batch has; null is NaN.
+
+    Ratios are clamped as the wire clamps them.
+    """
     columns: Table = {}
     for name, texts in _by_name(says, names):
         values = _joined(texts, counts, _NUMBERS, np.float64)
@@ -203,7 +230,13 @@ def _by_name(says: Sequence[Any], names: Iterable[str]) -> Iterator[tuple[str, t
     """The texts of each named column that any batch has."""
     if not says:
         return
-    every = dict(zip(says[0].__struct_fields__, zip(*map(msgspec.structs.astuple, says), strict=True), strict=True))
+    every = dict(
+        zip(
+            says[0].__struct_fields__,
+            zip(*map(msgspec.structs.astuple, says), strict=True),
+            strict=True,
+        )
+    )
     for name in names:
         if any(text is not _NOTHING and text != _NULL for text in every[name]):
             yield name, every[name]
@@ -213,11 +246,17 @@ def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> NDArray[np.int64]
     return _joined(texts, counts, _INTEGERS, np.int64)
 
 
-def _joined(texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any) -> NDArray[Any]:
-    """What the texts say, one after the other; of an absent one nothing is known. Raises ValueError for another length."""
+def _joined(
+    texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any
+) -> NDArray[Any]:
+    """What the texts say, one after the other; of an absent one nothing is known.
+
+    Raises ValueError for another length.
+    """
     said = _without_gaps(texts, counts)
     is_new = np.array([True, *map(operator.ne, said[1:], said)])[: len(said)]
-    values = decoder.decode(b",".join(compress(said, is_new)).replace(b"],[", b",") or b"[]")  # one list instead of many
+    # one list instead of many
+    values = decoder.decode(b",".join(compress(said, is_new)).replace(b"],[", b",") or b"[]")
     lengths = np.array(counts, dtype=np.int64)
     told = int(lengths[is_new].sum())
     if len(values) != told:
@@ -230,7 +269,10 @@ def _without_gaps(texts: Sequence[Raw], counts: list[int]) -> Sequence[Raw]:
     """The texts, with as many nulls as there are rows for one that is absent."""
     if _NOTHING not in texts and _NULL not in texts:
         return texts
-    return [_nothing_of(count) if text is _NOTHING or text == _NULL else text for text, count in zip(texts, counts, strict=True)]
+    return [
+        _nothing_of(count) if text is _NOTHING or text == _NULL else text
+        for text, count in zip(texts, counts, strict=True)
+    ]
 
 
 def _nothing_of(count: int) -> Raw:
@@ -238,6 +280,8 @@ def _nothing_of(count: int) -> Raw:
 
 
 def _places(is_new: NDArray[np.bool_], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each row's value stands among the values of the texts that are not the same as the one before."""
+    """Where each row's value stands among the values of the texts that are not the same as the one
+    before.
+    """
     ends = np.cumsum(np.where(is_new, lengths, 0))
     return np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())

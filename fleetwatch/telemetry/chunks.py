@@ -9,7 +9,15 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
-from fleetwatch.telemetry.window_tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
+from fleetwatch.telemetry.window_tables import (
+    HOST_INTS,
+    HOST_KEYS,
+    WINDOW_INTS,
+    WINDOW_KEYS,
+    Table,
+    joined,
+    without_empty,
+)
 
 HOUR = timedelta(hours=1)
 # What hours are joined to, from midnight UTC on; no chunk is longer.
@@ -33,15 +41,23 @@ class Packed:
 
 def covering(hours: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Packed]:
     """The chunk that holds each (node id, hour), where there is one."""
-    found = rows.fetched(COVERING, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]})
+    found = rows.fetched(
+        COVERING, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
+    )
     return {(chunk[0], hour): Packed(*chunk) for hour, *chunk in found}
 
 
-def merged(parts: Sequence[Packed], windows: Table, host: Table, *, start: datetime, end: datetime) -> tuple[Packed, Table]:
-    """One chunk of the parts of one node and of fresh rows, and its windows; of equal rows the sealed one stays."""
+def merged(
+    parts: Sequence[Packed], windows: Table, host: Table, *, start: datetime, end: datetime
+) -> tuple[Packed, Table]:
+    """One chunk of the parts of one node and of fresh rows, and its windows; of equal rows the
+    sealed one stays.
+    """
     sealed = [codec.unpack(part.payload) for part in parts if part.payload]
     told = [codec.unpack(part.host) for part in parts if part.host]
-    all_windows = without_empty(joined([*sealed, windows], ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS)
+    all_windows = without_empty(
+        joined([*sealed, windows], ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS
+    )
     all_host = without_empty(joined([*told, host], ints=HOST_INTS, keys=HOST_KEYS), HOST_INTS)
     count = len(all_windows["start_ms"])
     chunk = Packed(

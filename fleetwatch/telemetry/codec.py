@@ -45,7 +45,19 @@ from fleetwatch.telemetry.directory import (
     engines,
 )
 
-__all__ = ["CONSTANT", "DELTA", "FLOAT", "INT", "PLAIN", "RAW", "VERSION", "CodecError", "pack", "unpack", "unpack_bodies"]
+__all__ = [
+    "CONSTANT",
+    "DELTA",
+    "FLOAT",
+    "INT",
+    "PLAIN",
+    "RAW",
+    "VERSION",
+    "CodecError",
+    "pack",
+    "unpack",
+    "unpack_bodies",
+]
 
 MAX_DECIMALS = 6
 
@@ -68,7 +80,8 @@ _WORD = (1, 1, 2, 4, 4, 8, 8, 8, 8)
 _WORTHWHILE = 0.05
 # Values that are worked on together: as many columns as the processor's cache holds.
 _CELLS = 2**17
-# Bytes of a body that repeats itself: what was measured takes more. Of a fleet's chunks there are a dozen such bodies at a time.
+# Bytes of a body that repeats itself: what was measured takes more. Of a fleet's chunks there are a
+# dozen such bodies at a time.
 _PATTERN = 1024
 _PATTERNS = 32
 _NEGATIVE_ZERO = np.int64(-(2**63))
@@ -111,16 +124,21 @@ def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
     return unpack_bodies(found, {name: whole[slice(*found.place(name))] for name in found}, names)
 
 
-def unpack_bodies(found: Directory, bodies: Mapping[str, Bytes], names: Iterable[str] | None = None) -> dict[str, Array]:
+def unpack_bodies(
+    found: Directory, bodies: Mapping[str, Bytes], names: Iterable[str] | None = None
+) -> dict[str, Array]:
     """The named columns of those whose bodies are given (None: all of them); else as `unpack`."""
     wanted = [found.entry(name) for name in (bodies if names is None else names) if name in bodies]
     try:
         if any(entry.encoding == CONSTANT for entry in wanted):
             _check_rows(found, bodies)
-        return {entry.name: _unpack_column(entry, bodies[entry.name], found.rows) for entry in wanted}
+        return {
+            entry.name: _unpack_column(entry, bodies[entry.name], found.rows) for entry in wanted
+        }
     except CodecError:
         raise
-    except (ValueError, LookupError, MemoryError) as error:  # what numbers that mean nothing lead to
+    # what numbers that mean nothing lead to
+    except (ValueError, LookupError, MemoryError) as error:
         raise CodecError(f"damaged packed columns: {error}") from error
 
 
@@ -130,20 +148,28 @@ def repeated(single: Array, rows: int) -> Array:
 
 
 def _groups(columns: Mapping[str, Array], rows: int) -> Iterator[list[str]]:
-    """Names of columns that are packed together: neighbours of one dtype, as many as the cache holds."""
+    """Names of columns that are packed together: neighbours of one dtype, as many as the cache
+    holds.
+    """
     at_most = max(1, _CELLS // max(rows, 1))
     for _, neighbours in itertools.groupby(columns, key=lambda name: columns[name].dtype.char):
         names = list(neighbours)
         yield from (names[start : start + at_most] for start in range(0, len(names), at_most))
 
 
-def _pack_ints(names: Sequence[str], matrix: NDArray[np.int64]) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
+def _pack_ints(
+    names: Sequence[str], matrix: NDArray[np.int64]
+) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
     for name, numbers in zip(names, _packed_numbers(matrix), strict=True):
         yield name, _part(name, INT, NO_SCALE, b"", numbers)
 
 
-def _pack_floats(names: Sequence[str], matrix: NDArray[np.float64]) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
-    """One row of the matrix is one column of the table; its missing values are replaced in place."""
+def _pack_floats(
+    names: Sequence[str], matrix: NDArray[np.float64]
+) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
+    """One row of the matrix is one column of the table; its missing values are replaced in
+    place.
+    """
     masks = _masked_out(matrix)
     numbers, scales = _as_whole_numbers(matrix)
     packed = _packed_numbers(numbers, is_raw=scales == NO_SCALE)
@@ -156,15 +182,31 @@ def _pack_floats(names: Sequence[str], matrix: NDArray[np.float64]) -> Iterator[
 
 def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[Entry, bytes]:
     body = mask + packed.body
-    return Entry(name, dtype, packed.encoding, scale, packed.width, packed.base, len(body), len(mask), packed.step), body
+    return (
+        Entry(
+            name,
+            dtype,
+            packed.encoding,
+            scale,
+            packed.width,
+            packed.base,
+            len(body),
+            len(mask),
+            packed.step,
+        ),
+        body,
+    )
 
 
 def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
-    """Each row's packed mask of missing values (b"": none, None: all), which are carried forward in the matrix."""
+    """Each row's packed mask of missing values (b"": none, None: all), which are carried forward in
+    the matrix.
+    """
     masks: list[bytes | None] = [b""] * len(matrix)
     if matrix.size == 0:
         return masks
-    for row in np.flatnonzero(np.isnan(matrix.min(axis=1))).tolist():  # the minimum of a row with a NaN in it is NaN
+    # the minimum of a row with a NaN in it is NaN
+    for row in np.flatnonzero(np.isnan(matrix.min(axis=1))).tolist():
         missing = np.isnan(matrix[row])
         if missing.all():
             masks[row], matrix[row] = None, 0.0
@@ -175,7 +217,8 @@ def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
 
 
 def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(each row's v * 10^d as int64, d) for the fewest decimals d that give every value back bit for bit.
+    """(each row's v * 10^d as int64, d) for the fewest decimals d that give every value back bit
+    for bit.
 
     A row for which none does keeps its bits, with NO_SCALE for d.
     """
@@ -195,24 +238,36 @@ def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], N
 
 
 def _exact_on_sample(sample: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Decimals x rows: true where all of the row's sample are whole numbers of that many decimals."""
+    """Decimals x rows: true where all of the row's sample are whole numbers of that many
+    decimals.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         is_exact: NDArray[np.bool_] = (np.rint(sample * _FACTORS) / _FACTORS == sample).all(axis=2)
     return is_exact
 
 
-def _scaled(matrix: NDArray[np.float64], decimals: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(the rows times 10^decimals as whole numbers, for which of them that is exact); no -0.0 may be in them."""
+def _scaled(
+    matrix: NDArray[np.float64], decimals: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(the rows times 10^decimals as whole numbers, for which of them that is exact); no -0.0 may
+    be in them.
+    """
     factor = 10.0**decimals
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = matrix * factor
         np.rint(rounded, out=rounded)
-        is_exact = (rounded / factor == matrix).all(axis=1) & (np.abs(rounded).max(axis=1, initial=0.0) <= _EXACT)
+        is_exact = (rounded / factor == matrix).all(axis=1) & (
+            np.abs(rounded).max(axis=1, initial=0.0) <= _EXACT
+        )
         return rounded.astype(np.int64), is_exact
 
 
-def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_] | None = None) -> list[_Numbers]:
-    """Each row as CONSTANT, as RAW where it `is_raw`, else as PLAIN or DELTA, whichever a sample says is smaller."""
+def _packed_numbers(
+    matrix: NDArray[np.int64], is_raw: NDArray[np.bool_] | None = None
+) -> list[_Numbers]:
+    """Each row as CONSTANT, as RAW where it `is_raw`, else as PLAIN or DELTA, whichever a sample
+    says is smaller.
+    """
     if matrix.size == 0:
         return [_Numbers(CONSTANT, 0, 0, 1, b"")] * len(matrix)
     words, low = matrix.view(np.uint64), matrix.min(axis=1)
@@ -227,8 +282,14 @@ def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_] | None 
     is_delta = encodings == DELTA
     bases[is_delta], counts[is_delta] = words[is_delta, 0], _zigzag_steps(counts[is_delta])
     return [
-        _Numbers(encoding, 0, base, 1, b"") if encoding == CONSTANT else _Numbers(encoding, width, base, step, _shuffled(row, width))
-        for encoding, width, base, step, row in zip(encodings.tolist(), _widths(counts), bases.tolist(), steps, counts, strict=True)
+        (
+            _Numbers(encoding, 0, base, 1, b"")
+            if encoding == CONSTANT
+            else _Numbers(encoding, width, base, step, _shuffled(row, width))
+        )
+        for encoding, width, base, step, row in zip(
+            encodings.tolist(), _widths(counts), bases.tolist(), steps, counts, strict=True
+        )
     ]
 
 
@@ -238,10 +299,14 @@ def _widths(words: Words) -> list[int]:
 
 
 def _divided(counts: Words, rows: NDArray[np.intp]) -> list[int]:
-    """Each row's step: what divides all counts of the given rows, which are divided by it in place; 1 for the others."""
+    """Each row's step: what divides all counts of the given rows, which are divided by it in place;
+    1 for the others.
+    """
     steps = [1] * len(counts)
     every = max(1, counts.shape[1] // _PROBE)
-    for row, divisor in zip(rows.tolist(), np.gcd.reduce(counts[rows, ::every], axis=1).tolist(), strict=True):
+    for row, divisor in zip(
+        rows.tolist(), np.gcd.reduce(counts[rows, ::every], axis=1).tolist(), strict=True
+    ):
         if divisor != 1:  # of the sample, 0 where that is all zeros
             steps[row] = int(np.gcd.reduce(counts[row]))
             counts[row] //= np.uint64(steps[row])
@@ -249,16 +314,24 @@ def _divided(counts: Words, rows: NDArray[np.intp]) -> list[int]:
 
 
 def _suited(sample: Words) -> list[int]:
-    """PLAIN or DELTA for each row of the sample: differences, slower to read, where they are clearly smaller."""
+    """PLAIN or DELTA for each row of the sample: differences, slower to read, where they are
+    clearly smaller.
+    """
     levels, steps = _sizes(sample), _sizes(_zigzag_steps(sample))
     worthwhile = _WORTHWHILE * sample.shape[1] * sample.shape[2]
-    return [DELTA if step + worthwhile < level else PLAIN for step, level in zip(steps, levels, strict=True)]
+    return [
+        DELTA if step + worthwhile < level else PLAIN
+        for step, level in zip(steps, levels, strict=True)
+    ]
 
 
 def _sizes(sample: Words) -> list[int]:
     """Bytes that each row takes, about."""
     words = sample.reshape(len(sample), sample.shape[1] * sample.shape[2])
-    return [len(compress(_planes(row, width).tobytes())) for row, width in zip(words, _widths(words), strict=True)]
+    return [
+        len(compress(_planes(row, width).tobytes()))
+        for row, width in zip(words, _widths(words), strict=True)
+    ]
 
 
 def _sample(words: Words) -> Words:
@@ -270,7 +343,10 @@ def _sample(words: Words) -> Words:
 
 
 def _zigzag_steps(words: Words) -> Words:
-    """Zigzag differences along the last axis, modulo 2^64: exact for any int64. The first is to itself, so it is 0."""
+    """Zigzag differences along the last axis, modulo 2^64: exact for any int64.
+
+    The first is to itself, so it is 0.
+    """
     steps = np.zeros(words.shape, dtype=np.int64)
     np.subtract(words[..., 1:], words[..., :-1], out=steps[..., 1:].view(np.uint64))
     zigzag = steps << 1
@@ -279,8 +355,12 @@ def _zigzag_steps(words: Words) -> Words:
     return zigzag.view(np.uint64)
 
 
-def _carried_forward(values: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The values with each missing one replaced by the last before it (at the start: by the first there is)."""
+def _carried_forward(
+    values: NDArray[np.float64], missing: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The values with each missing one replaced by the last before it (at the start: by the first
+    there is).
+    """
     source = np.where(missing, 0, np.arange(len(values)))
     np.maximum.accumulate(source, out=source)
     source[: int(np.argmin(missing))] = int(np.argmin(missing))
@@ -288,7 +368,9 @@ def _carried_forward(values: NDArray[np.float64], missing: NDArray[np.bool_]) ->
 
 
 def _shuffled(words: Words, width: int) -> bytes:
-    """The words' lowest `width` bytes, plane by plane, compressed: each plane but the last ends a block of the frame."""
+    """The words' lowest `width` bytes, plane by plane, compressed: each plane but the last ends a
+    block of the frame.
+    """
     *planes, last = _planes(words, width)
     if not planes:
         return compress(last.tobytes())
@@ -301,11 +383,15 @@ def _shuffled(words: Words, width: int) -> bytes:
 
 def _planes(words: Words, width: int) -> NDArray[np.uint8]:
     size = _WORD[width]
-    return words.astype(f"<u{size}", copy=False).view(np.uint8).reshape(len(words), size)[:, :width].T
+    return (
+        words.astype(f"<u{size}", copy=False).view(np.uint8).reshape(len(words), size)[:, :width].T
+    )
 
 
 def _unshuffled(planes: bytes, rows: int, width: int) -> NDArray[Any]:
-    """Words of so many bytes, in the smallest whole number that holds them: what is done with them next then takes less time."""
+    """Words of so many bytes, in the smallest whole number that holds them: what is done with them
+    next then takes less time.
+    """
     size, found = _WORD[width], np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
     if size == 1:
         single: NDArray[np.uint8] = found[0]
@@ -320,7 +406,11 @@ def _unshuffled(planes: bytes, rows: int, width: int) -> NDArray[Any]:
 def _unpack_column(entry: Entry, body: Bytes, rows: int) -> Array:
     if entry.encoding == CONSTANT:
         single = _valued(entry, np.frombuffer(entry.base.to_bytes(8, "little"), dtype=np.int64))
-        return np.where(_mask(entry, body, rows), np.nan, single) if entry.mask_length else repeated(single, rows)
+        return (
+            np.where(_mask(entry, body, rows), np.nan, single)
+            if entry.mask_length
+            else repeated(single, rows)
+        )
     values = _valued(entry, _unpack_numbers(entry, body[entry.mask_length :], rows))
     if entry.mask_length:
         values[_mask(entry, body, rows)] = np.nan
@@ -335,7 +425,9 @@ def _valued(entry: Entry, numbers: NDArray[np.int64]) -> Array:
 
 def _mask(entry: Entry, body: Bytes, rows: int) -> NDArray[np.bool_]:
     """True where the value is missing."""
-    return np.unpackbits(np.frombuffer(decompress(body[: entry.mask_length]), dtype=np.uint8), count=rows).view(np.bool_)
+    return np.unpackbits(
+        np.frombuffer(decompress(body[: entry.mask_length]), dtype=np.uint8), count=rows
+    ).view(np.bool_)
 
 
 def _signed(word: int) -> np.int64:
@@ -344,10 +436,15 @@ def _signed(word: int) -> np.int64:
 
 
 def _check_rows(found: Directory, bodies: Mapping[str, Bytes]) -> None:
-    """A column of one value has no bytes to tell a damaged count of rows by: another column, whose bytes are there, has to agree."""
+    """A column of one value has no bytes to tell a damaged count of rows by: another column, whose
+    bytes are there, has to agree.
+    """
     others = [entry for name in bodies if (entry := found.entry(name)).encoding != CONSTANT]
     if not (
-        any(_holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * found.rows) for entry in others)
+        any(
+            _holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * found.rows)
+            for entry in others
+        )
         if others
         else found.rows <= _MOST_ALIKE
     ):
@@ -357,7 +454,14 @@ def _check_rows(found: Directory, bodies: Mapping[str, Bytes]) -> None:
 def _holds(frame: Bytes, size: int) -> bool:
     """Whether the frame says that so many bytes are in it."""
     try:
-        return int(zstandard.get_frame_parameters(frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS).content_size) == size
+        return (
+            int(
+                zstandard.get_frame_parameters(
+                    frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS
+                ).content_size
+            )
+            == size
+        )
     except zstandard.ZstdError:
         return False
 
@@ -373,12 +477,16 @@ def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> NDArray[np.int64]:
         if entry.base != 0:
             numbers += _signed(entry.base)
         return numbers
-    return _pattern(entry.encoding, entry.step, entry.width, rows, bytes(body)) + _signed(entry.base)
+    return _pattern(entry.encoding, entry.step, entry.width, rows, bytes(body)) + _signed(
+        entry.base
+    )
 
 
 @lru_cache(maxsize=_PATTERNS)
 def _pattern(encoding: int, step: int, width: int, rows: int, body: bytes) -> NDArray[np.int64]:
-    """The same of a few bytes, read-only: which GPU, which ten seconds, which sequence is alike in all nodes' chunks but for its base."""
+    """The same of a few bytes, read-only: which GPU, which ten seconds, which sequence is alike in
+    all nodes' chunks but for its base.
+    """
     numbers = _counts(encoding, step, width, rows, body)
     numbers.flags.writeable = False
     return numbers
@@ -389,7 +497,9 @@ def _counts(encoding: int, step: int, width: int, rows: int, body: Bytes) -> NDA
     words = _unshuffled(decompress(body), rows, width)
     if encoding == DELTA:
         # a zigzag number read in as many bytes as it has gives the difference in as many
-        numbers = np.cumsum(((words >> 1) ^ np.negative(words & 1)).view(f"<i{words.itemsize}"), dtype=np.int64)
+        numbers = np.cumsum(
+            ((words >> 1) ^ np.negative(words & 1)).view(f"<i{words.itemsize}"), dtype=np.int64
+        )
     else:
         numbers = words.astype(np.int64)
     if step != 1:

@@ -1,4 +1,5 @@
-"""What packed columns say of themselves: which there are, how each is encoded, where its bytes are. Pure.
+"""What packed columns say of themselves: which there are, how each is encoded, where its bytes are.
+Pure.
 
 The bytes are told in docs/store.md. A column is read from its body alone, so that of a
 large payload only its beginning and the wanted bodies need to be fetched.
@@ -18,7 +19,8 @@ VERSION = 2
 CONSTANT, RAW, PLAIN, DELTA = range(4)
 FLOAT, INT = 0, 1
 NO_SCALE = 255
-# Planes are noise or a few bytes over and over: higher levels take 10 to 30 % longer for 0.5 % fewer bytes.
+# Planes are noise or a few bytes over and over: higher levels take 10 to 30 % longer for 0.5 %
+# fewer bytes.
 LEVEL = 1
 
 _HEADER = struct.Struct("<BIHI")
@@ -49,7 +51,9 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Of all columns in the order in which they were packed: how each is encoded, and where in the bytes its body begins."""
+    """Of all columns in the order in which they were packed: how each is encoded, and where in the
+    bytes its body begins.
+    """
 
     rows: int
     told: dict[str, tuple[int, ...]]  # the numbers of an entry
@@ -62,7 +66,10 @@ class Directory:
         return iter(self.told)
 
     def entry(self, name: str) -> Entry:
-        """How the column is encoded. Made when it is asked for: of fifty columns a reader wants a few."""
+        """How the column is encoded.
+
+        Made when it is asked for: of fifty columns a reader wants a few.
+        """
         return Entry(name, *self.told[name])
 
     def place(self, name: str) -> tuple[int, int]:
@@ -78,7 +85,10 @@ class _Engines(threading.local):
 
     def __init__(self) -> None:
         parameters = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True, write_checksum=False
+            LEVEL,
+            format=zstandard.FORMAT_ZSTD1_MAGICLESS,
+            write_content_size=True,
+            write_checksum=False,
         )
         self.compressor = zstandard.ZstdCompressor(compression_params=parameters)
         self.decompressor = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
@@ -88,11 +98,19 @@ engines = _Engines()
 
 
 def read(data: bytes, size: int) -> Directory:
-    """The directory of `size` bytes of packed columns, of which `data` is the beginning or all. Raises CodecError."""
+    """The directory of `size` bytes of packed columns, of which `data` is the beginning or all.
+
+    Raises CodecError.
+    """
     try:
         return _read(data, size)
-    except (ValueError, LookupError, struct.error) as error:  # what numbers that mean nothing lead to
-        raise error if isinstance(error, CodecError) else CodecError(f"damaged packed columns: {error}") from error
+    # what numbers that mean nothing lead to
+    except (ValueError, LookupError, struct.error) as error:
+        raise (
+            error
+            if isinstance(error, CodecError)
+            else CodecError(f"damaged packed columns: {error}")
+        ) from error
 
 
 def write(rows: int, entries: Iterable[Entry]) -> bytes:
@@ -118,7 +136,9 @@ def _read(data: bytes, size: int) -> Directory:
         raise CodecError(f"{len(data)} bytes are too few for packed columns")
     version, rows, count, length = _HEADER.unpack_from(data)
     if version not in _ENTRIES:
-        raise CodecError(f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}")
+        raise CodecError(
+            f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}"
+        )
     body, position = _HEADER.size + length, 0
     if body > len(data):
         raise CodecError(f"{len(data)} bytes do not hold the directory, which ends at {body}")

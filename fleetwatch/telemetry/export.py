@@ -27,7 +27,9 @@ STEP_MS = 6 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which windows: those that start in the interval, of these GPUs (None: of all the nodes' GPUs), with these columns."""
+    """Which windows: those that start in the interval, of these GPUs (None: of all the nodes'
+    GPUs), with these columns.
+    """
 
     nodes: Sequence[Node]
     gpus: frozenset[str] | None
@@ -37,7 +39,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Windows of one node, sorted by GPU and start; the columns of numbers hold NaN where nothing was read."""
+    """Windows of one node, sorted by GPU and start; the columns of numbers hold NaN where nothing
+    was read.
+    """
 
     columns: dict[str, list[Any] | NDArray[Any]]
 
@@ -46,7 +50,9 @@ class Portion:
 
 
 def portions(wanted: Wanted) -> Iterator[Portion]:
-    """The windows node by node and six hours by six hours, so that memory does not grow with the period."""
+    """The windows node by node and six hours by six hours, so that memory does not grow with the
+    period.
+    """
     for node in wanted.nodes:
         first, last = kept_ms(node.pk) or (0, 0)
         # of a period of years only what there is: each step is a query
@@ -55,8 +61,12 @@ def portions(wanted: Wanted) -> Iterator[Portion]:
         for start_ms in range(begin // STEP_MS * STEP_MS, end, STEP_MS):
             low, high = max(start_ms, begin), min(start_ms + STEP_MS, end)
             frame = frames.read(node.pk, low, high, wanted.metrics)
-            known = {gpu.pk: gpu for gpu in GPU.objects.filter(pk__in=np.unique(frame.gpu_id).tolist())}
-            chosen = [pk for pk, gpu in known.items() if wanted.gpus is None or gpu.uuid in wanted.gpus]
+            known = {
+                gpu.pk: gpu for gpu in GPU.objects.filter(pk__in=np.unique(frame.gpu_id).tolist())
+            }
+            chosen = [
+                pk for pk, gpu in known.items() if wanted.gpus is None or gpu.uuid in wanted.gpus
+            ]
             frame = frame.where((frame.start_ms >= low) & np.isin(frame.gpu_id, chosen))
             if len(frame):
                 yield _portion(node, known, frame)
@@ -80,7 +90,9 @@ def _portion(node: Node, known: dict[int, GPU], frame: frames.Frame) -> Portion:
 
 
 def write_csv(found: Iterable[Portion], metrics: Sequence[str], out: IO[str]) -> int:
-    """How many windows were written: a header, then one line each; times ISO 8601 in UTC, what was not read is empty."""
+    """How many windows were written: a header, then one line each; times ISO 8601 in UTC, what was
+    not read is empty.
+    """
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*WHAT, *metrics])
     count = 0
@@ -105,7 +117,10 @@ def _texts(columns: dict[str, Any], metrics: Sequence[str]) -> Iterator[list[Any
 
 def _times(moments_ms: NDArray[np.int64]) -> list[str]:
     """Few of them differ: each is written once."""
-    texts = {moment: from_ms(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z") for moment in set(moments_ms.tolist())}
+    texts = {
+        moment: from_ms(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        for moment in set(moments_ms.tolist())
+    }
     return [texts[moment] for moment in moments_ms.tolist()]
 
 

@@ -35,7 +35,8 @@ NODES_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Windows of a node's GPUs, one per position, sorted by (gpu_id, start_ms, boot_start_ms, sequence).
+    """Windows of a node's GPUs, one per position, sorted by (gpu_id, start_ms, boot_start_ms,
+    sequence).
 
     Two windows may overlap in time (two boots, two senders); none is there twice.
     A value that was not read is NaN. Times are corrected for the agent's clock.
@@ -90,25 +91,34 @@ def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None
     return frame(stored.windows(), columns)
 
 
-def each(node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Frame]]:
-    """Of each node what `read` gives, in portions (a node may have none): no two of them have windows of one GPU and start.
+def each(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, Frame]]:
+    """Of each node what `read` gives, in portions (a node may have none): no two of them have
+    windows of one GPU and start.
 
-    For sums over many nodes and hours: nothing is put together that was not sealed together. What is stored of
-    NODES_AT_ONCE nodes is in memory at once, and asked for in few statements.
+    For sums over many nodes and hours: nothing is put together that was not sealed together. What
+    is stored of NODES_AT_ONCE nodes is in memory at once, and asked for in few statements.
     """
     for first in range(0, len(node_ids), NODES_AT_ONCE):
         for stored in _stored(node_ids[first : first + NODES_AT_ONCE], start_ms, end_ms, columns):
             yield from ((stored.node_id, frame(portion, columns)) for portion in stored.portions())
 
 
-def read_gpu(gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
+def read_gpu(
+    gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
+) -> Frame:
     """The windows of one GPU of the node that overlap [start_ms, end_ms); else as `read`."""
     windows = read(node_id, start_ms, end_ms, columns)
     return windows.where(windows.gpu_id == gpu_id)
 
 
-def host(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> HostFrame:
-    """The node's host samples that overlap [start_ms, end_ms), with those of the named columns (None: of all) that have a value."""
+def host(
+    node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
+) -> HostFrame:
+    """The node's host samples that overlap [start_ms, end_ms), with those of the named columns
+    (None: of all) that have a value.
+    """
     fresh = hot.host(hot.marked(node_id, _hours(start_ms, end_ms)), columns)
     chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True).get(node_id, [])
     return _host_frame(_host_table(chunks, fresh, start_ms, end_ms, columns))
@@ -120,12 +130,20 @@ def _host_frame(table: Table) -> HostFrame:
         end_ms=table["start_ms"] + table["window_ms"],
         boot_start_ms=table["boot_start_ms"],
         sequence=table["sequence"],
-        columns={name: values for name, values in without_empty(table, HOST_INTS).items() if name not in HOST_INTS},
+        columns={
+            name: values
+            for name, values in without_empty(table, HOST_INTS).items()
+            if name not in HOST_INTS
+        },
     )
 
 
 def of_nodes(
-    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str], host_columns: Sequence[str]
+    node_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    columns: Sequence[str],
+    host_columns: Sequence[str],
 ) -> Iterator[tuple[int, Frame, HostFrame]]:
     """Of each node what `read` and `host` give, in few statements however many nodes.
 
@@ -137,7 +155,9 @@ def of_nodes(
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of a node that may overlap [start_ms, end_ms): fresh and decoded, sealed and not."""
+    """What is stored of a node that may overlap [start_ms, end_ms): fresh and decoded, sealed and
+    not.
+    """
 
     node_id: int
     start_ms: int
@@ -151,7 +171,9 @@ class _Stored:
         return self._joined(self.chunks, [self.fresh.windows])
 
     def portions(self) -> Iterator[Table]:
-        """The windows in portions whose starts do not overlap: a chunk each, where nothing came since for its hours."""
+        """The windows in portions whose starts do not overlap: a chunk each, where nothing came
+        since for its hours.
+        """
         starts = self.fresh.windows["start_ms"]
         low, high = (starts.min(), starts.max()) if len(starts) else (0, -1)
         alone: list[sealed.Sealed] = []
@@ -165,14 +187,26 @@ class _Stored:
 
     def _joined(self, chunks: Sequence[sealed.Sealed], fresh: Sequence[Table]) -> Table:
         names = None if self.names is None else [*WINDOW_INTS, *self.names]
-        parts = [codec.unpack_bodies(chunk.directory, chunk.bodies, names) for chunk in chunks if chunk.directory]
-        return overlapping(joined([*parts, *fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), self.start_ms, self.end_ms)
+        parts = [
+            codec.unpack_bodies(chunk.directory, chunk.bodies, names)
+            for chunk in chunks
+            if chunk.directory
+        ]
+        return overlapping(
+            joined([*parts, *fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), self.start_ms, self.end_ms
+        )
 
     def host(self, columns: Sequence[str]) -> Table:
         return _host_table(self.chunks, self.fresh.host, self.start_ms, self.end_ms, columns)
 
 
-def _host_table(chunks: Sequence[sealed.Sealed], fresh: Table, start_ms: int, end_ms: int, columns: Sequence[str] | None) -> Table:
+def _host_table(
+    chunks: Sequence[sealed.Sealed],
+    fresh: Table,
+    start_ms: int,
+    end_ms: int,
+    columns: Sequence[str] | None,
+) -> Table:
     names = None if columns is None else [*HOST_INTS, *columns]
     parts = [codec.unpack(chunk.host, names) for chunk in chunks if chunk.host]
     return overlapping(joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
@@ -188,15 +222,30 @@ def _stored(
     names = None if columns is None else _stored_names(columns)
     fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
     decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names, host_columns), strict=True))
-    chunks = _sealed(node_ids, start_ms, end_ms, None if names is None else [*WINDOW_INTS, *names], with_host=bool(host_columns))
+    chunks = _sealed(
+        node_ids,
+        start_ms,
+        end_ms,
+        None if names is None else [*WINDOW_INTS, *names],
+        with_host=bool(host_columns),
+    )
     for node_id in node_ids:
-        yield _Stored(node_id, start_ms, end_ms, names, decoded.pop(node_id), chunks.pop(node_id, []))
+        yield _Stored(
+            node_id, start_ms, end_ms, names, decoded.pop(node_id), chunks.pop(node_id, [])
+        )
 
 
 def _sealed(
-    node_ids: Sequence[int], start_ms: int, end_ms: int, names: Sequence[str] | None, *, with_host: bool
+    node_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    names: Sequence[str] | None,
+    *,
+    with_host: bool,
 ) -> dict[int, list[sealed.Sealed]]:
-    return sealed.read(node_ids, from_ms(start_ms - MAX_WINDOW_MS), from_ms(end_ms), names, with_host=with_host)
+    return sealed.read(
+        node_ids, from_ms(start_ms - MAX_WINDOW_MS), from_ms(end_ms), names, with_host=with_host
+    )
 
 
 def together(found: Sequence[Frame]) -> Frame:
@@ -210,19 +259,30 @@ def together(found: Sequence[Frame]) -> Frame:
         observed_ms=np.concatenate([one.observed_ms for one in found]),
         boot_start_ms=np.concatenate([one.boot_start_ms for one in found]),
         sequence=np.concatenate([one.sequence for one in found]),
-        columns={name: np.concatenate([one.columns[name] for one in found]) for name in found[0].columns},
+        columns={
+            name: np.concatenate([one.columns[name] for one in found]) for name in found[0].columns
+        },
     )
 
 
 def frame(table: Table, columns: Sequence[str] | None) -> Frame:
-    """The table's windows with the named columns (None: every one with a value in it, and the derived one)."""
+    """The table's windows with the named columns (None: every one with a value in it, and the
+    derived one).
+    """
     if columns is None:
-        floats = {name: values for name, values in without_empty(table, WINDOW_INTS).items() if name not in WINDOW_INTS}
+        floats = {
+            name: values
+            for name, values in without_empty(table, WINDOW_INTS).items()
+            if name not in WINDOW_INTS
+        }
         floats.pop(DEAD_PROCESSES, None)
         if "process_count" in floats:
             floats[LIVE_PROCESSES] = _live_processes(table)
     else:
-        floats = {name: _live_processes(table) if name == LIVE_PROCESSES else _column(table, name) for name in columns}
+        floats = {
+            name: _live_processes(table) if name == LIVE_PROCESSES else _column(table, name)
+            for name in columns
+        }
     return Frame(
         gpu_id=table["gpu_id"],
         start_ms=table["start_ms"],

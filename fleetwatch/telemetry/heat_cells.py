@@ -34,20 +34,36 @@ class Metric:
 
 
 UTIL = Metric("util", "ratio", 1 / TOP)  # time-weighted mean of the activity signal
-POWER = Metric("power", "W", 8.0)  # watts, not a ratio: a limit that changes later must not change the past; up to 2,000 W
+# watts, not a ratio: a limit that changes later must not change the past; up to 2,000 W
+POWER = Metric("power", "W", 8.0)
 MEMORY = Metric("memory", "ratio", 1 / TOP)  # used memory by the GPU's total
 METRICS = (UTIL, POWER, MEMORY)
 
 
 def winners(table: Table) -> Table:
-    """One window per GPU and start: with a readable activity signal, then better observed, then of the later batch."""
+    """One window per GPU and start: with a readable activity signal, then better observed, then of
+    the later batch.
+    """
     if edges(table) is not None:
         return table
     readable = ~np.isnan(activity(table))
     fraction = table["observed_ms"] / table["window_ms"]
-    order = np.lexsort([table["sequence"], table["boot_start_ms"], fraction, readable, table["start_ms"], table["gpu_id"]])
+    order = np.lexsort(
+        [
+            table["sequence"],
+            table["boot_start_ms"],
+            fraction,
+            readable,
+            table["start_ms"],
+            table["gpu_id"],
+        ]
+    )
     gpu, start = table["gpu_id"][order], table["start_ms"][order]
-    is_last = np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True) if len(order) else np.zeros(0, dtype=np.bool_)
+    is_last = (
+        np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True)
+        if len(order)
+        else np.zeros(0, dtype=np.bool_)
+    )
     return taken(table, order[is_last])
 
 
@@ -60,7 +76,9 @@ def activity(table: Table) -> Floats:
     return signal
 
 
-def bytes_of(table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]) -> tuple[list[int], dict[str, Bytes]]:
+def bytes_of(
+    table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]
+) -> tuple[list[int], dict[str, Bytes]]:
     """GPU ids, and per metric their (GPUs x count) bytes for the cells from `start_ms` on.
 
     A window counts where it starts, by its observed milliseconds. `memory_bytes`
@@ -76,14 +94,18 @@ def bytes_of(table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[i
         MEMORY: _column(table, "memory_used_bytes") / totals[rows],
     }
     size = (len(gpu_ids), count)
-    made = {metric.name: _bytes(_means(column, table["observed_ms"], places, size), metric) for metric, column in values.items()}
+    made = {
+        metric.name: _bytes(_means(column, table["observed_ms"], places, size), metric)
+        for metric, column in values.items()
+    }
     return [int(gpu) for gpu in gpu_ids], made
 
 
 def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, count: int) -> Floats:
     """GPUs x `count` equal steps of [start_ms, end_ms) from GPUs x cells that begin at `first_ms`.
 
-    The mean of the observed cells that start in a step; of a step without a start, the cell around it.
+    The mean of the observed cells that start in a step; of a step without a start, the cell around
+    it.
     """
     edges = start_ms + (end_ms - start_ms) * np.arange(count + 1) // count
     low = (edges[:-1] - first_ms) // CELL_MS
@@ -91,7 +113,8 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
     observed = ~np.isnan(values)
     read, seen = np.where(observed, values, 0.0), observed.astype(np.int32)
-    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():  # steps side by side
+    # steps side by side
+    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():
         total, known = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
     else:
         total, known = (_running(each)[:, high] - _running(each)[:, low] for each in (read, seen))
@@ -117,7 +140,9 @@ def _column(table: Table, name: str) -> Floats:
     return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
 
 
-def _means(values: Floats, weights: NDArray[np.int64], places: NDArray[np.int64], size: tuple[int, int]) -> Floats:
+def _means(
+    values: Floats, weights: NDArray[np.int64], places: NDArray[np.int64], size: tuple[int, int]
+) -> Floats:
     """Weighted means per place; NaN where nothing was observed."""
     read = ~np.isnan(values) & (weights > 0)
     length = size[0] * size[1]

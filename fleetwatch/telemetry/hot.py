@@ -28,8 +28,12 @@ def marked(node_id: int, hour_starts_ms: Iterable[int]) -> list[Row]:
     return marked_of([node_id], hour_starts_ms)[node_id]
 
 
-def marked_of(node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_after_ms: int = 0) -> dict[int, list[Row]]:
-    """Of each node the batches that still have windows to seal in these hours and end after that moment."""
+def marked_of(
+    node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_after_ms: int = 0
+) -> dict[int, list[Row]]:
+    """Of each node the batches that still have windows to seal in these hours and end after that
+    moment.
+    """
     found: dict[int, list[Row]] = {node_id: [] for node_id in node_ids}
     wanted = _fetch(
         "(SELECT DISTINCT batch_received_at AS received_at, batch_id AS id FROM telemetry_sealmark"
@@ -43,7 +47,9 @@ def marked_of(node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_af
 
 
 def marked_since(node_id: int, start_ms: int) -> list[Row]:
-    """The unsealed batches of the node that end after `start_ms`; for the newest cells, without opening whole hours."""
+    """The unsealed batches of the node that end after `start_ms`; for the newest cells, without
+    opening whole hours.
+    """
     return _fetch(
         "(SELECT DISTINCT batch_received_at AS received_at, batch_id AS id FROM telemetry_sealmark"
         " WHERE hour >= date_trunc('hour', %s::timestamptz) AND node_id = %s)",
@@ -62,18 +68,37 @@ def named(batches: Iterable[tuple[datetime, int]]) -> list[Row]:
 
 
 def decode(found: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
-    """Windows with those of the named float columns (None: of the wire's) that a batch has, host samples with all of theirs."""
+    """Windows with those of the named float columns (None: of the wire's) that a batch has, host
+    samples with all of theirs.
+    """
     return decode_each([found], columns, None)[0]
 
 
-def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None, host_columns: Sequence[str] | None) -> list[Decoded]:
-    """One result for each group of batches, host samples too with those of the named columns alone; else as `decode`."""
-    names = wire.WINDOW_COLUMNS if columns is None else [name for name in columns if name in wire.WINDOW_COLUMNS]
+def decode_each(
+    groups: Iterable[Sequence[Row]],
+    columns: Sequence[str] | None,
+    host_columns: Sequence[str] | None,
+) -> list[Decoded]:
+    """One result for each group of batches, host samples too with those of the named columns alone;
+    else as `decode`.
+    """
+    names = (
+        wire.WINDOW_COLUMNS
+        if columns is None
+        else [name for name in columns if name in wire.WINDOW_COLUMNS]
+    )
     opened = [[batch_columns.opened(row) for row in found] for found in groups]
     every = [body for group in opened for body in group]
-    windows, host = batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names), _host(every, host_columns)
+    windows, host = (
+        batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names),
+        _host(every, host_columns),
+    )
     return list(
-        map(Decoded, _parted(windows, map(batch_columns.window_count, opened)), _parted(host, map(batch_columns.host_count, opened)))
+        map(
+            Decoded,
+            _parted(windows, map(batch_columns.window_count, opened)),
+            _parted(host, map(batch_columns.host_count, opened)),
+        )
     )
 
 
@@ -83,16 +108,27 @@ def host(found: Sequence[Row], columns: Sequence[str] | None) -> Table:
 
 
 def _host(opened: Sequence[batch_columns.Body], columns: Sequence[str] | None) -> Table:
-    return batch_columns.host(opened, wire.HOST_COLUMNS if columns is None else [name for name in columns if name in wire.HOST_COLUMNS])
+    return batch_columns.host(
+        opened,
+        (
+            wire.HOST_COLUMNS
+            if columns is None
+            else [name for name in columns if name in wire.HOST_COLUMNS]
+        ),
+    )
 
 
 def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
-    """The table's rows in portions of so many, one after the other; a column without a value in a portion is not in it."""
+    """The table's rows in portions of so many, one after the other; a column without a value in a
+    portion is not in it.
+    """
     sizes = np.array(list(counts), dtype=np.int64)
     ends = np.cumsum(sizes)
     starts, is_there = ends - sizes, sizes > 0
     is_all = sizes == len(table["start_ms"])
-    told = {name: np.full(len(sizes), True) if name in WINDOW_INTS else is_all.copy() for name in table}
+    told = {
+        name: np.full(len(sizes), True) if name in WINDOW_INTS else is_all.copy() for name in table
+    }
     if not is_all.any():
         for name in table.keys() - WINDOW_INTS:
             told[name][is_there] = np.logical_or.reduceat(~np.isnan(table[name]), starts[is_there])
@@ -101,10 +137,12 @@ def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
 
 
 def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[Row]:
-    # ordered by id, so that of two windows with one key the one received first stays, here as after sealing
+    # ordered by id, so that of two windows with one key the one received first stays, here as after
+    # sealing
     found = rows.fetched(
         f"""
-        SELECT batch.id, batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence, batch.node_id
+        SELECT batch.id, batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence,
+        batch.node_id
         FROM telemetry_batch AS batch
         JOIN {keys} AS wanted USING (received_at, id)
         WHERE NOT batch.quarantined AND (batch.end_ms IS NULL OR batch.end_ms > %s)
@@ -116,11 +154,19 @@ def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[
 
 
 def _gpu_ids(uuids: dict[batch_columns.Naming, list[str]]) -> dict[batch_columns.Naming, list[int]]:
-    """The ids of each node's own rows of its GPUs, by what its batches say of them: where a GPU is now does not matter."""
+    """The ids of each node's own rows of its GPUs, by what its batches say of them: where a GPU is
+    now does not matter.
+    """
     if not uuids:
         return {}
     nodes = sorted({node_id for node_id, _ in uuids})
     wanted = sorted({uuid for named in uuids.values() for uuid in named})
-    found = rows.fetched("SELECT node_id, uuid, id FROM inventory_gpu WHERE node_id = ANY(%s) AND uuid = ANY(%s)", [nodes, wanted])
+    found = rows.fetched(
+        "SELECT node_id, uuid, id FROM inventory_gpu WHERE node_id = ANY(%s) AND uuid = ANY(%s)",
+        [nodes, wanted],
+    )
     ids = {(node_id, uuid): gpu_id for node_id, uuid, gpu_id in found}
-    return {(node_id, text): [ids[node_id, uuid] for uuid in named] for (node_id, text), named in uuids.items()}
+    return {
+        (node_id, text): [ids[node_id, uuid] for uuid in named]
+        for (node_id, text), named in uuids.items()
+    }

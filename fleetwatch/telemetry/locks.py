@@ -1,4 +1,6 @@
-"""Locks per node and purpose, held until the transaction ends: two workers never do one thing to a node at once."""
+"""Locks per node and purpose, held until the transaction ends: two workers never do one thing to a
+node at once.
+"""
 
 from collections.abc import Iterable
 
@@ -20,7 +22,8 @@ def try_node_locks(purpose: int, node_ids: Iterable[int]) -> set[int]:
     """Those of the nodes for which this transaction now alone does `purpose`; never waits."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT node_id, pg_try_advisory_xact_lock(%s, (node_id %% 2147483648)::int) FROM unnest(%s::bigint[]) AS wanted (node_id)",
+            "SELECT node_id, pg_try_advisory_xact_lock(%s, (node_id %% 2147483648)::int) FROM"
+            " unnest(%s::bigint[]) AS wanted (node_id)",
             [purpose, list(node_ids)],
         )
         return {node_id for node_id, is_held in cursor.fetchall() if is_held}

@@ -32,7 +32,8 @@ from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import SealMark
 from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
 
-# Open hours are drawn from the cells before now that can still change: this one and the two before it.
+# Open hours are drawn from the cells before now that can still change: this one and the two before
+# it.
 RECENT_CELLS = 3
 STORE = read_statement(Path(__file__).parent / "sql" / "store_matrices.sql").encode()
 
@@ -58,26 +59,43 @@ class Drawn:
 
 
 def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
-    """Replaces `count` cells from `start_ms` on, within one UTC day, for the GPUs that have windows in the table.
+    """Replaces `count` cells from `start_ms` on, within one UTC day, for the GPUs that have windows
+    in the table.
 
     Call it in a transaction that holds the node's sealing lock.
     """
-    store([draw(node_id, table, start_ms=start_ms, count=count, memory_bytes=memory_bytes([table]))])
+    store(
+        [draw(node_id, table, start_ms=start_ms, count=count, memory_bytes=memory_bytes([table]))]
+    )
 
 
-def draw(node_id: int, table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]) -> Drawn:
+def draw(
+    node_id: int, table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]
+) -> Drawn:
     """The table's windows as `count` cells; GPUs without a window are not among them."""
-    return Drawn(node_id, start_ms, *bytes_of(table, start_ms=start_ms, count=count, memory_bytes=memory_bytes))
+    return Drawn(
+        node_id,
+        start_ms,
+        *bytes_of(table, start_ms=start_ms, count=count, memory_bytes=memory_bytes),
+    )
 
 
 def memory_bytes(tables: Iterable[Table]) -> dict[int, int | None]:
     """The total memory of every GPU in the tables."""
     gpu_ids = sorted({gpu for table in tables for gpu in np.unique(table["gpu_id"]).tolist()})
-    return dict(rows.fetched("SELECT id, memory_total_bytes FROM inventory_gpu WHERE id = ANY(%s::bigint[])", [gpu_ids]))
+    return dict(
+        rows.fetched(
+            "SELECT id, memory_total_bytes FROM inventory_gpu WHERE id = ANY(%s::bigint[])",
+            [gpu_ids],
+        )
+    )
 
 
 def store(drawn: Iterable[Drawn]) -> None:
-    """Puts the cells into their days' rows. Call it in a transaction that holds the nodes' sealing locks."""
+    """Puts the cells into their days' rows.
+
+    Call it in a transaction that holds the nodes' sealing locks.
+    """
     given = [one for one in drawn if one.gpu_ids]
     if not given:
         return
@@ -86,7 +104,9 @@ def store(drawn: Iterable[Drawn]) -> None:
         for metric in METRICS:
             key = (one.node_id, _day(one), metric.name)
             first = one.start_ms % DAY_MS // CELL_MS
-            stored[key] = _spliced(stored.get(key, _Cells()), one.gpu_ids, first, one.cells[metric.name])
+            stored[key] = _spliced(
+                stored.get(key, _Cells()), one.gpu_ids, first, one.cells[metric.name]
+            )
     written = {(one.node_id, _day(one), metric.name) for one in given for metric in METRICS}
     _write({key: stored[key] for key in sorted(written)})
 
@@ -99,12 +119,15 @@ def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int
     end_ms = to_ms(now)
     start_ms = max((end_ms // CELL_MS - count + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
     hours = {from_ms(moment // 3_600_000 * 3_600_000) for moment in (start_ms, end_ms)}
-    nodes = list(SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct())
+    nodes = list(
+        SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct()
+    )
     return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}
 
 
 def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -> Floats:
-    """GPUs x `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1; NaN = nothing observed.
+    """GPUs x `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1;
+    NaN = nothing observed.
 
     A step longer than five minutes is the mean of its cells that were observed; a
     shorter one shows the cell that it starts in. Power is by the GPU's limit.
@@ -119,26 +142,40 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
         ratios = np.minimum(values[stored] / _limits_w(gpu_ids).reshape(-1, 1), 1.0)
     else:
         ratios = np.minimum(values, 1.0)[stored]
-    return stretched(ratios, first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count)
+    return stretched(
+        ratios,
+        first_ms=first_cell * CELL_MS,
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+        count=count,
+    )
 
 
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
     place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
     first_day, last_day = first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY
-    whole = np.full((len(gpu_ids), (last_day - first_day + 1) * CELLS_PER_DAY), MISSING, dtype=np.uint8)
+    whole = np.full(
+        (len(gpu_ids), (last_day - first_day + 1) * CELLS_PER_DAY), MISSING, dtype=np.uint8
+    )
     first = from_ms(first_day * DAY_MS).date()
     stored = rows.fetched(
-        "SELECT day, gpu_ids, cells FROM telemetry_daymatrix WHERE metric = %s AND day >= %s AND day <= %s",
+        "SELECT day, gpu_ids, cells FROM telemetry_daymatrix WHERE metric = %s AND day >= %s AND"
+        " day <= %s",
         [metric, first, from_ms(last_day * DAY_MS).date()],
     )
     for day, row_ids, packed in stored:
         wanted = [(place[gpu], row) for row, gpu in enumerate(row_ids) if gpu in place]
         if wanted:
             to, of = map(list, zip(*wanted, strict=True))
-            columns = slice((day - first).days * CELLS_PER_DAY, ((day - first).days + 1) * CELLS_PER_DAY)
+            columns = slice(
+                (day - first).days * CELLS_PER_DAY, ((day - first).days + 1) * CELLS_PER_DAY
+            )
             # a GPU that moved has a part of the day under each of its nodes
-            there, day_cells = whole[to, columns], np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
+            there, day_cells = (
+                whole[to, columns],
+                np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY),
+            )
             whole[to, columns] = np.where(there == MISSING, day_cells[of], there)
     start = first_day * CELLS_PER_DAY
     return whole[:, first_cell - start : last_cell - start]
@@ -172,7 +209,9 @@ def _rows_of(node_ids: set[int], days: set[date]) -> dict[Key, _Cells]:
         [list(node_ids), list(days)],
     )
     return {
-        (node_id, day, metric): _Cells(gpu_ids, np.frombuffer(cells, dtype=np.uint8).reshape(-1, CELLS_PER_DAY))
+        (node_id, day, metric): _Cells(
+            gpu_ids, np.frombuffer(cells, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
+        )
         for node_id, day, metric, gpu_ids, cells in found
     }
 
@@ -191,7 +230,9 @@ def _write(matrices: Mapping[Key, _Cells]) -> None:
 
 
 def _spliced(there: _Cells, gpu_ids: list[int], first: int, fresh: Bytes) -> _Cells:
-    """The day with the fresh cells in place; a GPU it does not know yet is added below, missing elsewhere."""
+    """The day with the fresh cells in place; a GPU it does not know yet is added below, missing
+    elsewhere.
+    """
     known = set(there.gpu_ids)
     order = [*there.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in known)]
     whole = np.full((len(order), CELLS_PER_DAY), MISSING, dtype=np.uint8)

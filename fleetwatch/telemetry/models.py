@@ -1,4 +1,6 @@
-"""Windows as received (Batch), as sealed columns (Chunk), and the marks that say what is still to do."""
+"""Windows as received (Batch), as sealed columns (Chunk), and the marks that say what is still to
+do.
+"""
 
 from django.db import models
 
@@ -11,15 +13,21 @@ class ReceivedSequence(models.Model):
     node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
     boot_id = models.CharField(max_length=128)
     boot_start_ms = models.BigIntegerField()
-    clock_offset_ms = models.BigIntegerField(default=0, help_text="added to the agent's times of this boot (beyond 2 s)")
+    clock_offset_ms = models.BigIntegerField(
+        default=0, help_text="added to the agent's times of this boot (beyond 2 s)"
+    )
     received = Int8MultiRangeField(help_text="sequences, half-open")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "boot_id"], name="one_row_per_node_and_boot")]
+        constraints = [
+            models.UniqueConstraint(fields=["node", "boot_id"], name="one_row_per_node_and_boot")
+        ]
 
 
 class Batch(models.Model):
-    """A batch as received, in a table partitioned by `received_at` (made by migration 0002); dropped once sealed."""
+    """A batch as received, in a table partitioned by `received_at` (made by migration 0002);
+    dropped once sealed.
+    """
 
     pk = models.CompositePrimaryKey("received_at", "id")
     id = models.BigIntegerField(help_text="from the sequence telemetry_batch_id_seq")
@@ -28,10 +36,18 @@ class Batch(models.Model):
     boot_id = models.CharField(max_length=128)
     boot_start_ms = models.BigIntegerField()
     sequence = models.BigIntegerField()
-    start_ms = models.BigIntegerField(null=True, help_text="corrected start of the first window; None = no window")
-    end_ms = models.BigIntegerField(null=True, help_text="corrected end of the last window; None = no window")
-    offset_ms = models.BigIntegerField(default=0, help_text="clock correction to add to every time in the payload")
-    quarantined = models.BooleanField(default=False, help_text="more than 5 minutes in the future: kept, not used")
+    start_ms = models.BigIntegerField(
+        null=True, help_text="corrected start of the first window; None = no window"
+    )
+    end_ms = models.BigIntegerField(
+        null=True, help_text="corrected end of the last window; None = no window"
+    )
+    offset_ms = models.BigIntegerField(
+        default=0, help_text="clock correction to add to every time in the payload"
+    )
+    quarantined = models.BooleanField(
+        default=False, help_text="more than 5 minutes in the future: kept, not used"
+    )
     payload = models.BinaryField(help_text="gzip of the JSON")
 
     class Meta:
@@ -52,7 +68,10 @@ class SealMark(models.Model):
 
 
 class TouchedHour(models.Model):
-    """Something changed in this node's hour: post it again. Append-only; deleted by id after posting."""
+    """Something changed in this node's hour: post it again.
+
+    Append-only; deleted by id after posting.
+    """
 
     node_id = models.BigIntegerField()
     hour = models.DateTimeField()
@@ -63,7 +82,10 @@ class TouchedHour(models.Model):
 
 
 class LateHour(models.Model):
-    """Windows of this node's hour came when it was final: how many batches brought some. They are in no figure."""
+    """Windows of this node's hour came when it was final: how many batches brought some.
+
+    They are in no figure.
+    """
 
     node_id = models.BigIntegerField()
     hour = models.DateTimeField()
@@ -71,7 +93,9 @@ class LateHour(models.Model):
     received_at = models.DateTimeField(help_text="when the last of them came")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node_id", "hour"], name="one_row_per_late_hour")]
+        constraints = [
+            models.UniqueConstraint(fields=["node_id", "hour"], name="one_row_per_late_hour")
+        ]
 
 
 class Chunk(models.Model):
@@ -86,7 +110,11 @@ class Chunk(models.Model):
     host = models.BinaryField(default=b"", help_text="host samples, packed; empty = none")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node_id", "start"], name="one_chunk_per_node_and_start")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node_id", "start"], name="one_chunk_per_node_and_start"
+            )
+        ]
 
 
 class DayMatrix(models.Model):
@@ -99,14 +127,22 @@ class DayMatrix(models.Model):
     cells = models.BinaryField(help_text="uint8, GPUs x 288")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node_id", "day", "metric"], name="one_matrix_per_node_day_metric")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node_id", "day", "metric"], name="one_matrix_per_node_day_metric"
+            )
+        ]
 
 
 class HealthEvent(models.Model):
     """Something the driver or the platform said about a GPU (gpu null: about the node)."""
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="health_events")
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="health_events")
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="health_events"
+    )
+    gpu = models.ForeignKey(
+        "inventory.GPU", on_delete=models.CASCADE, null=True, related_name="health_events"
+    )
     at_ms = models.BigIntegerField()
     kind = models.CharField(max_length=32)
     code = models.BigIntegerField(null=True)
@@ -115,4 +151,10 @@ class HealthEvent(models.Model):
     class Meta:
         # read by: selectors.events, a node's events up to a time
         indexes = [models.Index(fields=["node", "at_ms"], name="healthevent_by_node_and_time")]
-        constraints = [models.UniqueConstraint(fields=["node", "gpu", "at_ms", "kind", "code"], nulls_distinct=False, name="an_event_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "gpu", "at_ms", "kind", "code"],
+                nulls_distinct=False,
+                name="an_event_once",
+            )
+        ]

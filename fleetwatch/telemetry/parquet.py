@@ -1,4 +1,7 @@
-"""Raw windows as Parquet. Needs pyarrow, which FleetWatch does not bring along: import this module only where it is wanted."""
+"""Raw windows as Parquet.
+
+Needs pyarrow, which FleetWatch does not bring along: import this module only where it is wanted.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -47,4 +50,7 @@ def _table(portion: Portion, schema: pa.Schema) -> pa.Table:
         "boot_start": columns["boot_start_ms"],
         "observed_s": np.asarray(columns["observed_ms"]) / 1000,
     }
-    return pa.table([pa.array(given[field.name], type=field.type, from_pandas=True) for field in schema], schema=schema)
+    return pa.table(
+        [pa.array(given[field.name], type=field.type, from_pandas=True) for field in schema],
+        schema=schema,
+    )

@@ -62,7 +62,9 @@ def ensure(now: datetime) -> int:
 
 
 def ensure_for(moment: datetime) -> bool:
-    """True when the partition for `moment` was missing and has been made (in the caller's transaction, if any)."""
+    """True when the partition for `moment` was missing and has been made (in the caller's
+    transaction, if any).
+    """
     wanted = partition_for(moment)
     if _is_attached(wanted.name):
         return False
@@ -72,7 +74,8 @@ def ensure_for(moment: datetime) -> bool:
         if attached:
             return False
         if attached is None:
-            # CREATE TABLE ... PARTITION OF would lock the parent against every reader and writer; ATTACH does not.
+            # CREATE TABLE ... PARTITION OF would lock the parent against every reader and writer;
+            # ATTACH does not.
             _run(cursor, "CREATE TABLE {name} (LIKE {parent} INCLUDING ALL)", wanted)
         _run(cursor, ATTACH, wanted)
     log.info("partition made", name=wanted.name)
@@ -80,10 +83,12 @@ def ensure_for(moment: datetime) -> bool:
 
 
 def drop_sealed(now: datetime) -> list[str]:
-    """Names of the partitions dropped: those that are sealed whole and ended FLEETWATCH_HOT_RETENTION_HOURS ago or earlier.
+    """Names of the partitions dropped: those that are sealed whole and ended
+    FLEETWATCH_HOT_RETENTION_HOURS ago or earlier.
 
-    That is at least an hour: a batch that is being stored now carries the time of its receipt.
-    Runs outside a transaction (DETACH CONCURRENTLY demands it). One that is in use is left for the next run.
+    That is at least an hour: a batch that is being stored now carries the time of its receipt. Runs
+    outside a transaction (DETACH CONCURRENTLY demands it). One that is in use is left for the next
+    run.
     """
     _finish_interrupted()
     behind = timedelta(hours=settings.HOT_RETENTION_HOURS)
@@ -94,32 +99,47 @@ def drop_sealed(now: datetime) -> list[str]:
 def _drop(partition: Partition) -> bool:
     try:
         _execute("ALTER TABLE {parent} DETACH PARTITION {name} CONCURRENTLY", partition)
-    except OperationalError as error:  # lock_timeout: someone reads it; the next run goes on from here
-        log.warning("partition in use, left for the next run", name=partition.name, error=str(error).strip())
+    # lock_timeout: someone reads it; the next run goes on from here
+    except OperationalError as error:
+        log.warning(
+            "partition in use, left for the next run", name=partition.name, error=str(error).strip()
+        )
         return False
     return _finish(partition)
 
 
 def _finish(partition: Partition) -> bool:
-    """Drops a detached partition, or attaches it again when a batch came in while it was being detached."""
+    """Drops a detached partition, or attaches it again when a batch came in while it was being
+    detached.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
-        # the lock under which inserts attach what they need: nothing comes in between the look and the drop
+        # the lock under which inserts attach what they need: nothing comes in between the look and
+        # the drop
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(PARENT)])
         if _is_attached(partition.name) is not False:
             return False
         is_needed = _is_needed(partition)
         _run(cursor, ATTACH if is_needed else "DROP TABLE {name}", partition)
-    log.info("partition attached again: it holds unsealed batches" if is_needed else "partition dropped", name=partition.name)
+    log.info(
+        "partition attached again: it holds unsealed batches" if is_needed else "partition dropped",
+        name=partition.name,
+    )
     return not is_needed
 
 
 def _finish_interrupted() -> None:
-    """Ends what a killed run left: half-detached partitions, and detached tables that nobody dropped."""
+    """Ends what a killed run left: half-detached partitions, and detached tables that nobody
+    dropped.
+    """
     for partition in map(_parsed, _children(pending=True)):
         try:
             _execute("ALTER TABLE {parent} DETACH PARTITION {name} FINALIZE", partition)
         except OperationalError as error:
-            log.warning("partition still in use, left for the next run", name=partition.name, error=str(error).strip())
+            log.warning(
+                "partition still in use, left for the next run",
+                name=partition.name,
+                error=str(error).strip(),
+            )
     for name in _detached():
         _finish(_parsed(name))
 
@@ -136,16 +156,24 @@ def _execute(statement: str, partition: Partition) -> None:
 
 def _run(cursor: CursorWrapper, statement: str, partition: Partition) -> None:
     names = {"name": sql.Identifier(partition.name), "parent": sql.Identifier(PARENT)}
-    cursor.execute(sql.SQL(statement).format(**names, start=sql.Literal(partition.start), end=sql.Literal(partition.end)))
+    cursor.execute(
+        sql.SQL(statement).format(
+            **names, start=sql.Literal(partition.start), end=sql.Literal(partition.end)
+        )
+    )
 
 
 def _is_needed(partition: Partition) -> bool:
     """True while a mark names a batch received in the partition's time."""
-    return SealMark.objects.filter(batch_received_at__gte=partition.start, batch_received_at__lt=partition.end).exists()
+    return SealMark.objects.filter(
+        batch_received_at__gte=partition.start, batch_received_at__lt=partition.end
+    ).exists()
 
 
 def _is_attached(name: str) -> bool | None:
-    """True for a partition, False for a table that was one (a killed run left it), None when there is no such table."""
+    """True for a partition, False for a table that was one (a killed run left it), None when there
+    is no such table.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT relispartition FROM pg_class WHERE oid = to_regclass(%s)", [name])
         row = cursor.fetchone()
@@ -174,4 +202,6 @@ def _detached() -> list[str]:
 
 
 def _parsed(name: str) -> Partition:
-    return Partition(name, datetime.strptime(name.removeprefix(f"{PARENT}_p"), "%Y%m%d%H").replace(tzinfo=UTC))
+    return Partition(
+        name, datetime.strptime(name.removeprefix(f"{PARENT}_p"), "%Y%m%d%H").replace(tzinfo=UTC)
+    )

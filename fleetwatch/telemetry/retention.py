@@ -1,4 +1,5 @@
-"""What goes by age: sealed columns after FLEETWATCH_RAW_RETENTION_DAYS, day matrices after FLEETWATCH_MATRIX_RETENTION_DAYS.
+"""What goes by age: sealed columns after FLEETWATCH_RAW_RETENTION_DAYS, day matrices after
+FLEETWATCH_MATRIX_RETENTION_DAYS.
 
 Hot batches go with their partitions (partitions.drop_sealed), the ledger by ledger/retention.py.
 """
@@ -10,10 +11,12 @@ from django.conf import settings
 from fleetwatch.lib.intervals import floor_hour
 from fleetwatch.telemetry.models import Chunk, DayMatrix
 
-# Deleted in portions, each committed: readers and sealing go on beside it, and a run that is killed has done something.
+# Deleted in portions, each committed: readers and sealing go on beside it, and a run that is killed
+# has done something.
 CHUNKS_AT_ONCE = 1_000
 MAX_CHUNKS_PER_RUN = 50_000
-# The oldest hour that still changes is judged with what was before it: columns stay longer than hours change.
+# The oldest hour that still changes is judged with what was before it: columns stay longer than
+# hours change.
 CONTEXT = timedelta(days=1)
 
 
@@ -28,13 +31,18 @@ def columns_since(now: datetime) -> datetime:
 
 
 def apply(now: datetime) -> dict[str, int]:
-    """How many chunks and day matrices were deleted; at most MAX_CHUNKS_PER_RUN chunks a run, oldest first.
+    """How many chunks and day matrices were deleted; at most MAX_CHUNKS_PER_RUN chunks a run,
+    oldest first.
 
     A chunk goes when all of its time is over; a matrix when its UTC day is.
     """
     chunks = 0
     while chunks < MAX_CHUNKS_PER_RUN:
-        oldest = Chunk.objects.filter(end__lte=columns_since(now)).order_by("start").values_list("pk", flat=True)[:CHUNKS_AT_ONCE]
+        oldest = (
+            Chunk.objects.filter(end__lte=columns_since(now))
+            .order_by("start")
+            .values_list("pk", flat=True)[:CHUNKS_AT_ONCE]
+        )
         deleted, _ = Chunk.objects.filter(pk__in=list(oldest)).delete()
         chunks += deleted
         if deleted < CHUNKS_AT_ONCE:

@@ -1,4 +1,6 @@
-"""Sealing: nodes' closed hours go from hot batches into chunks of packed columns, many nodes in few statements."""
+"""Sealing: nodes' closed hours go from hot batches into chunks of packed columns, many nodes in few
+statements.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,9 +28,11 @@ log = structlog.get_logger()
 MARKS = read_statement(Path(__file__).parent / "sql" / "marks_of_hours.sql")
 
 HOUR = chunks.HOUR
-# Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges in again.
+# Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges
+# in again.
 GRACE = timedelta(minutes=10)
-# (Node, hour) of one transaction: bounds its memory (a day of 8 GPUs is about 30 MB) and what a kill undoes.
+# (Node, hour) of one transaction: bounds its memory (a day of 8 GPUs is about 30 MB) and what a
+# kill undoes.
 HOURS_AT_ONCE = 24
 
 Portion = dict[int, list[datetime]]  # node id -> its hours
@@ -45,11 +49,11 @@ class _Mark(NamedTuple):
 
 
 def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
-    """Counts of what was done: hours, windows, batches sealed; hours skipped (another worker has them), final,
-    and failed: what stays marked for a later run though nobody else has it.
+    """Counts of what was done: hours, windows, batches sealed; hours skipped (another worker has
+    them), final, and failed: what stays marked for a later run though nobody else has it.
 
-    At most `limit` hours, the newest first: heat maps show a sealed hour whole, and people look at today. Hours that are
-    still open stay hot: frames reads both.
+    At most `limit` hours, the newest first: heat maps show a sealed hour whole, and people look at
+    today. Hours that are still open stay hot: frames reads both.
     """
     did: Counter[str] = Counter(hours=0, windows=0, batches=0)
     for portion in _portions(_closed(now, limit)):
@@ -63,8 +67,14 @@ def _seal_or_report(portion: Portion, now: datetime) -> dict[str, int]:
     except Exception:
         hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
         if len(hours) > 1:
-            return dict(sum((Counter(_seal_or_report({node_id: [hour]}, now)) for node_id, hour in hours), Counter()))
-        # one hour that can't be sealed must not keep the others hot; its marks stay, so its batches do too
+            return dict(
+                sum(
+                    (Counter(_seal_or_report({node_id: [hour]}, now)) for node_id, hour in hours),
+                    Counter(),
+                )
+            )
+        # one hour that can't be sealed must not keep the others hot; its marks stay, so its batches
+        # do too
         log.exception("hour could not be sealed", node_id=hours[0][0], hour=hours[0][1].isoformat())
         return {"failed": 1}
 
@@ -75,7 +85,8 @@ def _seal(portion: Portion, now: datetime) -> dict[str, int]:
     mine = try_node_locks(SEALING, portion)
     marks = _marks({node_id: hours for node_id, hours in portion.items() if node_id in mine})
     first = retention.columns_since(now)
-    # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole hour
+    # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole
+    # hour
     final = [mark for mark in marks if mark.hour < first]
     found = hot.named((mark.received_at, mark.batch_id) for mark in marks if mark.hour >= first)
     there = {row.batch_id for row in found}
@@ -84,9 +95,18 @@ def _seal(portion: Portion, now: datetime) -> dict[str, int]:
     _delete([*final, *kept])
     missing = len(marks) - len(final) - len(kept)
     if missing:
-        # their partition is half detached: it comes back (partitions.drop_sealed) because these marks stay
-        log.warning("marked batches out of sight, left for a later run", nodes=sorted(mine)[:10], marks=missing)
-    did = {"hours": len({mark[1:3] for mark in kept}), "windows": sum(one.window_count for one in written), "batches": len(found)}
+        # their partition is half detached: it comes back (partitions.drop_sealed) because these
+        # marks stay
+        log.warning(
+            "marked batches out of sight, left for a later run",
+            nodes=sorted(mine)[:10],
+            marks=missing,
+        )
+    did = {
+        "hours": len({mark[1:3] for mark in kept}),
+        "windows": sum(one.window_count for one in written),
+        "batches": len(found),
+    }
     rest = {
         "skipped": sum(len(hours) for node_id, hours in portion.items() if node_id not in mine),
         "final": len({mark[1:3] for mark in final}),
@@ -99,17 +119,24 @@ def _marks(portion: Portion) -> list[_Mark]:
     if not portion:
         return []
     hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
-    found = rows.fetched(MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]})
+    found = rows.fetched(
+        MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
+    )
     return [_Mark(*mark) for mark in found]
 
 
 def _delete(marks: Sequence[_Mark]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])", [integers(mark.pk for mark in marks)])
+        cursor.execute(
+            "DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])",
+            [integers(mark.pk for mark in marks)],
+        )
 
 
 def _write(hours: set[tuple[int, datetime]], found: Sequence[Row]) -> list[Packed]:
-    """The chunks of these hours, written anew from the chunks there are and the batches found; their cells too."""
+    """The chunks of these hours, written anew from the chunks there are and the batches found;
+    their cells too.
+    """
     if not hours:
         return []
     batches: dict[int, list[Row]] = {node_id: [] for node_id, _ in hours}
@@ -132,7 +159,9 @@ def _targets(hours: set[tuple[int, datetime]]) -> list[tuple[Packed, list[dateti
     return list(targets.values())
 
 
-def _merged(chunk: Packed, hours: list[datetime], fresh: hot.Decoded) -> tuple[Packed, Table, list[datetime]]:
+def _merged(
+    chunk: Packed, hours: list[datetime], fresh: hot.Decoded
+) -> tuple[Packed, Table, list[datetime]]:
     windows, host = _of_hours(fresh.windows, hours), _of_hours(fresh.host, hours)
     packed, whole = chunks.merged([chunk], windows, host, start=chunk.start, end=chunk.end)
     return packed, whole, hours
@@ -143,16 +172,24 @@ def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
     first_ms = to_ms(hours[0])
     if len(hours) == 1:
         return started_in(table, first_ms, first_ms + HOUR_MS)
-    return taken(table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours]))
+    return taken(
+        table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours])
+    )
 
 
 def _draw(merges: Sequence[tuple[Packed, Table, list[datetime]]]) -> None:
     """The cells of the hours, from all windows that the merged chunks now hold."""
     memory = matrices.memory_bytes(windows for _, windows, _ in merges)
-    hours = [(chunk.node_id, windows, to_ms(hour)) for chunk, windows, some in merges for hour in some]
+    hours = [
+        (chunk.node_id, windows, to_ms(hour)) for chunk, windows, some in merges for hour in some
+    ]
     matrices.store(
         matrices.draw(
-            node_id, started_in(windows, start_ms, start_ms + HOUR_MS), start_ms=start_ms, count=HOUR_MS // CELL_MS, memory_bytes=memory
+            node_id,
+            started_in(windows, start_ms, start_ms + HOUR_MS),
+            start_ms=start_ms,
+            count=HOUR_MS // CELL_MS,
+            memory_bytes=memory,
         )
         for node_id, windows, start_ms in hours
     )
@@ -173,7 +210,9 @@ def _closed(now: datetime, limit: int) -> Portion:
 
 
 def _portions(hours: Portion) -> Iterator[Portion]:
-    """The nodes' hours in portions of at most HOURS_AT_ONCE, a node's hours together as far as they fit."""
+    """The nodes' hours in portions of at most HOURS_AT_ONCE, a node's hours together as far as they
+    fit.
+    """
     portion: Portion = {}
     count = 0
     for node_id, found in hours.items():

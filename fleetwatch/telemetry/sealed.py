@@ -1,4 +1,6 @@
-"""Sealed columns, read: of a large chunk only its directory and the bodies of the wanted columns leave the database."""
+"""Sealed columns, read: of a large chunk only its directory and the bodies of the wanted columns
+leave the database.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +21,8 @@ PARTS = read_statement(Path(__file__).parent / "sql" / "parts_of_payloads.sql")
 
 # A payload up to so long comes whole: that takes less than to ask for parts of it.
 WHOLE_BYTES = 65_536
-# Postgres keeps so much of a value in one row beside the table; the directory of all columns there are takes half of it.
+# Postgres keeps so much of a value in one row beside the table; the directory of all columns there
+# are takes half of it.
 HEAD_BYTES = 1_996
 # Bytes between two wanted columns that are fetched with them: a part more costs as much.
 SLACK_BYTES = 4_096
@@ -30,7 +33,9 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A chunk: its columns of windows that start in [start_ms, end_ms), not decoded yet, and its host samples as bytes."""
+    """A chunk: its columns of windows that start in [start_ms, end_ms), not decoded yet, and its
+    host samples as bytes.
+    """
 
     start_ms: int
     end_ms: int
@@ -57,13 +62,25 @@ class _Row:
 
 
 def read(
-    node_ids: Sequence[int], low: datetime, high: datetime, names: Sequence[str] | None, *, with_host: bool = False
+    node_ids: Sequence[int],
+    low: datetime,
+    high: datetime,
+    names: Sequence[str] | None,
+    *,
+    with_host: bool = False,
 ) -> dict[int, list[Sealed]]:
-    """Per node the chunks that may hold windows that start in (low, high), oldest first, with the named columns.
+    """Per node the chunks that may hold windows that start in (low, high), oldest first, with the
+    named columns.
 
     None: with all of them; no name: without windows, for host samples alone.
     """
-    asked = {"node_ids": np.array(node_ids, dtype=np.int64), "after": low - SPAN, "before": high, "ends_after": low, "with_host": with_host}
+    asked = {
+        "node_ids": np.array(node_ids, dtype=np.int64),
+        "after": low - SPAN,
+        "before": high,
+        "ends_after": low,
+        "with_host": with_host,
+    }
     found = [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
     opened = [row.directory() for row in found]
     bodies = _bodies(found, opened, names)
@@ -82,14 +99,24 @@ def _portion(names: Sequence[str] | None) -> dict[str, int]:
     return {"whole_to": WHOLE_BYTES, "head": HEAD_BYTES} if names else {"whole_to": -1, "head": 0}
 
 
-def _bodies(found: Sequence[_Row], opened: Sequence[Directory | None], names: Sequence[str] | None) -> list[dict[str, Bytes]] | None:
-    """Each row's bodies of the named columns; None when one of the rows is no longer what it was."""
+def _bodies(
+    found: Sequence[_Row], opened: Sequence[Directory | None], names: Sequence[str] | None
+) -> list[dict[str, Bytes]] | None:
+    """Each row's bodies of the named columns; None when one of the rows is no longer what
+    it was.
+    """
     places = [_places(told, names) for told in opened]
-    spans = [[] if len(row.data) == row.size else _spans(wanted.values()) for row, wanted in zip(found, places, strict=True)]
+    spans = [
+        [] if len(row.data) == row.size else _spans(wanted.values())
+        for row, wanted in zip(found, places, strict=True)
+    ]
     fetched = _fetched(found, spans)
     if fetched is None:
         return None
-    return [_cut(row.data, parts, wanted) for row, parts, wanted in zip(found, fetched, places, strict=True)]
+    return [
+        _cut(row.data, parts, wanted)
+        for row, parts, wanted in zip(found, fetched, places, strict=True)
+    ]
 
 
 def _places(told: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
@@ -109,14 +136,24 @@ def _spans(places: Iterable[Place]) -> list[Place]:
     return spans
 
 
-def _fetched(found: Sequence[_Row], spans: Sequence[Sequence[Place]]) -> list[list[tuple[int, bytes]]] | None:
-    """Each row's spans as (where it begins, bytes); None when one of the rows is no longer what it was."""
-    wanted = [(row.id, row.version, first, end - first) for row, here in zip(found, spans, strict=True) for first, end in here]
+def _fetched(
+    found: Sequence[_Row], spans: Sequence[Sequence[Place]]
+) -> list[list[tuple[int, bytes]]] | None:
+    """Each row's spans as (where it begins, bytes); None when one of the rows is no longer what it
+    was.
+    """
+    wanted = [
+        (row.id, row.version, first, end - first)
+        for row, here in zip(found, spans, strict=True)
+        for first, end in here
+    ]
     parts: list[list[tuple[int, bytes]]] = [[] for _ in found]
     if not wanted:
         return parts
     columns = np.array(wanted, dtype=np.int64).T
-    told = dict(rows.fetched(PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))))
+    told = dict(
+        rows.fetched(PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True)))
+    )
     if len(told) < len(wanted):
         return None
     number = 0
@@ -127,7 +164,9 @@ def _fetched(found: Sequence[_Row], spans: Sequence[Sequence[Place]]) -> list[li
     return parts
 
 
-def _cut(data: bytes, parts: Sequence[tuple[int, bytes]], places: Mapping[str, Place]) -> dict[str, Bytes]:
+def _cut(
+    data: bytes, parts: Sequence[tuple[int, bytes]], places: Mapping[str, Place]
+) -> dict[str, Bytes]:
     """The bytes of each place: out of the beginning, or of the part that holds it."""
     bodies: dict[str, Bytes] = {}
     for name, (first, end) in places.items():

@@ -1,4 +1,6 @@
-"""Reads of telemetry other than whole frames: events, boots, series for charts, the pipeline's figures."""
+"""Reads of telemetry other than whole frames: events, boots, series for charts, the pipeline's
+figures.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +15,23 @@ from fleetwatch.inventory.selectors import life
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.heat_cells import winners
-from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
+from fleetwatch.telemetry.models import (
+    Batch,
+    Chunk,
+    HealthEvent,
+    LateHour,
+    ReceivedSequence,
+    SealMark,
+    TouchedHour,
+)
 from fleetwatch.telemetry.seal import GRACE, HOUR
 
-# One row per node that takes no jobs: since when, and why as it was said last. Agents tell it again at each start.
+# One row per node that takes no jobs: since when, and why as it was said last. Agents tell it again
+# at each start.
 DRAINS = """
 WITH told AS (
-    SELECT node_id, at_ms, kind, text, max(at_ms) FILTER (WHERE kind = 'resumed') OVER (PARTITION BY node_id) AS resumed_ms
+    SELECT node_id, at_ms, kind, text, max(at_ms)
+    FILTER (WHERE kind = 'resumed') OVER (PARTITION BY node_id) AS resumed_ms
     FROM telemetry_healthevent
     WHERE gpu_id IS NULL
       AND kind IN ('drained', 'resumed')
@@ -37,7 +49,8 @@ GROUP BY node_id
 class Depth:
     """What waits between the door and the ledger, and what is stored."""
 
-    last_received_at: datetime | None  # of the newest batch in the hot table; None = the table is empty
+    # of the newest batch in the hot table; None = the table is empty
+    last_received_at: datetime | None
     hot_batches: int
     hot_bytes: int  # on disk, indexes included
     partitions: int
@@ -52,7 +65,9 @@ class Depth:
 
     def lag_s(self, now: datetime) -> float | None:
         """Seconds since the newest batch came; None when there is none."""
-        return None if self.last_received_at is None else (now - self.last_received_at).total_seconds()
+        return (
+            None if self.last_received_at is None else (now - self.last_received_at).total_seconds()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,9 @@ class Drain:
 
 
 def drains(node_ids: Iterable[int] | None = None) -> dict[int, Drain]:
-    """Node id -> its drain, of those of the nodes (of all, where none is named) that are drained now."""
+    """Node id -> its drain, of those of the nodes (of all, where none is named) that are drained
+    now.
+    """
     with connection.cursor() as cursor:
         cursor.execute(DRAINS, {"node_ids": None if node_ids is None else list(node_ids)})
         return {node_id: Drain(since_ms, reason) for node_id, since_ms, reason in cursor.fetchall()}
@@ -88,13 +105,17 @@ def late(node_id: int | None = None) -> Late:
 
 def events(node_id: int, until_ms: int) -> list[HealthEvent]:
     """The node's health events before `until_ms`, oldest first."""
-    return list(HealthEvent.objects.filter(node_id=node_id, at_ms__lt=until_ms).order_by("at_ms", "pk"))
+    return list(
+        HealthEvent.objects.filter(node_id=node_id, at_ms__lt=until_ms).order_by("at_ms", "pk")
+    )
 
 
 def kept_ms(node_id: int) -> tuple[int, int] | None:
     """All windows of the node that are kept start in [first, second); None = there are none."""
     chunks = Chunk.objects.filter(node_id=node_id).aggregate(first=Min("start"), last=Max("end"))
-    batches = Batch.objects.filter(node_id=node_id).aggregate(first=Min("start_ms"), last=Max("end_ms"))
+    batches = Batch.objects.filter(node_id=node_id).aggregate(
+        first=Min("start_ms"), last=Max("end_ms")
+    )
     starts = [to_ms(chunks["first"])] if chunks["first"] else []
     ends = [to_ms(chunks["last"])] if chunks["last"] else []
     starts += [batches["first"]] if batches["first"] is not None else []
@@ -107,14 +128,20 @@ def boots(node_id: int) -> list[int]:
 
     A node that lost its spool has several boot ids for one start; the start is there once.
     """
-    rows = ReceivedSequence.objects.filter(node_id=node_id).values_list("boot_start_ms", "clock_offset_ms")
+    rows = ReceivedSequence.objects.filter(node_id=node_id).values_list(
+        "boot_start_ms", "clock_offset_ms"
+    )
     return sorted({start + offset for start, offset in rows})
 
 
-def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step_s: int) -> steps.Series:
-    """The GPU's columns in steps of `step_s` seconds, aligned to the epoch; None where nothing was observed.
+def series(
+    gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step_s: int
+) -> steps.Series:
+    """The GPU's columns in steps of `step_s` seconds, aligned to the epoch; None where nothing was
+    observed.
 
-    Means are weighted by observed time and never reach over a gap; maxima stay maxima, energy and counts are sums.
+    Means are weighted by observed time and never reach over a gap; maxima stay maxima, energy and
+    counts are sums.
     """
     wanted = list(dict.fromkeys([*columns, *steps.SIGNALS]))
     frame = _windows_of_life(gpu, start_ms, end_ms, wanted)
@@ -129,11 +156,15 @@ def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step
             **frame.columns,
         }
     )
-    return steps.stepped(table, start_ms=start_ms, end_ms=end_ms, columns=columns, step_ms=step_s * 1000)
+    return steps.stepped(
+        table, start_ms=start_ms, end_ms=end_ms, columns=columns, step_ms=step_s * 1000
+    )
 
 
 def _windows_of_life(gpu: GPU, start_ms: int, end_ms: int, columns: Sequence[str]) -> frames.Frame:
-    """The GPU's windows from all nodes that it was with, each node's from its believed stays, as windows of this row."""
+    """The GPU's windows from all nodes that it was with, each node's from its believed stays, as
+    windows of this row.
+    """
     rows = list(GPU.objects.filter(uuid=gpu.uuid).order_by("pk"))
     if len(rows) < 2:
         return frames.read_gpu(gpu.pk, gpu.node_id, start_ms, end_ms, columns)
@@ -152,7 +183,9 @@ def _windows_of_life(gpu: GPU, start_ms: int, end_ms: int, columns: Sequence[str
 def depth(now: datetime) -> Depth:
     """What waits and what is stored, for /status and /metrics."""
     set_aside = Count("id", filter=Q(quarantined=True))
-    batches = Batch.objects.aggregate(newest=Max("received_at"), count=Count("id"), quarantined=set_aside)
+    batches = Batch.objects.aggregate(
+        newest=Max("received_at"), count=Count("id"), quarantined=set_aside
+    )
     marks = SealMark.objects.aggregate(oldest=Min("hour"), count=Count("id"))
     chunks = Chunk.objects.aggregate(windows=Sum("window_count"), count=Count("id"))
     partitions, hot_bytes, chunk_bytes = _sizes()
@@ -174,17 +207,25 @@ def depth(now: datetime) -> Depth:
 
 
 def overdue_batches(now: datetime, *, limit: int) -> int:
-    """How many batches of hours that are closed for long are not sealed yet, by hour; counts no further than `limit`."""
+    """How many batches of hours that are closed for long are not sealed yet, by hour; counts no
+    further than `limit`.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM (SELECT FROM telemetry_sealmark WHERE hour <= %s LIMIT %s) AS overdue", [_overdue_before(now), limit]
+            "SELECT count(*) FROM (SELECT FROM telemetry_sealmark WHERE hour <= %s LIMIT %s) AS"
+            " overdue",
+            [_overdue_before(now), limit],
         )
         return int(cursor.fetchone()[0])
 
 
 def undrawn_hours(interval: Interval, now: datetime) -> int:
-    """(Node, hour) of the interval whose cells can't be seen in a heat map yet: closed, and not sealed by a run that is over."""
-    touching = SealMark.objects.filter(hour__gt=interval.start - HOUR, hour__lt=interval.end, hour__lte=_overdue_before(now))
+    """(Node, hour) of the interval whose cells can't be seen in a heat map yet: closed, and not
+    sealed by a run that is over.
+    """
+    touching = SealMark.objects.filter(
+        hour__gt=interval.start - HOUR, hour__lt=interval.end, hour__lte=_overdue_before(now)
+    )
     return touching.values("node_id", "hour").distinct().count()
 
 
@@ -200,8 +241,9 @@ def _sizes() -> tuple[int, int, int]:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint, pg_total_relation_size('telemetry_chunk')"
-            " FROM pg_inherits WHERE inhparent = 'telemetry_batch'::regclass AND NOT inhdetachpending"
+            "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,"
+            " pg_total_relation_size('telemetry_chunk') FROM pg_inherits WHERE inhparent ="
+            " 'telemetry_batch'::regclass AND NOT inhdetachpending"
         )
         partitions, hot_bytes, chunk_bytes = cursor.fetchone()
     return int(partitions), int(hot_bytes), int(chunk_bytes)

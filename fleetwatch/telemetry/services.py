@@ -26,7 +26,8 @@ log = structlog.get_logger()
 
 _ensured: set[str] = set()
 
-# An agent clock within this of ours is left alone; so is one within this of the correction it already has.
+# An agent clock within this of ours is left alone; so is one within this of the correction it
+# already has.
 CLOCK_TOLERANCE_MS = 2_000
 
 
@@ -39,7 +40,11 @@ def clock_offset(node_id: int, boot_id: str, measured_ms: int | None) -> int:
     if measured_ms is None or abs(measured_ms) <= CLOCK_TOLERANCE_MS:
         return 0
     with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_offset_ms FROM telemetry_receivedsequence WHERE node_id = %s AND boot_id = %s", [node_id, boot_id])
+        cursor.execute(
+            "SELECT clock_offset_ms FROM telemetry_receivedsequence WHERE node_id = %s AND boot_id"
+            " = %s",
+            [node_id, boot_id],
+        )
         row = cursor.fetchone()
     is_kept = row is not None and row[0] and abs(measured_ms - row[0]) <= CLOCK_TOLERANCE_MS
     return int(row[0]) if is_kept else measured_ms
@@ -61,11 +66,13 @@ def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            INSERT INTO telemetry_receivedsequence AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
+            INSERT INTO telemetry_receivedsequence
+            AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
             VALUES (%(node)s, %(boot)s, %(boot_start)s, %(offset)s,
                     int8multirange(int8range(%(sequence)s::bigint, %(sequence)s::bigint + 1)))
             ON CONFLICT (node_id, boot_id) DO UPDATE
-            SET received = kept.received + EXCLUDED.received, clock_offset_ms = EXCLUDED.clock_offset_ms
+            SET received = kept.received + EXCLUDED.received,
+            clock_offset_ms = EXCLUDED.clock_offset_ms
             WHERE NOT kept.received @> %(sequence)s::bigint
             RETURNING id
             """,
@@ -74,8 +81,17 @@ def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
         return cursor.fetchone() is not None
 
 
-def append_batch(node: Node, batch: wire.Batch, payload: bytes, *, offset_ms: int, received_at: datetime, quarantined: bool) -> Batch:
-    """The stored row. `payload` is the batch's JSON as gzip; `offset_ms` is what its times are corrected by.
+def append_batch(
+    node: Node,
+    batch: wire.Batch,
+    payload: bytes,
+    *,
+    offset_ms: int,
+    received_at: datetime,
+    quarantined: bool,
+) -> Batch:
+    """The stored row. `payload` is the batch's JSON as gzip; `offset_ms` is what its times are
+    corrected by.
 
     A quarantined batch is kept but marks nothing. Final hours (retention.horizon)
     are not marked either: they are counted as late.
@@ -94,7 +110,9 @@ def append_batch(node: Node, batch: wire.Batch, payload: bytes, *, offset_ms: in
         quarantined=quarantined,
         payload=payload,
     )
-    hours = [] if quarantined else _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
+    hours = (
+        [] if quarantined else _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
+    )
     if not quarantined:
         _note_late(node, batch, offset_ms=offset_ms, received_at=received_at)
     row.id = _insert(row, hours)
@@ -118,7 +136,9 @@ def store_events(node: Node, batch: wire.Batch, gpus: Mapping[int, GPU], *, offs
     return len(rows)
 
 
-def touch_hours(node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_at: datetime | None = None) -> int:
+def touch_hours(
+    node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_at: datetime | None = None
+) -> int:
     """How many hours were marked for posting: those that the half-open spans of milliseconds touch.
 
     With `received_at`, hours whose columns retention has deleted are left out.
@@ -126,7 +146,9 @@ def touch_hours(node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_a
     hours = {hour for start, end in spans_ms if start < end for hour in _hours_of(start, end)}
     if received_at is not None:
         hours = _not_final(hours, received_at)
-    TouchedHour.objects.bulk_create([TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS)) for hour in sorted(hours)])
+    TouchedHour.objects.bulk_create(
+        [TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS)) for hour in sorted(hours)]
+    )
     return len(hours)
 
 
@@ -136,7 +158,8 @@ def _hours_of(start_ms: int, end_ms: int) -> range:
 
 
 def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
-    """(node id, hour, ids of the marks) of at most `limit` hours to post, the longest waiting nodes first.
+    """(node id, hour, ids of the marks) of at most `limit` hours to post, the longest waiting nodes
+    first.
 
     Call it inside the transaction that posts them. A node is claimed by one
     worker at a time (its lock goes with the transaction), newest hours first;
@@ -152,14 +175,18 @@ def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
 
 
 def release_touched(mark_ids: Iterable[int]) -> int:
-    """How many marks were deleted: exactly the claimed ones, in the transaction that posted them."""
+    """How many marks were deleted: exactly the claimed ones, in the transaction that posted
+    them.
+    """
     deleted, _ = TouchedHour.objects.filter(pk__in=list(mark_ids)).delete()
     return deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """One batch, as far as telemetry is concerned, its times right as they are; at least one window, nothing in quarantine."""
+    """One batch, as far as telemetry is concerned, its times right as they are; at least one
+    window, nothing in quarantine.
+    """
 
     node_id: int
     boot_id: str
@@ -173,14 +200,19 @@ class Appended:
 
 
 def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[int]:
-    """The node ids of the batches that were received for the first time; unless that is all of them the caller undoes the transaction.
+    """The node ids of the batches that were received for the first time; unless that is all of them
+    the caller undoes the transaction.
 
     At most one batch of a node, its node locked; `touched` is the time of the node to post again.
     """
     for received_at in {one.received_at for one in batches}:
         _ensure_partition(received_at)
     marks = [(one.node_id, hour_ms) for one in batches for hour_ms in one.hours_ms]
-    hours = [(node_id, hour) for node_id, (start_ms, end_ms) in touched.items() for hour in _hours_of(start_ms, end_ms)]
+    hours = [
+        (node_id, hour)
+        for node_id, (start_ms, end_ms) in touched.items()
+        for hour in _hours_of(start_ms, end_ms)
+    ]
     recorded = run(
         APPEND_STEADY,
         {
@@ -202,7 +234,9 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
 
 
 def _ensure_partition(received_at: datetime) -> None:
-    """Asks once per process and partition: one that takes batches now is not dropped before it is long over."""
+    """Asks once per process and partition: one that takes batches now is not dropped before it is
+    long over.
+    """
     name = partitions.partition_for(received_at).name
     if name not in _ensured:
         partitions.ensure_for(received_at)
@@ -229,9 +263,11 @@ def _insert(row: Batch, hours: list[datetime]) -> int:
             """
             WITH stored AS (
                 INSERT INTO telemetry_batch
-                    (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)
+                    (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms,
+                    offset_ms, quarantined, payload)
                 VALUES
-                    (%(received_at)s, %(node_id)s, %(boot_id)s, %(boot_start_ms)s, %(sequence)s, %(start_ms)s, %(end_ms)s,
+                    (%(received_at)s, %(node_id)s, %(boot_id)s, %(boot_start_ms)s, %(sequence)s,
+                    %(start_ms)s, %(end_ms)s,
                      %(offset_ms)s, %(quarantined)s, %(payload)s)
                 RETURNING id, received_at, node_id
             ), marked AS (
@@ -253,14 +289,23 @@ def _sealable_hours(batch: wire.Batch, *, offset_ms: int, received_at: datetime)
 
 
 def _note_late(node: Node, batch: wire.Batch, *, offset_ms: int, received_at: datetime) -> None:
-    """Counts the batch for each final hour in which windows of it start: nothing is made of these."""
+    """Counts the batch for each final hour in which windows of it start: nothing is made of
+    these.
+    """
     hours = {(start + offset_ms) // HOUR_MS for start in batch.windows["start_ms"]}
     late = sorted(hours - _not_final(hours, received_at))
     if not late:
         return
     log.warning("windows older than the retention left out", node=batch.node, hours=len(late))
     with connection.cursor() as cursor:
-        cursor.execute(NOTE_LATE, {"node": node.pk, "hours": [from_ms(hour * HOUR_MS) for hour in late], "received_at": received_at})
+        cursor.execute(
+            NOTE_LATE,
+            {
+                "node": node.pk,
+                "hours": [from_ms(hour * HOUR_MS) for hour in late],
+                "received_at": received_at,
+            },
+        )
 
 
 def _not_final(hours: set[int], received_at: datetime) -> set[int]:
@@ -270,7 +315,9 @@ def _not_final(hours: set[int], received_at: datetime) -> set[int]:
 
 def _waiting_nodes() -> list[int]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT node_id FROM telemetry_touchedhour GROUP BY node_id ORDER BY min(id)")
+        cursor.execute(
+            "SELECT node_id FROM telemetry_touchedhour GROUP BY node_id ORDER BY min(id)"
+        )
         return [node_id for (node_id,) in cursor.fetchall()]
 
 
@@ -281,7 +328,8 @@ def _claim_hours(node_id: int, limit: int) -> list[tuple[int, datetime, list[int
             """
             SELECT id, hour FROM telemetry_touchedhour
             WHERE node_id = %(node)s AND hour IN (
-                SELECT DISTINCT hour FROM telemetry_touchedhour WHERE node_id = %(node)s ORDER BY hour DESC LIMIT %(limit)s
+                SELECT DISTINCT hour FROM telemetry_touchedhour WHERE node_id = %(node)s
+                ORDER BY hour DESC LIMIT %(limit)s
             )
             ORDER BY hour
             FOR UPDATE SKIP LOCKED

@@ -40,8 +40,11 @@ class _Pieces:
     is_one_to_one: bool  # each window is one whole step's only one: nothing is to be reduced
 
 
-def stepped(table: Table, *, start_ms: int, end_ms: int, columns: Sequence[str], step_ms: int) -> Series:
-    """The columns over the steps that cover [start_ms, end_ms), from the epoch in multiples of `step_ms`.
+def stepped(
+    table: Table, *, start_ms: int, end_ms: int, columns: Sequence[str], step_ms: int
+) -> Series:
+    """The columns over the steps that cover [start_ms, end_ms), from the epoch in multiples of
+    `step_ms`.
 
     A window that crosses an edge counts on both sides by its part of time.
     """
@@ -62,7 +65,9 @@ def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
     parts = high - low + 1
     window = np.repeat(np.arange(len(starts)), parts)
     step = low[window] + np.arange(len(window)) - np.repeat(np.cumsum(parts) - parts, parts)
-    overlap = np.minimum(ends[window], (step + 1) * step_ms) - np.maximum(starts[window], step * step_ms)
+    overlap = np.minimum(ends[window], (step + 1) * step_ms) - np.maximum(
+        starts[window], step * step_ms
+    )
     share = overlap / lengths[window]
     inside = (step >= first) & (step < first + count)
     window, step, share = window[inside], step[inside] - first, share[inside]

@@ -24,22 +24,35 @@ def seal() -> None:
 @shared_task(ignore_result=True)
 def join() -> None:
     with advisory_lock("telemetry.join") as held, record_run("telemetry.join") as did:
-        did.update(joining.join_complete_spans(timezone.now(), MAX_SPANS_PER_RUN) if held else {"skipped": 1})
+        did.update(
+            joining.join_complete_spans(timezone.now(), MAX_SPANS_PER_RUN)
+            if held
+            else {"skipped": 1}
+        )
 
 
 @shared_task(ignore_result=True)
 def refresh_recent_cells() -> None:
-    with advisory_lock("telemetry.refresh_recent_cells") as held, record_run("telemetry.refresh_recent_cells") as did:
+    with (
+        advisory_lock("telemetry.refresh_recent_cells") as held,
+        record_run("telemetry.refresh_recent_cells") as did,
+    ):
         did.update(matrices.refresh_recent(timezone.now()) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)
 def keep_partitions() -> None:
-    with advisory_lock("telemetry.keep_partitions") as held, record_run("telemetry.keep_partitions") as did:
+    with (
+        advisory_lock("telemetry.keep_partitions") as held,
+        record_run("telemetry.keep_partitions") as did,
+    ):
         did.update(partitions.keep(timezone.now()) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)
 def apply_retention() -> None:
-    with advisory_lock("telemetry.apply_retention") as held, record_run("telemetry.apply_retention") as did:
+    with (
+        advisory_lock("telemetry.apply_retention") as held,
+        record_run("telemetry.apply_retention") as did,
+    ):
         did.update(retention.apply(timezone.now()) if held else {"skipped": 1})

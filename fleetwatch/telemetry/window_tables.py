@@ -24,7 +24,8 @@ DEAD_PROCESSES = "dead_process_count"
 
 
 def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) -> Table:
-    """The rows of all parts, sorted by `keys`, each key once: of equal ones the row of the earliest part.
+    """The rows of all parts, sorted by `keys`, each key once: of equal ones the row of the earliest
+    part.
 
     A float column that a part does not have is NaN there; the `ints` are in every part.
     """
@@ -35,7 +36,10 @@ def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) 
         return {name: np.zeros(0, dtype=np.int64 if name in ints else np.float64) for name in names}
     if len(tables) == 1:
         ((only, _),) = tables
-        return {name: only[name] if name in only else repeated(_MISSING, len(only["start_ms"])) for name in names}
+        return {
+            name: only[name] if name in only else repeated(_MISSING, len(only["start_ms"]))
+            for name in names
+        }
     runs = _in_turn(tables)
     whole = {name: _stacked([table for table, _ in tables], runs, name) for name in names}
     return whole if runs is not None else _sorted_once(whole, keys)[0]
@@ -49,7 +53,11 @@ def taken(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
 def started_in(table: Table, start_ms: int, end_ms: int) -> Table:
     """The rows that start in [start_ms, end_ms)."""
     starts = table["start_ms"]
-    return table if _are_in(starts, start_ms, end_ms) else taken(table, (starts >= start_ms) & (starts < end_ms))
+    return (
+        table
+        if _are_in(starts, start_ms, end_ms)
+        else taken(table, (starts >= start_ms) & (starts < end_ms))
+    )
 
 
 def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
@@ -65,7 +73,8 @@ def _are_in(starts: NDArray[Any], start_ms: int, end_ms: int) -> bool:
 
 
 def edges(table: Table) -> Bounds | None:
-    """Where each GPU's rows begin, and where the last one's end, when rows ascend by GPU and start and none is there twice; else None.
+    """Where each GPU's rows begin, and where the last one's end, when rows ascend by GPU and start
+    and none is there twice; else None.
 
     Nearly every node's hour does.
     """
@@ -75,19 +84,25 @@ def edges(table: Table) -> Bounds | None:
     turns = np.flatnonzero(gpu[1:] != gpu[:-1]) + 1
     falls = np.flatnonzero(starts[1:] <= starts[:-1]) + 1
     found = np.concatenate([[0], turns, [len(gpu)]])
-    is_ascending = (gpu[found[1:-1]] > gpu[found[:-2]]).all() and (np.array_equal(falls, turns) or np.isin(falls, turns).all())
+    is_ascending = (gpu[found[1:-1]] > gpu[found[:-2]]).all() and (
+        np.array_equal(falls, turns) or np.isin(falls, turns).all()
+    )
     return found if is_ascending else None
 
 
 def without_empty(table: Table, keep: Sequence[str]) -> Table:
     """The table without the columns that hold no value at all, but those in `keep`."""
-    return {name: values for name, values in table.items() if name in keep or not np.isnan(values).all()}
+    return {
+        name: values for name, values in table.items() if name in keep or not np.isnan(values).all()
+    }
 
 
 def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
-    """Runs of rows that one after the other are all rows sorted, each key once; None where only sorting tells.
+    """Runs of rows that one after the other are all rows sorted, each key once; None where only
+    sorting tells.
 
-    So it is where each part begins after the one before it ended: chunks of a node, and what came since.
+    So it is where each part begins after the one before it ended: chunks of a node, and what came
+    since.
     """
     found: list[tuple[int, Run]] = []
     newest: int | None = None
@@ -97,28 +112,45 @@ def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
             return None
         newest = starts[bounds[1:] - 1].max()
         groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
-        found += [(group, (number, slice(*bound))) for group, bound in zip(groups, itertools.pairwise(bounds.tolist()), strict=True)]
-    return [run for _, run in sorted(found, key=lambda item: item[0])]  # stable: within a GPU the parts stay in order
+        found += [
+            (group, (number, slice(*bound)))
+            for group, bound in zip(groups, itertools.pairwise(bounds.tolist()), strict=True)
+        ]
+    # stable: within a GPU the parts stay in order
+    return [run for _, run in sorted(found, key=lambda item: item[0])]
 
 
 def _stacked(tables: Sequence[Table], runs: Sequence[Run] | None, name: str) -> NDArray[Any]:
-    """The runs of a column (None: all of it), one after the other; one value all over takes no memory, as where it was unpacked."""
-    columns = [part[name] if name in part else repeated(_MISSING, len(part["start_ms"])) for part in tables]
-    if all(values.strides == (0,) for values in columns) and len({values[:1].tobytes() for values in columns}) == 1:
+    """The runs of a column (None: all of it), one after the other; one value all over takes no
+    memory, as where it was unpacked.
+    """
+    columns = [
+        part[name] if name in part else repeated(_MISSING, len(part["start_ms"])) for part in tables
+    ]
+    if (
+        all(values.strides == (0,) for values in columns)
+        and len({values[:1].tobytes() for values in columns}) == 1
+    ):
         return repeated(columns[0][:1], sum(map(len, columns)))
-    return np.concatenate(columns if runs is None else [columns[number][rows] for number, rows in runs])
+    return np.concatenate(
+        columns if runs is None else [columns[number][rows] for number, rows in runs]
+    )
 
 
 def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | None]:
-    """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where a GPU has two of one start."""
+    """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where
+    a GPU has two of one start.
+    """
     if (bounds := _bounds(table, keys)) is not None:
         return table, bounds
-    if "gpu_id" in keys:  # batch after batch, in each GPU after GPU: that is in order within each GPU, nearly always
+    # batch after batch, in each GPU after GPU: that is in order within each GPU, nearly always
+    if "gpu_id" in keys:
         order = np.argsort(table["gpu_id"], kind="stable")
         by_gpu = {key: table[key][order] for key in ("gpu_id", "start_ms")}
         if (bounds := edges(by_gpu)) is not None:
             return taken(table, order), bounds
-    order = np.lexsort([table[key] for key in reversed(keys)])  # stable: the earliest part stays first
+    # stable: the earliest part stays first
+    order = np.lexsort([table[key] for key in reversed(keys)])
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
         values = table[key][order]

@@ -9,4 +9,6 @@ def _no_memory_of_attempts():
 
 @pytest.fixture(autouse=True)
 def _static_files_without_manifest(settings):
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }

@@ -22,7 +22,12 @@ def test_the_first_admin_gets_a_random_password_once():
     assert second is None
     assert len(first) >= 20
     assert admin.check_password(first)
-    assert (admin.username, admin.role, admin.is_staff, admin.is_superuser) == ("admin", "admin", False, False)
+    assert (admin.username, admin.role, admin.is_staff, admin.is_superuser) == (
+        "admin",
+        "admin",
+        False,
+        False,
+    )
 
 
 def test_the_first_admin_takes_the_given_password():
@@ -85,7 +90,9 @@ def test_teams_are_made_on_sight():
     assert Team.objects.get(slug="vision").name == "vision"
 
 
-@pytest.mark.parametrize("name", ["account_signup", "account_reset_password", "account_email", "account_set_password"])
+@pytest.mark.parametrize(
+    "name", ["account_signup", "account_reset_password", "account_email", "account_set_password"]
+)
 def test_nobody_signs_up_and_no_e_mail_goes_out(name):
     with pytest.raises(NoReverseMatch):
         reverse(name)
@@ -95,7 +102,9 @@ def test_log_in_and_out(client):
     User.objects.create_user("ann", password="correct horse battery")
 
     wrong = client.post(reverse("account_login"), {"login": "ann", "password": "x"})
-    right = client.post(reverse("account_login"), {"login": "ann", "password": "correct horse battery"})
+    right = client.post(
+        reverse("account_login"), {"login": "ann", "password": "correct horse battery"}
+    )
     left = client.post(reverse("account_logout"))
 
     assert wrong.status_code == 200

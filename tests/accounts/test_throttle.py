@@ -23,8 +23,17 @@ def admin(db):
     return User.objects.create_user("admin", password=RIGHT)
 
 
-def log_in(address: str, password: str, *, name: str = "admin", client: Client | None = None, **headers: str):
-    return (client or Client()).post(LOGIN, {"login": name, "password": password}, REMOTE_ADDR=address, headers=headers)
+def log_in(
+    address: str,
+    password: str,
+    *,
+    name: str = "admin",
+    client: Client | None = None,
+    **headers: str,
+):
+    return (client or Client()).post(
+        LOGIN, {"login": name, "password": password}, REMOTE_ADDR=address, headers=headers
+    )
 
 
 def is_in(answer) -> bool:
@@ -63,14 +72,19 @@ def test_one_name_has_one_count_however_it_is_written():
 
 @pytest.mark.usefixtures("admin")
 def test_an_address_that_tries_one_password_at_many_names_is_refused():
-    guesses = [log_in("127.0.0.1", "Spring2026", name=f"user{number}").status_code for number in range(11)]
+    guesses = [
+        log_in("127.0.0.1", "Spring2026", name=f"user{number}").status_code for number in range(11)
+    ]
 
     assert guesses == [200] * 10 + [429]
 
 
 @pytest.mark.usefixtures("admin")
 def test_addresses_that_a_stranger_claims_are_not_believed():
-    guesses = [log_in("127.0.0.1", f"wrong {number}", X_Forwarded_For=f"10.0.0.{number}").status_code for number in range(8)]
+    guesses = [
+        log_in("127.0.0.1", f"wrong {number}", X_Forwarded_For=f"10.0.0.{number}").status_code
+        for number in range(8)
+    ]
 
     assert guesses == [200] * 5 + [429] * 3
 
@@ -78,7 +92,12 @@ def test_addresses_that_a_stranger_claims_are_not_believed():
 @pytest.mark.usefixtures("admin")
 def test_behind_a_trusted_proxy_the_address_counts_that_the_proxy_saw(settings):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
-    guesses = [log_in("127.0.0.1", f"wrong {number}", X_Forwarded_For=f"10.0.0.{number}, 198.51.100.7").status_code for number in range(8)]
+    guesses = [
+        log_in(
+            "127.0.0.1", f"wrong {number}", X_Forwarded_For=f"10.0.0.{number}, 198.51.100.7"
+        ).status_code
+        for number in range(8)
+    ]
 
     assert guesses == [200] * 5 + [429] * 3
     assert is_in(log_in("127.0.0.1", RIGHT, X_Forwarded_For="198.51.100.8"))
@@ -121,12 +140,17 @@ def test_a_known_browser_counts_its_own_guesses_and_is_known_for_its_name_alone(
     log_in("127.0.0.1", RIGHT, client=browser, name="ben")
     browser.post("/accounts/logout/")
 
-    guesses = [log_in(f"10.0.0.{number}", f"wrong {number}", client=browser, name="ben").status_code for number in range(8)]
+    guesses = [
+        log_in(f"10.0.0.{number}", f"wrong {number}", client=browser, name="ben").status_code
+        for number in range(8)
+    ]
 
     assert guesses == [200] * 5 + [429] * 3
     assert browser.cookies["fleetwatch_device"]["httponly"]
     assert browser.cookies["fleetwatch_device"]["samesite"] == "Lax"
-    assert [log_in("127.0.0.9", f"wrong {number}", client=browser).status_code for number in range(7)] == [200] * 5 + [429] * 2
+    assert [
+        log_in("127.0.0.9", f"wrong {number}", client=browser).status_code for number in range(7)
+    ] == [200] * 5 + [429] * 2
 
 
 @pytest.mark.usefixtures("admin")
@@ -149,7 +173,9 @@ def test_a_cookie_that_an_older_key_signed_is_no_known_browser(is_older, status,
         log_in("127.0.0.1", f"wrong {number}")
     browser = Client()
     key = old if is_older else settings.SECRET_KEY
-    browser.cookies["fleetwatch_device"] = signing.dumps(["admin", "id"], key=key, salt="fleetwatch_device")
+    browser.cookies["fleetwatch_device"] = signing.dumps(
+        ["admin", "id"], key=key, salt="fleetwatch_device"
+    )
 
     assert log_in("127.0.0.1", RIGHT, client=browser).status_code == status
 
@@ -191,7 +217,9 @@ def test_a_wrong_password_is_hashed_once(name, settings, admin, monkeypatch):
         (5, 100, 80),
     ],
 )
-def test_waits_grow_fast_with_ones_own_guesses_and_slowly_with_those_of_others(tries, guesses, wait_s):
+def test_waits_grow_fast_with_ones_own_guesses_and_slowly_with_those_of_others(
+    tries, guesses, wait_s
+):
     assert throttle.wait_s(tries, guesses) == wait_s
 
 
@@ -210,7 +238,9 @@ def test_of_forty_tries_at_the_same_moment_five_reach_the_password():
     assert reached.count(True) == 5
 
 
-@pytest.mark.parametrize(("address", "is_reached"), [("2001:db8:0:1:ffff::2", False), ("2001:db8:0:2::1", True)])
+@pytest.mark.parametrize(
+    ("address", "is_reached"), [("2001:db8:0:1:ffff::2", False), ("2001:db8:0:2::1", True)]
+)
 def test_an_ipv6_network_of_one_owner_is_one_address(address, is_reached):
     for host in range(5):
         throttle.begin("admin", f"2001:db8:0:1::{host:x}")

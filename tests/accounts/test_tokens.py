@@ -6,7 +6,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from fleetwatch.accounts.models import ApiToken, User
-from fleetwatch.accounts.services import authenticate_api_token, create_api_token, digest, revoke_api_token
+from fleetwatch.accounts.services import (
+    authenticate_api_token,
+    create_api_token,
+    digest,
+    revoke_api_token,
+)
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -22,7 +22,10 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.first"
 
 @dataclass
 class Cluster:
-    """`account` is the folder that a pod finds its service account in. `objects` are answered by path without query."""
+    """`account` is the folder that a pod finds its service account in.
+
+    `objects` are answered by path without query.
+    """
 
     port: int
     account: Path
@@ -32,13 +35,26 @@ class Cluster:
     asked: list[str] = field(default_factory=list)
 
 
-def pod(namespace: str = "ml", name: str = "train-0", uid: str = "0b7c1111-2222-3333-4444-555566667777", **changes: Any) -> dict[str, Any]:
+def pod(
+    namespace: str = "ml",
+    name: str = "train-0",
+    uid: str = "0b7c1111-2222-3333-4444-555566667777",
+    **changes: Any,
+) -> dict[str, Any]:
     """A running pod, as the API server shows it."""
-    metadata = {"namespace": namespace, "name": name, "uid": uid, "creationTimestamp": "2026-11-06T05:48:00Z"}
+    metadata = {
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "creationTimestamp": "2026-11-06T05:48:00Z",
+    }
     answer: dict[str, Any] = {
         "kind": "Pod",
         "metadata": {**metadata, **changes.pop("metadata", {})},
-        "spec": {"nodeName": "gpu-07", "containers": [{"name": "main", "env": [{"name": "TOKEN", "value": "hunter2"}]}]},
+        "spec": {
+            "nodeName": "gpu-07",
+            "containers": [{"name": "main", "env": [{"name": "TOKEN", "value": "hunter2"}]}],
+        },
         "status": {
             "phase": "Running",
             "startTime": "2026-11-06T05:48:53Z",
@@ -81,13 +97,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.state.asked.append(self.path)
-        found = self.state.objects.get(self.path) or self.state.objects.get(self.path.partition("?")[0])
+        found = self.state.objects.get(self.path) or self.state.objects.get(
+            self.path.partition("?")[0]
+        )
         status = self.state.status
-        if self.headers.get("Authorization") not in ["Bearer " + token for token in self.state.tokens]:
+        if self.headers.get("Authorization") not in [
+            "Bearer " + token for token in self.state.tokens
+        ]:
             status = 401
         elif status == 200 and found is None:
             status = 404
-        body = found if isinstance(found, bytes) else json.dumps(found or {"kind": "Status", "code": status}).encode()
+        body = (
+            found
+            if isinstance(found, bytes)
+            else json.dumps(found or {"kind": "Status", "code": status}).encode()
+        )
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -103,13 +127,20 @@ def _certificate(folder: Path, public: Path) -> Path:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        x509.CertificateBuilder(
+            name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
+        )
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     public.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     both = folder / "server.pem"
     both.write_bytes(private + public.read_bytes())
     return both

@@ -36,7 +36,9 @@ def driver(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def old_driver(old_nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+def old_driver(
+    old_nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Driver]:
     driver = Driver(old_nvml_library, tmp_path / "state", monkeypatch)
     yield driver
     driver.close()

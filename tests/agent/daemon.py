@@ -1,4 +1,6 @@
-"""The parts of a daemon with a fake driver and a fake clock; no thread runs unless a test starts it."""
+"""The parts of a daemon with a fake driver and a fake clock; no thread runs unless a test starts
+it.
+"""
 
 import gzip
 
@@ -6,7 +8,15 @@ from agent import batch, wire
 from agent.clock import Clock
 from agent.host import HostReader
 from agent.loop import Loop, Parts
-from agent.readings import Allocation, Job, ProcessReading, Reading, SourceError, SourceStatus, Workload
+from agent.readings import (
+    Allocation,
+    Job,
+    ProcessReading,
+    Reading,
+    SourceError,
+    SourceStatus,
+    Workload,
+)
 from agent.sampler import Recorder, Sampler
 from agent.sender import Outcome, Pump, Verdict
 from agent.spool import Identity, Spool
@@ -85,12 +95,21 @@ class Daemon:
         self.times = Times()
         self.source, self.workloads = FakeSource(), FakeWorkloads()
         self.problem = None  # of opening the source
-        self.sampler = Sampler(self.open, lambda _: self.workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder(), kmsg=kmsg)
+        self.sampler = Sampler(
+            self.open,
+            lambda _: self.workloads,
+            window_ms=10_000,
+            interval_ms=1000,
+            recorder=Recorder(),
+            kmsg=kmsg,
+        )
         self.spool = Spool(folder, identity=lambda _: Identity("boot", START))
         self.pump = Pump(self.spool, send, flush_s=flush_s)
         self.clock = self.times.clock()
         sender = batch.Sender("gpu-07", "boot", START, 10)
-        self.loop = Loop(Parts(sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), self.clock))
+        self.loop = Loop(
+            Parts(sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), self.clock)
+        )
 
     def open(self):
         if self.problem is not None:
@@ -98,7 +117,9 @@ class Daemon:
         return self.source
 
     def live(self, start_s, end_s):
-        """Ticks each second of [start_s, end_s]; closes each window 1.6 s after its end, as the loop does."""
+        """Ticks each second of [start_s, end_s]; closes each window 1.6 s after its end, as the
+        loop does.
+        """
         for second in range(start_s, end_s + 1):
             self.sampler.tick(START + second * 1000)
             if second % 10 == 2 and second > 10:
@@ -124,7 +145,9 @@ def windows(batches):
     return [
         ((start - START) // 1000, place, observed)
         for one in batches
-        for start, place, observed in zip(one.windows["start_ms"], one.windows["gpu"], one.windows["observed_ms"], strict=True)
+        for start, place, observed in zip(
+            one.windows["start_ms"], one.windows["gpu"], one.windows["observed_ms"], strict=True
+        )
     ]
 
 

@@ -32,7 +32,12 @@ class Exporter:
 
     def says(self, *lines):
         labels = 'gpu="0",UUID="GPU-1",modelName="NVIDIA L4",DCGM_FI_DRIVER_VERSION="580.105.08"'
-        whole = [line if "{" in line or " " not in line else "%s{%s} %s" % (line.split()[0], labels, line.split()[1]) for line in lines]
+        whole = [
+            line
+            if "{" in line or " " not in line
+            else "%s{%s} %s" % (line.split()[0], labels, line.split()[1])
+            for line in lines
+        ]
         self.text = "\n".join(whole) + "\n"
 
     def close(self):

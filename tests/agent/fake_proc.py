@@ -31,11 +31,21 @@ def process(
 ) -> None:
     """A process, or the same one in a new state; children None: of a kernel that names none."""
     folder = root / str(pid)
-    stat(folder, pid, name=name, state=state, start_ticks=start_ticks, cpu_ticks=cpu_ticks, parent=parent)
+    stat(
+        folder,
+        pid,
+        name=name,
+        state=state,
+        start_ticks=start_ticks,
+        cpu_ticks=cpu_ticks,
+        parent=parent,
+    )
     (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (folder / "cgroup").write_text(cgroup)
     (folder / "cmdline").write_text("".join(part + "\0" for part in command))
-    (folder / "environ").write_text("".join(f"{key}={value}\0" for key, value in (environment or {}).items()))
+    (folder / "environ").write_text(
+        "".join(f"{key}={value}\0" for key, value in (environment or {}).items())
+    )
     thread(root, pid, pid, cpu_ticks=cpu_ticks)
     if children is not None:
         (folder / f"task/{pid}/children").write_text(" ".join(map(str, children)))
@@ -47,7 +57,14 @@ def thread(root: Path, pid: int, tid: int, *, cpu_ticks: int) -> None:
 
 
 def stat(
-    folder: Path, pid: int, *, name: str = "python", state: str = "S", start_ticks: int = 100, cpu_ticks: int = 0, parent: int = 0
+    folder: Path,
+    pid: int,
+    *,
+    name: str = "python",
+    state: str = "S",
+    start_ticks: int = 100,
+    cpu_ticks: int = 0,
+    parent: int = 0,
 ) -> None:
     """The stat file of a process or a thread: proc(5)."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""squeue and scontrol for tests: real executables that answer from files, with records in the shapes of several versions."""
+"""squeue and scontrol for tests: real executables that answer from files, with records in the
+shapes of several versions.
+"""
 
 import json
 import shutil
@@ -6,7 +8,8 @@ from pathlib import Path
 
 RECORDED = Path(__file__).parent / "slurm_22_05"  # see its README
 
-# One script for both names. A folder of answers stands beside it; what was asked is kept in `calls`.
+# One script for both names. A folder of answers stands beside it; what was asked is kept in
+# `calls`.
 SCRIPT = r"""#!/bin/sh
 here=${0%/*}
 name=${0##*/}
@@ -36,7 +39,8 @@ esac
 """
 
 CONFIG = (
-    "Configuration data as of 2026-11-03T09:00:00\nAccountingStorageHost   = db\nClusterName             = della\nSlurmctldPort = 6817\n"
+    "Configuration data as of 2026-11-03T09:00:00\nAccountingStorageHost   = db\nClusterName       "
+    "      = della\nSlurmctldPort = 6817\n"
 )
 
 
@@ -56,7 +60,11 @@ class FakeSlurm:
 
     @property
     def environment(self):
-        return {"PATH": f"{self.folder}:/usr/bin:/bin", "SECRET": "hunter2", "TZ": "America/New_York"}
+        return {
+            "PATH": f"{self.folder}:/usr/bin:/bin",
+            "SECRET": "hunter2",
+            "TZ": "America/New_York",
+        }
 
     def say(self, name, text):
         (self.folder / name).write_text(text)
@@ -69,14 +77,29 @@ class FakeSlurm:
 
     def job(self, record, *, ask=None, state="RUNNING", start="2026-11-03T09:00:00"):
         """Lists the job and answers for it in JSON."""
-        number = record["job_id"] if isinstance(record["job_id"], int) else record["job_id"]["number"]
+        number = (
+            record["job_id"] if isinstance(record["job_id"], int) else record["job_id"]["number"]
+        )
         ask = str(ask or number)
         self.say(f"job-{ask}.json", json.dumps({"jobs": [record], "warnings": [], "errors": []}))
         self.jobs[number] = f"{number}|{ask}|{state}|{start}"
         self.say("list", "".join(line + "\n" for line in self.jobs.values()))
 
-    def text_job(self, number, line, *, name, names=None, ask=None, state="RUNNING", start="2026-11-03T09:00:00"):
-        """As `job`, of a Slurm that speaks no JSON. `names` is what squeue prints of the job, of all its components."""
+    def text_job(
+        self,
+        number,
+        line,
+        *,
+        name,
+        names=None,
+        ask=None,
+        state="RUNNING",
+        start="2026-11-03T09:00:00",
+    ):
+        """As `job`, of a Slurm that speaks no JSON.
+
+        `names` is what squeue prints of the job, of all its components.
+        """
         ask = str(ask or number)
         self.say("no-json", "")
         self.say(f"job-{ask}.txt", line + "\n")
@@ -106,13 +129,17 @@ class FakeSlurm:
         return lines
 
 
-def node_line(name="n01", *, state="MIXED", gres="gpu:a100:4(S:0-1)", used="gpu:a100:2(IDX:0-1)", reason=""):
+def node_line(
+    name="n01", *, state="MIXED", gres="gpu:a100:4(S:0-1)", used="gpu:a100:2(IDX:0-1)", reason=""
+):
     reason = f" Reason={reason} [root@2026-11-02T08:00:00]" if reason else ""
     return (
-        f"NodeName={name} Arch=x86_64 CoresPerSocket=32  CPUAlloc=16 CPUEfctv=64 CPUTot=64 CPULoad=3.10 AvailableFeatures=a100"
-        f" ActiveFeatures=a100 Gres={gres} GresDrain=N/A GresUsed={used} NodeAddr={name} NodeHostName={name} Version=24.05.4"
-        f" OS=Linux 5.14.0 #1 SMP RealMemory=512000 AllocMem=64000 FreeMem=300000 Sockets=2 Boards=1 State={state} ThreadsPerCore=1"
-        f" TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=gpu BootTime=2026-10-01T00:00:00 CfgTRES=cpu=64,mem=500G,gres/gpu=4"
+        f"NodeName={name} Arch=x86_64 CoresPerSocket=32  CPUAlloc=16 CPUEfctv=64 CPUTot=64"
+        f" CPULoad=3.10 AvailableFeatures=a100 ActiveFeatures=a100 Gres={gres} GresDrain=N/A"
+        f" GresUsed={used} NodeAddr={name} NodeHostName={name} Version=24.05.4 OS=Linux 5.14.0 #1"
+        f" SMP RealMemory=512000 AllocMem=64000 FreeMem=300000 Sockets=2 Boards=1 State={state}"
+        " ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=gpu"
+        " BootTime=2026-10-01T00:00:00 CfgTRES=cpu=64,mem=500G,gres/gpu=4"
         f" AllocTRES=cpu=16,mem=64G,gres/gpu=2 CurrentWatts=0 AveWatts=0{reason}\n"
     )
 
@@ -126,7 +153,9 @@ NOT_SET = {"set": False, "infinite": False, "number": 0}
 
 
 def job_2405(**changes):
-    """A running job in the shape of 24.05 (data_parser v0.0.41): objects for numbers, lists for states and flags."""
+    """A running job in the shape of 24.05 (data_parser v0.0.41): objects for numbers, lists for
+    states and flags.
+    """
     record = {
         "account": "nlp",
         "admin_comment": "token=hunter2",
@@ -144,7 +173,12 @@ def job_2405(**changes):
         "job_id": 4711,
         "job_resources": {
             "select_type": ["CPU", "MEMORY"],
-            "nodes": {"count": 1, "select_type": ["AVAILABLE"], "list": "n01", "allocation": [{"index": 0, "name": "n01"}]},
+            "nodes": {
+                "count": 1,
+                "select_type": ["AVAILABLE"],
+                "list": "n01",
+                "allocation": [{"index": 0, "name": "n01"}],
+            },
             "cpus": 16,
         },
         "job_state": ["RUNNING"],
@@ -167,7 +201,9 @@ def job_2405(**changes):
 
 
 def job_2108(**changes):
-    """The same job in the shape of 21.08 and 22.05: bare numbers, null for what is not set, one text for the state."""
+    """The same job in the shape of 21.08 and 22.05: bare numbers, null for what is not set, one
+    text for the state.
+    """
     record = {
         "account": "nlp",
         "array_job_id": 0,
@@ -178,7 +214,11 @@ def job_2108(**changes):
         "het_job_id": 0,
         "het_job_offset": 0,
         "job_id": 4711,
-        "job_resources": {"nodes": "n01", "allocated_hosts": 1, "allocated_nodes": [{"nodename": "n01", "cpus_used": 16}]},
+        "job_resources": {
+            "nodes": "n01",
+            "allocated_hosts": 1,
+            "allocated_nodes": [{"nodename": "n01", "cpus_used": 16}],
+        },
         "job_state": "RUNNING",
         "name": "train",
         "node_count": 1,
@@ -197,20 +237,38 @@ def job_2108(**changes):
 
 
 def job_line(
-    number=4711, *, name="train", state="RUNNING", groups=" Nodes=n01 CPU_IDs=0-15 Mem=65536 GRES=gpu:a100:2(IDX:0-1)", head="", **fields
+    number=4711,
+    *,
+    name="train",
+    state="RUNNING",
+    groups=" Nodes=n01 CPU_IDs=0-15 Mem=65536 GRES=gpu:a100:2(IDX:0-1)",
+    head="",
+    **fields,
 ):
     """The same job in one line of `scontrol -d -o show job`, as 21.08 to 25.11 print it."""
-    values = {"Restarts": 0, "BatchFlag": 1, "OverSubscribe": "OK", "EndTime": "2026-11-04T10:00:00", "NumNodes": 1, **fields}
+    values = {
+        "Restarts": 0,
+        "BatchFlag": 1,
+        "OverSubscribe": "OK",
+        "EndTime": "2026-11-04T10:00:00",
+        "NumNodes": 1,
+        **fields,
+    }
     return (
-        f"JobId={number} {head}JobName={name} UserId=ann(1000) GroupId=ann(1000) MCS_label=N/A Priority=4294 Nice=0 Account=nlp QOS=normal"
-        f" JobState={state} Reason=None Dependency=(null) Requeue=1 Restarts={values['Restarts']} BatchFlag={values['BatchFlag']} Reboot=0"
-        f" ExitCode=0:0 DerivedExitCode=0:0 RunTime=01:00:00 TimeLimit=1-01:00:00 TimeMin=N/A SubmitTime=2026-11-03T08:00:00"
-        f" EligibleTime=2026-11-03T08:00:00 StartTime=2026-11-03T09:00:00 EndTime={values['EndTime']} Deadline=N/A Partition=gpu"
-        f" AllocNode:Sid=login:1 ReqNodeList=(null) ExcNodeList=(null) NodeList=n01 BatchHost=n01 NumNodes={values['NumNodes']} NumCPUs=16"
-        f" NumTasks=1 CPUs/Task=16 ReqB:S:C:T=0:0:*:* ReqTRES=cpu=16,mem=64G,node=1,billing=16,gres/gpu=2"
-        f" AllocTRES=cpu=16,mem=64G,node=1,billing=16,gres/gpu=2 Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=* JOB_GRES=gpu:a100:2"
-        f" {groups}"
-        f" MinCPUsNode=16 MinMemoryNode=64G MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00 OverSubscribe={values['OverSubscribe']}"
-        f" Contiguous=0 Licenses=(null) Network=(null) Command=/home/ann/train.sh --token=hunter2 WorkDir=/home/ann"
-        f" Comment=Restarts=9 GRES=gpu:8(IDX:0-7) StdErr=/home/ann/err TresPerNode=gres/gpu:2"
+        f"JobId={number} {head}JobName={name} UserId=ann(1000) GroupId=ann(1000) MCS_label=N/A"
+        f" Priority=4294 Nice=0 Account=nlp QOS=normal JobState={state} Reason=None"
+        f" Dependency=(null) Requeue=1 Restarts={values['Restarts']}"
+        f" BatchFlag={values['BatchFlag']} Reboot=0 ExitCode=0:0 DerivedExitCode=0:0"
+        " RunTime=01:00:00 TimeLimit=1-01:00:00 TimeMin=N/A SubmitTime=2026-11-03T08:00:00"
+        " EligibleTime=2026-11-03T08:00:00 StartTime=2026-11-03T09:00:00"
+        f" EndTime={values['EndTime']} Deadline=N/A Partition=gpu AllocNode:Sid=login:1"
+        " ReqNodeList=(null) ExcNodeList=(null) NodeList=n01 BatchHost=n01"
+        f" NumNodes={values['NumNodes']} NumCPUs=16 NumTasks=1 CPUs/Task=16 ReqB:S:C:T=0:0:*:*"
+        " ReqTRES=cpu=16,mem=64G,node=1,billing=16,gres/gpu=2"
+        " AllocTRES=cpu=16,mem=64G,node=1,billing=16,gres/gpu=2 Socks/Node=*"
+        f" NtasksPerN:B:S:C=0:0:*:* CoreSpec=* JOB_GRES=gpu:a100:2 {groups} MinCPUsNode=16"
+        " MinMemoryNode=64G MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00"
+        f" OverSubscribe={values['OverSubscribe']} Contiguous=0 Licenses=(null) Network=(null)"
+        " Command=/home/ann/train.sh --token=hunter2 WorkDir=/home/ann Comment=Restarts=9"
+        " GRES=gpu:8(IDX:0-7) StdErr=/home/ann/err TresPerNode=gres/gpu:2"
     )

@@ -1,4 +1,5 @@
-"""Renders the agent's chart: with helm where it is installed, else here, in the few words of its language that the chart uses.
+"""Renders the agent's chart: with helm where it is installed, else here, in the few words of its
+language that the chart uses.
 
 Anything else in a template is an error, so that the chart stays within what is rendered here.
 """
@@ -30,16 +31,32 @@ def render(chart: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _by_helm(helm: str, chart: Path, values: dict[str, Any]) -> str:
-    command = [helm, "template", RELEASE["Name"], str(chart), "--namespace", RELEASE["Namespace"], "--values", "-"]
-    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=60)
+    command = [
+        helm,
+        "template",
+        RELEASE["Name"],
+        str(chart),
+        "--namespace",
+        RELEASE["Namespace"],
+        "--values",
+        "-",
+    ]
+    done = subprocess.run(
+        command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=60
+    )
     if done.returncode:
         raise ChartError(done.stderr)
     return done.stdout
 
 
 def _here(chart: Path, values: dict[str, Any]) -> str:
-    known = {"Values": {**yaml.safe_load((chart / "values.yaml").read_text()), **values}, "Release": RELEASE}
-    return "\n---\n".join(text_of(path.read_text(), known) for path in sorted((chart / "templates").glob("*.yaml")))
+    known = {
+        "Values": {**yaml.safe_load((chart / "values.yaml").read_text()), **values},
+        "Release": RELEASE,
+    }
+    return "\n---\n".join(
+        text_of(path.read_text(), known) for path in sorted((chart / "templates").glob("*.yaml"))
+    )
 
 
 def text_of(template: str, known: dict[str, Any]) -> str:
@@ -114,5 +131,6 @@ def _look_up(path: str, known: dict[str, Any]) -> Any:
     assert re.fullmatch(r"(\.\w+)+", path), f"unknown expression {path}"
     value: Any = known
     for name in path.split(".")[1:]:
-        value = value[name]  # a name that values.yaml does not have is an error here, where helm would say nothing
+        # a name that values.yaml does not have is an error here, where helm would say nothing
+        value = value[name]
     return value

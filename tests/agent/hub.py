@@ -1,4 +1,6 @@
-"""A hub for the agent's tests: a real HTTP server that keeps what it acknowledges, and refuses as it is told to."""
+"""A hub for the agent's tests: a real HTTP server that keeps what it acknowledges, and refuses as
+it is told to.
+"""
 
 import gzip
 import json
@@ -9,7 +11,9 @@ OK_BODY = {"stored": 1, "duplicate": 0, "next_flush_s": 30, "actions": []}
 
 
 class Hub:
-    """`answers` are given first, one per request: (status, headers, body); afterwards everything is accepted once."""
+    """`answers` are given first, one per request: (status, headers, body); afterwards everything is
+    accepted once.
+    """
 
     def __init__(self):
         self.answers = []

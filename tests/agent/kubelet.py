@@ -1,4 +1,6 @@
-"""A kubelet's pod-resources socket: a real gRPC server (grpcio) that answers with bytes written here by hand."""
+"""A kubelet's pod-resources socket: a real gRPC server (grpcio) that answers with bytes written
+here by hand.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -33,19 +35,33 @@ def whole(number: int, value: int) -> bytes:
 
 def devices(resource: str, *ids: str) -> bytes:
     """A ContainerDevices, with a topology, as the kubelet sends it."""
-    return text(1, resource) + b"".join(text(2, one) for one in ids) + message(3, message(1, whole(1, 1)))
+    return (
+        text(1, resource)
+        + b"".join(text(2, one) for one in ids)
+        + message(3, message(1, whole(1, 1)))
+    )
 
 
 def claim(driver: str, pool: str, device: str) -> bytes:
     """A DynamicResource with one ClaimResource."""
     cdi = message(1, text(1, f"k8s.{driver}/claim=0b7c-{device}"))
-    return text(2, "claim") + text(3, "ml") + message(4, cdi + text(2, driver) + text(3, pool) + text(4, device))
+    return (
+        text(2, "claim")
+        + text(3, "ml")
+        + message(4, cdi + text(2, driver) + text(3, pool) + text(4, device))
+    )
 
 
 def container(name: str, *held: bytes, claims: tuple[bytes, ...] = ()) -> bytes:
     """A ContainerResources: also with CPUs and memory, which nobody asked for."""
     parts = [text(1, name), *(message(2, one) for one in held), message(3, varint(4) + varint(5))]
-    return b"".join([*parts, message(4, text(1, "memory") + whole(2, 1 << 34)), *(message(5, one) for one in claims)])
+    return b"".join(
+        [
+            *parts,
+            message(4, text(1, "memory") + whole(2, 1 << 34)),
+            *(message(5, one) for one in claims),
+        ]
+    )
 
 
 def pod(namespace: str, name: str, *containers: bytes) -> bytes:
@@ -69,7 +85,11 @@ class Kubelet:
 
     def list(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.calls.append("List")
-        return self.answer(request, context) if self.answer else b"".join(message(1, one) for one in self.pods)
+        return (
+            self.answer(request, context)
+            if self.answer
+            else b"".join(message(1, one) for one in self.pods)
+        )
 
     def get_allocatable(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.calls.append("GetAllocatableResources")
@@ -82,8 +102,12 @@ def running(folder: Path) -> Iterator[Kubelet]:
     kubelet = Kubelet(str(folder / "kubelet.sock"))
     server = grpc.server(futures.ThreadPoolExecutor(2))
     methods = {"List": kubelet.list, "GetAllocatableResources": kubelet.get_allocatable}
-    handlers = {name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1.PodResourcesLister", handlers),))
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
+    }
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("v1.PodResourcesLister", handlers),)
+    )
     server.add_insecure_port("unix:" + kubelet.path)
     server.start()
     try:

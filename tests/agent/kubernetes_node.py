@@ -1,4 +1,6 @@
-"""A node of a Kubernetes cluster in a folder: the kubelet's socket, checkpoint, log folders and control groups."""
+"""A node of a Kubernetes cluster in a folder: the kubelet's socket, checkpoint, log folders and
+control groups.
+"""
 
 import json
 from pathlib import Path
@@ -22,9 +24,17 @@ PODS = "/api/v1/namespaces/ml/pods/"
 
 
 def books(folder: Path, *, api: Cluster | None = None) -> Kubernetes:
-    paths = Paths(str(folder / "kubelet.sock"), str(folder / "checkpoint"), str(folder / "pods"), str(folder / "cgroup"))
+    paths = Paths(
+        str(folder / "kubelet.sock"),
+        str(folder / "checkpoint"),
+        str(folder / "pods"),
+        str(folder / "cgroup"),
+    )
     return Kubernetes(
-        node="gpu-07", cluster="della", paths=paths, api=API("127.0.0.1", api.port, str(api.account)) if api is not None else None
+        node="gpu-07",
+        cluster="della",
+        paths=paths,
+        api=API("127.0.0.1", api.port, str(api.account)) if api is not None else None,
     )
 
 
@@ -32,17 +42,31 @@ def log_folder(folder: Path, uid: str, *, namespace: str = "ml", name: str = "tr
     (folder / "pods" / f"{namespace}_{name}_{uid}").mkdir(parents=True)
 
 
-def cgroup(folder: Path, uid: str, *, shape: str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice") -> None:
+def cgroup(
+    folder: Path,
+    uid: str,
+    *,
+    shape: str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice",
+) -> None:
     named = uid.replace("-", "_") if shape.endswith(".slice") else uid
     (folder / "cgroup" / (shape % named)).mkdir(parents=True)
 
 
 def checkpoint(folder: Path, held: dict[str, Any], *, registered: Any = None) -> None:
     entries = [
-        {"PodUID": uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": ids, "AllocResp": "CgY="}
+        {
+            "PodUID": uid,
+            "ContainerName": "main",
+            "ResourceName": "nvidia.com/gpu",
+            "DeviceIDs": ids,
+            "AllocResp": "CgY=",
+        }
         for uid, ids in held.items()
     ]
-    data = {"PodDeviceEntries": entries, "RegisteredDevices": registered or {"nvidia.com/gpu": GPU, "rdma/hca": ["0"]}}
+    data = {
+        "PodDeviceEntries": entries,
+        "RegisteredDevices": registered or {"nvidia.com/gpu": GPU, "rdma/hca": ["0"]},
+    }
     (folder / "checkpoint").write_text(json.dumps({"Data": data, "Checksum": 1}))
 
 

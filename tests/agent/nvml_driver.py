@@ -13,14 +13,25 @@ import pytest
 from agent.sources.nvml import NVMLSource
 
 SOURCE = Path(__file__).parent / "fake_nvml" / "fake_nvml.c"
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) to build the fake NVML library")
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="no C compiler (cc) to build the fake NVML library"
+)
 
 
 def build(folder: Path, *options: str) -> Path:
     """The shared library, built anew in the folder."""
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
-        ["cc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", *options, "-o", str(library), str(SOURCE)],
+        [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libnvidia-ml.so.1",
+            *options,
+            "-o",
+            str(library),
+            str(SOURCE),
+        ],
         check=True,
         capture_output=True,
     )
@@ -42,12 +53,15 @@ class Driver:
 
     def says(self, *lines: str) -> None:
         """Each line is `key value`; see fake_nvml.c."""
-        temporary = self._state.with_suffix(".new")  # the thread that waits for events reads it at any time
+        # the thread that waits for events reads it at any time
+        temporary = self._state.with_suffix(".new")
         temporary.write_text("".join(f"{line}\n" for line in ("event_wait_ms 20", *lines)))
         temporary.replace(self._state)
 
     def open(self, **options: Any) -> NVMLSource:
-        """A source on this driver, closed with the test; no card is in the kernel's list unless `cards` says where."""
+        """A source on this driver, closed with the test; no card is in the kernel's list unless
+        `cards` says where.
+        """
         source = NVMLSource(**{"cards": self._state.parent / "no-cards", **options})
         self._sources.append(source)
         return source

@@ -1,6 +1,8 @@
-"""A process to be killed: puts numbered batches into a spool and pumps them to a hub; says each one that is in.
+"""A process to be killed: puts numbered batches into a spool and pumps them to a hub; says each one
+that is in.
 
-Arguments: folder, hub's address, batches to put in. Afterwards it sends until nothing waits, then ends.
+Arguments: folder, hub's address, batches to put in. Afterwards it sends until nothing waits, then
+ends.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""From Slurm's own commands and a process's control group to the encoded batch, through the agent's real parts."""
+"""From Slurm's own commands and a process's control group to the encoded batch, through the agent's
+real parts.
+"""
 
 import json
 import time
@@ -15,23 +17,36 @@ from agent.workloads.slurm_command import Commands
 from tests.agent import fake_proc
 from tests.agent.fake_slurm import FakeSlurm, job_2405
 
-GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=place) for place in range(4)]
+GPUS = [
+    GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=place)
+    for place in range(4)
+]
 NOW = 1_793_700_000_000
 PATIENCE_S = 10.0
 
 
 @pytest.fixture
 def node(tmp_path):
-    """A node of the cluster della: job 4711 holds GPU 0 and 1 and has a process on GPU 0; somebody else's is on GPU 3."""
+    """A node of the cluster della: job 4711 holds GPU 0 and 1 and has a process on GPU 0; somebody
+    else's is on GPU 3.
+    """
     slurm = FakeSlurm(tmp_path / "bin")
     slurm.node()
     slurm.job(job_2405())
     root = fake_proc.host(tmp_path / "proc")
-    fake_proc.process(root, 100, cgroup="0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n")
-    fake_proc.process(root, 200, cgroup="0::/user.slice/user-1000.slice/session-3.scope\n", uid=1000)
+    fake_proc.process(
+        root, 100, cgroup="0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n"
+    )
+    fake_proc.process(
+        root, 200, cgroup="0::/user.slice/user-1000.slice/session-3.scope\n", uid=1000
+    )
     files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
     books = Slurm(
-        ["n01"], commands=Commands(slurm.environment, folders=(), timeout_s=5.0), files=files, conf_folders=[], cgroup_root="/none"
+        ["n01"],
+        commands=Commands(slurm.environment, folders=(), timeout_s=5.0),
+        files=files,
+        conf_folders=[],
+        cgroup_root="/none",
     )
     resolver = Resolver(node="n01", schedulers=lambda: [books], proc_root=str(root))
     resolver.begin(GPUS)
@@ -41,10 +56,23 @@ def node(tmp_path):
 
 def sent(resolver):
     """The batch of one window, as the hub decodes it."""
-    processes = {"GPU-0": [ProcessReading(100, 1024)], "GPU-1": [], "GPU-2": [], "GPU-3": [ProcessReading(200)]}
+    processes = {
+        "GPU-0": [ProcessReading(100, 1024)],
+        "GPU-1": [],
+        "GPU-2": [],
+        "GPU-3": [ProcessReading(200)],
+    }
     workload = resolver.resolve(processes, gpus=GPUS, start_ms=NOW, end_ms=NOW + 10_000)
-    closed = batch.ClosedWindow(NOW, [GPUWindow(gpu.uuid, NOW, 10_000, {}) for gpu in GPUS], workload)
-    content = batch.build([closed], sender=batch.Sender("n01", "boot", NOW - 60_000, 10), gpus=GPUS, agent={}, events=[])
+    closed = batch.ClosedWindow(
+        NOW, [GPUWindow(gpu.uuid, NOW, 10_000, {}) for gpu in GPUS], workload
+    )
+    content = batch.build(
+        [closed],
+        sender=batch.Sender("n01", "boot", NOW - 60_000, 10),
+        gpus=GPUS,
+        agent={},
+        events=[],
+    )
     return wire.decode(wire.encode(content))
 
 
@@ -63,11 +91,17 @@ def test_slurm_says_who_holds_what_and_processes_find_their_job(node):
 
     content = wait_for(resolver, True)
 
-    assert [(item["gpu"], content.jobs[item["job"]]["key"], item["source"]) for item in content.allocations] == [
+    assert [
+        (item["gpu"], content.jobs[item["job"]]["key"], item["source"])
+        for item in content.allocations
+    ] == [
         (0, "slurm/della/4711", "slurm"),
         (1, "slurm/della/4711", "slurm"),
     ]
-    assert [(item["pid"], item["job"], item["user"]) for item in content.processes] == [(100, 0, "root"), (200, None, "1000")]
+    assert [(item["pid"], item["job"], item["user"]) for item in content.processes] == [
+        (100, 0, "root"),
+        (200, None, "1000"),
+    ]
     assert "hunter2" not in json.dumps(wire.encode(content).decode())
 
 
@@ -81,7 +115,12 @@ def test_while_slurm_is_down_nothing_is_concluded_and_the_process_keeps_its_job(
 
     content = sent(resolver)
 
-    assert {source["kind"]: source["ok"] for source in content.sources} == {"slurm": False, "process": True}
+    assert {source["kind"]: source["ok"] for source in content.sources} == {
+        "slurm": False,
+        "process": True,
+    }
     assert content.allocations == []
-    assert [(job["key"], job["name"], job["user"]) for job in content.jobs] == [("slurm/della/4711", "train", "ann")]
+    assert [(job["key"], job["name"], job["user"]) for job in content.jobs] == [
+        ("slurm/della/4711", "train", "ann")
+    ]
     assert content.processes[0]["job"] == 0

@@ -26,7 +26,9 @@ def test_the_processes_that_one_launcher_started_are_one_job(root):
     assert [uuid for uuid, _, _ in holds(workload)] == [GPU, "GPU-2"]
 
 
-@pytest.mark.parametrize("parent", ["bash", "run.sh", "jupyter-lab", "tmux: server", "systemd", "raylet"])
+@pytest.mark.parametrize(
+    "parent", ["bash", "run.sh", "jupyter-lab", "tmux: server", "systemd", "raylet"]
+)
 def test_what_a_shell_or_a_server_started_is_each_its_own_job(root, parent):
     fake_proc.process(root, 50, name=parent)
     fake_proc.process(root, 61, parent=50)
@@ -46,7 +48,10 @@ def test_a_python_that_spawns_is_the_launcher_also_after_it_is_gone(root):
     assert [job.key for job in (*first.jobs, *second.jobs)] == ["process/gpu-07/0b7c1f7e-60-70"] * 2
 
 
-@pytest.mark.parametrize("name", ["x" * 250 + ".service", "evil\x07.service", r"evil\x07\x2f.service", "\u00e9 \u2028.service"])
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 250 + ".service", "evil\x07.service", r"evil\x07\x2f.service", "\u00e9 \u2028.service"],
+)
 def test_a_name_that_a_user_made_up_spoils_no_key(root, name):
     fake_proc.process(root, 1, cgroup=f"0::/user.slice/user-1000.slice/user@1000.service/{name}")
 

@@ -19,14 +19,32 @@ BAD = [
     ([], "say what to do: run, once, check"),
     (["fly"], "invalid choice: 'fly'"),
     (["run"], "--server (or FLEETWATCH_SERVER) is missing"),
-    (["run", "--server", "http://hub"], "--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing"),
-    (["run", "--server", "hub.example.org", "--token", "t"], "--server is 'hub.example.org', expected http:// or https:// and a host"),
+    (
+        ["run", "--server", "http://hub"],
+        "--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing",
+    ),
+    (
+        ["run", "--server", "hub.example.org", "--token", "t"],
+        "--server is 'hub.example.org', expected http:// or https:// and a host",
+    ),
     (["run", "--server", "ftp://hub", "--token", "t"], "expected http:// or https://"),
     (["run", "--server", "http://", "--token", "t"], "expected http:// or https:// and a host"),
-    (["run", "--server", "http://hub:99999", "--token", "t"], "expected http:// or https:// and a host"),
-    (["run", "--server", "http://user:pass@hub", "--token", "t"], "expected http:// or https:// and a host"),
-    (["run", "--server", "http://hub/?a=b", "--token", "t"], "expected http:// or https:// and a host"),
-    (["run", "--server", "http://hub", "--token", "two words"], "the token holds characters that no token has"),
+    (
+        ["run", "--server", "http://hub:99999", "--token", "t"],
+        "expected http:// or https:// and a host",
+    ),
+    (
+        ["run", "--server", "http://user:pass@hub", "--token", "t"],
+        "expected http:// or https:// and a host",
+    ),
+    (
+        ["run", "--server", "http://hub/?a=b", "--token", "t"],
+        "expected http:// or https:// and a host",
+    ),
+    (
+        ["run", "--server", "http://hub", "--token", "two words"],
+        "the token holds characters that no token has",
+    ),
     (["run", "--server", "http://hub", "--token", "x" * 513], "longer than 512"),
     (["run", *HUB, "--token-file", "x"], "unrecognized arguments: --token-file x"),
     (["run", *HUB, "--flush-s", "0"], "--flush-s is '0', expected a whole number from 1 to 300"),
@@ -35,7 +53,10 @@ BAD = [
     (["run", *HUB, "--ca-file", "/nowhere.pem"], "--ca-file /nowhere.pem can't be read"),
     (["run", *HUB, "--source", "simulated:8xBanana"], "Banana"),
     (["once"], "the following arguments are required: --json"),
-    (["once", "--json", "--source", "nvm"], "--source is 'nvm', expected auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics"),
+    (
+        ["once", "--json", "--source", "nvm"],
+        "--source is 'nvm', expected auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics",
+    ),
     (["check", "--source", "dcgm="], "--source is 'dcgm='"),
     (["check", "--source", "dcgm=localhost:9400"], "--source is 'dcgm=localhost:9400'"),
     (["check", "--source", "dcgm=file:///etc/passwd"], "--source is 'dcgm=file:///etc/passwd'"),
@@ -46,7 +67,10 @@ BAD = [
     (["check", "--node", "a/b"], "--node is 'a/b'"),
     (["replay", *HUB], "the following arguments are required: FILE"),
     (["replay", "x.csv", *HUB, "--gpus", "0"], "--gpus is '0'"),
-    (["replay", "x.csv", *HUB, "--kind", "cron", "--job", "j"], "--kind is 'cron', expected batch, interactive, service"),
+    (
+        ["replay", "x.csv", *HUB, "--kind", "cron", "--job", "j"],
+        "--kind is 'cron', expected batch, interactive, service",
+    ),
 ]
 
 
@@ -56,7 +80,9 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name)
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD, ids=[" ".join(arguments)[:60] or "nothing" for arguments, _ in BAD])
+@pytest.mark.parametrize(
+    ("arguments", "said"), BAD, ids=[" ".join(arguments)[:60] or "nothing" for arguments, _ in BAD]
+)
 def test_a_bad_argument_is_one_line_and_status_two(arguments, said, capsys, tmp_path):
     spool = ["--spool", str(tmp_path / "spool")] if arguments[:1] == ["run"] else []
 
@@ -75,12 +101,20 @@ def test_a_bad_argument_is_one_line_and_status_two(arguments, said, capsys, tmp_
     [
         ("FLEETWATCH_SERVER", "hub", "--server is 'hub'"),
         ("FLEETWATCH_FLUSH_S", "soon", "--flush-s is 'soon'"),
-        ("FLEETWATCH_TOKEN_FILE", "/nowhere", "FLEETWATCH_TOKEN_FILE /nowhere can't be read: No such file or directory"),
+        (
+            "FLEETWATCH_TOKEN_FILE",
+            "/nowhere",
+            "FLEETWATCH_TOKEN_FILE /nowhere can't be read: No such file or directory",
+        ),
         ("FLEETWATCH_TOKEN_FLIE", "/token", "FLEETWATCH_TOKEN_FLIE is not a setting of the agent"),
     ],
 )
 def test_a_bad_setting_in_the_environment_is_the_same(name, value, said, monkeypatch, capsys):
-    for known, text in {"FLEETWATCH_SERVER": "http://127.0.0.1:9", "FLEETWATCH_TOKEN": "t", name: value}.items():
+    for known, text in {
+        "FLEETWATCH_SERVER": "http://127.0.0.1:9",
+        "FLEETWATCH_TOKEN": "t",
+        name: value,
+    }.items():
         monkeypatch.setenv(known, text)
     if name == "FLEETWATCH_TOKEN_FILE":
         monkeypatch.delenv("FLEETWATCH_TOKEN")
@@ -95,7 +129,9 @@ def agent(*arguments, **environment):
     """The real command in a process of its own."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("FLEETWATCH_")}
     command = [sys.executable, "-m", "agent", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, env={**bare, **environment}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**bare, **environment}, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -105,7 +141,11 @@ def agent(*arguments, **environment):
         (["run", "--server", "nonsense", "--token", "t"], BAD_ARGUMENTS, "--server is 'nonsense'"),
         (["once"], BAD_ARGUMENTS, "--json"),
         (["once", "--json", "--source", "nvidia-smi"], FAILED, "nvidia-smi is not on PATH"),
-        (["once", "--json", "--source", "dcgm=http://127.0.0.1:9/metrics"], FAILED, "does not answer: Connection refused"),
+        (
+            ["once", "--json", "--source", "dcgm=http://127.0.0.1:9/metrics"],
+            FAILED,
+            "does not answer: Connection refused",
+        ),
         (["once", "--json", "--source", "replay:/nowhere.csv"], FAILED, "/nowhere.csv"),
         (["replay", "/nowhere.csv", *HUB], FAILED, "/nowhere.csv"),
     ],
@@ -132,15 +172,27 @@ def test_a_check_for_machines_is_json_also_when_nothing_can_be_read(tmp_path):
     status, out, _ = agent("check", "--json", "--source", "nvidia-smi", PATH=str(tmp_path))
 
     found = json.loads(out)
-    assert (status, found["ok"], found["failure"], found["gpus"]) == (FAILED, False, "nvidia-smi is not on PATH", [])
+    assert (status, found["ok"], found["failure"], found["gpus"]) == (
+        FAILED,
+        False,
+        "nvidia-smi is not on PATH",
+        [],
+    )
 
 
 def test_a_check_of_a_simulated_node_for_machines(capsys):
     assert main(["check", "--json", "--source", "simulated:2xH100", "--node", "gpu-07"]) == 0
 
     found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["node"], found["source"], len(found["gpus"])) == (True, "gpu-07", "simulated", 2)
-    assert {row["column"]: (row["works_on"], row["of"]) for row in found["metrics"]}["util_mean"] == (2, 2)
+    assert (found["ok"], found["node"], found["source"], len(found["gpus"])) == (
+        True,
+        "gpu-07",
+        "simulated",
+        2,
+    )
+    assert {row["column"]: (row["works_on"], row["of"]) for row in found["metrics"]}[
+        "util_mean"
+    ] == (2, 2)
     assert [job["name"] for job in found["jobs"]] == ["slurm"]
 
 
@@ -160,4 +212,6 @@ def test_the_help_names_every_flag_and_says_what_each_is_for(command, capsys):
     out = capsys.readouterr().out
     assert caught.value.code == 0
     assert "--node" in out
-    assert {"run": "--flush-s", "once": "--json", "check": "--json", "replay": "--speed"}[command] in out
+    assert {"run": "--flush-s", "once": "--json", "check": "--json", "replay": "--speed"}[
+        command
+    ] in out

@@ -16,7 +16,12 @@ def complaint(arguments, environment=()):
 def test_a_run_needs_little_and_the_rest_has_reasons():
     chosen = parse([*RUN, "--node", "gpu-07"], {})
 
-    assert (chosen.command, chosen.node, chosen.server, chosen.token) == ("run", "gpu-07", "https://hub.example.org", "secret-token")
+    assert (chosen.command, chosen.node, chosen.server, chosen.token) == (
+        "run",
+        "gpu-07",
+        "https://hub.example.org",
+        "secret-token",
+    )
     assert (chosen.source, chosen.flush_s, chosen.spool_bytes) == ("auto", 30, 512 * 1024 * 1024)
     assert (chosen.job, chosen.record, chosen.ca_file) == (None, None, None)
 
@@ -35,14 +40,25 @@ def test_everything_may_come_from_the_environment_and_a_flag_wins():
 
     chosen = parse(["run", "--node", "from-flag"], environment)
 
-    assert (chosen.server, chosen.node, chosen.source, chosen.flush_s) == ("http://hub:8000/fleet", "from-flag", "nvidia-smi", 60)
-    assert (chosen.spool, chosen.spool_bytes, chosen.labels) == (Path("/queue"), 5 * 1024 * 1024, {"pool": "a", "rack": "7"})
+    assert (chosen.server, chosen.node, chosen.source, chosen.flush_s) == (
+        "http://hub:8000/fleet",
+        "from-flag",
+        "nvidia-smi",
+        60,
+    )
+    assert (chosen.spool, chosen.spool_bytes, chosen.labels) == (
+        Path("/queue"),
+        5 * 1024 * 1024,
+        {"pool": "a", "rack": "7"},
+    )
 
 
 def test_the_token_may_come_from_a_file_and_is_never_shown(tmp_path):
     (tmp_path / "token").write_text("secret-token\n")
 
-    chosen = parse(["run", "--server", "http://hub"], {"FLEETWATCH_TOKEN_FILE": str(tmp_path / "token")})
+    chosen = parse(
+        ["run", "--server", "http://hub"], {"FLEETWATCH_TOKEN_FILE": str(tmp_path / "token")}
+    )
 
     assert chosen.token == "secret-token"
     assert "secret-token" not in repr(chosen)
@@ -56,8 +72,14 @@ def test_the_token_may_come_from_a_file_and_is_never_shown(tmp_path):
         ([*RUN, "--nodes", "a"], "unrecognized arguments: --nodes a"),
         ([*RUN, "--nod", "a"], "unrecognized arguments"),
         (["run", "--token", "t"], "--server (or FLEETWATCH_SERVER) is missing"),
-        (["run", "--server", "http://hub"], "--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing"),
-        (["run", "--server", "ftp://hub", "--token", "t"], "--server is 'ftp://hub', expected http:// or https://"),
+        (
+            ["run", "--server", "http://hub"],
+            "--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing",
+        ),
+        (
+            ["run", "--server", "ftp://hub", "--token", "t"],
+            "--server is 'ftp://hub', expected http:// or https://",
+        ),
         (["run", "--server", "hub:8000", "--token", "t"], "--server is"),
         (["run", "--server", "http://", "--token", "t"], "--server is"),
         (["run", "--server", "http://hub:port", "--token", "t"], "--server is"),
@@ -75,13 +97,19 @@ def test_the_token_may_come_from_a_file_and_is_never_shown(tmp_path):
         ([*RUN, "--ca-file", "/nowhere.pem"], "--ca-file /nowhere.pem can't be read"),
         ([*RUN, "--labels", "pool"], "--labels is 'pool'"),
         ([*RUN, "--user", "ann"], "--user describes a declared job: give --job too"),
-        ([*RUN, "--job", "j", "--kind", "cron"], "--kind is 'cron', expected batch, interactive, service"),
+        (
+            [*RUN, "--job", "j", "--kind", "cron"],
+            "--kind is 'cron', expected batch, interactive, service",
+        ),
         ([*RUN, "--job", " "], "--job is ' '"),
         ([*RUN, "--job", "x" * 401], "--job is"),
         (["once"], "--json"),
         (["replay", "--server", "http://hub", "--token", "t"], "FILE"),
         (["replay", "f", "--server", "http://hub", "--token", "t", "--gpus", "0"], "--gpus is '0'"),
-        (["replay", "f", "--server", "http://hub", "--token", "t", "--speed", "fast"], "--speed is 'fast'"),
+        (
+            ["replay", "f", "--server", "http://hub", "--token", "t", "--speed", "fast"],
+            "--speed is 'fast'",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_what_was_expected(arguments, said):
@@ -89,11 +117,15 @@ def test_what_is_wrong_is_named_with_what_was_expected(arguments, said):
 
 
 def test_a_token_file_that_is_not_there_is_said():
-    assert "can't be read: No such file" in complaint(["run", "--server", "http://hub"], {"FLEETWATCH_TOKEN_FILE": "/nowhere"}.items())
+    assert "can't be read: No such file" in complaint(
+        ["run", "--server", "http://hub"], {"FLEETWATCH_TOKEN_FILE": "/nowhere"}.items()
+    )
 
 
 def test_a_misspelt_setting_is_not_silence():
-    assert "FLEETWATCH_TOKEN_FLIE is not a setting" in complaint(RUN, {"FLEETWATCH_TOKEN_FLIE": "x"}.items())
+    assert "FLEETWATCH_TOKEN_FLIE is not a setting" in complaint(
+        RUN, {"FLEETWATCH_TOKEN_FLIE": "x"}.items()
+    )
 
 
 def test_settings_of_the_hub_are_not_the_agents_business():
@@ -102,7 +134,22 @@ def test_settings_of_the_hub_are_not_the_agents_business():
 
 def test_a_replay_has_a_job_and_files():
     chosen = parse(
-        ["replay", "a.csv", "b.csv", "--server", "http://hub", "--token", "t", "--job", "slurm/c/1", "--user", "ann", "--speed", "60"], {}
+        [
+            "replay",
+            "a.csv",
+            "b.csv",
+            "--server",
+            "http://hub",
+            "--token",
+            "t",
+            "--job",
+            "slurm/c/1",
+            "--user",
+            "ann",
+            "--speed",
+            "60",
+        ],
+        {},
     )
 
     assert chosen.files == (Path("a.csv"), Path("b.csv"))
@@ -110,7 +157,9 @@ def test_a_replay_has_a_job_and_files():
     assert chosen.speed == 60.0
 
 
-@pytest.mark.parametrize("source", ["auto", "nvml", "nvidia-smi", "simulated:8xH100,seed=7", "replay:log.csv"])
+@pytest.mark.parametrize(
+    "source", ["auto", "nvml", "nvidia-smi", "simulated:8xH100,seed=7", "replay:log.csv"]
+)
 def test_each_source_is_known(source):
     assert parse(["check", "--source", source], {}).source == source
 
@@ -130,7 +179,11 @@ def test_help_and_version_are_no_errors(flag, capsys):
 
 @pytest.mark.parametrize(
     ("given", "jobs"),
-    [([], ("auto",)), (["--jobs", "process"], ("process",)), (["--jobs", "slurm, docker"], ("slurm", "docker"))],
+    [
+        ([], ("auto",)),
+        (["--jobs", "process"], ("process",)),
+        (["--jobs", "slurm, docker"], ("slurm", "docker")),
+    ],
 )
 def test_whose_books_are_read_can_be_said(given, jobs):
     assert parse(["once", "--json", *given], {}).jobs == jobs
@@ -139,9 +192,16 @@ def test_whose_books_are_read_can_be_said(given, jobs):
 def test_where_the_host_is_may_be_said_by_flag_or_environment(tmp_path):
     (tmp_path / "stat").write_text("")
 
-    chosen = parse(["check", "--cluster", "della"], {"FLEETWATCH_JOBS": "kubernetes", "FLEETWATCH_PROC_ROOT": str(tmp_path)})
+    chosen = parse(
+        ["check", "--cluster", "della"],
+        {"FLEETWATCH_JOBS": "kubernetes", "FLEETWATCH_PROC_ROOT": str(tmp_path)},
+    )
 
-    assert (chosen.jobs, chosen.cluster, chosen.proc_root) == (("kubernetes",), "della", str(tmp_path))
+    assert (chosen.jobs, chosen.cluster, chosen.proc_root) == (
+        ("kubernetes",),
+        "della",
+        str(tmp_path),
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,14 +230,24 @@ def installed(folder: Path) -> Path:
 
 
 def test_a_look_at_the_host_takes_the_installed_agents_settings(tmp_path):
-    chosen = parse(["check", "--node", "gpu-08"], {"FLEETWATCH_GPM": "on"}, installed=installed(tmp_path))
+    chosen = parse(
+        ["check", "--node", "gpu-08"], {"FLEETWATCH_GPM": "on"}, installed=installed(tmp_path)
+    )
 
-    assert (chosen.server, chosen.token, chosen.node, chosen.gpm) == ("https://hub", "fw_x", "gpu-08", True)
+    assert (chosen.server, chosen.token, chosen.node, chosen.gpm) == (
+        "https://hub",
+        "fw_x",
+        "gpu-08",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "environment"),
-    [(["check", "--server", "http://other"], {}), (["check"], {"FLEETWATCH_SERVER": "http://other"})],
+    [
+        (["check", "--server", "http://other"], {}),
+        (["check"], {"FLEETWATCH_SERVER": "http://other"}),
+    ],
 )
 def test_the_installed_agents_token_goes_to_no_other_hub(arguments, environment, tmp_path):
     chosen = parse(arguments, environment, installed=installed(tmp_path))
@@ -197,5 +267,7 @@ def test_the_installed_agents_token_may_stand_beside_its_settings(tmp_path):
     chosen = parse(["check"], {}, installed=settings)
 
     assert (chosen.token, chosen.token_file) == ("fw_beside", tmp_path / "token")
-    settings.write_text('FLEETWATCH_SERVER="https://hub.example.org"\nFLEETWATCH_TOKEN="fw_within"\n')
+    settings.write_text(
+        'FLEETWATCH_SERVER="https://hub.example.org"\nFLEETWATCH_TOKEN="fw_within"\n'
+    )
     assert parse(["check"], {}, installed=settings).token == "fw_within"

@@ -31,24 +31,37 @@ def at(second):
 
 def gpu_says(exporter, *, energy, util=5, more=""):
     labels = 'gpu="0",UUID="GPU-1"' + more
-    exporter.says("DCGM_FI_DEV_GPU_UTIL{%s} %d" % (labels, util), "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{%s} %d" % (labels, energy))
+    exporter.says(
+        "DCGM_FI_DEV_GPU_UTIL{%s} %d" % (labels, util),
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{%s} %d" % (labels, energy),
+    )
 
 
 def test_the_gpus_are_those_that_the_exporter_names(exporter):
     source = opened(exporter)
 
-    assert [(gpu.uuid, gpu.index, gpu.model) for gpu in source.gpus()] == [("GPU-1", 0, "NVIDIA L4")]
-    assert (source.driver(), source.processes("GPU-1"), exporter.asked) == ("580.105.08", None, ["/metrics"])
+    assert [(gpu.uuid, gpu.index, gpu.model) for gpu in source.gpus()] == [
+        ("GPU-1", 0, "NVIDIA L4")
+    ]
+    assert (source.driver(), source.processes("GPU-1"), exporter.asked) == (
+        "580.105.08",
+        None,
+        ["/metrics"],
+    )
 
 
 def test_one_scrape_serves_all_gpus_for_ten_seconds(exporter):
     exporter.says(*('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d"} 5' % number for number in range(8)))
     source = opened(exporter)
 
-    given = [[source.read("GPU-%d" % number, at(second)) for number in range(8)] for second in range(11)]
+    given = [
+        [source.read("GPU-%d" % number, at(second)) for number in range(8)] for second in range(11)
+    ]
 
     assert len(exporter.asked) == 3  # at the start, at 0 s and at 10 s
-    assert [sum(reading is not None for reading in readings) for readings in given] == [8] + [0] * 9 + [8]
+    assert [sum(reading is not None for reading in readings) for readings in given] == [8] + [
+        0
+    ] * 9 + [8]
     assert given[0][0].at_ms == at(0)
 
 
@@ -69,8 +82,11 @@ def test_an_exporter_that_no_longer_collects_is_not_observed(exporter):
         gpu_says(exporter, energy=1000 + second)
         source.read("GPU-1", at(second))
 
-    held = [source.read("GPU-1", at(second)).util for second in (40, 50, 60, 70)]  # 70 s: 40 s after the last collection
-    with pytest.raises(SourceError, match=r"answers with the same values again and again: it no longer collects"):
+    # 70 s: 40 s after the last collection
+    held = [source.read("GPU-1", at(second)).util for second in (40, 50, 60, 70)]
+    with pytest.raises(
+        SourceError, match=r"answers with the same values again and again: it no longer collects"
+    ):
         source.read("GPU-1", at(80))
 
     assert held == [0.05] * 4
@@ -115,7 +131,13 @@ def test_an_exporter_that_is_down_costs_the_windows_and_is_there_again_by_itself
 
 def test_an_exporter_that_is_away_at_the_start_is_said_and_nothing_is_said_of_the_driver(exporter):
     exporter.close()
-    sampler = Sampler(lambda: opened(exporter), lambda source: None, window_ms=10_000, interval_ms=1000, recorder=Recorder())
+    sampler = Sampler(
+        lambda: opened(exporter),
+        lambda source: None,
+        window_ms=10_000,
+        interval_ms=1000,
+        recorder=Recorder(),
+    )
 
     sampler.tick(at(0))
 
@@ -125,7 +147,12 @@ def test_an_exporter_that_is_away_at_the_start_is_said_and_nothing_is_said_of_th
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("", "names no GPU: is it a dcgm-exporter"), ("<html>", "names no GPU"), ("go_info 1", "names no GPU")]
+    ("text", "said"),
+    [
+        ("", "names no GPU: is it a dcgm-exporter"),
+        ("<html>", "names no GPU"),
+        ("go_info 1", "names no GPU"),
+    ],
 )
 def test_what_is_no_dcgm_exporter_is_said(exporter, text, said):
     exporter.text = text
@@ -154,7 +181,9 @@ def test_a_service_that_answers_for_another_node_is_noticed(exporter):
     source = opened(exporter)
     exporter.says('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-9"} 5')
 
-    with pytest.raises(SourceError, match="now answers for other GPUs: give the address of this node's own"):
+    with pytest.raises(
+        SourceError, match="now answers for other GPUs: give the address of this node's own"
+    ):
         source.read("GPU-1", at(0))
 
     assert [gpu.uuid for gpu in source.gpus()] == ["GPU-1"]
@@ -174,7 +203,9 @@ def test_a_gpu_that_comes_later_is_taken_up_and_one_that_goes_gives_nothing(expo
 def test_lines_that_can_not_be_understood_are_counted_for_the_operator(exporter):
     exporter.says("DCGM_FI_DEV_GPU_UTIL 5", 'torn{UUID="GPU-1', "<html>")
 
-    assert opened(exporter).notes() == ["2 lines of the exporter's answer can't be understood, the first: torn{UUID=\"GPU-1"]
+    assert opened(exporter).notes() == [
+        "2 lines of the exporter's answer can't be understood, the first: torn{UUID=\"GPU-1"
+    ]
 
 
 def test_a_new_xid_is_an_event_and_an_old_one_is_not(exporter):
@@ -186,7 +217,10 @@ def test_a_new_xid_is_an_event_and_an_old_one_is_not(exporter):
         source.read("GPU-1", at(second))
         told += source.events(at(second))
 
-    assert told == [Event(at(second), "xid", "GPU-1", 79, "XID 79 by dcgm-exporter's gauge") for second in (10, 40)]
+    assert told == [
+        Event(at(second), "xid", "GPU-1", 79, "XID 79 by dcgm-exporter's gauge")
+        for second in (10, 40)
+    ]
 
 
 def test_the_first_xid_of_an_exporter_that_had_none_is_an_event(exporter):
@@ -234,7 +268,11 @@ def test_the_pod_in_the_labels_is_a_job_that_holds_the_gpu(exporter):
         "nlp",
         "RUNNING",
     )
-    assert first.allocations == second.allocations == [Allocation("GPU-1", KEY, "kubernetes", at(0), None, None)]
+    assert (
+        first.allocations
+        == second.allocations
+        == [Allocation("GPU-1", KEY, "kubernetes", at(0), None, None)]
+    )
     assert first.sources == [SourceStatus("kubernetes", ok=True, seen_ms=at(10))]
 
 
@@ -251,7 +289,9 @@ def test_empty_labels_are_an_answer_nobody_holds_it(exporter):
 def test_without_labels_the_host_s_own_sources_are_asked(exporter):
     source = opened(exporter)
 
-    assert resolved(source, source.workloads(Host), 10).sources == [SourceStatus("process", ok=True, seen_ms=at(10))]
+    assert resolved(source, source.workloads(Host), 10).sources == [
+        SourceStatus("process", ok=True, seen_ms=at(10))
+    ]
 
 
 @pytest.mark.parametrize("kind", ["kubernetes", "slurm", "declared"])
@@ -278,11 +318,15 @@ def test_a_pod_that_went_holds_nothing_and_one_that_came_holds_from_then(exporte
     gpu_says(exporter, energy=2, more=',namespace="nlp",pod="train-1"')
     after = resolved(source, workloads, 20)
 
-    assert [(one.job_key, one.start_ms) for one in after.allocations] == [("kubernetes/default/nlp/train-1", at(10))]
+    assert [(one.job_key, one.start_ms) for one in after.allocations] == [
+        ("kubernetes/default/nlp/train-1", at(10))
+    ]
 
 
 def test_a_gpu_without_labels_beside_one_with_them_is_held_by_nobody(exporter):
-    exporter.says('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"%s} 5' % POD, 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2"} 0')
+    exporter.says(
+        'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"%s} 5' % POD, 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2"} 0'
+    )
     source = opened(exporter)
 
     workload = resolved(source, source.workloads(Host), 10)
@@ -332,13 +376,20 @@ def test_a_batch_job_of_an_hpc_mapping_is_slurm_s(exporter):
 
 def test_a_whole_window_is_observed_between_two_scrapes_and_a_lost_one_is_not(exporter):
     source = opened(exporter)
-    sampler = Sampler(lambda: source, lambda source: source.workloads(Host), window_ms=10_000, interval_ms=1000, recorder=Recorder())
+    sampler = Sampler(
+        lambda: source,
+        lambda source: source.workloads(Host),
+        window_ms=10_000,
+        interval_ms=1000,
+        recorder=Recorder(),
+    )
     labels = 'UUID="GPU-1"'
     for second in range(-1, 32):
         exporter.status = 500 if second >= 20 else 200
         exporter.says(
             "DCGM_FI_DEV_GPU_UTIL{%s} 40" % labels,
-            "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{%s} %d" % (labels, 100_000 * (second + 2)),  # 100 W
+            # 100 W
+            "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{%s} %d" % (labels, 100_000 * (second + 2)),
             "DCGM_FI_PROF_SM_ACTIVE{%s} 0.3" % labels,
         )
         sampler.tick(at(second))
@@ -346,7 +397,9 @@ def test_a_whole_window_is_observed_between_two_scrapes_and_a_lost_one_is_not(ex
     windows = []
     for second in (0, 10, 20):
         observed = sampler.take(at(second), at(second + 10))
-        windows.append(window_of(observed, observed.gpus[0], start_ms=at(second), end_ms=at(second + 10)))
+        windows.append(
+            window_of(observed, observed.gpus[0], start_ms=at(second), end_ms=at(second + 10))
+        )
 
     assert [window.observed_ms for window in windows] == [10_000, 10_000, 5_000]
     assert (windows[0].columns["util_mean"], windows[0].columns["sm_active"]) == (0.4, 0.3)

@@ -9,19 +9,31 @@ from agent.sources.prometheus_text import parse
 
 MIB = 1024 * 1024
 EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")
-needs_recordings = pytest.mark.skipif(not EXTERNAL, reason="FLEETWATCH_EXTERNAL_DATA names no folder with recordings")
-H100 = 'gpu="0",UUID="GPU-1",pci_bus_id="00000000:3B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
+needs_recordings = pytest.mark.skipif(
+    not EXTERNAL, reason="FLEETWATCH_EXTERNAL_DATA names no folder with recordings"
+)
+H100 = (
+    'gpu="0",UUID="GPU-1",pci_bus_id="00000000:3B:00.0",device="nvidia0",modelName="NVIDIA H100'
+    ' 80GB HBM3",Hostname="n1"'
+)
 
 
 def scraped(*lines):
     """The scrape of these lines; `name value` stands on GPU-1."""
     return cards_of(
-        parse("\n".join(line if "{" in line else "%s{%s} %s" % (line.split()[0], H100, line.split()[1]) for line in lines)).samples
+        parse(
+            "\n".join(
+                line if "{" in line else "%s{%s} %s" % (line.split()[0], H100, line.split()[1])
+                for line in lines
+            )
+        ).samples
     )
 
 
 def read(*lines, **options):
-    return reading_of(scraped(*lines).cards["GPU-1"], **{"at_ms": 0, "is_fresh": True, "ratios": {}, **options})
+    return reading_of(
+        scraped(*lines).cards["GPU-1"], **{"at_ms": 0, "is_fresh": True, "ratios": {}, **options}
+    )
 
 
 def test_every_unit_becomes_a_base_unit():
@@ -41,7 +53,11 @@ def test_every_unit_becomes_a_base_unit():
     assert (reading.util, reading.memory_util) == (0.97, 0.41)
     assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (19818 * MIB, 551 * MIB)
     assert (reading.power_w, reading.energy_j, reading.sm_clock_hz) == (612.4, 4742.776, 1755e6)
-    assert (reading.temperature_c, reading.memory_temperature_c, reading.ecc_uncorrected) == (58, 71, 2)
+    assert (reading.temperature_c, reading.memory_temperature_c, reading.ecc_uncorrected) == (
+        58,
+        71,
+        2,
+    )
 
 
 def test_activities_are_ratios_already_and_rates_bytes_per_second():
@@ -84,21 +100,34 @@ def test_activities_are_ratios_already_and_rates_bytes_per_second():
     ],
 )
 def test_a_renamed_field_is_the_same_field(old, new, column):
-    assert read("DCGM_FI_PROF_%s 0.5" % old).means == read("DCGM_FI_PROF_%s 0.5" % new).means == {column: 0.5}
+    assert (
+        read("DCGM_FI_PROF_%s 0.5" % old).means
+        == read("DCGM_FI_PROF_%s 0.5" % new).means
+        == {column: 0.5}
+    )
 
 
-@pytest.mark.parametrize(("name", "slot"), [("dcgm_gpu_utilization 97", 0.97), ("DCGM_FI_DEV_GPU_UTIL 97", 0.97)])
+@pytest.mark.parametrize(
+    ("name", "slot"), [("dcgm_gpu_utilization 97", 0.97), ("DCGM_FI_DEV_GPU_UTIL 97", 0.97)]
+)
 def test_the_names_of_the_first_exporters_are_known(name, slot):
     assert read(name).util == slot
 
 
-@pytest.mark.parametrize(("text", "util"), [("1", 0.01), ("97", 0.97), ("100", 1.0), ("1.000000", 1.0), ("0.970000", 0.97), ("0", 0.0)])
+@pytest.mark.parametrize(
+    ("text", "util"),
+    [("1", 0.01), ("97", 0.97), ("100", 1.0), ("1.000000", 1.0), ("0.970000", 0.97), ("0", 0.0)],
+)
 def test_the_one_name_with_two_units_is_told_apart_by_how_it_is_printed(text, util):
     assert read("DCGM_FI_DEV_GPU_UTIL_RATIO %s" % text).util == util
 
 
 def test_memory_in_bytes_and_in_mebibytes_is_the_same():
-    assert read("DCGM_FI_DEV_FB_USED_BYTES 1048576").memory_used_bytes == read("DCGM_FI_DEV_FB_USED 1").memory_used_bytes == MIB
+    assert (
+        read("DCGM_FI_DEV_FB_USED_BYTES 1048576").memory_used_bytes
+        == read("DCGM_FI_DEV_FB_USED 1").memory_used_bytes
+        == MIB
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,15 +147,26 @@ def test_memory_in_bytes_and_in_mebibytes_is_the_same():
         ("-1", "error"),
     ],
 )
-@pytest.mark.parametrize("field", ["DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL"])
+@pytest.mark.parametrize(
+    "field", ["DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL"]
+)
 def test_a_blank_is_not_read_and_says_why(field, text, why):
     scrape = scraped("%s %s" % (field, text), "DCGM_FI_DEV_GPU_TEMP 31")
 
     card = scrape.cards["GPU-1"]
-    column = {"DCGM_FI_DEV_POWER_USAGE": "power_w", "DCGM_FI_DEV_FB_USED": "memory_used_bytes", "DCGM_FI_DEV_GPU_UTIL": "util_mean"}[field]
+    column = {
+        "DCGM_FI_DEV_POWER_USAGE": "power_w",
+        "DCGM_FI_DEV_FB_USED": "memory_used_bytes",
+        "DCGM_FI_DEV_GPU_UTIL": "util_mean",
+    }[field]
     assert card.info.unread[column] == why
     reading = reading_of(card, at_ms=0, is_fresh=True, ratios={})
-    assert (reading.util, reading.memory_used_bytes, reading.power_w, reading.temperature_c) == (None, None, None, 31)
+    assert (reading.util, reading.memory_used_bytes, reading.power_w, reading.temperature_c) == (
+        None,
+        None,
+        None,
+        31,
+    )
 
 
 @pytest.mark.parametrize(("text", "util"), [("100", 1.0), ("101", None), ("0", 0.0)])
@@ -161,8 +201,17 @@ def test_the_labels_tell_who_the_gpu_is():
     )
 
     info = scrape.cards["GPU-1"].info
-    assert (info.uuid, info.index, info.model, info.bus_id) == ("GPU-1", 0, "NVIDIA H100 80GB HBM3", "00000000:3B:00.0")
-    assert (info.memory_total_bytes, info.power_limit_w, info.persistence) == (81559 * MIB, 700, False)
+    assert (info.uuid, info.index, info.model, info.bus_id) == (
+        "GPU-1",
+        0,
+        "NVIDIA H100 80GB HBM3",
+        "00000000:3B:00.0",
+    )
+    assert (info.memory_total_bytes, info.power_limit_w, info.persistence) == (
+        81559 * MIB,
+        700,
+        False,
+    )
     assert scrape.driver == "580.105.08"
 
 
@@ -185,13 +234,19 @@ def test_a_mig_instance_is_part_of_its_parent_which_has_the_power_once():
         "DCGM_FI_PROF_GR_ENGINE_ACTIVE{%s} 0.25" % instance(8),
     )
 
-    cards = {uuid: (card.info.parent_uuid, card.info.mig_profile, card.info.memory_total_bytes) for uuid, card in scrape.cards.items()}
+    cards = {
+        uuid: (card.info.parent_uuid, card.info.mig_profile, card.info.memory_total_bytes)
+        for uuid, card in scrape.cards.items()
+    }
     assert cards == {
         "GPU-1": (None, None, None),
         "MIG-GPU-1-7": ("GPU-1", "1g.10gb", 10000 * MIB),
         "MIG-GPU-1-8": ("GPU-1", "1g.10gb", None),
     }
-    readings = {uuid: reading_of(card, at_ms=0, is_fresh=True, ratios={}) for uuid, card in scrape.cards.items()}
+    readings = {
+        uuid: reading_of(card, at_ms=0, is_fresh=True, ratios={})
+        for uuid, card in scrape.cards.items()
+    }
     assert [readings[uuid].power_w for uuid in cards] == [470, None, None]
     assert [readings[uuid].energy_j for uuid in cards] == [5, None, None]
     assert [readings[uuid].memory_used_bytes for uuid in cards] == [None, 100 * MIB, 200 * MIB]
@@ -205,14 +260,18 @@ def holders(*lines):
 
 
 def test_the_pod_in_the_labels_holds_the_gpu():
-    held, schedulers = holders('DCGM_FI_DEV_GPU_UTIL{%s,container="main",namespace="nlp",pod="train-0"} 5' % H100)
+    held, schedulers = holders(
+        'DCGM_FI_DEV_GPU_UTIL{%s,container="main",namespace="nlp",pod="train-0"} 5' % H100
+    )
 
     assert held == {"GPU-1": {Holder("kubernetes", "nlp/train-0", "nlp/train-0", "nlp")}}
     assert schedulers == {"kubernetes"}
 
 
 def test_a_pod_with_its_uid_is_known_by_it():
-    held, _ = holders('DCGM_FI_DEV_GPU_UTIL{%s,namespace="nlp",pod="train-0",pod_uid="8a1c"} 5' % H100)
+    held, _ = holders(
+        'DCGM_FI_DEV_GPU_UTIL{%s,namespace="nlp",pod="train-0",pod_uid="8a1c"} 5' % H100
+    )
 
     assert held == {"GPU-1": {Holder("kubernetes", "8a1c", "nlp/train-0", "nlp")}}
 
@@ -235,7 +294,10 @@ def test_a_shared_gpu_says_everything_once_for_each_holder():
     assert reading_of(scrape.cards["GPU-1"], at_ms=0, is_fresh=True, ratios={}).util == 0.4
 
 
-@pytest.mark.parametrize(("label", "job"), [("4711", "4711"), ("4711 1000", "4711"), ("", None), ("0", None), ("  ", None)])
+@pytest.mark.parametrize(
+    ("label", "job"),
+    [("4711", "4711"), ("4711 1000", "4711"), ("", None), ("0", None), ("  ", None)],
+)
 def test_the_batch_job_of_an_hpc_mapping_holds_the_gpu(label, job):
     held, schedulers = holders('DCGM_FI_DEV_GPU_UTIL{%s,hpc_job="%s"} 5' % (H100, label))
 
@@ -258,7 +320,14 @@ def test_each_instance_has_its_own_holder():
 
 @pytest.mark.parametrize(
     ("before", "after", "ratio"),
-    [(10.0, 13.0, 0.3), (10.0, 10.0, 0.0), (0.0, 10.0, 1.0), (0.0, 12.0, 1.0), (0.0, 16.0, None), (10.0, 9.0, None)],
+    [
+        (10.0, 13.0, 0.3),
+        (10.0, 10.0, 0.0),
+        (0.0, 10.0, 1.0),
+        (0.0, 12.0, 1.0),
+        (0.0, 16.0, None),
+        (10.0, 9.0, None),
+    ],
 )
 def test_a_throttle_counter_gives_the_share_of_the_time(before, after, ratio):
     found = throttle_ratios({"throttled_power_s": before}, {"throttled_power_s": after}, 10.0)
@@ -267,7 +336,9 @@ def test_a_throttle_counter_gives_the_share_of_the_time(before, after, ratio):
 
 
 def test_throttle_counters_are_nanoseconds():
-    assert scraped("DCGM_FI_DEV_POWER_VIOLATION 3000000000").cards["GPU-1"].values == {"throttled_power_s": pytest.approx(3.0)}
+    assert scraped("DCGM_FI_DEV_POWER_VIOLATION 3000000000").cards["GPU-1"].values == {
+        "throttled_power_s": pytest.approx(3.0)
+    }
 
 
 @pytest.mark.parametrize("label", ["gpu", "GPU_I_ID"])
@@ -278,16 +349,30 @@ def test_a_label_that_only_looks_like_a_number_costs_no_gpu(label):
 
 
 def test_a_hostile_exporter_costs_no_more_than_a_thousand_gpus():
-    samples = parse("\n".join('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d"} 1' % number for number in range(3000))).samples
+    samples = parse(
+        "\n".join('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d"} 1' % number for number in range(3000))
+    ).samples
 
     assert len(cards_of(samples).cards) == 1024
 
 
 RECORDED = {
-    # util, FB used and reserved in MiB, watts, millijoules, celsius, SM clock in MHz, PCIe received in bytes/s
+    # util, FB used and reserved in MiB, watts, millijoules, celsius, SM clock in MHz, PCIe received
+    # in bytes/s
     "kops_l4.md": ("NVIDIA L4", "580.105.08", 0.0, 0, 470, 16.365, 4742776, 31, 210, 17544),
     "rafay_t4.md": ("Tesla T4", "580.105.08", 0.0, 0, 447, 14.512, 48287135, 24, 300, 30378),
-    "upcloud_l40s.md": ("NVIDIA L40S", "595.58.03", 0.0, 0, 608, 35.686, 5551899580, 32, 210, 19831),
+    "upcloud_l40s.md": (
+        "NVIDIA L40S",
+        "595.58.03",
+        0.0,
+        0,
+        608,
+        35.686,
+        5551899580,
+        32,
+        210,
+        19831,
+    ),
 }
 
 
@@ -300,10 +385,24 @@ def test_real_answers_give_the_values_in_their_text(name):
 
     (card,) = scrape.cards.values()
     reading = reading_of(card, at_ms=0, is_fresh=True, ratios={})
-    model, driver, util, used, reserved, watts, millijoules, celsius, megahertz, received = RECORDED[name]
-    assert (card.info.model, scrape.driver, card.info.uuid) == (model, driver, re.search(r'UUID="([^"]+)"', text).group(1))
-    assert (reading.util, reading.memory_used_bytes, reading.memory_reserved_bytes) == (util, used * MIB, reserved * MIB)
-    assert (reading.power_w, reading.temperature_c, reading.sm_clock_hz) == (watts, celsius, megahertz * 1e6)
+    model, driver, util, used, reserved, watts, millijoules, celsius, megahertz, received = (
+        RECORDED[name]
+    )
+    assert (card.info.model, scrape.driver, card.info.uuid) == (
+        model,
+        driver,
+        re.search(r'UUID="([^"]+)"', text).group(1),
+    )
+    assert (reading.util, reading.memory_used_bytes, reading.memory_reserved_bytes) == (
+        util,
+        used * MIB,
+        reserved * MIB,
+    )
+    assert (reading.power_w, reading.temperature_c, reading.sm_clock_hz) == (
+        watts,
+        celsius,
+        megahertz * 1e6,
+    )
     assert reading.energy_j == pytest.approx(millijoules / 1000)
     assert reading.means["pcie_rx_bytes_s"] == received
     assert reading.memory_temperature_c is None  # none of them has the sensor; all three print 0
@@ -313,7 +412,11 @@ def test_real_answers_give_the_values_in_their_text(name):
 @needs_recordings
 def test_every_field_of_the_exporter_s_own_lists_that_the_wire_has_a_column_for_is_known():
     lists = [path.read_text() for path in (Path(EXTERNAL) / "dcgm_metrics").glob("*.csv")]
-    names = {match for text in lists for match in re.findall(r"^#? ?((?:DCGM_FI|dcgm)_\w+) ?,", text, re.MULTILINE)}
+    names = {
+        match
+        for text in lists
+        for match in re.findall(r"^#? ?((?:DCGM_FI|dcgm)_\w+) ?,", text, re.MULTILINE)
+    }
     unused = re.compile(
         "MEM_?O?R?Y?_CLOCK|REPLAY|VIOLATION|violation|_SBE|_sbe|DBE_AGG|dbe_agg|RETIRED|retired|NVLINK_|nvlink_|VGPU|REMAP|VERSION|_VER|BRAND"
         "|SERIAL|memory_clock|replay"

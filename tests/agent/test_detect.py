@@ -18,7 +18,11 @@ class Doors:
     def __init__(self, monkeypatch, *here):
         self.here, self.asked, self.places = set(here), [], []
         for kind, name in DOORS:
-            monkeypatch.setitem(sys.modules, name, SimpleNamespace(is_here=self._is_here(kind), open_scheduler=self._open(kind)))
+            monkeypatch.setitem(
+                sys.modules,
+                name,
+                SimpleNamespace(is_here=self._is_here(kind), open_scheduler=self._open(kind)),
+            )
 
     def _is_here(self, kind):
         def is_here(place):
@@ -67,7 +71,10 @@ def test_auto_finds_what_is_here(monkeypatch, here, kinds):
     assert found(finder("auto")) == kinds
 
 
-@pytest.mark.parametrize(("wanted", "kinds"), [(["process"], []), (["slurm"], ["slurm"]), (["docker", "slurm"], ["slurm", "docker"])])
+@pytest.mark.parametrize(
+    ("wanted", "kinds"),
+    [(["process"], []), (["slurm"], ["slurm"]), (["docker", "slurm"], ["slurm", "docker"])],
+)
 def test_what_is_named_is_read_whether_it_is_here_or_not(monkeypatch, wanted, kinds):
     doors = Doors(monkeypatch)
 
@@ -112,8 +119,13 @@ def test_what_was_here_once_stays(monkeypatch):
     assert found(one) == ["slurm"]
 
 
-@pytest.mark.parametrize(("has_scontrol", "daemon", "is_here"), [(True, "slurmd", True), (True, "sshd", False), (False, "slurmd", False)])
-def test_slurm_is_here_where_its_daemon_runs_and_can_be_asked(tmp_path, monkeypatch, has_scontrol, daemon, is_here):
+@pytest.mark.parametrize(
+    ("has_scontrol", "daemon", "is_here"),
+    [(True, "slurmd", True), (True, "sshd", False), (False, "slurmd", False)],
+)
+def test_slurm_is_here_where_its_daemon_runs_and_can_be_asked(
+    tmp_path, monkeypatch, has_scontrol, daemon, is_here
+):
     root = fake_proc.host(tmp_path / "proc")
     fake_proc.process(root, 7)
     (root / "7/comm").write_text(daemon + "\n")
@@ -123,10 +135,14 @@ def test_slurm_is_here_where_its_daemon_runs_and_can_be_asked(tmp_path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     no_files = HPCFiles(str(tmp_path / "gpustat"), [])
 
-    assert slurm_door.is_here(Place("n", proc_root=str(root)), files=no_files, folders=()) is is_here
+    assert (
+        slurm_door.is_here(Place("n", proc_root=str(root)), files=no_files, folders=()) is is_here
+    )
 
 
-def test_slurms_commands_are_found_where_packages_put_them_when_path_does_not_name_them(tmp_path, monkeypatch):
+def test_slurms_commands_are_found_where_packages_put_them_when_path_does_not_name_them(
+    tmp_path, monkeypatch
+):
     root = fake_proc.host(tmp_path / "proc")
     fake_proc.process(root, 7)
     (root / "7/comm").write_text("slurmd\n")
@@ -136,7 +152,9 @@ def test_slurms_commands_are_found_where_packages_put_them_when_path_does_not_na
     monkeypatch.setenv("PATH", str(tmp_path))
     no_files = HPCFiles(str(tmp_path / "gpustat"), [])
 
-    assert slurm_door.is_here(Place("n", proc_root=str(root)), files=no_files, folders=[str(tmp_path / "opt")])
+    assert slurm_door.is_here(
+        Place("n", proc_root=str(root)), files=no_files, folders=[str(tmp_path / "opt")]
+    )
 
 
 def test_slurms_files_are_here_once_a_prolog_wrote_one_not_where_the_folder_stands_empty(tmp_path):

@@ -21,10 +21,14 @@ HEX = "e2173b9478a6ae55e237d4d74f8bbb753f0817192b5081334dc78476296b7dfb"
 OTHER = "0" * 63 + "1"
 GPU = ["GPU-%d0000000-aaaa-bbbb-cccc-dddddddddddd" % number for number in range(4)]
 MIG = "MIG-90000000-aaaa-bbbb-cccc-dddddddddddd"
-GPUS = [GPUInfo(uuid, index=number, minor=3 - number) for number, uuid in enumerate(GPU)] + [GPUInfo(MIG, parent_uuid=GPU[3])]
+GPUS = [GPUInfo(uuid, index=number, minor=3 - number) for number, uuid in enumerate(GPU)] + [
+    GPUInfo(MIG, parent_uuid=GPU[3])
+]
 
 
-def answer(*, env: tuple[str, ...] = (), labels: dict[str, str] | None = None, **host: Any) -> dict[str, Any]:
+def answer(
+    *, env: tuple[str, ...] = (), labels: dict[str, str] | None = None, **host: Any
+) -> dict[str, Any]:
     """What /containers/{id}/json says of a container."""
     return {
         "Id": HEX,
@@ -32,12 +36,28 @@ def answer(*, env: tuple[str, ...] = (), labels: dict[str, str] | None = None, *
         "RestartCount": 2,
         "State": {"Running": True, "Pid": 1234, "StartedAt": "2026-11-06T05:48:53.266176036Z"},
         "HostConfig": host,
-        "Config": {"User": "", "Env": ["AWS_SECRET_ACCESS_KEY=hunter2", *env], "Cmd": ["--token=hunter2"], "Labels": labels},
+        "Config": {
+            "User": "",
+            "Env": ["AWS_SECRET_ACCESS_KEY=hunter2", *env],
+            "Cmd": ["--token=hunter2"],
+            "Labels": labels,
+        },
     }
 
 
-def request(*ids: str, driver: str = "", count: int = 0, capabilities: Any = (["gpu"],)) -> dict[str, Any]:
-    return {"DeviceRequests": [{"Driver": driver, "Count": count, "DeviceIDs": list(ids) or None, "Capabilities": list(capabilities)}]}
+def request(
+    *ids: str, driver: str = "", count: int = 0, capabilities: Any = (["gpu"],)
+) -> dict[str, Any]:
+    return {
+        "DeviceRequests": [
+            {
+                "Driver": driver,
+                "Count": count,
+                "DeviceIDs": list(ids) or None,
+                "Capabilities": list(capabilities),
+            }
+        ]
+    }
 
 
 class Engine:
@@ -54,7 +74,12 @@ class Engine:
         if path in self.answers:
             return self.answers[path]
         if path == "/containers/json":
-            return json.dumps([{"Id": name, "State": "running", "Labels": self.labels.get(name)} for name in self.containers]).encode()
+            return json.dumps(
+                [
+                    {"Id": name, "State": "running", "Labels": self.labels.get(name)}
+                    for name in self.containers
+                ]
+            ).encode()
         found = self.containers.get(path.split("/")[2])
         return None if found is None else json.dumps(found).encode()
 
@@ -88,7 +113,9 @@ def engine(path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder with a short name: a socket's address has at most 107 bytes, and pytest's own folders are named after the test."""
+    """A folder with a short name: a socket's address has at most 107 bytes, and pytest's own
+    folders are named after the test.
+    """
     with tempfile.TemporaryDirectory(prefix="fw", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -102,7 +129,12 @@ def docker(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def books(tmp_path: Path) -> Callable[..., Docker]:
     def open_books(**options: Any) -> Docker:
-        return Docker(node="gpu-07", find=lambda: sockets(str(tmp_path)), cgroups=str(tmp_path / "cgroup"), **options)
+        return Docker(
+            node="gpu-07",
+            find=lambda: sockets(str(tmp_path)),
+            cgroups=str(tmp_path / "cgroup"),
+            **options,
+        )
 
     return open_books
 
@@ -123,11 +155,22 @@ def books(tmp_path: Path) -> Callable[..., Docker]:
         (answer(**request("nvidia.com/gpu=3", driver="cdi", capabilities=())), [GPU[3]]),
         (answer(**request("nvidia.com/gpu=gpu1", "amd.com/gpu=0", driver="cdi")), [GPU[1]]),
         (answer(**request(f"nvidia.com/gpu={MIG}", driver="cdi")), [MIG]),
-        (answer(Devices=[{"PathOnHost": "/dev/nvidia0"}, {"PathOnHost": "/dev/nvidiactl"}]), [GPU[3]]),  # the minor number
+        # the minor number
+        (
+            answer(Devices=[{"PathOnHost": "/dev/nvidia0"}, {"PathOnHost": "/dev/nvidiactl"}]),
+            [GPU[3]],
+        ),
         (answer(Devices=[{"PathOnHost": "nvidia.com/gpu=1"}]), [GPU[1]]),
         (answer(env=("NVIDIA_VISIBLE_DEVICES=0,3",), Runtime="nvidia"), [GPU[0], GPU[3]]),
-        (answer(env=("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_VISIBLE_DEVICES={GPU[1]}"), Runtime="nvidia"), [GPU[1]]),
-        (answer(env=("NVIDIA_VISIBLE_DEVICES=3",), Runtime="nvidia", **request("1")), [GPU[1]]),  # the request wins
+        (
+            answer(
+                env=("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_VISIBLE_DEVICES={GPU[1]}"),
+                Runtime="nvidia",
+            ),
+            [GPU[1]],
+        ),
+        # the request wins
+        (answer(env=("NVIDIA_VISIBLE_DEVICES=3",), Runtime="nvidia", **request("1")), [GPU[1]]),
         (answer(**request("1", "1")), [GPU[1]]),
     ],
 )
@@ -171,7 +214,9 @@ def test_what_names_no_gpu_of_this_host_holds_none(given: dict[str, Any]):
         answer(env=("NVIDIA_VISIBLE_DEVICES=all",), Runtime="nvidia"),
     ],
 )
-def test_all_is_what_a_container_may_see_and_an_allocation_only_by_the_operators_word(given: dict[str, Any]):
+def test_all_is_what_a_container_may_see_and_an_allocation_only_by_the_operators_word(
+    given: dict[str, Any],
+):
     assert gpus_named(names(given), GPUS, all_counts=False) == []
     assert gpus_named(names(given), GPUS, all_counts=True) == GPU
 
@@ -179,18 +224,46 @@ def test_all_is_what_a_container_may_see_and_an_allocation_only_by_the_operators
 # The books
 
 
-def test_a_container_with_a_gpu_of_its_own_holds_it_while_nothing_runs_on_it(docker: Engine, books: Callable[..., Docker]):
-    labels = {"fleetwatch.user": "ann", "fleetwatch.account": "nlp", "fleetwatch.kind": "service", "db.password": "hunter2"}
+def test_a_container_with_a_gpu_of_its_own_holds_it_while_nothing_runs_on_it(
+    docker: Engine, books: Callable[..., Docker]
+):
+    labels = {
+        "fleetwatch.user": "ann",
+        "fleetwatch.account": "nlp",
+        "fleetwatch.kind": "service",
+        "db.password": "hunter2",
+    }
     docker.containers = {HEX: answer(labels=labels, **request("1"))}
 
     holdings = books().poll(GPUS, NOW)
 
     (job,) = holdings.jobs
-    assert (job.key, job.scheduler, job.cluster, job.id) == ("docker/gpu-07/e2173b9478a6", "docker", "gpu-07", "e2173b9478a6")
-    assert (job.name, job.user, job.account, job.kind, job.restarts) == ("llama-train", "ann", "nlp", "service", 2)
-    assert job.labels == {"fleetwatch.user": "ann", "fleetwatch.account": "nlp", "fleetwatch.kind": "service"}
+    assert (job.key, job.scheduler, job.cluster, job.id) == (
+        "docker/gpu-07/e2173b9478a6",
+        "docker",
+        "gpu-07",
+        "e2173b9478a6",
+    )
+    assert (job.name, job.user, job.account, job.kind, job.restarts) == (
+        "llama-train",
+        "ann",
+        "nlp",
+        "service",
+        2,
+    )
+    assert job.labels == {
+        "fleetwatch.user": "ann",
+        "fleetwatch.account": "nlp",
+        "fleetwatch.kind": "service",
+    }
     (held,) = holdings.allocations
-    assert (held.uuid, held.job_key, held.source, held.start_ms, held.share) == (GPU[1], job.key, "docker", 1_793_944_133_266, None)
+    assert (held.uuid, held.job_key, held.source, held.start_ms, held.share) == (
+        GPU[1],
+        job.key,
+        "docker",
+        1_793_944_133_266,
+        None,
+    )
     assert holdings.aliases == {HEX: job.key}
     assert "hunter2" not in repr(holdings)
 
@@ -205,7 +278,9 @@ def test_a_container_with_a_gpu_of_its_own_holds_it_while_nothing_runs_on_it(doc
         ({"fleetwatch.team": "v" * 129}, ("", "v" * 128)),
     ],
 )
-def test_a_container_belongs_to_the_user_and_team_of_its_labels(docker: Engine, books: Callable[..., Docker], labels, owner):
+def test_a_container_belongs_to_the_user_and_team_of_its_labels(
+    docker: Engine, books: Callable[..., Docker], labels, owner
+):
     docker.containers = {HEX: answer(labels=labels, **request("1"))}
 
     (job,) = books().poll(GPUS, NOW).jobs
@@ -213,7 +288,9 @@ def test_a_container_belongs_to_the_user_and_team_of_its_labels(docker: Engine, 
     assert (job.user, job.account) == owner
 
 
-def test_a_container_that_was_given_no_gpu_is_known_for_when_it_uses_one(docker: Engine, books: Callable[..., Docker]):
+def test_a_container_that_was_given_no_gpu_is_known_for_when_it_uses_one(
+    docker: Engine, books: Callable[..., Docker]
+):
     docker.containers = {HEX: answer(**request(count=-1)), OTHER: answer()}
 
     holdings = books().poll(GPUS, NOW)
@@ -238,7 +315,10 @@ def test_containers_of_pods_are_left_to_kubernetes(docker: Engine, books: Callab
 
 @pytest.mark.parametrize("kind", ["batch", "interactive", "service"])
 def test_a_label_tells_the_kind(docker: Engine, books: Callable[..., Docker], kind: str):
-    docker.containers = {HEX: answer(labels={"fleetwatch.kind": kind}), OTHER: answer(labels={"fleetwatch.kind": "party"})}
+    docker.containers = {
+        HEX: answer(labels={"fleetwatch.kind": kind}),
+        OTHER: answer(labels={"fleetwatch.kind": "party"}),
+    }
 
     assert [job.kind for job in books().poll(GPUS, NOW).jobs] == [kind, "batch"]
 
@@ -256,21 +336,34 @@ def test_a_label_tells_the_kind(docker: Engine, books: Callable[..., Docker], ki
         (None, None),
     ],
 )
-def test_the_start_is_read_in_every_zone(docker: Engine, books: Callable[..., Docker], text: Any, started_ms: int | None):
+def test_the_start_is_read_in_every_zone(
+    docker: Engine, books: Callable[..., Docker], text: Any, started_ms: int | None
+):
     docker.containers = {HEX: {**answer(), "State": {"StartedAt": text}}}
 
     assert [job.start_ms for job in books().poll(GPUS, NOW).jobs] == [started_ms]
 
 
 def test_an_answer_with_nulls_is_a_container_too(docker: Engine, books: Callable[..., Docker]):
-    docker.containers = {HEX: {"Id": HEX, "Name": None, "Config": None, "HostConfig": None, "State": 7, "RestartCount": "x"}}
+    docker.containers = {
+        HEX: {
+            "Id": HEX,
+            "Name": None,
+            "Config": None,
+            "HostConfig": None,
+            "State": 7,
+            "RestartCount": "x",
+        }
+    }
 
     (job,) = books().poll(GPUS, NOW).jobs
 
     assert (job.name, job.user, job.restarts, job.start_ms) == ("e2173b9478a6", "", 0, None)
 
 
-def test_a_container_is_asked_for_once_in_ten_minutes_and_again_when_it_comes_back(docker: Engine, books: Callable[..., Docker]):
+def test_a_container_is_asked_for_once_in_ten_minutes_and_again_when_it_comes_back(
+    docker: Engine, books: Callable[..., Docker]
+):
     docker.containers = {HEX: answer()}
     scheduler = books()
 
@@ -286,15 +379,23 @@ def test_a_container_is_asked_for_once_in_ten_minutes_and_again_when_it_comes_ba
     assert docker.asked.count(f"/containers/{HEX}/json") == 3
 
 
-def test_a_container_that_ends_between_list_and_look_is_named_by_its_id(docker: Engine, books: Callable[..., Docker]):
-    docker.answers["/containers/json"] = json.dumps([{"Id": HEX}, {"Id": "../../secrets"}, {"Id": None}, 7]).encode()
+def test_a_container_that_ends_between_list_and_look_is_named_by_its_id(
+    docker: Engine, books: Callable[..., Docker]
+):
+    docker.answers["/containers/json"] = json.dumps(
+        [{"Id": HEX}, {"Id": "../../secrets"}, {"Id": None}, 7]
+    ).encode()
 
     assert [job.name for job in books().poll(GPUS, NOW).jobs] == ["e2173b9478a6"]
     assert docker.asked == ["/containers/json", f"/containers/{HEX}/json"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[", b"[" * 100_000, b"\xff", b" " * (4 << 20) + b"[]"])
-def test_an_engine_that_talks_nonsense_is_silent(docker: Engine, books: Callable[..., Docker], body: bytes):
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[", b"[" * 100_000, b"\xff", b" " * (4 << 20) + b"[]"]
+)
+def test_an_engine_that_talks_nonsense_is_silent(
+    docker: Engine, books: Callable[..., Docker], body: bytes
+):
     docker.answers["/containers/json"] = body
 
     with pytest.raises(SchedulerError, match=r"docker\.sock"):
@@ -313,7 +414,12 @@ def test_an_engine_that_does_not_answer_is_silent(tmp_path: Path, books: Callabl
 
 
 def test_the_sockets_of_all_engines_are_found(tmp_path: Path):
-    for path in ("run/podman/podman.sock", "run/user/1000/podman/podman.sock", "run/user/1001/docker.sock", "run/user/1002/bus"):
+    for path in (
+        "run/podman/podman.sock",
+        "run/user/1000/podman/podman.sock",
+        "run/user/1001/docker.sock",
+        "run/user/1002/bus",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
 
@@ -324,8 +430,13 @@ def test_the_sockets_of_all_engines_are_found(tmp_path: Path):
     ]
 
 
-def test_podman_is_asked_only_when_its_containers_are_others_than_before(tmp_path: Path, books: Callable[..., Docker]):
-    group = tmp_path / f"cgroup/user.slice/user-987654321.slice/user@987654321.service/user.slice/libpod-{HEX}.scope"
+def test_podman_is_asked_only_when_its_containers_are_others_than_before(
+    tmp_path: Path, books: Callable[..., Docker]
+):
+    group = (
+        tmp_path
+        / f"cgroup/user.slice/user-987654321.slice/user@987654321.service/user.slice/libpod-{HEX}.scope"
+    )
     scheduler = books()
     with engine(tmp_path / "run/user/987654321/podman/podman.sock") as podman:
         podman.containers = {HEX: answer(**request("nvidia.com/gpu=1", driver="cdi"))}
@@ -346,7 +457,9 @@ def test_podman_is_asked_only_when_its_containers_are_others_than_before(tmp_pat
     assert podman.asked == ["/containers/json", f"/containers/{HEX}/json", "/containers/json"]
 
 
-def test_a_users_dead_socket_silences_nobody_else(docker: Engine, tmp_path: Path, books: Callable[..., Docker], caplog: Any):
+def test_a_users_dead_socket_silences_nobody_else(
+    docker: Engine, tmp_path: Path, books: Callable[..., Docker], caplog: Any
+):
     docker.containers = {HEX: answer()}
     (tmp_path / "run/user/1000").mkdir(parents=True)
     (tmp_path / "run/user/1000/docker.sock").touch()
@@ -365,12 +478,16 @@ def test_a_users_dead_socket_silences_nobody_else(docker: Engine, tmp_path: Path
 def test_recorded_answers_are_read(docker: Engine, books: Callable[..., Docker]):
     folder = Path(os.environ["FLEETWATCH_EXTERNAL_DATA"]) / "docker"
     listed = json.loads((folder / "list.json").read_text())
-    docker.answers = {f"/containers/{one['Id']}/json": (folder / f"inspect_{one['Id']}.json").read_bytes() for one in listed}
+    docker.answers = {
+        f"/containers/{one['Id']}/json": (folder / f"inspect_{one['Id']}.json").read_bytes()
+        for one in listed
+    }
     docker.answers["/containers/json"] = (folder / "list.json").read_bytes()
 
     holdings = books(all_counts=True).poll(GPUS, NOW)
 
     assert [job.id for job in holdings.jobs] == [one["Id"][:12] for one in listed]
-    assert {job.start_ms for job in holdings.jobs} == {1_528_955_333_266}  # 2018-06-14T05:48:53.266176036Z
+    # 2018-06-14T05:48:53.266176036Z
+    assert {job.start_ms for job in holdings.jobs} == {1_528_955_333_266}
     assert holdings.allocations == []
     assert {label for job in holdings.jobs for label in job.labels} == set()

@@ -33,7 +33,9 @@ class Drains:
 )
 def test_a_drain_is_told_once_per_change_and_silence_changes_nothing(said, expected):
     workloads = Drains(said)
-    sampler = Sampler(FakeSource, lambda _: workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder())
+    sampler = Sampler(
+        FakeSource, lambda _: workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder()
+    )
 
     for window in range(len(said) + 1):
         sampler.tick(START + window * 10_000)
@@ -45,7 +47,9 @@ def test_a_drain_is_told_once_per_change_and_silence_changes_nothing(said, expec
 
 def test_the_reason_and_the_time_are_told():
     workloads = Drains(["drain: ECC errors"])
-    sampler = Sampler(FakeSource, lambda _: workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder())
+    sampler = Sampler(
+        FakeSource, lambda _: workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder()
+    )
 
     sampler.tick(START)
     sampler.tick(START + 10_000)

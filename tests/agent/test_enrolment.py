@@ -32,13 +32,19 @@ def said(hub):
 BATCH, ENROLL = "/api/v1/batches", "/api/v1/enroll"
 
 
-def test_an_enrolment_token_is_exchanged_and_the_batch_goes_with_the_nodes_own(hub, start, tmp_path):
+def test_an_enrolment_token_is_exchanged_and_the_batch_goes_with_the_nodes_own(
+    hub, start, tmp_path
+):
     hub.answers = [REFUSED, LET_IN]
 
     outcome = start().send(PAYLOAD)
 
     assert outcome.verdict is Verdict.ACCEPTED
-    assert said(hub) == [(BATCH, "Bearer fw_enrol"), (ENROLL, "Bearer fw_enrol"), (BATCH, "Bearer fw_own")]
+    assert said(hub) == [
+        (BATCH, "Bearer fw_enrol"),
+        (ENROLL, "Bearer fw_enrol"),
+        (BATCH, "Bearer fw_own"),
+    ]
     assert hub.requests[1][2] == b'{"node": "gpu-07"}'
     (kept,) = (tmp_path / "state").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -74,8 +80,12 @@ def test_a_new_install_line_on_a_node_that_is_in_keeps_its_token(hub, start):
     assert said(hub)[-1] == (BATCH, "Bearer fw_own")
 
 
-@pytest.mark.parametrize("answer", [REFUSED, HAS_ONE, (503, {}, {}), (201, {}, {"token": 7}), (200, {}, b"<html>")])
-def test_a_token_that_lets_nobody_in_is_refused_as_before_and_nothing_is_kept(hub, start, tmp_path, answer):
+@pytest.mark.parametrize(
+    "answer", [REFUSED, HAS_ONE, (503, {}, {}), (201, {}, {"token": 7}), (200, {}, b"<html>")]
+)
+def test_a_token_that_lets_nobody_in_is_refused_as_before_and_nothing_is_kept(
+    hub, start, tmp_path, answer
+):
     hub.answers = [REFUSED, answer]
 
     assert start().send(PAYLOAD).is_token_refused

@@ -20,7 +20,14 @@ def text(**variables):
 
 
 def test_only_listed_variables_are_seen():
-    found = environment.parse(text(AWS_SECRET_ACCESS_KEY="hunter2", WANDB_RUN_ID="k3j2", WANDB_API_KEY="hunter2", SLURM_JOB_ID="11"))
+    found = environment.parse(
+        text(
+            AWS_SECRET_ACCESS_KEY="hunter2",
+            WANDB_RUN_ID="k3j2",
+            WANDB_API_KEY="hunter2",
+            SLURM_JOB_ID="11",
+        )
+    )
 
     assert found == {"WANDB_RUN_ID": "k3j2", "SLURM_JOB_ID": "11"}
 
@@ -53,7 +60,9 @@ def test_a_value_is_taken_only_whole_and_printable(entry, found):
 
 def test_a_very_long_environment_is_read_to_its_limit(tmp_path):
     root = fake_proc.host(tmp_path)
-    fake_proc.process(root, 4711, environment={"A": "x" * environment.MAX_BYTES, "SLURM_JOB_ID": "11"})
+    fake_proc.process(
+        root, 4711, environment={"A": "x" * environment.MAX_BYTES, "SLURM_JOB_ID": "11"}
+    )
 
     assert environment.read(str(root), 4711) == {}
 
@@ -74,14 +83,26 @@ def test_a_process_may_claim_a_job(variables, job):
 
 
 PROGRAMS = {
-    "a notebook's kernel": ("interactive", "/opt/conda/bin/python3.11 -m ipykernel_launcher -f /run/kernel.json"),
+    "a notebook's kernel": (
+        "interactive",
+        "/opt/conda/bin/python3.11 -m ipykernel_launcher -f /run/kernel.json",
+    ),
     "a kernel, with options": ("interactive", "python -Xfrozen_modules=off -m ipykernel_launcher"),
     "options with values": ("interactive", "python -X utf8 -W ignore -u -m ipykernel_launcher"),
-    "a notebook server": ("interactive", "/usr/bin/python3 /usr/local/bin/jupyter-lab --no-browser"),
+    "a notebook server": (
+        "interactive",
+        "/usr/bin/python3 /usr/local/bin/jupyter-lab --no-browser",
+    ),
     "RStudio": ("interactive", "/usr/lib/rstudio-server/bin/rsession -u ann"),
-    "VS Code's server": ("interactive", "/home/ann/.vscode-server/bin/0a1b/node --type=extensionHost"),
+    "VS Code's server": (
+        "interactive",
+        "/home/ann/.vscode-server/bin/0a1b/node --type=extensionHost",
+    ),
     "code-server": ("interactive", "/usr/lib/code-server --bind-addr 0.0.0.0"),
-    "vLLM": ("service", "/opt/venv/bin/python /opt/venv/bin/vllm serve some/model --api-key hunter2"),
+    "vLLM": (
+        "service",
+        "/opt/venv/bin/python /opt/venv/bin/vllm serve some/model --api-key hunter2",
+    ),
     "vLLM as a module": ("service", "python3 -m vllm.entrypoints.openai.api_server"),
     "vLLM's engine, by its own title": ("service", "VLLM::EngineCore"),
     "Triton": ("service", "/opt/tritonserver/bin/tritonserver --model-repository=/models"),
@@ -102,24 +123,43 @@ def test_the_program_says_whether_somebody_sits_at_it(kind, command):
 
 
 def test_nothing_of_a_real_process_with_secrets_everywhere_is_in_the_encoded_batch(tmp_path: Path):
-    """The golden test: whatever this file's process was given, only the listed variables' values leave the host."""
+    """The golden test: whatever this file's process was given, only the listed variables' values
+    leave the host.
+    """
     script = tmp_path / "train.py"
     script.write_text("import sys; print(flush=True); sys.stdin.read()")
-    secrets = {"AWS_SECRET_ACCESS_KEY": "SECRET-1", "WANDB_API_KEY": "SECRET-2", "DATABASE_URL": "postgres://u:SECRET-3@db/x"}
-    allowed = {"WANDB_RUN_ID": "k3j2", "PATH": os.environ["PATH"], "JPY_SESSION_NAME": "/home/SECRET-4.ipynb"}
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "SECRET-1",
+        "WANDB_API_KEY": "SECRET-2",
+        "DATABASE_URL": "postgres://u:SECRET-3@db/x",
+    }
+    allowed = {
+        "WANDB_RUN_ID": "k3j2",
+        "PATH": os.environ["PATH"],
+        "JPY_SESSION_NAME": "/home/SECRET-4.ipynb",
+    }
     command = [sys.executable, str(script), "--token=SECRET", "--password", "SECRET-5"]
-    with subprocess.Popen(command, env={**secrets, **allowed}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        command, env={**secrets, **allowed}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         child.stdout.readline()  # it runs, with its own command line and not ours
         resolver = Resolver(node="gpu-07")
         now_ms = int(time.time() * 1000)
         workload = resolver.resolve(
-            {"GPU-1": [ProcessReading(child.pid)]}, gpus=[GPUInfo("GPU-1")], start_ms=now_ms - 10_000, end_ms=now_ms
+            {"GPU-1": [ProcessReading(child.pid)]},
+            gpus=[GPUInfo("GPU-1")],
+            start_ms=now_ms - 10_000,
+            end_ms=now_ms,
         )
         child.stdin.close()
 
-    closed = batch.ClosedWindow(now_ms - 10_000, [GPUWindow("GPU-1", now_ms - 10_000, 10_000, {})], workload)
+    closed = batch.ClosedWindow(
+        now_ms - 10_000, [GPUWindow("GPU-1", now_ms - 10_000, 10_000, {})], workload
+    )
     sender = batch.Sender("gpu-07", "boot", 1_794_000_000_000, 10)
-    encoded = wire.encode(batch.build([closed], sender=sender, gpus=[GPUInfo("GPU-1")], agent={}, events=[]))
+    encoded = wire.encode(
+        batch.build([closed], sender=sender, gpus=[GPUInfo("GPU-1")], agent={}, events=[])
+    )
 
     assert b"k3j2" in encoded
     assert b"SECRET" not in encoded

@@ -34,13 +34,18 @@ class Host:
 
     def used(self, cpu_s, *, periods=0, throttled=0, path=GROUP):
         """The group's CPU, as the kernel writes it."""
-        text = f"usage_usec {round(cpu_s * 1e6)}\nuser_usec 1\nnr_periods {periods}\nnr_throttled {throttled}\n"
+        text = (
+            f"usage_usec {round(cpu_s * 1e6)}\nuser_usec 1\nnr_periods {periods}\nnr_throttled"
+            f" {throttled}\n"
+        )
         self.group("cpu.stat", text, path=path)
 
     def read(self, *members, after_s=10.0, holders=None):
         """The columns of GPU-1's holder."""
         self.s += after_s
-        return self.reader.read(members, holders={GPU: JOB} if holders is None else holders).get(GPU, {})
+        return self.reader.read(members, holders={GPU: JOB} if holders is None else holders).get(
+            GPU, {}
+        )
 
 
 @pytest.fixture
@@ -104,9 +109,13 @@ def test_bytes_read_are_counted_once_per_disk(host):
     host.write("sys/dev/block/253:0/slaves/sda/dev", "8:0\n")
     (host.folder / "sys/dev/block/7:0/loop").mkdir(parents=True)
     host.used(0)
-    host.group("io.stat", "8:0 rbytes=1000 wbytes=7 rios=1\n253:0 rbytes=1000 wbytes=7\n7:0 rbytes=9\n")
+    host.group(
+        "io.stat", "8:0 rbytes=1000 wbytes=7 rios=1\n253:0 rbytes=1000 wbytes=7\n7:0 rbytes=9\n"
+    )
     host.read(member())
-    host.group("io.stat", "8:0 rbytes=21000 wbytes=7 rios=1\n253:0 rbytes=21000 wbytes=7\n7:0 rbytes=999\n")
+    host.group(
+        "io.stat", "8:0 rbytes=21000 wbytes=7 rios=1\n253:0 rbytes=21000 wbytes=7\n7:0 rbytes=999\n"
+    )
 
     assert host.read(member())["job_io_read_bytes_s"] == 2000
 
@@ -137,7 +146,9 @@ def test_a_group_of_v1_says_the_same(tmp_path):
         host.write(f"sys/fs/cgroup/cpuacct{path}/cpuacct.usage", f"{round(cpu_s * 1e9)}\n")
         host.write(f"sys/fs/cgroup/cpu{path}/cpu.cfs_quota_us", "200000\n")
         host.write(f"sys/fs/cgroup/cpu{path}/cpu.cfs_period_us", "100000\n")
-        host.write(f"sys/fs/cgroup/cpu{path}/cpu.stat", "nr_periods 10\nnr_throttled 0\nthrottled_time 0\n")
+        host.write(
+            f"sys/fs/cgroup/cpu{path}/cpu.stat", "nr_periods 10\nnr_throttled 0\nthrottled_time 0\n"
+        )
         host.write(f"sys/fs/cgroup/cpuset{path}/cpuset.effective_cpus", "0-3\n")
         served = f"8:0 Read {read_bytes}\n8:0 Write 5\n8:0 Total 9\nTotal 9\n"
         host.write(f"sys/fs/cgroup/blkio{path}/blkio.throttle.io_service_bytes_recursive", served)
@@ -148,7 +159,11 @@ def test_a_group_of_v1_says_the_same(tmp_path):
 
     columns = host.read(member(path=path))
 
-    assert columns == {"job_cores": 2, "job_cpu_ratio": pytest.approx(0.75), "job_io_read_bytes_s": 5000}
+    assert columns == {
+        "job_cores": 2,
+        "job_cpu_ratio": pytest.approx(0.75),
+        "job_io_read_bytes_s": 5000,
+    }
 
 
 def test_v1_without_a_limit_has_the_cores_that_it_is_bound_to(tmp_path):
@@ -192,7 +207,11 @@ def test_workers_are_the_children_that_run_their_parents_program(host):
     for pid in (2, 3):
         fake_proc.process(host.proc, pid)
     fake_proc.process(host.proc, 4, name="wandb-core")
-    fake_proc.process(host.proc, 5, command=("python", "-c", "from multiprocessing.resource_tracker import main; main(4)"))
+    fake_proc.process(
+        host.proc,
+        5,
+        command=("python", "-c", "from multiprocessing.resource_tracker import main; main(4)"),
+    )
 
     assert host.read(member(path=""))["job_workers"] == 2
 
@@ -291,7 +310,9 @@ def test_each_gpu_has_its_own_processes_busiest_thread(host):
         (JOB, GROUP),
         (
             f"kubernetes/prod/{POD}",
-            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice",
+            (
+                f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice"
+            ),
         ),
         (f"kubernetes/prod/{POD}", f"/kubepods/besteffort/pod{POD}"),
     ],
@@ -304,7 +325,9 @@ def test_a_job_that_has_no_process_on_its_gpu_is_found_where_its_group_should_li
     assert host.read(holders={GPU: key})["job_cpu_ratio"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("key", ["slurm/della/../../x", "kubernetes/prod/", "docker/gpu-07/abc", "x"])
+@pytest.mark.parametrize(
+    "key", ["slurm/della/../../x", "kubernetes/prod/", "docker/gpu-07/abc", "x"]
+)
 def test_no_group_is_looked_for_by_a_name_that_is_none(host, key):
     assert host.read(holders={GPU: key}) == {}
 
@@ -329,6 +352,8 @@ def test_a_tree_without_end_is_looked_at_to_its_limit(host):
     assert len(host.reader._trees[JOB].ticks) == 512
 
 
-@pytest.mark.parametrize(("text", "count"), [("0-3,8\n", 5), ("7", 1), ("", 0), (None, 0), ("all", 0), ("1-", 0)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("0-3,8\n", 5), ("7", 1), ("", 0), (None, 0), ("all", 0), ("1-", 0)]
+)
 def test_a_list_of_cpus_is_counted(text, count):
     assert count_cpus(text) == count

@@ -1,35 +1,53 @@
-"""What breaks around the agent, and what becomes of the data: the list of failure modes, each with its test.
+"""What breaks around the agent, and what becomes of the data: the list of failure modes, each with
+its test.
 
 Where a test is: here, or in test_failures_hub (hub:), test_failures_clock (clock:), or as named.
 
 | what breaks | what the agent does | test |
 |---|---|---|
-| hub down for a day | keeps all of it and its order, asks at most once a minute, catches up | hub: a_hub_that_is_down_for_a_day |
-| hub slow, or dripping | waits 30 s, then keeps the batch | hub: answers_within_its_time, answers_too_late, drips_its_answer |
-| hub answers garbage | keeps the batch, says so in one line | hub: an_answer_that_is_garbage; test_sender: a_200_that_is_not |
-| 422 poison | set aside in a file that the log names, 100 at most | hub: poison; test_sender: what_can_never_be_accepted |
-| 413 | split, down to one window | test_sender: a_batch_too_large, one_window; hub: too_large_and_damaged |
-| 401, 403: revoked | kept, asked once a minute, said once; a new token in its file is taken | hub: a_new_token; test_sender |
+| hub down for a day | keeps all of it and its order, asks at most once a minute, catches up | hub:
+a_hub_that_is_down_for_a_day |
+| hub slow, or dripping | waits 30 s, then keeps the batch | hub: answers_within_its_time,
+answers_too_late, drips_its_answer |
+| hub answers garbage | keeps the batch, says so in one line | hub: an_answer_that_is_garbage;
+test_sender: a_200_that_is_not |
+| 422 poison | set aside in a file that the log names, 100 at most | hub: poison; test_sender:
+what_can_never_be_accepted |
+| 413 | split, down to one window | test_sender: a_batch_too_large, one_window; hub:
+too_large_and_damaged |
+| 401, 403: revoked | kept, asked once a minute, said once; a new token in its file is taken | hub:
+a_new_token; test_sender |
 | 429, 503 with Retry-After | obeyed, an hour at most | test_sender: retry_after |
 | TLS certificate wrong | one clear line | hub: a_certificate; test_sender: speaks_no_tls |
 | disk spool at its cap | the oldest go, counted | test_spool: at_the_cap |
-| disk full, read-only, failing, also at the start | goes on in memory (4 MiB), says so once | test_store: a_disk_that, the_memory |
+| disk full, read-only, failing, also at the start | goes on in memory (4 MiB), says so once |
+test_store: a_disk_that, the_memory |
 | disk that hangs | five minutes are caught up with | clock: a_loop_that_waited |
-| spool file torn, damaged, deleted | set aside or passed over, the rest goes on | test_spool: torn, damaged; test_store: passed_over |
-| kill -9 of the daemon | loses the open window only, doubles nothing | here: kill_9; test_store: draft; test_spool: kill_9 |
+| spool file torn, damaged, deleted | set aside or passed over, the rest goes on | test_spool: torn,
+damaged; test_store: passed_over |
+| kill -9 of the daemon | loses the open window only, doubles nothing | here: kill_9; test_store:
+draft; test_spool: kill_9 |
 | power cut | loses what is not yet a batch: fsync before append returns | told in agent/spool.py |
 | reboot | a new boot_id, with its own start | test_spool: a_reboot; test_store: after_a_reboot |
-| clock set an hour ahead or back, drifting | nothing mixed, no batch over hours, no window lost | clock: the_clock, an_allocation |
+| clock set an hour ahead or back, drifting | nothing mixed, no batch over hours, no window lost |
+clock: the_clock, an_allocation |
 | suspend | claims nothing for the sleep | clock: a_suspend, durations |
-| driver call hangs | told after 30 s, the host goes on; readings go on afterwards | here: a_call_that_hangs, took_longer |
-| driver upgraded under the agent | told, flushed, replaces itself, at most once a minute | here: a_changed_driver, replaces_itself |
-| driver away, and back | told once each, tried after 5 to 60 s | test_loop: a_driver_that_is_missing, comes_back |
-| GPU lost, reset | the others go on; told well again | test_loop: one_gpu; here: a_gpu_that_was_reset |
-| hot-plug, MIG reconfiguration | a batch never speaks of GPUs it does not list | here: hot_plug, mig; test_loop: never_speaks |
+| driver call hangs | told after 30 s, the host goes on; readings go on afterwards | here:
+a_call_that_hangs, took_longer |
+| driver upgraded under the agent | told, flushed, replaces itself, at most once a minute | here:
+a_changed_driver, replaces_itself |
+| driver away, and back | told once each, tried after 5 to 60 s | test_loop:
+a_driver_that_is_missing, comes_back |
+| GPU lost, reset | the others go on; told well again | test_loop: one_gpu; here:
+a_gpu_that_was_reset |
+| hot-plug, MIG reconfiguration | a batch never speaks of GPUs it does not list | here: hot_plug,
+mig; test_loop: never_speaks |
 | operator needs the driver | SIGUSR1 lets go of it for --release-min | here: released, sigusr1 |
 | XID that NVML missed | read from the kernel's log, told once | test_kmsg |
-| a bug in one reading, in the jobs or in a window | the rest goes on, logged once | here: a_bug, a_window_that_fails |
-| a fact that can't be written | the windows go without it | here: a_job_that_can_not_be_written, a_value |
+| a bug in one reading, in the jobs or in a window | the rest goes on, logged once | here: a_bug,
+a_window_that_fails |
+| a fact that can't be written | the windows go without it | here: a_job_that_can_not_be_written,
+a_value |
 | a day of the agent's own life | it does not grow | here: nothing_grows |
 """
 
@@ -87,7 +105,12 @@ def test_a_call_that_hangs_is_told_the_host_goes_on_and_readings_follow(daemon, 
     daemon.loop.flush()
 
     sent = daemon.batches()
-    told = [(event["kind"], event["gpu"]) for one in sent for event in one.events if event["kind"] != "driver_ok"]
+    told = [
+        (event["kind"], event["gpu"])
+        for one in sent
+        for event in one.events
+        if event["kind"] != "driver_ok"
+    ]
     assert told == [("nvml_stuck", 1)]
     second = {start: observed for start, place, observed in windows(sent) if place == 1}
     assert (second[20], second[30]) == (0, 0)
@@ -99,7 +122,11 @@ def test_a_reading_that_took_longer_than_it_counts_is_nobodys(daemon, monkeypatc
     seconds = iter([0.0, 0.0, 0.0, 100.0, *[100.0] * 50])
     monkeypatch.setattr(samplers.time, "monotonic", lambda: next(seconds))
     seen = []
-    monkeypatch.setattr(daemon.source, "read", lambda uuid, now_ms: seen.append((uuid, now_ms)) or Reading(now_ms, util=0.9))
+    monkeypatch.setattr(
+        daemon.source,
+        "read",
+        lambda uuid, now_ms: seen.append((uuid, now_ms)) or Reading(now_ms, util=0.9),
+    )
 
     daemon.sampler.tick(START + 2000)
 
@@ -158,9 +185,29 @@ sys.exit(__main__.main())
 def test_a_changed_driver_in_a_real_daemon_makes_it_replace_itself_and_go_on(hub, tmp_path):
     script = tmp_path / "child.py"
     script.write_text(CHILD)
-    flags = ["run", "--source", "simulated:1xH100,seed=7", "--server", hub.url, "--node", "n", "--spool", str(tmp_path / "spool")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MARKER": str(tmp_path / "marker"), "FLEETWATCH_TOKEN": "t"}
-    process = subprocess.Popen([sys.executable, "-u", str(script), *flags], env=environment, stderr=subprocess.PIPE, text=True)
+    flags = [
+        "run",
+        "--source",
+        "simulated:1xH100,seed=7",
+        "--server",
+        hub.url,
+        "--node",
+        "n",
+        "--spool",
+        str(tmp_path / "spool"),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "MARKER": str(tmp_path / "marker"),
+        "FLEETWATCH_TOKEN": "t",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(script), *flags],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
     lines = []
     for line in process.stderr:
@@ -198,7 +245,10 @@ def test_a_process_that_replaces_itself_keeps_number_arguments_and_environment(t
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KEPT": "yes"}
 
     process = subprocess.Popen(
-        [sys.executable, *command, "run", "--node", "a b", ""], cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+        [sys.executable, *command, "run", "--node", "a b", ""],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
     )
     out, _ = process.communicate(timeout=30)
 
@@ -221,7 +271,9 @@ def test_a_gpu_that_was_reset_while_the_driver_was_released_is_told_well_again(d
     assert kinds(daemon.batches()) == ["driver_ok", "gpu_lost", "gpu_ok"]
 
 
-def test_a_driver_that_is_released_sends_its_gpus_as_unobserved_and_is_opened_again(daemon, monkeypatch):
+def test_a_driver_that_is_released_sends_its_gpus_as_unobserved_and_is_opened_again(
+    daemon, monkeypatch
+):
     daemon.go(10)
     daemon.sampler.release(300)
     daemon.go(20)
@@ -239,9 +291,26 @@ def test_a_driver_that_is_released_sends_its_gpus_as_unobserved_and_is_opened_ag
 
 
 def test_sigusr1_makes_a_real_daemon_let_go_of_the_driver_and_not_end(hub, tmp_path):
-    flags = ["--source", "simulated:1xH100", "--server", hub.url, "--node", "n", "--spool", tmp_path, "--release-min", "7"]
+    flags = [
+        "--source",
+        "simulated:1xH100",
+        "--server",
+        hub.url,
+        "--node",
+        "n",
+        "--spool",
+        tmp_path,
+        "--release-min",
+        "7",
+    ]
     environment = {**os.environ, "FLEETWATCH_TOKEN": "t"}
-    process = subprocess.Popen([sys.executable, "-m", "agent", "run", *flags], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent", "run", *flags],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     said = []
     for line in process.stderr:
         said.append(line)
@@ -270,7 +339,8 @@ def test_hot_plug_shows_the_new_gpu_from_the_next_window_on(daemon):
         ["GPU-1", "GPU-2", "GPU-3"],
     )
     third = {start: observed for start, place, observed in windows([second]) if place == 2}
-    assert third == {10: 0, 20: 9000, 30: 10_000}  # found at the end of the window, first read a second later
+    # found at the end of the window, first read a second later
+    assert third == {10: 0, 20: 9000, 30: 10_000}
 
 
 def test_mig_reconfigurations_by_the_hundred_leave_nothing_behind(daemon):
@@ -287,7 +357,10 @@ def test_mig_reconfigurations_by_the_hundred_leave_nothing_behind(daemon):
 
 
 def test_a_job_that_can_not_be_written_does_not_cost_the_windows(daemon, caplog):
-    broken = Workload([Job("slurm/c/\ud800")], sources=daemon.workloads.resolve({}, gpus=[], start_ms=0, end_ms=0).sources)
+    broken = Workload(
+        [Job("slurm/c/\ud800")],
+        sources=daemon.workloads.resolve({}, gpus=[], start_ms=0, end_ms=0).sources,
+    )
     daemon.workloads.resolve = lambda *_, **__: broken
 
     daemon.go(35)
@@ -297,9 +370,14 @@ def test_a_job_that_can_not_be_written_does_not_cost_the_windows(daemon, caplog)
     assert [(source["kind"], source["ok"]) for source in sent.sources] == [("slurm", False)]
 
 
-@pytest.mark.parametrize(("value", "is_sent"), [(float("nan"), False), (float("inf"), False), (-1.0, False), (1e19, False), (0.0, True)])
+@pytest.mark.parametrize(
+    ("value", "is_sent"),
+    [(float("nan"), False), (float("inf"), False), (-1.0, False), (1e19, False), (0.0, True)],
+)
 def test_a_value_that_the_hub_would_refuse_is_left_out_alone(daemon, value, is_sent):
-    daemon.source.read = lambda uuid, now_ms: Reading(now_ms, util=0.5, power_w=value if uuid == "GPU-2" else 300.0)
+    daemon.source.read = lambda uuid, now_ms: Reading(
+        now_ms, util=0.5, power_w=value if uuid == "GPU-2" else 300.0
+    )
 
     daemon.go(35)
 
@@ -319,7 +397,9 @@ def test_a_window_that_fails_does_not_end_the_daemon(daemon, caplog, monkeypatch
     assert caplog.text.count("ZeroDivisionError") == 1
 
 
-def test_a_bug_in_what_one_gpu_says_or_in_the_jobs_blinds_nobody_else_and_is_logged_once(daemon, caplog):
+def test_a_bug_in_what_one_gpu_says_or_in_the_jobs_blinds_nobody_else_and_is_logged_once(
+    daemon, caplog
+):
     read = daemon.source.read
     daemon.source.read = lambda uuid, now_ms: 1 / 0 if uuid == "GPU-1" else read(uuid, now_ms)
     daemon.go(12)
@@ -329,20 +409,45 @@ def test_a_bug_in_what_one_gpu_says_or_in_the_jobs_blinds_nobody_else_and_is_log
     daemon.loop.flush()
 
     sent = daemon.batches()
-    assert [observed for start, place, observed in windows(sent) if place == 1] == [9000, 10_000, 10_000, 10_000]
+    assert [observed for start, place, observed in windows(sent) if place == 1] == [
+        9000,
+        10_000,
+        10_000,
+        10_000,
+    ]
     assert [source["ok"] for source in sent[-1].sources] == [False]
     assert caplog.text.count("ZeroDivisionError") == 2
 
 
 def test_kill_9_of_a_real_daemon_loses_no_closed_window(hub, tmp_path):
-    flags = ["run", "--source", "simulated:2xH100,seed=7", "--server", hub.url, "--node", "n", "--spool", str(tmp_path)]
+    flags = [
+        "run",
+        "--source",
+        "simulated:2xH100,seed=7",
+        "--server",
+        hub.url,
+        "--node",
+        "n",
+        "--spool",
+        str(tmp_path),
+    ]
     environment = {**os.environ, "FLEETWATCH_TOKEN": "t"}
-    short = "import sys; from agent import loop; loop.WINDOW_S, loop.GRACE_MS = 1, 100; from agent import daemon; daemon.MAX_PHASE_MS = 1"
-    command = [sys.executable, "-c", short + "; from agent.__main__ import main; sys.exit(main())", *flags]
+    short = (
+        "import sys; from agent import loop; loop.WINDOW_S, loop.GRACE_MS = 1, 100; from agent"
+        " import daemon; daemon.MAX_PHASE_MS = 1"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        short + "; from agent.__main__ import main; sys.exit(main())",
+        *flags,
+    ]
     first = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     draft = tmp_path / "draft"
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not (draft.exists() and draft.read_bytes().count(b"FWB1") >= 2):
+    while time.monotonic() < deadline and not (
+        draft.exists() and draft.read_bytes().count(b"FWB1") >= 2
+    ):
         time.sleep(0.02)
     first.kill()
     first.wait()
@@ -365,9 +470,11 @@ def test_kill_9_of_a_real_daemon_loses_no_closed_window(hub, tmp_path):
 
 def test_nothing_grows_over_a_simulated_day(tmp_path):
     day = Daemon(tmp_path, send=lambda payload: ACCEPTED)
-    day.source.infos = [gpu("GPU-%d" % place, index=place) for place in range(2)]  # what grows by GPU grows with two
+    # what grows by GPU grows with two
+    day.source.infos = [gpu("GPU-%d" % place, index=place) for place in range(2)]
     day.source.read = lambda uuid, now_ms: Reading(now_ms, util=0.5)
-    day.spool._store.write = lambda name, content: day.spool._store.hold(name, content) or True  # a day's fsyncs prove nothing here
+    # a day's fsyncs prove nothing here
+    day.spool._store.write = lambda name, content: day.spool._store.hold(name, content) or True
     blocks = []
 
     for window in range(8640):

@@ -70,9 +70,13 @@ def test_an_allocation_that_began_in_a_future_the_clock_left_still_holds_its_gpu
     assert len(last.allocations) == 2
 
 
-@pytest.mark.parametrize(("late_ms", "starts"), [(0, []), (5000, []), (9999, []), (10_000, [START]), (60_000, [START])])
+@pytest.mark.parametrize(
+    ("late_ms", "starts"), [(0, []), (5000, []), (9999, []), (10_000, [START]), (60_000, [START])]
+)
 def test_who_began_just_after_the_windows_end_is_the_next_windows_holder(late_ms, starts):
-    books = Workload(allocations=[Allocation("GPU-1", "slurm/c/1", "slurm", START + 10_000 + late_ms)])
+    books = Workload(
+        allocations=[Allocation("GPU-1", "slurm/c/1", "slurm", START + 10_000 + late_ms)]
+    )
 
     within = sampler.within(books, START, START + 10_000)
 

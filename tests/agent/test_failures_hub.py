@@ -58,7 +58,9 @@ def test_a_hub_that_answers_within_its_time_is_waited_for():
 
 @pytest.fixture
 def raw_hub():
-    """A server that answers each connection as told: with bytes, one by one where there are pauses."""
+    """A server that answers each connection as told: with bytes, one by one where there are
+    pauses.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     said = {"answer": b"", "pause_s": 0.0}
 
@@ -71,7 +73,11 @@ def raw_hub():
             with connection:
                 connection.recv(65536)
                 try:
-                    for byte in [said["answer"]] if not said["pause_s"] else [bytes([one]) for one in said["answer"]]:
+                    for byte in (
+                        [said["answer"]]
+                        if not said["pause_s"]
+                        else [bytes([one]) for one in said["answer"]]
+                    ):
                         time.sleep(said["pause_s"])
                         connection.sendall(byte)
                 except OSError:
@@ -160,9 +166,12 @@ def test_a_batch_too_large_and_damaged_is_set_aside_and_the_pump_goes_on(hub, tm
 def test_a_new_token_in_its_file_ends_a_refusal_without_a_restart(hub, tmp_path, status):
     file = tmp_path / "token"
     file.write_text("fw_old\n")
-    sender = EnrollingSender(Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file))
+    sender = EnrollingSender(
+        Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file)
+    )
     refused = (status, {}, {"error": "revoked"})
-    hub.answers = [refused, refused] if status == 401 else [refused]  # an enrolment is tried once after a 401
+    # an enrolment is tried once after a 401
+    hub.answers = [refused, refused] if status == 401 else [refused]
     assert sender.send(PAYLOAD).is_token_refused
 
     file.write_text("fw_new\n")
@@ -176,7 +185,9 @@ def test_a_new_token_in_its_file_ends_a_refusal_without_a_restart(hub, tmp_path,
 @pytest.mark.parametrize("content", [None, "", "no token\n", "x" * 513])
 def test_a_token_file_that_holds_none_changes_nothing(hub, tmp_path, content):
     file = tmp_path / "token"
-    sender = EnrollingSender(Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file))
+    sender = EnrollingSender(
+        Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file)
+    )
     if content is not None:
         file.write_text(content)
     hub.answers = [(403, {}, {"error": "no"})]
@@ -199,8 +210,26 @@ def test_a_node_token_that_can_not_be_kept_still_serves(hub, tmp_path, caplog):
 @pytest.fixture
 def tls_hub(tmp_path):
     """(address, file of its certificate) of a hub that nobody vouches for."""
-    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hub")
-    files = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem")
+    made = (
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=hub",
+    )
+    files = (
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        tmp_path / "key.pem",
+        "-out",
+        tmp_path / "cert.pem",
+    )
     subprocess.run([*made, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
@@ -209,9 +238,14 @@ def tls_hub(tmp_path):
     def serve():
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
-            # the whole of it: closing over unread bytes resets the connection, and the answer with it
+            # the whole of it: closing over unread bytes resets the connection, and the answer with
+            # it
             with connection, connection.makefile("rb") as request:
-                headers = dict(line.split(b": ", 1) for line in iter(request.readline, b"\r\n") if b": " in line)
+                headers = dict(
+                    line.split(b": ", 1)
+                    for line in iter(request.readline, b"\r\n")
+                    if b": " in line
+                )
                 request.read(int(headers[b"Content-Length"]))
                 connection.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"stored": 1}')
 
@@ -226,9 +260,10 @@ def test_a_certificate_that_nobody_vouches_for_is_one_clear_line(tls_hub):
     outcome = Sender(url, "t").send(PAYLOAD)
 
     assert outcome.verdict is Verdict.RETRY
-    assert outcome.text == (
-        "the hub at %s/api/v1/batches has a certificate that is not trusted (self-signed certificate);"
-        " its authority can be given as --ca-file" % url
+    assert (
+        outcome.text
+        == "the hub at %s/api/v1/batches has a certificate that is not trusted (self-signed"
+        " certificate); its authority can be given as --ca-file" % url
     )
 
 

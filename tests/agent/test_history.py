@@ -38,7 +38,11 @@ def json_job(**changes):
         "array": {"job_id": 0, "task_id": NOT_SET},
         "association": {"account": "nlp", "cluster": "della", "user": "ann"},
         "cluster": "della",
-        "exit_code": {"status": ["SUCCESS"], "return_code": number(0), "signal": {"id": NOT_SET, "name": ""}},
+        "exit_code": {
+            "status": ["SUCCESS"],
+            "return_code": number(0),
+            "signal": {"id": NOT_SET, "name": ""},
+        },
         "het": {"job_id": 0, "job_offset": NOT_SET},
         "job_id": 4711,
         "name": "train",
@@ -48,7 +52,13 @@ def json_job(**changes):
         "state": {"current": ["COMPLETED"], "reason": "None"},
         "steps": [{"step": {"id": "4711.batch"}, "tres": {}}],
         "submit_line": "sbatch --export=TOKEN=hunter2 train.sh",
-        "time": {"elapsed": 3600, "end": NINE + 3600, "start": NINE, "submission": NINE - 3600, "limit": number(1500)},
+        "time": {
+            "elapsed": 3600,
+            "end": NINE + 3600,
+            "start": NINE,
+            "submission": NINE - 3600,
+            "limit": number(1500),
+        },
         "tres": {
             "requested": [
                 {"type": "cpu", "name": "", "id": 1, "count": 16},
@@ -70,22 +80,40 @@ def answer(*jobs):
 
 
 def old_json_job():
-    """The same job as 21.08 wrote it: one text for the state, bare numbers, null for what is not set."""
+    """The same job as 21.08 wrote it: one text for the state, bare numbers, null for what is not
+    set.
+    """
     return json_job(
         array={"job_id": 0, "task_id": None},
         het={"job_id": 0, "job_offset": None},
         state={"current": "COMPLETED", "reason": "None"},
         exit_code={"status": "SUCCESS", "return_code": 0},
         restart_cnt=0,
-        time={"elapsed": 3600, "end": NINE + 3600, "start": NINE, "submission": NINE - 3600, "limit": 1500},
+        time={
+            "elapsed": 3600,
+            "end": NINE + 3600,
+            "start": NINE,
+            "submission": NINE - 3600,
+            "limit": 1500,
+        },
     )
 
 
 def test_each_form_tells_the_same_job():
     (job,) = READER.jobs(table(ROW))
 
-    assert (job.key, job.name, job.user, job.account, job.state) == ("slurm/della/4711", "train", "ann", "nlp", "COMPLETED")
-    assert (job.submit_ms, job.start_ms, job.end_ms) == ((NINE - 3600) * 1000, NINE * 1000, (NINE + 3600) * 1000)
+    assert (job.key, job.name, job.user, job.account, job.state) == (
+        "slurm/della/4711",
+        "train",
+        "ann",
+        "nlp",
+        "COMPLETED",
+    )
+    assert (job.submit_ms, job.start_ms, job.end_ms) == (
+        (NINE - 3600) * 1000,
+        NINE * 1000,
+        (NINE + 3600) * 1000,
+    )
     assert dict(job.labels) == {
         "partition": "gpu",
         "qos": "normal",
@@ -104,7 +132,12 @@ def test_columns_may_stand_in_any_order_and_be_few():
 
     (job,) = READER.jobs(content)
 
-    assert (job.key, job.state, job.start_ms, job.end_ms) == ("slurm/della/12", "FAILED", None, (NINE + 3600) * 1000)
+    assert (job.key, job.state, job.start_ms, job.end_ms) == (
+        "slurm/della/12",
+        "FAILED",
+        None,
+        (NINE + 3600) * 1000,
+    )
 
 
 def test_sacct_p_with_its_last_delimiter_is_read_too():
@@ -114,7 +147,10 @@ def test_sacct_p_with_its_last_delimiter_is_read_too():
 
 
 def test_steps_and_waiting_tasks_are_no_jobs():
-    others = [row(JobID=name, JobIDRaw=name) for name in ("4711.batch", "4711.extern", "4711.0", "500_7.0", "21+1.batch")]
+    others = [
+        row(JobID=name, JobIDRaw=name)
+        for name in ("4711.batch", "4711.extern", "4711.0", "500_7.0", "21+1.batch")
+    ]
     waiting = row(JobID="600_[1-9]", JobIDRaw="600", State="PENDING")
 
     assert [job.id for job in READER.jobs(table(ROW, *others, waiting))] == ["4711"]
@@ -124,7 +160,11 @@ def test_tasks_and_parts_have_the_ids_that_nodes_know_them_by():
     jobs = READER.jobs(table(row(JobID="500_7", JobIDRaw="503"), row(JobID="21+1", JobIDRaw="22")))
 
     assert [job.id for job in jobs] == ["503", "22"]
-    assert (jobs[0].labels["array_job"], jobs[0].labels["array_task"], jobs[1].labels["het_job"]) == ("500", "7", "21+1")
+    assert (
+        jobs[0].labels["array_job"],
+        jobs[0].labels["array_task"],
+        jobs[1].labels["het_job"],
+    ) == ("500", "7", "21+1")
 
 
 def test_json_names_tasks_and_parts_alike():
@@ -191,7 +231,9 @@ def test_times_are_in_the_zone_in_which_they_were_printed():
 
 def test_a_job_over_the_hour_that_autumn_repeats_does_not_end_before_it_began():
     # 2026-10-25: 02:00 to 03:00 comes twice; from 02:50 (summer) to 02:10 (winter) are 20 minutes
-    (job,) = Reader("c", ZoneInfo("Europe/Berlin")).jobs(table(row(Start="2026-10-25T02:50:00", End="2026-10-25T02:10:00")))
+    (job,) = Reader("c", ZoneInfo("Europe/Berlin")).jobs(
+        table(row(Start="2026-10-25T02:50:00", End="2026-10-25T02:10:00"))
+    )
 
     assert job.end_ms - job.start_ms == 20 * 60_000
 
@@ -256,8 +298,16 @@ def test_the_import_sends_jobs_without_windows_and_says_how_many(hub, tmp_path, 
 
     (sent,) = [wire.parse(batch) for batch in hub.batches]
     assert (status, capsys.readouterr().out) == (0, f"{path}: 2 jobs, all at the hub\n")
-    assert (sent.gpus, sent.windows, sent.boot_start_ms, sent.sources) == ([], {"gpu": [], "start_ms": [], "observed_ms": []}, 0, [])
-    assert [(job["key"], job["state"]) for job in sent.jobs] == [("slurm/della/4711", "COMPLETED"), ("slurm/della/4712", "FAILED")]
+    assert (sent.gpus, sent.windows, sent.boot_start_ms, sent.sources) == (
+        [],
+        {"gpu": [], "start_ms": [], "observed_ms": []},
+        0,
+        [],
+    )
+    assert [(job["key"], job["state"]) for job in sent.jobs] == [
+        ("slurm/della/4711", "COMPLETED"),
+        ("slurm/della/4712", "FAILED"),
+    ]
 
 
 def test_importing_twice_sends_the_same_batches(hub, tmp_path):
@@ -277,7 +327,10 @@ def test_a_pipe_is_read(hub, tmp_path, monkeypatch):
     assert hub.batches[0]["jobs"][0]["key"] == "slurm/default/4711"
 
 
-@pytest.mark.parametrize(("content", "complaint"), [("", "is empty"), ("x\n", "line 1: expected JSON"), (None, "can't be read")])
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("", "is empty"), ("x\n", "line 1: expected JSON"), (None, "can't be read")],
+)
 def test_a_bad_file_is_one_clear_line(hub, tmp_path, capsys, content, complaint):
     path = tmp_path / "sacct.txt"
     if content is not None:

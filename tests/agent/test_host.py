@@ -31,14 +31,21 @@ class Host:
     def diskstats(self, **sectors):
         """name=(sectors read, sectors written)"""
         lines = [
-            f"   8  {place} {name} 5 6 {read} 7 8 9 {written} 10 0 11 12\n" for place, (name, (read, written)) in enumerate(sectors.items())
+            f"   8  {place} {name} 5 6 {read} 7 8 9 {written} 10 0 11 12\n"
+            for place, (name, (read, written)) in enumerate(sectors.items())
         ]
         self.write("proc/diskstats", "".join(lines))
 
     def net(self, path="proc/net/dev", **counts):
         """name=(bytes received, bytes sent)"""
-        lines = [f"{name:>6}: {rx} 1 0 0 0 0 0 0 {tx} 1 0 0 0 0 0 0\n" for name, (rx, tx) in counts.items()]
-        self.write(path, "Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n" + "".join(lines))
+        lines = [
+            f"{name:>6}: {rx} 1 0 0 0 0 0 0 {tx} 1 0 0 0 0 0 0\n"
+            for name, (rx, tx) in counts.items()
+        ]
+        self.write(
+            path,
+            "Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n" + "".join(lines),
+        )
 
 
 @pytest.fixture
@@ -50,7 +57,10 @@ def test_the_cpu_is_told_of_the_time_since_the_last_call(host):
     reader = host.reader()
     host.write("proc/stat", "cpu 130 0 110 750 110 0 0 0 0 0\n")
 
-    assert host.read(reader) == {"cpu_ratio": pytest.approx(0.4), "iowait_ratio": pytest.approx(0.1)}
+    assert host.read(reader) == {
+        "cpu_ratio": pytest.approx(0.4),
+        "iowait_ratio": pytest.approx(0.1),
+    }
 
 
 def test_iowait_that_steps_back_is_no_negative_share(host):
@@ -78,7 +88,10 @@ def test_memory_that_the_kernel_does_not_tell_is_not_read(host, memory):
 
 
 def test_pressure_is_the_share_of_time_in_which_some_task_waited(host):
-    line = "some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=99\n"
+    line = (
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00"
+        " total=99\n"
+    )
     host.write("proc/pressure/cpu", line % 5_000_000)
     host.write("proc/pressure/io", line % 0)
     reader = host.reader()
@@ -91,11 +104,24 @@ def test_pressure_is_the_share_of_time_in_which_some_task_waited(host):
 def test_disks_are_whole_ones_and_counted_once(host):
     for name in ("nvme0n1", "sda"):
         host.device(f"block/{name}")
-    host.diskstats(nvme0n1=(1000, 0), nvme0n1p1=(1000, 0), sda=(0, 500), **{"dm-0": (1000, 0), "md0": (9, 9), "loop0": (9, 9)})
+    host.diskstats(
+        nvme0n1=(1000, 0),
+        nvme0n1p1=(1000, 0),
+        sda=(0, 500),
+        **{"dm-0": (1000, 0), "md0": (9, 9), "loop0": (9, 9)},
+    )
     reader = host.reader()
-    host.diskstats(nvme0n1=(21_000, 0), nvme0n1p1=(21_000, 0), sda=(0, 10_500), **{"dm-0": (21_000, 0), "md0": (99, 99), "loop0": (99, 99)})
+    host.diskstats(
+        nvme0n1=(21_000, 0),
+        nvme0n1p1=(21_000, 0),
+        sda=(0, 10_500),
+        **{"dm-0": (21_000, 0), "md0": (99, 99), "loop0": (99, 99)},
+    )
 
-    assert host.read(reader) == {"disk_read_bytes_s": 20_000 * 512 / 10, "disk_write_bytes_s": 10_000 * 512 / 10}
+    assert host.read(reader) == {
+        "disk_read_bytes_s": 20_000 * 512 / 10,
+        "disk_write_bytes_s": 10_000 * 512 / 10,
+    }
 
 
 def test_a_counter_that_fell_is_not_read_and_the_others_are(host):
@@ -137,7 +163,10 @@ def test_the_network_is_the_physical_interfaces_and_infinibands_ports(host):
     host.write("sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "250\n")
     host.write("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "5\n")
 
-    assert host.read(reader) == {"nic_rx_bytes_s": (1000 + 250 * 4) / 10, "nic_tx_bytes_s": (500 + 5 * 4) / 10}
+    assert host.read(reader) == {
+        "nic_rx_bytes_s": (1000 + 250 * 4) / 10,
+        "nic_tx_bytes_s": (500 + 5 * 4) / 10,
+    }
 
 
 def test_in_a_container_the_hosts_own_network_is_read(host):
@@ -171,7 +200,11 @@ def test_a_host_without_proc_has_nothing_to_tell(tmp_path):
     nowhere = str(tmp_path / "nowhere")
 
     assert HostReader(nowhere).read() == {}
-    assert (boot_start_ms(nowhere), kernel_boot_id(nowhere), own_rss_bytes(nowhere)) == (None, None, None)
+    assert (boot_start_ms(nowhere), kernel_boot_id(nowhere), own_rss_bytes(nowhere)) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_boot_is_known_by_the_kernel(host):

@@ -4,7 +4,12 @@ import socket
 import pytest
 
 from agent import host_probe
-from agent.host_probe import INITIAL_PID_NAMESPACE, look_at_host, look_for_driver, look_for_schedulers
+from agent.host_probe import (
+    INITIAL_PID_NAMESPACE,
+    look_at_host,
+    look_for_driver,
+    look_for_schedulers,
+)
 
 needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
@@ -20,7 +25,9 @@ def states(findings):
 
 
 def host(tmp_path, **changes):
-    return look_at_host(tmp_path / "spool", **{"proc": tmp_path / "proc", "root": tmp_path, **changes})
+    return look_at_host(
+        tmp_path / "spool", **{"proc": tmp_path / "proc", "root": tmp_path, **changes}
+    )
 
 
 def test_a_host_that_shows_everything_is_well(tmp_path):
@@ -31,7 +38,13 @@ def test_a_host_that_shows_everything_is_well(tmp_path):
 
     found = states(host(tmp_path))
 
-    assert found == {"processes": "ok", "job environment": "ok", "pid namespace": "ok", "kernel log": "warn", "spool": "ok"}
+    assert found == {
+        "processes": "ok",
+        "job environment": "ok",
+        "pid namespace": "ok",
+        "kernel log": "warn",
+        "spool": "ok",
+    }
 
 
 def test_what_is_hidden_comes_with_what_to_do(tmp_path):
@@ -120,11 +133,17 @@ def test_no_gpu_at_all_is_told_from_a_gpu_without_a_driver(tmp_path):
     pci(tmp_path, "0000:02:00.0", kind="0x030000")
 
     found = look_for_driver(tmp_path)
-    assert (found.text, found.advice) == ("2 NVIDIA GPUs on the PCI bus, but no driver is loaded", "install the driver, or modprobe nvidia")
+    assert (found.text, found.advice) == (
+        "2 NVIDIA GPUs on the PCI bus, but no driver is loaded",
+        "install the driver, or modprobe nvidia",
+    )
 
 
 def test_a_driver_without_its_devices_is_a_container_s_trouble(tmp_path):
-    write(tmp_path / "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.1\nGCC\n")
+    write(
+        tmp_path / "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.1\nGCC\n",
+    )
     assert "--gpus all" in look_for_driver(tmp_path).advice
 
     write(tmp_path / "dev/nvidiactl")

@@ -27,7 +27,13 @@ class Door:
                 door.asked.append((self.path, body))
                 token = self.headers["Authorization"].partition(" ")[2]
                 known = GOOD if self.path == "/api/v1/batches" else ENROLMENT
-                self.answer(*((422, {"error": "version is required"}) if token == known else (401, {"error": "unknown token"})))
+                self.answer(
+                    *(
+                        (422, {"error": "version is required"})
+                        if token == known
+                        else (401, {"error": "unknown token"})
+                    )
+                )
 
             def answer(self, status, content):
                 self.send_response(status)
@@ -77,7 +83,10 @@ def test_without_a_token_the_door_is_not_tried(door):
 
 
 def test_an_enrolment_token_is_known_and_not_used_up(door):
-    assert look(door, ENROLMENT)["token"] == ("ok", "an enrolment token: the first start exchanges it for this node's own")
+    assert look(door, ENROLMENT)["token"] == (
+        "ok",
+        "an enrolment token: the first start exchanges it for this node's own",
+    )
     assert door.asked[-1] == ("/api/v1/enroll", b"{}")  # names no node: nobody is enrolled
 
 
@@ -99,7 +108,10 @@ def test_a_hub_that_misses_something_says_what(door):
 def test_something_else_at_the_address_is_said(door, answer):
     door.ready = answer
 
-    assert look(door)["hub"] == ("no", "%s answers %d: is it a FleetWatch hub?" % (door.url, answer[0]))
+    assert look(door)["hub"] == (
+        "no",
+        "%s answers %d: is it a FleetWatch hub?" % (door.url, answer[0]),
+    )
 
 
 def test_nobody_at_the_address_is_one_finding(door):
@@ -111,7 +123,8 @@ def test_nobody_at_the_address_is_one_finding(door):
 @pytest.mark.parametrize(
     ("date", "state", "said"),
     [
-        ("Sat, 14 Nov 2026 12:00:02 GMT", "warn", "-2 s against the hub's"),  # 2.5 s by the middle of its second
+        # 2.5 s by the middle of its second
+        ("Sat, 14 Nov 2026 12:00:02 GMT", "warn", "-2 s against the hub's"),
         ("Sat, 14 Nov 2026 12:00:01 GMT", "ok", "-2 s against the hub's"),
         ("Sat, 14 Nov 2026 11:50:00 GMT", "warn", "+600 s against the hub's"),
         ("Sat, 14 Nov 2026 12:00:00 GMT", "ok", "agrees with the hub's"),

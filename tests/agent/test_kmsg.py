@@ -45,7 +45,13 @@ def test_an_xid_is_told_of_the_gpu_at_its_bus_and_only_once_it_happens(log):
     log(xid("5e:00", 79, ", pid='<unknown>', name=<unknown>, GPU has fallen off the bus."))
 
     assert kmsg.poll(START, [FIRST, SECOND]) == [
-        Event(START, "xid", "GPU-2", 79, "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+        Event(
+            START,
+            "xid",
+            "GPU-2",
+            79,
+            "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        )
     ]
     assert kmsg.poll(START + 1000, [FIRST, SECOND]) == []
     assert kmsg.why is None
@@ -59,12 +65,19 @@ def test_an_xid_is_told_of_the_gpu_at_its_bus_and_only_once_it_happens(log):
         ("NVRM: Xid (PCI:0000:3b:00.0): 31, pid=1", [("GPU-1", 31)]),
         ("NVRM: Xid (PCI:0001:3b:00): 31, pid=1", [(None, 31)]),
         ("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.", [("GPU-1", 79)]),
-        ("NVRM: The NVIDIA GPU 0000:3b:00.0 (PCI ID: 10de:2330)\\x0aNVRM: has fallen off the bus and is not responding", [("GPU-1", 79)]),
+        (
+            (
+                "NVRM: The NVIDIA GPU 0000:3b:00.0 (PCI ID: 10de:2330)\\x0aNVRM: has fallen off the"
+                " bus and is not responding"
+            ),
+            [("GPU-1", 79)],
+        ),
         ("NVRM: GPU at PCI:0000:3b:00: GPU-4711", []),
         ("NVRM: Xid (PCI:zz): 31", []),
         ("NVRM: Xid (PCI:0000:3b:00): 999999", []),
         ("NVRM: Xid (PCI::::::::): 31", []),
-        ("python[4711]: NVRM: Xid (PCI:0000:3b:00): 79", []),  # a process's name or words, not the driver's
+        # a process's name or words, not the driver's
+        ("python[4711]: NVRM: Xid (PCI:0000:3b:00): 79", []),
         ("", []),
     ],
 )
@@ -81,7 +94,9 @@ def test_a_card_that_the_driver_does_not_name_is_told_by_its_address(log):
 
     log(xid("af:00", 79, ", GPU has fallen off the bus."))
 
-    assert kmsg.poll(START, [FIRST]) == [Event(START, "xid", None, 79, "PCI 0000:af:00 GPU has fallen off the bus.")]
+    assert kmsg.poll(START, [FIRST]) == [
+        Event(START, "xid", None, 79, "PCI 0000:af:00 GPU has fallen off the bus.")
+    ]
 
 
 @pytest.mark.parametrize(("priority", "expected"), [(0, 1), (7, 1), (8, 0), (12, 0), (30, 0)])
@@ -139,7 +154,11 @@ def test_a_log_that_is_not_there_is_a_fact_and_no_error(tmp_path):
 
 def test_a_log_that_overran_goes_on_and_one_that_fails_is_let_go(log, monkeypatch):
     kmsg = Kmsg(log.path)
-    answers = [BrokenPipeError(32, "overran"), xid("3b:00", 79).encode(), BlockingIOError(11, "nothing")]
+    answers = [
+        BrokenPipeError(32, "overran"),
+        xid("3b:00", 79).encode(),
+        BlockingIOError(11, "nothing"),
+    ]
 
     def read(*_):
         answer = answers.pop(0)
@@ -184,7 +203,9 @@ def test_an_xid_of_the_log_and_of_nvml_is_one_event_of_the_batch(log, tmp_path):
     daemon.loop.flush()
 
     events = [event for one in daemon.batches() for event in one.events if event["kind"] == "xid"]
-    assert [(event["gpu"], event["at_ms"] - START, event["code"]) for event in events] == [(0, 4000, 79)]
+    assert [(event["gpu"], event["at_ms"] - START, event["code"]) for event in events] == [
+        (0, 4000, 79)
+    ]
     daemon.spool.close()
 
 
@@ -198,13 +219,21 @@ def test_the_log_is_heard_while_a_call_hangs_in_the_driver(log, tmp_path):
     daemon.loop.flush()
 
     (sent,) = daemon.batches()
-    assert [(event["gpu"], event["code"]) for event in sent.events if event["kind"] == "xid"] == [(1, 79)]
+    assert [(event["gpu"], event["code"]) for event in sent.events if event["kind"] == "xid"] == [
+        (1, 79)
+    ]
     daemon.spool.close()
 
 
 @pytest.mark.parametrize(
     ("text", "bus"),
-    [("00000000:3B:00.0", (0, 59, 0)), ("0000:3b:00", (0, 59, 0)), ("0001:3b:1f.7", (1, 59, 31)), ("3b:00", None), ("", None)],
+    [
+        ("00000000:3B:00.0", (0, 59, 0)),
+        ("0000:3b:00", (0, 59, 0)),
+        ("0001:3b:1f.7", (1, 59, 31)),
+        ("3b:00", None),
+        ("", None),
+    ],
 )
 def test_a_bus_is_the_same_in_either_notation(text, bus):
     assert bus_of(text) == bus

@@ -11,16 +11,38 @@ import pytest
 
 from agent.workloads import kubelet_grpc_hpack as hpack
 from agent.workloads.kubelet_grpc import MAX_ANSWER_BYTES, GRPCError, call
-from agent.workloads.kubernetes_protobuf import Claimed, Device, MessageError, PodDevices, allocatable, pods
+from agent.workloads.kubernetes_protobuf import (
+    Claimed,
+    Device,
+    MessageError,
+    PodDevices,
+    allocatable,
+    pods,
+)
 from tests.agent import kubelet
 from tests.agent.kubelet import Kubelet
 
 LIST = "/v1.PodResourcesLister/List"
-DATA, HEADERS, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+DATA, HEADERS, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
 STATUS_200 = b"\x88"
 OK = b"\x00\x0bgrpc-status\x010"
 # "grpc-status" and "14" and "down" in Huffman's code, as Go's encoder writes them.
-HUFFMAN_DOWN = bytes.fromhex("00889acac8b21234da8f") + b"\x0214" + bytes.fromhex("00899acac8b5254207317f") + b"\x04down"
+HUFFMAN_DOWN = (
+    bytes.fromhex("00889acac8b21234da8f")
+    + b"\x0214"
+    + bytes.fromhex("00899acac8b5254207317f")
+    + b"\x04down"
+)
 
 
 @pytest.fixture
@@ -37,11 +59,18 @@ def message(payload: bytes) -> bytes:
     return b"\x00" + struct.pack(">I", len(payload)) + payload
 
 
-WELL = frame(SETTINGS, stream=0) + frame(HEADERS, 4, STATUS_200) + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 5, OK)
+WELL = (
+    frame(SETTINGS, stream=0)
+    + frame(HEADERS, 4, STATUS_200)
+    + frame(DATA, 0, message(b"pods"))
+    + frame(HEADERS, 5, OK)
+)
 
 
 class Peer:
-    """Says what it is told to after the first bytes of a call, whatever they are, and keeps what it hears."""
+    """Says what it is told to after the first bytes of a call, whatever they are, and keeps what it
+    hears.
+    """
 
     def __init__(self, path: Path, says: bytes) -> None:
         self.path, self.heard = str(path), b""
@@ -53,7 +82,8 @@ class Peer:
 
     def _serve(self, says: bytes) -> None:
         connection, _ = self._listener.accept()
-        with connection, suppress(ConnectionError):  # the client leaves as soon as it has heard enough
+        # the client leaves as soon as it has heard enough
+        with connection, suppress(ConnectionError):
             self.heard = connection.recv(4096)
             connection.sendall(says)
             connection.shutdown(socket.SHUT_WR)
@@ -97,7 +127,8 @@ def test_answers_above_the_default_window_of_64_kib_arrive_whole(server: Kubelet
 
 
 def test_an_answer_above_the_limit_is_refused(server: Kubelet):
-    server.answer = lambda request, context: b"x" * MAX_ANSWER_BYTES  # and five bytes more on the wire
+    # and five bytes more on the wire
+    server.answer = lambda request, context: b"x" * MAX_ANSWER_BYTES
 
     with pytest.raises(GRPCError, match="longer than 4194304 bytes"):
         call(server.path, LIST)
@@ -111,11 +142,15 @@ def test_the_request_arrives_as_it_was_given(server: Kubelet):
 
 def test_a_refusal_carries_the_servers_number_and_words(server: Kubelet):
     def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
-        return context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit: 100 %, späte\r\n")
+        return context.abort(
+            grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit: 100 %, späte\r\n"
+        )
 
     server.answer = refuse
 
-    with pytest.raises(GRPCError, match="^RESOURCE_EXHAUSTED: rejected by rate limit: 100 %, späte$") as raised:
+    with pytest.raises(
+        GRPCError, match="^RESOURCE_EXHAUSTED: rejected by rate limit: 100 %, späte$"
+    ) as raised:
         call(server.path, LIST)
     assert raised.value.status == 8
 
@@ -152,13 +187,18 @@ def test_the_client_says_what_the_standard_asks(tmp_path: Path):
     heard = peer.finish()
 
     assert answer == b"pods"
-    assert heard.startswith(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x12" + bytes([SETTINGS]) + b"\x00" * 5)
+    assert heard.startswith(
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x12" + bytes([SETTINGS]) + b"\x00" * 5
+    )
     assert b"\x05:path\x1b/v1.PodResourcesLister/List" in heard
     assert frame(SETTINGS, 1, stream=0) in heard  # the acknowledgement
 
 
 def test_a_ping_is_answered_with_its_own_bytes(tmp_path: Path):
-    peer = Peer(tmp_path / "peer.sock", frame(PING, 0, b"12345678", stream=0) + frame(PING, 1, b"87654321", stream=0) + WELL)
+    peer = Peer(
+        tmp_path / "peer.sock",
+        frame(PING, 0, b"12345678", stream=0) + frame(PING, 1, b"87654321", stream=0) + WELL,
+    )
 
     call(peer.path, LIST)
 
@@ -170,17 +210,44 @@ def test_a_ping_is_answered_with_its_own_bytes(tmp_path: Path):
 @pytest.mark.parametrize(
     "what",
     [
-        frame(HEADERS, 0, STATUS_200[:0]) + frame(CONTINUATION, 4, STATUS_200) + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 5, OK),
-        frame(HEADERS, 0x0C, b"\x02" + STATUS_200 + b"\0\0") + frame(DATA, 8, b"\x01" + message(b"pods") + b"\0") + frame(HEADERS, 5, OK),
-        frame(HEADERS, 0x24, b"\0\0\0\0\x10" + STATUS_200) + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 5, OK),
-        frame(HEADERS, 4, STATUS_200) + frame(DATA, 0, message(b"pods")[:3]) + frame(DATA, 0, message(b"pods")[3:]) + frame(HEADERS, 5, OK),
-        frame(HEADERS, 4, STATUS_200) + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 1, OK[:9]) + frame(CONTINUATION, 4, OK[9:]),
-        frame(WINDOW_UPDATE, 0, b"\0\0\1\0") + frame(0xBE, 7, b"new kinds are to be ignored") + WELL,
-        frame(GOAWAY, 0, b"\0\0\0\1\0\0\0\0", stream=0) + WELL,  # no further calls, but this one is answered
-        frame(HEADERS, 4, b"\x20\x88") + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 5, OK),  # an empty dynamic table
+        frame(HEADERS, 0, STATUS_200[:0])
+        + frame(CONTINUATION, 4, STATUS_200)
+        + frame(DATA, 0, message(b"pods"))
+        + frame(HEADERS, 5, OK),
+        frame(HEADERS, 0x0C, b"\x02" + STATUS_200 + b"\0\0")
+        + frame(DATA, 8, b"\x01" + message(b"pods") + b"\0")
+        + frame(HEADERS, 5, OK),
+        frame(HEADERS, 0x24, b"\0\0\0\0\x10" + STATUS_200)
+        + frame(DATA, 0, message(b"pods"))
+        + frame(HEADERS, 5, OK),
+        frame(HEADERS, 4, STATUS_200)
+        + frame(DATA, 0, message(b"pods")[:3])
+        + frame(DATA, 0, message(b"pods")[3:])
+        + frame(HEADERS, 5, OK),
+        frame(HEADERS, 4, STATUS_200)
+        + frame(DATA, 0, message(b"pods"))
+        + frame(HEADERS, 1, OK[:9])
+        + frame(CONTINUATION, 4, OK[9:]),
+        frame(WINDOW_UPDATE, 0, b"\0\0\1\0")
+        + frame(0xBE, 7, b"new kinds are to be ignored")
+        + WELL,
+        # no further calls, but this one is answered
+        frame(GOAWAY, 0, b"\0\0\0\1\0\0\0\0", stream=0) + WELL,
+        # an empty dynamic table
+        frame(HEADERS, 4, b"\x20\x88") + frame(DATA, 0, message(b"pods")) + frame(HEADERS, 5, OK),
         frame(DATA, 0, b"another stream", stream=3) + WELL,
     ],
-    ids=["continued", "padded", "priority", "split", "trailers continued", "unknown", "goaway", "table size", "other stream"],
+    ids=[
+        "continued",
+        "padded",
+        "priority",
+        "split",
+        "trailers continued",
+        "unknown",
+        "goaway",
+        "table size",
+        "other stream",
+    ],
 )
 def test_every_lawful_shape_of_an_answer_is_understood(tmp_path: Path, what: bytes):
     assert says(tmp_path, what) == b"pods"
@@ -201,11 +268,27 @@ def test_every_lawful_shape_of_an_answer_is_understood(tmp_path: Path, what: byt
         (frame(HEADERS, 5, STATUS_200 + HUFFMAN_DOWN), "^UNAVAILABLE: down$"),
         (frame(HEADERS, 5, STATUS_200 + b"\x00\x0bgrpc-status\x0299"), "^status 99$"),
         (frame(HEADERS, 5, STATUS_200 + b"\x00\x0bgrpc-status\x03abc"), "without a status"),
-        (frame(HEADERS, 4, STATUS_200) + frame(DATA, 0, b"\1" + message(b"pods")[1:]) + frame(HEADERS, 5, OK), "not one plain"),
-        (frame(HEADERS, 4, STATUS_200) + frame(DATA, 0, message(b"pods") * 2) + frame(HEADERS, 5, OK), "not one plain"),
+        (
+            frame(HEADERS, 4, STATUS_200)
+            + frame(DATA, 0, b"\1" + message(b"pods")[1:])
+            + frame(HEADERS, 5, OK),
+            "not one plain",
+        ),
+        (
+            frame(HEADERS, 4, STATUS_200)
+            + frame(DATA, 0, message(b"pods") * 2)
+            + frame(HEADERS, 5, OK),
+            "not one plain",
+        ),
         (b"\x00\x40\x01" + b"\0" * 20000, "16385 bytes"),
-        (frame(HEADERS, 0, b"") + frame(CONTINUATION, 0, b"\0" * 16000) * 5, "header block of more than"),
-        (frame(HEADERS, 0, b"") + frame(PING, 0, b"12345678", stream=0), "another frame stands between"),
+        (
+            frame(HEADERS, 0, b"") + frame(CONTINUATION, 0, b"\0" * 16000) * 5,
+            "header block of more than",
+        ),
+        (
+            frame(HEADERS, 0, b"") + frame(PING, 0, b"12345678", stream=0),
+            "another frame stands between",
+        ),
         (frame(CONTINUATION, 4, b""), "never began"),
         (frame(DATA, 8, b"\x05abc"), "padding"),
         (frame(PUSH, 4, b"\0\0\0\2\x88"), "forbidden"),
@@ -226,9 +309,15 @@ def test_everything_else_is_an_error_that_says_what_came(tmp_path: Path, what: b
 
 def test_the_examples_of_rfc_7541_are_decoded():
     # C.2.1 to C.2.3 and the value of C.4.1, which is Huffman's code of www.example.com
-    assert hpack.decode(bytes.fromhex("400a637573746f6d2d6b65790d637573746f6d2d686561646572")) == {"custom-key": "custom-header"}
-    assert hpack.decode(bytes.fromhex("100870617373776f726406736563726574")) == {"password": "secret"}
-    assert hpack.decode(bytes.fromhex("0001618cf1e3c2e5f23a6ba0ab90f4ff")) == {"a": "www.example.com"}
+    assert hpack.decode(bytes.fromhex("400a637573746f6d2d6b65790d637573746f6d2d686561646572")) == {
+        "custom-key": "custom-header"
+    }
+    assert hpack.decode(bytes.fromhex("100870617373776f726406736563726574")) == {
+        "password": "secret"
+    }
+    assert hpack.decode(bytes.fromhex("0001618cf1e3c2e5f23a6ba0ab90f4ff")) == {
+        "a": "www.example.com"
+    }
     assert hpack.decode(bytes.fromhex("48826402")) == {":status": "302"}  # C.6.1
 
 
@@ -236,16 +325,33 @@ def test_the_examples_of_rfc_7541_are_decoded():
 
 
 def test_devices_and_claims_of_all_containers_are_read_and_what_else_there_is_is_stepped_over():
-    first = kubelet.container("a", kubelet.devices("nvidia.com/gpu", "GPU-1", "GPU-2"), kubelet.devices("rdma/hca", "mlx5_0"))
+    first = kubelet.container(
+        "a",
+        kubelet.devices("nvidia.com/gpu", "GPU-1", "GPU-2"),
+        kubelet.devices("rdma/hca", "mlx5_0"),
+    )
     second = kubelet.container("b", claims=(kubelet.claim("gpu.nvidia.com", "node-7", "gpu-3"),))
-    unknown = kubelet.whole(9, 1 << 40) + b"\x51" + b"8 bytes!" + b"\x55" + b"four" + kubelet.text(11, "later")
-    answer = kubelet.message(1, kubelet.pod("ml", "train-0", first, second) + unknown) + kubelet.message(1, kubelet.pod("web", "nginx"))
+    unknown = (
+        kubelet.whole(9, 1 << 40)
+        + b"\x51"
+        + b"8 bytes!"
+        + b"\x55"
+        + b"four"
+        + kubelet.text(11, "later")
+    )
+    answer = kubelet.message(
+        1, kubelet.pod("ml", "train-0", first, second) + unknown
+    ) + kubelet.message(1, kubelet.pod("web", "nginx"))
 
     assert pods(answer) == [
         PodDevices(
             "ml",
             "train-0",
-            (Device("nvidia.com/gpu", "GPU-1"), Device("nvidia.com/gpu", "GPU-2"), Device("rdma/hca", "mlx5_0")),
+            (
+                Device("nvidia.com/gpu", "GPU-1"),
+                Device("nvidia.com/gpu", "GPU-2"),
+                Device("rdma/hca", "mlx5_0"),
+            ),
             (Claimed("gpu.nvidia.com", "node-7", "gpu-3"),),
         ),
         PodDevices("web", "nginx"),
@@ -253,14 +359,27 @@ def test_devices_and_claims_of_all_containers_are_read_and_what_else_there_is_is
 
 
 def test_allocatable_devices_are_read():
-    answer = kubelet.message(1, kubelet.devices("nvidia.com/gpu", "GPU-1", "GPU-2")) + kubelet.message(2, kubelet.varint(3))
+    answer = kubelet.message(
+        1, kubelet.devices("nvidia.com/gpu", "GPU-1", "GPU-2")
+    ) + kubelet.message(2, kubelet.varint(3))
 
-    assert allocatable(answer) == [Device("nvidia.com/gpu", "GPU-1"), Device("nvidia.com/gpu", "GPU-2")]
+    assert allocatable(answer) == [
+        Device("nvidia.com/gpu", "GPU-1"),
+        Device("nvidia.com/gpu", "GPU-2"),
+    ]
 
 
 @pytest.mark.parametrize(
     "answer",
-    [b"\x0a", b"\x0a\x05abc", b"\x0a\x80", b"\x0b\x0c", b"\x80" * 11, b"\x09short", kubelet.message(1, b"\x0a\x7f")],
+    [
+        b"\x0a",
+        b"\x0a\x05abc",
+        b"\x0a\x80",
+        b"\x0b\x0c",
+        b"\x80" * 11,
+        b"\x09short",
+        kubelet.message(1, b"\x0a\x7f"),
+    ],
 )
 def test_bytes_that_are_no_message_are_an_error(answer: bytes):
     with pytest.raises(MessageError):

@@ -22,12 +22,23 @@ def test_three_windows_make_one_batch_of_thirty_seconds(daemon):
 
     (sent,) = daemon.batches()
     assert sent.windows["gpu"] == [0, 1] * 3
-    assert [start - START for start in sent.windows["start_ms"]] == [0, 0, 10_000, 10_000, 20_000, 20_000]
+    assert [start - START for start in sent.windows["start_ms"]] == [
+        0,
+        0,
+        10_000,
+        10_000,
+        20_000,
+        20_000,
+    ]
     assert sent.windows["observed_ms"] == [10_000] * 6
     assert sent.windows["util_mean"] == [0.5] * 6
     assert sent.windows["process_count"] == [1, None] * 3
     assert [(item["gpu"], item["end_ms"]) for item in sent.allocations] == [(0, None), (1, None)]
-    assert (sent.agent["source"], sent.agent["driver"], sent.agent["dropped_windows"]) == ("fake", "580.1", 0)
+    assert (sent.agent["source"], sent.agent["driver"], sent.agent["dropped_windows"]) == (
+        "fake",
+        "580.1",
+        0,
+    )
 
 
 def test_a_window_that_ended_before_the_first_reading_is_not_waited_for(daemon):
@@ -63,7 +74,9 @@ def test_the_same_trouble_is_logged_once(daemon, caplog):
     with caplog.at_level(logging.WARNING):
         daemon.live(0, 32)
 
-    assert [record.message for record in caplog.records] == ["GPU can't be read uuid=GPU-1: GPU is lost"]
+    assert [record.message for record in caplog.records] == [
+        "GPU can't be read uuid=GPU-1: GPU is lost"
+    ]
 
 
 def test_a_driver_that_is_missing_is_an_event_and_the_known_gpus_stay(daemon):
@@ -75,8 +88,18 @@ def test_a_driver_that_is_missing_is_an_event_and_the_known_gpus_stay(daemon):
 
     sent = daemon.batches()
     events = [(event["kind"], event["gpu"], event["text"]) for one in sent for event in one.events]
-    assert events == [("driver_ok", None, "driver answers"), ("driver_missing", None, "driver unloaded")]
-    assert [observed for one in sent for observed in one.windows["observed_ms"]] == [10_000, 10_000, 1_500, 1_500, 0, 0]
+    assert events == [
+        ("driver_ok", None, "driver answers"),
+        ("driver_missing", None, "driver unloaded"),
+    ]
+    assert [observed for one in sent for observed in one.windows["observed_ms"]] == [
+        10_000,
+        10_000,
+        1_500,
+        1_500,
+        0,
+        0,
+    ]
     assert daemon.source.is_closed
 
 
@@ -97,7 +120,8 @@ def test_jobs_of_a_host_that_reads_neither_gpus_nor_itself_are_not_sent(daemon):
 
     (sent,) = daemon.batches()
     assert [source["kind"] for source in sent.sources] == ["slurm"]
-    assert (sent.windows["gpu"], sent.host, sent.jobs) == ([], {}, [])  # jobs alone would be an import of accounting
+    # jobs alone would be an import of accounting
+    assert (sent.windows["gpu"], sent.host, sent.jobs) == ([], {}, [])
 
 
 def test_a_driver_that_comes_back_is_told(daemon, monkeypatch):
@@ -119,10 +143,14 @@ def test_events_of_the_source_are_sent(daemon):
     daemon.live(0, 32)
 
     (sent,) = daemon.batches()
-    assert sent.events[1:] == [{"gpu": 1, "at_ms": START + 3, "kind": "xid", "code": 79, "text": "fallen off the bus"}]
+    assert sent.events[1:] == [
+        {"gpu": 1, "at_ms": START + 3, "kind": "xid", "code": 79, "text": "fallen off the bus"}
+    ]
 
 
-def test_of_a_job_source_that_fell_silent_nothing_is_concluded_but_what_it_said_before_is_kept(daemon):
+def test_of_a_job_source_that_fell_silent_nothing_is_concluded_but_what_it_said_before_is_kept(
+    daemon,
+):
     daemon.live(0, 15)
     daemon.workloads.is_ok = False
 
@@ -146,7 +174,10 @@ def test_a_call_that_never_returns_is_told_once_and_windows_go_on(daemon, monkey
     daemon.loop.flush()
 
     sent = daemon.batches()
-    assert [(event["kind"], event["gpu"]) for one in sent for event in one.events] == [("nvml_stuck", 1), ("driver_ok", None)]
+    assert [(event["kind"], event["gpu"]) for one in sent for event in one.events] == [
+        ("nvml_stuck", 1),
+        ("driver_ok", None),
+    ]
     assert sum(len(one.windows["gpu"]) for one in sent) == 6
 
 
@@ -158,7 +189,10 @@ def test_a_batch_never_speaks_of_gpus_it_does_not_list(daemon):
     daemon.loop.flush()
 
     first, second = daemon.batches()
-    assert [[info["uuid"] for info in sent.gpus] for sent in (first, second)] == [["GPU-1", "GPU-2"], ["GPU-2"]]
+    assert [[info["uuid"] for info in sent.gpus] for sent in (first, second)] == [
+        ["GPU-1", "GPU-2"],
+        ["GPU-2"],
+    ]
 
 
 def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
@@ -166,7 +200,8 @@ def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
     daemon.times.go(3)
     started = daemon.clock.now_ms()
     thread = threading.Thread(target=daemon.loop.run)
-    daemon.pump._send = lambda payload: (_ for _ in ()).throw(OSError("not now"))  # the network hangs on nobody
+    # the network hangs on nobody
+    daemon.pump._send = lambda payload: (_ for _ in ()).throw(OSError("not now"))
     daemon.sampler.tick(started)
     thread.start()
 
@@ -188,7 +223,8 @@ def test_only_the_last_word_of_an_agent_that_was_told_to_stop_says_so(daemon):
 def test_a_stop_lets_go_of_the_driver(daemon):
     daemon.sampler.tick(START)
 
-    daemon.sampler.finish_window(START + 10_000)  # as the loop does for the window that is still open
+    # as the loop does for the window that is still open
+    daemon.sampler.finish_window(START + 10_000)
     daemon.sampler.close()
 
     assert daemon.sampler.stuck_s == 0

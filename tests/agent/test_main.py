@@ -17,10 +17,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(*arguments, path=None):
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **({} if path is None else {"PATH": path})}
-    environment = {name: value for name, value in environment.items() if not name.startswith("FLEETWATCH_")}
+    environment = {
+        **os.environ,
+        "PYTHONUNBUFFERED": "1",
+        **({} if path is None else {"PATH": path}),
+    }
+    environment = {
+        name: value for name, value in environment.items() if not name.startswith("FLEETWATCH_")
+    }
     command = [sys.executable, "-m", "agent", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def run(*arguments, path=None):
@@ -39,7 +52,16 @@ def read_until(stream, text):
 
 
 def daemon(hub, folder, *more):
-    flags = ["--server", hub.url, "--token", "secret-token", "--node", "gpu-07", "--spool", folder / "spool"]
+    flags = [
+        "--server",
+        hub.url,
+        "--token",
+        "secret-token",
+        "--node",
+        "gpu-07",
+        "--spool",
+        folder / "spool",
+    ]
     return start("run", "--source", "simulated:2xH100,seed=7", *flags, *more)
 
 
@@ -60,7 +82,8 @@ def test_a_check_shows_gpus_metrics_and_job_sources(capsys):
 
     out = capsys.readouterr().out
     assert "source   simulated" in out
-    assert out.count("NVIDIA H100 80GB HB") == 2  # how much room its end has depends on the figures beside it
+    # how much room its end has depends on the figures beside it
+    assert out.count("NVIDIA H100 80GB HB") == 2
     assert "utilisation    2 of 2" in out
     assert "ok    slurm       answers" in out
 
@@ -68,19 +91,26 @@ def test_a_check_shows_gpus_metrics_and_job_sources(capsys):
 def test_a_host_where_nothing_can_be_read_says_why(tmp_path):
     status, out, err = run("check", "--source", "nvidia-smi", path=str(tmp_path))
 
-    assert (status, out.splitlines()[0], err) == (1, "no GPU can be read: nvidia-smi is not on PATH", "")
+    assert (status, out.splitlines()[0], err) == (
+        1,
+        "no GPU can be read: nvidia-smi is not on PATH",
+        "",
+    )
     assert "what to do" in out
 
 
 def test_a_metric_that_can_not_be_read_is_shown_with_its_reason(tmp_path):
     script = tmp_path / "nvidia-smi"
     script.write_text(
-        "#!/bin/sh\ncase $1 in *gpu=*) echo 'uuid, index, name, utilization.gpu [%], memory.used [MiB]';"
-        " while :; do echo 'GPU-1, 0, NVIDIA L4, 7 %, [N/A]'; sleep 1; done;; esac\nexec sleep 60\n"
+        "#!/bin/sh\ncase $1 in *gpu=*) echo 'uuid, index, name, utilization.gpu [%], memory.used"
+        " [MiB]'; while :; do echo 'GPU-1, 0, NVIDIA L4, 7 %, [N/A]'; sleep 1; done;; esac\nexec"
+        " sleep 60\n"
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
-    status, out, _ = run("check", "--source", "nvidia-smi", path="%s:%s" % (tmp_path, os.environ["PATH"]))
+    status, out, _ = run(
+        "check", "--source", "nvidia-smi", path="%s:%s" % (tmp_path, os.environ["PATH"])
+    )
 
     assert status == 0
     assert "utilisation    1 of 1" in out
@@ -96,7 +126,14 @@ def test_the_version_is_told(capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["fly"], ["run"], ["run", "--server", "nonsense", "--token", "t"], ["check", "--source", "simulated:8xBanana"], ["once"]],
+    [
+        [],
+        ["fly"],
+        ["run"],
+        ["run", "--server", "nonsense", "--token", "t"],
+        ["check", "--source", "simulated:8xBanana"],
+        ["once"],
+    ],
 )
 def test_bad_arguments_are_one_line_and_status_two(arguments, capsys, monkeypatch):
     monkeypatch.delenv("FLEETWATCH_SERVER", raising=False)
@@ -113,7 +150,12 @@ def test_a_zone_or_a_time_that_is_none_is_a_bad_argument(flag, tmp_path, capsys)
     log = tmp_path / "log.csv"
     log.write_text("timestamp, index, utilization.gpu [%]\n2026/11/20 13:00:00.000, 0, 5 %\n")
 
-    assert main(["replay", str(log), flag, "nonsense", "--server", "http://127.0.0.1:1", "--token", "t"]) == 2
+    assert (
+        main(
+            ["replay", str(log), flag, "nonsense", "--server", "http://127.0.0.1:1", "--token", "t"]
+        )
+        == 2
+    )
 
     assert capsys.readouterr().err.startswith(f"fleetwatch-agent: {flag} is 'nonsense'")
 
@@ -174,7 +216,10 @@ def test_a_recording_of_a_run_can_be_replayed(hub, tmp_path):
 
     assert (status, err) == (0, "")
     assert "windows of 2 GPUs" in out
-    assert json.loads(lines.read_text().splitlines()[0]) == {"fleetwatch_recording": 1, "interval_ms": 1000}
+    assert json.loads(lines.read_text().splitlines()[0]) == {
+        "fleetwatch_recording": 1,
+        "interval_ms": 1000,
+    }
 
 
 def test_a_folder_that_can_not_hold_the_spool_is_one_line(hub, tmp_path):
@@ -189,22 +234,40 @@ def test_a_folder_that_can_not_hold_the_spool_is_one_line(hub, tmp_path):
 
 
 def test_what_others_say_can_not_forge_a_line_of_the_log():
-    record = logging.LogRecord("agent", logging.WARNING, "", 0, "GPU can't be read uuid=%s", ("GPU-1\nERROR all is lost\x1b[2J",), None)
+    record = logging.LogRecord(
+        "agent",
+        logging.WARNING,
+        "",
+        0,
+        "GPU can't be read uuid=%s",
+        ("GPU-1\nERROR all is lost\x1b[2J",),
+        None,
+    )
 
-    assert OneLine("%(levelname)s %(message)s").format(record) == "WARNING GPU can't be read uuid=GPU-1 ERROR all is lost [2J"
+    assert (
+        OneLine("%(levelname)s %(message)s").format(record)
+        == "WARNING GPU can't be read uuid=GPU-1 ERROR all is lost [2J"
+    )
 
 
 def test_a_bug_is_still_logged_with_where_it_happened():
     try:
         raise ZeroDivisionError
     except ZeroDivisionError:
-        record = logging.LogRecord("agent", logging.ERROR, "", 0, "a step failed", (), sys.exc_info())
+        record = logging.LogRecord(
+            "agent", logging.ERROR, "", 0, "a step failed", (), sys.exc_info()
+        )
 
-    assert OneLine("%(message)s").format(record).splitlines()[:2] == ["a step failed", "Traceback (most recent call last):"]
+    assert OneLine("%(message)s").format(record).splitlines()[:2] == [
+        "a step failed",
+        "Traceback (most recent call last):",
+    ]
 
 
 def test_what_nobody_foresaw_is_no_bad_argument(monkeypatch):
-    """Systemd leaves a service alone that ends with 2: a bug at the start must not look like the operator's mistake."""
+    """Systemd leaves a service alone that ends with 2: a bug at the start must not look like the
+    operator's mistake.
+    """
 
     def broken(arguments, environment):
         raise ValueError("a bug")

@@ -30,13 +30,15 @@ def test_only_mappings_that_hold_nothing_of_our_own_may_be_dropped():
 
 def test_a_process_works_on_after_settling_and_is_smaller():
     script = (
-        "import json, re, ssl, sys; from agent import memory\n"
-        "def rss(): return int(re.search(r'Rss: +(\\d+)', open('/proc/self/smaps_rollup').read()).group(1))\n"
-        "before = rss(); memory.settle(); after = rss()\n"
-        "ssl.create_default_context(); print(json.dumps([before, after, sorted({'b': 1, 'a': 2})]))"
+        "import json, re, ssl, sys; from agent import memory\ndef rss(): return"
+        " int(re.search(r'Rss: +(\\d+)', open('/proc/self/smaps_rollup').read()).group(1))\nbefore"
+        " = rss(); memory.settle(); after = rss()\nssl.create_default_context();"
+        " print(json.dumps([before, after, sorted({'b': 1, 'a': 2})]))"
     )
 
-    out = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
     before, after = (int(number) for number in re.findall(r"\d+", out)[:2])
     assert after < before
@@ -45,13 +47,22 @@ def test_a_process_works_on_after_settling_and_is_smaller():
 
 def test_the_daemon_loads_no_source_and_no_command_that_it_was_not_asked_for():
     script = (
-        "import sys; sys.argv = ['agent']; import agent.__main__, agent.daemon; "
-        "print(*sorted(name for name in sys.modules if name.startswith(('agent.', 'xml', 'subprocess'))))"
+        "import sys; sys.argv = ['agent']; import agent.__main__, agent.daemon; print(*sorted(name"
+        " for name in sys.modules if name.startswith(('agent.', 'xml', 'subprocess'))))"
     )
 
-    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
 
     assert "agent.loop" in loaded
-    unwanted = {"agent.replay", "agent.look", "agent.report", "agent.sources.simulated", "agent.sources.nvidia_smi", "agent.sources.dcgm"}
+    unwanted = {
+        "agent.replay",
+        "agent.look",
+        "agent.report",
+        "agent.sources.simulated",
+        "agent.sources.nvidia_smi",
+        "agent.sources.dcgm",
+    }
     assert unwanted & set(loaded) == set()
     assert not [name for name in loaded if not name.startswith("agent.")]

@@ -23,16 +23,29 @@ def test_identity_and_limits_come_in_base_units(driver):
 
     assert (first.uuid, first.index, first.model) == (FIRST, 0, "NVIDIA H100 80GB HBM3")
     assert (first.power_limit_w, first.sm_count, first.sm_clock_max_hz) == (700.0, 132, 1.98e9)
-    assert (first.memory_total_bytes, first.persistence, first.bus_id) == (85_520_809_984, True, "00000000:10:00.0")
+    assert (first.memory_total_bytes, first.persistence, first.bus_id) == (
+        85_520_809_984,
+        True,
+        "00000000:10:00.0",
+    )
     assert (second.uuid, second.index) == (SECOND, 1)
     assert first.unread == {}
 
 
 @pytest.mark.parametrize(
     ("capability", "cores", "sm_count"),
-    [((7, 0), 5120, 80), ((7, 5), 2560, 40), ((8, 0), 6912, 108), ((8, 6), 9216, 72), ((8, 9), 18176, 142), ((9, 0), 16896, 132)],
+    [
+        ((7, 0), 5120, 80),
+        ((7, 5), 2560, 40),
+        ((8, 0), 6912, 108),
+        ((8, 6), 9216, 72),
+        ((8, 9), 18176, 142),
+        ((9, 0), 16896, 132),
+    ],
 )
-def test_the_sms_are_counted_by_the_cores_that_each_generation_has_in_one(driver, capability, cores, sm_count):
+def test_the_sms_are_counted_by_the_cores_that_each_generation_has_in_one(
+    driver, capability, cores, sm_count
+):
     driver.says(f"cores {cores}", "major %d" % capability[0], "revision %d" % capability[1])
 
     assert driver.open().gpus()[0].sm_count == sm_count
@@ -42,7 +55,11 @@ def profiles():
     """NVIDIA's own mock cards, by name: (text of the profile, SMs)."""
     folder = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "/nowhere")) / "nvml_profiles"
     sms = {"a100": 108, "b200": 144, "gb200": 144, "gb300": 169, "h100": 132, "l40s": 142, "t4": 40}
-    return [pytest.param(path.read_text(), sms[path.stem], id=path.stem) for path in sorted(folder.glob("*.yaml")) if path.stem in sms]
+    return [
+        pytest.param(path.read_text(), sms[path.stem], id=path.stem)
+        for path in sorted(folder.glob("*.yaml"))
+        if path.stem in sms
+    ]
 
 
 @pytest.mark.parametrize(("text", "sm_count"), profiles())
@@ -66,19 +83,37 @@ def test_nvidias_mock_cards_are_described_in_base_units(driver, text, sm_count):
 
     gpu, reading = source.gpus()[0], source.read(FIRST, NOW)
 
-    assert (gpu.model, gpu.sm_count, gpu.memory_total_bytes) == (model, sm_count, number("total_bytes"))
-    assert (gpu.power_limit_w, gpu.sm_clock_max_hz) == (number("enforced_limit_mw") / 1000, number("sm_max") * 1e6)
+    assert (gpu.model, gpu.sm_count, gpu.memory_total_bytes) == (
+        model,
+        sm_count,
+        number("total_bytes"),
+    )
+    assert (gpu.power_limit_w, gpu.sm_clock_max_hz) == (
+        number("enforced_limit_mw") / 1000,
+        number("sm_max") * 1e6,
+    )
     assert reading.power_w == number("current_draw_mw") / 1000
     assert 5 < reading.power_w < gpu.power_limit_w
 
 
 def test_a_loaded_gpu_reads_in_base_units(driver):
-    driver.says("util 100", "util_memory 41", "memory 33933819904", "power 627400", "energy 1234567", "temperature 61", "clock 1965")
+    driver.says(
+        "util 100",
+        "util_memory 41",
+        "memory 33933819904",
+        "power 627400",
+        "energy 1234567",
+        "temperature 61",
+        "clock 1965",
+    )
 
     reading = driver.open().read(FIRST, NOW)
 
     assert (reading.at_ms, reading.util, reading.memory_util) == (NOW, 1.0, 0.41)
-    assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (33_933_819_904, 671_088_640)
+    assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (
+        33_933_819_904,
+        671_088_640,
+    )
     assert (reading.power_w, reading.energy_j) == (627.4, 1234.567)
     assert (reading.temperature_c, reading.sm_clock_hz) == (61.0, 1.965e9)
 
@@ -112,7 +147,10 @@ def test_new_samples_cost_one_call_a_second_and_spare_the_snapshot(driver):
 
     reading = source.read(FIRST, NOW + 1000)
 
-    assert (driver.calls("nvmlDeviceGetSamples") - before[0], driver.calls("nvmlDeviceGetUtilizationRates") - before[1]) == (1, 0)
+    assert (
+        driver.calls("nvmlDeviceGetSamples") - before[0],
+        driver.calls("nvmlDeviceGetUtilizationRates") - before[1],
+    ) == (1, 0)
     assert reading.util == 0.3  # the newest sample is what the snapshot says
 
 
@@ -152,7 +190,9 @@ def test_a_driver_clock_that_began_anew_is_followed_after_a_minute(driver):
 
 
 def test_what_a_gpu_cannot_tell_is_none_with_the_reason_and_asked_again_after_an_hour(driver):
-    driver.says("count 2", "err.nvmlDeviceGetPowerUsage.0 3", "err.nvmlDeviceGetTotalEnergyConsumption.0 4")
+    driver.says(
+        "count 2", "err.nvmlDeviceGetPowerUsage.0 3", "err.nvmlDeviceGetTotalEnergyConsumption.0 4"
+    )
     source = driver.open()
 
     reading, other = source.read(FIRST, NOW), source.read(SECOND, NOW)
@@ -176,7 +216,13 @@ def test_a_clock_that_was_set_back_does_not_keep_a_metric_shut(driver):
 
 
 def test_the_drivers_word_for_not_available_is_no_number(driver):
-    driver.says(f"power {2**32 - 1}", f"limit {2**32 - 1}", f"energy {2**64 - 1}", f"clock {2**32 - 1}", f"clock_max {2**32 - 1}")
+    driver.says(
+        f"power {2**32 - 1}",
+        f"limit {2**32 - 1}",
+        f"energy {2**64 - 1}",
+        f"clock {2**32 - 1}",
+        f"clock_max {2**32 - 1}",
+    )
     source = driver.open()
 
     gpu, reading = source.gpus()[0], source.read(FIRST, NOW)
@@ -210,7 +256,9 @@ def test_one_lost_gpu_stops_nobody_else_and_is_told_once(driver):
         source.read(FIRST, NOW + 61_000)
 
     assert source.read(SECOND, NOW).util == 0.0
-    assert [(event.kind, event.uuid, event.code, event.at_ms) for event in source.events(NOW)] == [("gpu_lost", FIRST, 15, NOW)]
+    assert [(event.kind, event.uuid, event.code, event.at_ms) for event in source.events(NOW)] == [
+        ("gpu_lost", FIRST, 15, NOW)
+    ]
     assert [gpu.model for gpu in source.gpus()] == ["NVIDIA H100 80GB HBM3"] * 2
 
 
@@ -251,7 +299,9 @@ def test_a_gpu_lost_at_the_start_that_comes_back_is_told_by_its_name(driver):
     source.read(SECOND, NOW + 120_000)
     source.gpus()
 
-    assert [(event.kind, event.uuid) for event in source.events(NOW + 120_000)] == [("gpu_ok", FIRST)]
+    assert [(event.kind, event.uuid) for event in source.events(NOW + 120_000)] == [
+        ("gpu_ok", FIRST)
+    ]
     assert [gpu.uuid for gpu in source.gpus()] == [SECOND, FIRST]
 
 
@@ -296,7 +346,11 @@ def test_processes_of_all_kinds_are_one_list_by_pid(driver):
 
     found = driver.open().processes(FIRST)
 
-    assert found == [ProcessReading(4711, 1_048_576), ProcessReading(4712, None), ProcessReading(99, 2048)]
+    assert found == [
+        ProcessReading(4711, 1_048_576),
+        ProcessReading(4712, None),
+        ProcessReading(99, 2048),
+    ]
 
 
 def test_no_processes_is_an_empty_list_and_unreadable_ones_are_none(driver):
@@ -320,19 +374,35 @@ def test_an_old_driver_without_newer_calls_gives_what_it_has(old_driver):
     assert (reading.memory_used_bytes, reading.energy_j) == (None, None)
     assert source.processes(FIRST) == [ProcessReading(4711, 1_048_576)]
     unread = source.gpus()[0].unread
-    assert {unread[column] for column in ("memory_used_bytes", "energy_j", "sm_active", "pcie_rx_bytes_s", "ecc_uncorrected")} == {
-        "not_supported"
-    }
+    assert {
+        unread[column]
+        for column in (
+            "memory_used_bytes",
+            "energy_j",
+            "sm_active",
+            "pcie_rx_bytes_s",
+            "ecc_uncorrected",
+        )
+    } == {"not_supported"}
     assert not {"util_mean", "power_w", "temperature_c", "process_count"} & set(unread)
 
 
 def test_the_library_is_found_by_name_as_on_a_real_host(nvml_library, tmp_path):
     state = tmp_path / "state"
     state.write_text("util 100\n")
-    code = f"from agent.sources.nvml import NVMLSource as N; s = N(); print(s.driver(), s.read('{FIRST}', 1).util)"
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(nvml_library.parent), "FAKE_NVML": str(state)}
+    code = (
+        "from agent.sources.nvml import NVMLSource as N; s = N(); print(s.driver(),"
+        f" s.read('{FIRST}', 1).util)"
+    )
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(nvml_library.parent),
+        "FAKE_NVML": str(state),
+    }
 
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
 
     assert result.stdout == "580.95.05 1.0\n"
 
@@ -348,20 +418,27 @@ def test_the_versions_of_nvml_and_cuda_are_told_where_the_driver_tells_them(driv
 
 
 def test_without_the_library_the_sentence_says_so(tmp_path):
-    code = "import sys; sys.modules['pynvml'] = None\nfrom agent.sources.nvml import NVMLSource\nNVMLSource()"
+    code = (
+        "import sys; sys.modules['pynvml'] = None\nfrom agent.sources.nvml import"
+        " NVMLSource\nNVMLSource()"
+    )
 
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
 
     assert "SourceError: the Python package nvidia-ml-py is not installed" in result.stderr
 
 
 def test_a_second_costs_four_calls_and_the_costly_ones_come_once_a_window(driver):
     cheap = (
-        "nvmlDeviceGetSamples", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption",
+        "nvmlDeviceGetSamples", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetTotalEnergyConsumption",
     )  # fmt: skip
     slow = ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo")
     costly = (
-        "nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlDeviceGetEncoderUtilization",
+        "nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlGpmMetricsGet",
+        "nvmlDeviceGetEncoderUtilization",
         "nvmlDeviceGetDecoderUtilization",
     )  # fmt: skip
     driver.says("util 0")
@@ -374,11 +451,20 @@ def test_a_second_costs_four_calls_and_the_costly_ones_come_once_a_window(driver
         source.read(FIRST, NOW + second * 1000)
 
     counted = {name: driver.calls(name) - earlier for name, earlier in before.items()}
-    assert counted == {**dict.fromkeys(cheap, 50), **dict.fromkeys(slow, 10), **dict.fromkeys(costly, 5)}
+    assert counted == {
+        **dict.fromkeys(cheap, 50),
+        **dict.fromkeys(slow, 10),
+        **dict.fromkeys(costly, 5),
+    }
 
 
 def test_what_never_changes_is_asked_once_and_the_rest_each_minute(driver):
-    lasting = ("nvmlDeviceGetName", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetNumGpuCores")
+    lasting = (
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetPciInfo_v3",
+        "nvmlDeviceGetMinorNumber",
+        "nvmlDeviceGetNumGpuCores",
+    )
     driver.says("limit 700000")
     source = driver.open()
     source.gpus()
@@ -402,7 +488,9 @@ def test_rare_kinds_of_processes_are_asked_for_each_minute_and_whenever_somethin
     counted = []
     driver.says("processes.0 7:1024")
     source = driver.open()
-    for window, processes in enumerate(("7:1024", "7:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024")):
+    for window, processes in enumerate(
+        ("7:1024", "7:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024")
+    ):
         driver.says(f"processes.0 {processes}")
         source.read(FIRST, NOW + window * 16_000)
         before = driver.calls(rare)

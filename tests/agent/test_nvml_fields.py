@@ -10,7 +10,9 @@ WITHOUT_GPM = "gpm_supported 0"
 
 
 def means_between(driver, first, second, *, elapsed_ms=10_000):
-    """What the second reading says, elapsed_ms after the first; each is the fake's line of fields."""
+    """What the second reading says, elapsed_ms after the first; each is the fake's line of
+    fields.
+    """
     driver.says(WITHOUT_GPM, first)
     source = driver.open()
     source.read(FIRST, NOW)
@@ -22,14 +24,18 @@ def means_between(driver, first, second, *, elapsed_ms=10_000):
     ("second", "thermal"),
     [
         ("fields 75:q:3500000000,269:q:3500000000,270:q:1000000000", 0.25),  # 2.5 s of 10 s
-        ("fields 75:q:1000000000,269:q:1000000000,270:q:6000000000", 0.5),  # the hardware's own slowdown is thermal too
-        ("fields 75:q:2000000000,269:q:2000000000,270:q:2000000000", 0.1),  # both at once count once
+        # the hardware's own slowdown is thermal too
+        ("fields 75:q:1000000000,269:q:1000000000,270:q:6000000000", 0.5),
+        # both at once count once
+        ("fields 75:q:2000000000,269:q:2000000000,270:q:2000000000", 0.1),
         ("fields 75:q:1000000000,269:q:1000000000,270:q:1000000000", 0.0),
         ("fields 75:q:11400000000", 1.0),  # read a little later than the second before: still one
     ],
 )
 def test_time_under_a_thermal_cap_is_a_share_of_the_time(driver, second, thermal):
-    means, _ = means_between(driver, "fields 75:q:1000000000,269:q:1000000000,270:q:1000000000", second)
+    means, _ = means_between(
+        driver, "fields 75:q:1000000000,269:q:1000000000,270:q:1000000000", second
+    )
 
     assert means["throttle_thermal_ratio"] == pytest.approx(thermal)
 
@@ -38,25 +44,37 @@ def test_the_power_cap_and_the_power_brake_are_throttling_by_power(driver):
     capped, _ = means_between(driver, "fields 74:q:500", "fields 74:q:9000000500,271:q:0")
     braked, _ = means_between(driver, "fields 74:q:500", "fields 74:q:500,271:q:4000000000")
 
-    assert (capped["throttle_power_ratio"], braked["throttle_power_ratio"]) == pytest.approx((0.9, 0.4))
+    assert (capped["throttle_power_ratio"], braked["throttle_power_ratio"]) == pytest.approx(
+        (0.9, 0.4)
+    )
     assert capped["throttle_thermal_ratio"] == 0.0
 
 
 def test_a_counter_of_time_that_fell_or_outran_time_is_not_read(driver):
-    fell, _ = means_between(driver, "fields 74:q:9000000000,75:q:9000000000", "fields 74:q:1000,75:q:9000000000")
-    outran, _ = means_between(driver, "fields 75:q:0,270:q:0", "fields 75:q:1000000000,270:q:10500000001")
+    fell, _ = means_between(
+        driver, "fields 74:q:9000000000,75:q:9000000000", "fields 74:q:1000,75:q:9000000000"
+    )
+    outran, _ = means_between(
+        driver, "fields 75:q:0,270:q:0", "fields 75:q:1000000000,270:q:10500000001"
+    )
 
     assert "throttle_power_ratio" not in fell
     assert fell["throttle_thermal_ratio"] == 0.0
-    assert outran["throttle_thermal_ratio"] == pytest.approx(0.1)  # an older driver means something else by 270
+    # an older driver means something else by 270
+    assert outran["throttle_thermal_ratio"] == pytest.approx(0.1)
 
 
 def test_a_driver_without_the_old_counters_leaves_throttling_unread(driver):
-    means, source = means_between(driver, "fields 75:e:3,74:e:3,270:q:0", "fields 75:e:3,74:e:3,270:q:1000000000")
+    means, source = means_between(
+        driver, "fields 75:e:3,74:e:3,270:q:0", "fields 75:e:3,74:e:3,270:q:1000000000"
+    )
 
     assert not {"throttle_thermal_ratio", "throttle_power_ratio"} & set(means)
     unread = source.gpus()[0].unread
-    assert (unread["throttle_thermal_ratio"], unread["throttle_power_ratio"]) == ("not_supported", "not_supported")
+    assert (unread["throttle_thermal_ratio"], unread["throttle_power_ratio"]) == (
+        "not_supported",
+        "not_supported",
+    )
 
 
 def test_traffic_is_bytes_a_second_of_the_counters(driver):
@@ -85,7 +103,9 @@ def test_a_traffic_counter_that_began_anew_costs_one_window(driver):
 
 
 def test_a_pcie_counter_of_32_bits_turns_over_too_often_to_be_believed(driver):
-    means, source = means_between(driver, "fields 197:u:4294967000,198:u:17", "fields 197:u:100,198:u:10017")
+    means, source = means_between(
+        driver, "fields 197:u:4294967000,198:u:17", "fields 197:u:100,198:u:10017"
+    )
 
     assert "pcie_tx_bytes_s" not in means
     assert means["pcie_rx_bytes_s"] == 1000.0
@@ -110,7 +130,10 @@ def test_one_source_tells_the_traffic_of_a_gpu_and_gpm_comes_first(driver):
     assert source.gpus()[0].unread == {}
 
 
-@pytest.mark.parametrize(("kind", "value"), [("u", "61"), ("q", "61"), ("i", "61"), ("h", "61"), ("d", "61.0"), ("s", "61"), ("l", "61")])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("u", "61"), ("q", "61"), ("i", "61"), ("h", "61"), ("d", "61.0"), ("s", "61"), ("l", "61")],
+)
 def test_a_value_is_read_by_its_type(driver, kind, value):
     driver.says(f"fields 82:{kind}:{value}")
 
@@ -152,7 +175,13 @@ def test_a_call_that_fails_as_a_whole_says_so_of_each_column_but_not_of_what_gpm
     unread = source.gpus()[0].unread
 
     assert unread == dict.fromkeys(
-        ("throttle_thermal_ratio", "throttle_power_ratio", "ecc_uncorrected", "memory_temperature_c"), "no_permission"
+        (
+            "throttle_thermal_ratio",
+            "throttle_power_ratio",
+            "ecc_uncorrected",
+            "memory_temperature_c",
+        ),
+        "no_permission",
     )
 
 
@@ -163,7 +192,9 @@ def test_the_engines_beside_the_units_are_read_once_a_window(driver):
     readings = [source.read(FIRST, NOW + second * 1000) for second in range(11)]
 
     names = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
-    assert [tuple(map(reading.means.get, names)) for reading in readings if reading.means] == [(0.12, 1.0, 0.07, 0.01)] * 3
+    assert [tuple(map(reading.means.get, names)) for reading in readings if reading.means] == [
+        (0.12, 1.0, 0.07, 0.01)
+    ] * 3
 
 
 def test_pcie_throughput_which_blocks_is_never_asked_for(driver):
@@ -186,11 +217,16 @@ def test_the_counter_of_energy_may_fall_and_the_readings_say_so_as_it_is(driver)
 
 
 def test_processes_speak_where_utilisation_is_silent(driver):
-    driver.says("err.nvmlDeviceGetUtilizationRates 3", "process_samples 1000:7:60,1000:8:60,2000:7:20")
+    driver.says(
+        "err.nvmlDeviceGetUtilizationRates 3", "process_samples 1000:7:60,1000:8:60,2000:7:20"
+    )
     source = driver.open()
     source.read(FIRST, NOW)
     dry = source.read(FIRST, NOW + 10_000).means
-    driver.says("err.nvmlDeviceGetUtilizationRates 3", "process_samples 2000:7:20,3000:7:70,3000:8:50,4000:7:20,4000:9:101")
+    driver.says(
+        "err.nvmlDeviceGetUtilizationRates 3",
+        "process_samples 2000:7:20,3000:7:70,3000:8:50,4000:7:20,4000:9:101",
+    )
 
     means = source.read(FIRST, NOW + 20_000).means
 

@@ -24,12 +24,17 @@ def test_averages_come_once_a_window_as_ratios_and_bytes_a_second(driver):
     readings = [source.read(FIRST, NOW + second * 1000) for second in range(21)]
 
     told = [reading.at_ms - NOW for reading in readings if "sm_active" in reading.means]
-    assert told == [2000, 10_000, 20_000]  # the first sample is only the beginning; then soon, then each window
+    # the first sample is only the beginning; then soon, then each window
+    assert told == [2000, 10_000, 20_000]
     means = readings[20].means
     assert means["gr_engine_active"] == pytest.approx(0.97)
     assert means["sm_active"] == pytest.approx(0.715)
-    assert (means["sm_occupancy"], means["tensor_active"], means["dram_active"]) == pytest.approx((0.33, 0.40, 0.52))
-    assert (means["fp64_active"], means["fp32_active"], means["fp16_active"]) == pytest.approx((0.01, 0.02, 0.03))
+    assert (means["sm_occupancy"], means["tensor_active"], means["dram_active"]) == pytest.approx(
+        (0.33, 0.40, 0.52)
+    )
+    assert (means["fp64_active"], means["fp32_active"], means["fp16_active"]) == pytest.approx(
+        (0.01, 0.02, 0.03)
+    )
     assert (means["pcie_tx_bytes_s"], means["pcie_rx_bytes_s"]) == (10 * 1048576, 20 * 1048576)
     assert (means["nvlink_rx_bytes_s"], means["nvlink_tx_bytes_s"]) == (30 * 1048576, 40 * 1048576)
 
@@ -44,7 +49,10 @@ def test_each_gpu_costs_one_call_for_all_metrics_and_one_sample_a_window(driver)
             source.read(uuid, NOW + second * 1000)
 
     # at 0 (no metrics yet), 2, 10, 20 and 30 s
-    assert (driver.calls("nvmlGpmMetricsGet") - before[0], driver.calls("nvmlGpmSampleGet") - before[1]) == (2 * 4, 2 * 5)
+    assert (
+        driver.calls("nvmlGpmMetricsGet") - before[0],
+        driver.calls("nvmlGpmSampleGet") - before[1],
+    ) == (2 * 4, 2 * 5)
 
 
 def test_a_metric_that_is_no_number_or_beyond_belief_is_not_read_and_zero_is(driver):
@@ -64,7 +72,10 @@ def test_a_metric_with_an_error_of_its_own_leaves_the_others_and_says_why(driver
 
     assert means["sm_active"] == 0.5
     assert not {"tensor_active", "dram_active"} & set(means)
-    assert source.gpus()[0].unread == {"tensor_active": "not_supported", "dram_active": "no_permission"}
+    assert source.gpus()[0].unread == {
+        "tensor_active": "not_supported",
+        "dram_active": "no_permission",
+    }
 
 
 def test_a_gpu_before_hopper_says_not_supported_and_is_asked_again_after_an_hour(driver):
@@ -93,7 +104,16 @@ def test_switched_off_it_is_never_called_and_the_reason_is_off(driver):
     assert "sm_active" not in means
     assert means["pcie_tx_bytes_s"] == 0.0  # by its counter instead
     assert source.gpus()[0].unread == dict.fromkeys(
-        ("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active"),
+        (
+            "gr_engine_active",
+            "sm_active",
+            "sm_occupancy",
+            "tensor_active",
+            "dram_active",
+            "fp64_active",
+            "fp32_active",
+            "fp16_active",
+        ),
         "off",
     )
     assert driver.calls("nvmlGpmQueryDeviceSupport") == asked
@@ -148,7 +168,9 @@ def test_every_sample_and_event_set_is_given_back_and_a_new_source_can_be_opened
     assert mean_of_a_window(driver.open())["sm_active"] == 0.5
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [([], 0.5), (["--gpm", "on"], 0.5), (["--gpm", "off"], None)])
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [([], 0.5), (["--gpm", "on"], 0.5), (["--gpm", "off"], None)]
+)
 def test_the_operators_switch_reaches_the_driver(driver, arguments, expected):
     driver.says("gpm 2:50")
     chosen = config.parse(["check", "--source", "auto", *arguments], {})

@@ -20,8 +20,18 @@ def test_instances_follow_their_gpu_with_their_own_memory_and_sms(driver):
     card, small, large = driver.open().gpus()
 
     assert (card.uuid, card.parent_uuid, card.mig_profile) == (CARD, None, None)
-    assert (small.uuid, small.parent_uuid, small.mig_profile, small.sm_count) == (SMALL, CARD, "1g.10gb", 16)
-    assert (large.uuid, large.parent_uuid, large.mig_profile, large.sm_count) == (LARGE, CARD, "3g.40gb", 60)
+    assert (small.uuid, small.parent_uuid, small.mig_profile, small.sm_count) == (
+        SMALL,
+        CARD,
+        "1g.10gb",
+        16,
+    )
+    assert (large.uuid, large.parent_uuid, large.mig_profile, large.sm_count) == (
+        LARGE,
+        CARD,
+        "3g.40gb",
+        60,
+    )
     assert (small.memory_total_bytes, large.memory_total_bytes) == (9856 * 2**20, 40192 * 2**20)
     assert (small.model, small.bus_id, small.power_limit_w) == (card.model, card.bus_id, None)
     assert (card.gpu_instance, small.gpu_instance, large.gpu_instance) == (None, 7, 2)
@@ -29,9 +39,17 @@ def test_instances_follow_their_gpu_with_their_own_memory_and_sms(driver):
 
 @pytest.mark.parametrize(
     ("shares", "profile"),
-    [("9856:1:1", "1g.10gb"), ("19968:2:2", "2g.20gb"), ("40192:4:4", "4g.40gb"), ("80384:7:7", "7g.80gb"), ("19968:2:1", "1c.2g.20gb")],
+    [
+        ("9856:1:1", "1g.10gb"),
+        ("19968:2:2", "2g.20gb"),
+        ("40192:4:4", "4g.40gb"),
+        ("80384:7:7", "7g.80gb"),
+        ("19968:2:1", "1c.2g.20gb"),
+    ],
 )
-def test_a_profile_is_named_as_nvidia_does_where_the_driver_does_not_name_it(driver, shares, profile):
+def test_a_profile_is_named_as_nvidia_does_where_the_driver_does_not_name_it(
+    driver, shares, profile
+):
     driver.says("mig.0 1", f"instances.0 0:1:0:16:{shares}")
 
     assert driver.open().gpus()[1].mig_profile == profile
@@ -45,7 +63,12 @@ def test_power_and_temperature_are_the_cards_and_memory_is_each_ones(driver):
     card, small, large = (source.read(uuid, NOW) for uuid in (CARD, SMALL, LARGE))
 
     assert (card.power_w, card.temperature_c, card.util) == (240.0, 34.0, None)
-    assert (small.power_w, small.energy_j, small.util, small.memory_used_bytes) == (None, None, None, 1_048_576)
+    assert (small.power_w, small.energy_j, small.util, small.memory_used_bytes) == (
+        None,
+        None,
+        None,
+        1_048_576,
+    )
     assert large.memory_used_bytes == 0
 
 
@@ -59,8 +82,12 @@ def test_gpm_tells_each_instance_its_own_averages(driver):
 
     card, small, large = (source.read(uuid, NOW + 10_000).means for uuid in (CARD, SMALL, LARGE))
 
-    assert (small["gr_engine_active"], small["sm_active"], small["tensor_active"]) == pytest.approx((0.1, 0.2, 0.3))
-    assert (large["gr_engine_active"], large["sm_active"], large["tensor_active"]) == pytest.approx((0.9, 0.8, 0.7))
+    assert (small["gr_engine_active"], small["sm_active"], small["tensor_active"]) == pytest.approx(
+        (0.1, 0.2, 0.3)
+    )
+    assert (large["gr_engine_active"], large["sm_active"], large["tensor_active"]) == pytest.approx(
+        (0.9, 0.8, 0.7)
+    )
     assert "sm_active" not in card  # the instances' activity is not the card's as well
     assert card["pcie_tx_bytes_s"] == 0.0  # by its counter: the bus is the card's
 
@@ -75,7 +102,15 @@ def test_on_a_card_without_gpm_an_instance_says_what_it_cannot_tell(driver):
 
     small = source.gpus()[1]
 
-    columns = ("util_mean", "sm_active", "tensor_active", "dram_active", "power_w", "energy_j", "temperature_c")
+    columns = (
+        "util_mean",
+        "sm_active",
+        "tensor_active",
+        "dram_active",
+        "power_w",
+        "energy_j",
+        "temperature_c",
+    )
     assert {small.unread[column] for column in columns} == {"not_supported"}
     assert "memory_used_bytes" not in small.unread
 

@@ -51,10 +51,17 @@ def poller(scheduler, watch):
 def test_before_the_first_answer_nothing_is_known():
     answer = poller(Scheduler(BOOKS), Watch()).look([GPU])
 
-    assert (answer.status.kind, answer.status.ok, answer.status.seen_ms, answer.fresh) == ("slurm", False, None, None)
+    assert (answer.status.kind, answer.status.ok, answer.status.seen_ms, answer.fresh) == (
+        "slurm",
+        False,
+        None,
+        None,
+    )
 
 
-@pytest.mark.parametrize(("age_s", "is_fresh"), [(0, True), (59.9, True), (60, False), (86_400, False)])
+@pytest.mark.parametrize(
+    ("age_s", "is_fresh"), [(0, True), (59.9, True), (60, False), (86_400, False)]
+)
 def test_an_answer_counts_for_less_than_two_intervals(age_s, is_fresh):
     watch = Watch()
     books = poller(Scheduler(BOOKS), watch)
@@ -90,7 +97,9 @@ def test_a_failure_that_lasts_is_a_gap_and_said_once(caplog):
         watch.s += 30
 
     assert books.look([GPU]).status.ok is False
-    assert [record.message for record in caplog.records] == ["the scheduler does not answer kind=slurm: slurmctld is away"]
+    assert [record.message for record in caplog.records] == [
+        "the scheduler does not answer kind=slurm: slurmctld is away"
+    ]
 
 
 def test_an_answer_that_nobody_foresaw_does_not_end_the_questions(caplog):
@@ -182,7 +191,9 @@ class Wake:
 
 
 class Changing(Scheduler):
-    """Shows a change of the host at some seconds, as slurmd's control groups do; it stays until the next question."""
+    """Shows a change of the host at some seconds, as slurmd's control groups do; it stays until the
+    next question.
+    """
 
     def __init__(self, watch, *changes_s):
         super().__init__(BOOKS)
@@ -202,7 +213,9 @@ class Changing(Scheduler):
         ((), True, HURRY_S, False),  # once more, when the scheduler has settled
     ],
 )
-def test_a_change_on_this_host_is_asked_about_at_once_and_again_when_it_has_settled(changes_s, is_settling, waited_s, is_change):
+def test_a_change_on_this_host_is_asked_about_at_once_and_again_when_it_has_settled(
+    changes_s, is_settling, waited_s, is_change
+):
     watch = Watch()
     scheduler = Changing(watch, *changes_s)
     books = poller(scheduler, watch)
@@ -248,7 +261,10 @@ def test_a_scheduler_that_sees_no_changes_is_asked_by_the_clock():
 
 def test_why_a_source_does_not_answer_is_said_from_the_first_question_until_it_does():
     watch = Watch()
-    books = poller(Scheduler(SchedulerError("slurmctld is away"), BOOKS, SchedulerError("munge: no socket")), watch)
+    books = poller(
+        Scheduler(SchedulerError("slurmctld is away"), BOOKS, SchedulerError("munge: no socket")),
+        watch,
+    )
 
     seen = [books.look([GPU]).status.why]
     for later_s in (0, 0, 59.9, 0.1):

@@ -31,7 +31,12 @@ def test_a_process_is_known_by_boot_pid_and_start(root):
 
     facts = Proc(str(root)).facts(4711)
 
-    assert (facts.name, facts.state, facts.started_ms, facts.user) == ("python (a) b", "S", 1_794_000_100_000, "root")
+    assert (facts.name, facts.state, facts.started_ms, facts.user) == (
+        "python (a) b",
+        "S",
+        1_794_000_100_000,
+        "root",
+    )
 
 
 def test_a_user_that_this_host_does_not_know_is_his_number(root):
@@ -43,7 +48,9 @@ def test_a_user_that_this_host_does_not_know_is_his_number(root):
 def test_the_hosts_users_are_named_by_its_own_file_where_the_agent_lives_in_a_container(root):
     fake_proc.process(root, 4711, uid=3_999_123)
     (root / "1/root/etc").mkdir(parents=True)
-    (root / "1/root/etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nbroken\nann:x:3999123:100::/home/ann:/bin/sh\n")
+    (root / "1/root/etc/passwd").write_text(
+        "root:x:0:0::/root:/bin/sh\nbroken\nann:x:3999123:100::/home/ann:/bin/sh\n"
+    )
 
     assert Proc(str(root)).facts(4711).user == "ann"
 
@@ -65,7 +72,9 @@ def test_a_process_that_is_gone_or_hidden_is_none(root):
     assert Proc(str(root)).facts(99) is None
 
 
-@pytest.mark.parametrize("text", ["", "4711", "4711 (python", "4711 (python) S 1 2", "4711 (python) S " + "x " * 30])
+@pytest.mark.parametrize(
+    "text", ["", "4711", "4711 (python", "4711 (python) S 1 2", "4711 (python) S " + "x " * 30]
+)
 def test_a_line_that_is_cut_is_no_process(root, text):
     fake_proc.process(root, 4711)
     (root / "4711/stat").write_text(text)
@@ -73,7 +82,9 @@ def test_a_line_that_is_cut_is_no_process(root, text):
     assert Proc(str(root)).facts(4711) is None
 
 
-@pytest.mark.parametrize(("age_s", "job"), [(IDENTITY_S - 1, None), (IDENTITY_S, Owner("slurm", "4"))])
+@pytest.mark.parametrize(
+    ("age_s", "job"), [(IDENTITY_S - 1, None), (IDENTITY_S, Owner("slurm", "4"))]
+)
 def test_a_process_that_a_job_adopts_is_seen_within_a_minute(root, age_s, job):
     watch = Watch()
     proc = Proc(str(root), clock_s=watch)
@@ -89,7 +100,9 @@ def test_a_pid_that_is_used_again_is_another_process(root):
     proc = Proc(str(root))
     fake_proc.process(root, 4711, uid=0, environment={"WANDB_RUN_ID": "first"})
     proc.facts(4711)
-    fake_proc.process(root, 4711, uid=7_777, start_ticks=101, environment={"WANDB_RUN_ID": "second"})
+    fake_proc.process(
+        root, 4711, uid=7_777, start_ticks=101, environment={"WANDB_RUN_ID": "second"}
+    )
 
     facts = proc.facts(4711)
 

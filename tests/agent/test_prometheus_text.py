@@ -14,17 +14,32 @@ def only(line):
 def test_a_line_is_a_name_labels_and_a_number():
     sample = only('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 97')
 
-    assert (sample.name, sample.labels, sample.text, sample.value) == ("DCGM_FI_DEV_GPU_UTIL", {"gpu": "0", "UUID": "GPU-1"}, "97", 97.0)
+    assert (sample.name, sample.labels, sample.text, sample.value) == (
+        "DCGM_FI_DEV_GPU_UTIL",
+        {"gpu": "0", "UUID": "GPU-1"},
+        "97",
+        97.0,
+    )
 
 
-@pytest.mark.parametrize("line", ["up 1", "up{} 1", "  up   1  ", "up 1 1794000000000", "up{} 1 -5", "up\t1", "up{ } 1"])
+@pytest.mark.parametrize(
+    "line", ["up 1", "up{} 1", "  up   1  ", "up 1 1794000000000", "up{} 1 -5", "up\t1", "up{ } 1"]
+)
 def test_labels_and_a_time_stamp_may_be_absent(line):
     assert (only(line).labels, only(line).value) == ({}, 1.0)
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1e-05", 1e-05), ("5.5518E+09", 5.5518e9), ("+Inf", math.inf), ("-Inf", -math.inf), (".5", 0.5), ("3.", 3.0), ("-0", 0.0)],
+    [
+        ("1e-05", 1e-05),
+        ("5.5518E+09", 5.5518e9),
+        ("+Inf", math.inf),
+        ("-Inf", -math.inf),
+        (".5", 0.5),
+        ("3.", 3.0),
+        ("-0", 0.0),
+    ],
 )
 def test_numbers_are_go_s(text, value):
     assert only("x " + text).value == value

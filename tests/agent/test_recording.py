@@ -17,7 +17,10 @@ LIMIT = 2000
 @contextmanager
 def small_disk():
     """Files of this process end at LIMIT bytes, in the middle of whatever is being written."""
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before, handler = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
     try:
         yield
@@ -26,16 +29,23 @@ def small_disk():
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_not_the_readings(tmp_path, caplog):
+def test_a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_not_the_readings(
+    tmp_path, caplog
+):
     recorder = FileRecorder(tmp_path / "recording", interval_ms=1000)
-    sampler = Sampler(FakeSource, lambda _: FakeWorkloads(), window_ms=10_000, interval_ms=1000, recorder=recorder)
+    sampler = Sampler(
+        FakeSource, lambda _: FakeWorkloads(), window_ms=10_000, interval_ms=1000, recorder=recorder
+    )
 
     with small_disk():
         for second in range(32):
             sampler.tick(START + second * 1000)
     observed = sampler.take(START + 20_000, START + 30_000)
 
-    assert {uuid: len(readings) for uuid, readings in observed.readings.items()} == {"GPU-1": 12, "GPU-2": 12}
+    assert {uuid: len(readings) for uuid, readings in observed.readings.items()} == {
+        "GPU-1": 12,
+        "GPU-2": 12,
+    }
     assert observed.workload.allocations
     assert caplog.text.count("the recording ends here") == 1
     lines = (tmp_path / "recording").read_text().splitlines()

@@ -10,7 +10,15 @@ from agent.readings import GPUInfo, ProcessReading, Reading
 from agent.recording import FileRecorder
 from agent.replay import replay
 from agent.sender import Sender
-from agent.sources.recorded_logs import LogError, Options, ReplaySource, Stamps, moment_ms, scan, zone
+from agent.sources.recorded_logs import (
+    LogError,
+    Options,
+    ReplaySource,
+    Stamps,
+    moment_ms,
+    scan,
+    zone,
+)
 from tests.agent.fixtures import HEADER, LOG_START_MS, row, stamp, write
 
 
@@ -28,7 +36,9 @@ def starts(hub):
 
 
 def test_a_log_becomes_windows_that_observe_its_whole_length(hub, tmp_path):
-    log = write(tmp_path / "log.csv", [row(5 * step, util=100 if step < 4 else 0) for step in range(8)])
+    log = write(
+        tmp_path / "log.csv", [row(5 * step, util=100 if step < 4 else 0) for step in range(8)]
+    )
 
     done = send(hub, log, "--node", "gpu-07")
 
@@ -44,7 +54,10 @@ def test_a_log_becomes_windows_that_observe_its_whole_length(hub, tmp_path):
 
 
 def test_replaying_twice_changes_nothing(hub, tmp_path):
-    log = write(tmp_path / "log.csv", [row(5 * step, index=index) for step in range(800) for index in range(12)])
+    log = write(
+        tmp_path / "log.csv",
+        [row(5 * step, index=index) for step in range(800) for index in range(12)],
+    )
 
     send(hub, log, "--node", "gpu-07")
     count = len(hub.batches)
@@ -57,7 +70,9 @@ def test_replaying_twice_changes_nothing(hub, tmp_path):
 
 
 def test_gpus_without_uuid_are_named_by_node_file_and_place(tmp_path):
-    log = write(tmp_path / "log.csv", [row(step, index=index) for step in range(3) for index in range(2)])
+    log = write(
+        tmp_path / "log.csv", [row(step, index=index) for step in range(3) for index in range(2)]
+    )
     other = write(tmp_path / "other.csv", [row(step) for step in range(3)])
 
     def names(path, node):
@@ -71,7 +86,9 @@ def test_a_uuid_of_the_file_tells_gpus_apart_but_each_node_has_its_own(tmp_path)
     rows = [f"GPU-{name}, {stamp(second)}, 7" for second in range(3) for name in ("5f", "60")]
     log = write(tmp_path / "log.csv", rows, "uuid, timestamp, utilization.gpu [%]")
 
-    of_a, of_b, again = ([gpu.uuid for gpu in scan(log, Options(node)).gpus.values()] for node in ("a", "b", "a"))
+    of_a, of_b, again = (
+        [gpu.uuid for gpu in scan(log, Options(node)).gpus.values()] for node in ("a", "b", "a")
+    )
 
     assert len({*of_a, *of_b}) == 4
     assert of_a == again
@@ -82,16 +99,21 @@ def test_a_uuid_masked_with_zeros_names_no_gpu(tmp_path):
     rows = [f"{masked}, {index}, {stamp(second)}, 7" for second in range(3) for index in range(2)]
     log = write(tmp_path / "log.csv", rows, "uuid, index, timestamp, utilization.gpu [%]")
 
-    of_a, of_b = ([gpu.uuid for gpu in scan(log, Options(node)).gpus.values()] for node in ("a", "b"))
+    of_a, of_b = (
+        [gpu.uuid for gpu in scan(log, Options(node)).gpus.values()] for node in ("a", "b")
+    )
 
     assert len({*of_a, *of_b, masked}) == 5
 
 
 def test_rows_that_name_no_gpu_cycle_and_a_new_round_begins_where_the_time_steps(hub, tmp_path):
     header = "timestamp, utilization.gpu [%], name"
-    rounds = [[10, 20, 30], [11, 21, 31], [12, 22], [13, 23, 33]]  # the third GPU missed one: 31 counts 15 s, then nothing
+    # the third GPU missed one: 31 counts 15 s, then nothing
+    rounds = [[10, 20, 30], [11, 21, 31], [12, 22], [13, 23, 33]]
     lines = [
-        f"{stamp(10 * number + place * 0.004)}, {util} %, L4" for number, utils in enumerate(rounds) for place, util in enumerate(utils)
+        f"{stamp(10 * number + place * 0.004)}, {util} %, L4"
+        for number, utils in enumerate(rounds)
+        for place, util in enumerate(utils)
     ]
     log = write(tmp_path / "log.csv", lines, header)
 
@@ -99,7 +121,11 @@ def test_rows_that_name_no_gpu_cycle_and_a_new_round_begins_where_the_time_steps
 
     batch = hub.batches[0]["windows"]
     first = {
-        gpu: mean for gpu, start, mean in zip(batch["gpu"], batch["start_ms"], batch["util_mean"], strict=True) if start == LOG_START_MS
+        gpu: mean
+        for gpu, start, mean in zip(
+            batch["gpu"], batch["start_ms"], batch["util_mean"], strict=True
+        )
+        if start == LOG_START_MS
     }
     assert first == pytest.approx({0: 0.10, 1: 0.20, 2: 0.30})
     third = [mean for gpu, mean in zip(batch["gpu"], batch["util_mean"], strict=True) if gpu == 2]
@@ -108,7 +134,11 @@ def test_rows_that_name_no_gpu_cycle_and_a_new_round_begins_where_the_time_steps
 
 
 def test_more_rows_at_one_time_than_gpus_is_said(tmp_path):
-    log = write(tmp_path / "log.csv", [f"{stamp(5 * step)}, 7" for step in range(5) for _ in range(2)], "timestamp, utilization.gpu")
+    log = write(
+        tmp_path / "log.csv",
+        [f"{stamp(5 * step)}, 7" for step in range(5) for _ in range(2)],
+        "timestamp, utilization.gpu",
+    )
 
     with pytest.raises(LogError, match="say how many with --gpus"):
         scan(log, Options("n"))
@@ -140,13 +170,34 @@ def test_an_interval_that_no_window_holds_is_said(hub, tmp_path):
 
 
 def test_a_declared_job_holds_all_gpus_for_the_whole_length(hub, tmp_path):
-    log = write(tmp_path / "log.csv", [row(second, index=index) for second in range(3, 25) for index in range(2)])
+    log = write(
+        tmp_path / "log.csv",
+        [row(second, index=index) for second in range(3, 25) for index in range(2)],
+    )
 
-    send(hub, log, "--node", "n", "--job", "slurm/della/4711", "--user", "ann", "--account", "nlp", "--kind", "service")
+    send(
+        hub,
+        log,
+        "--node",
+        "n",
+        "--job",
+        "slurm/della/4711",
+        "--user",
+        "ann",
+        "--account",
+        "nlp",
+        "--kind",
+        "service",
+    )
 
     batch = hub.batches[0]
     job = batch["jobs"][0]
-    assert (job["key"], job["scheduler"], job["cluster"], job["id"]) == ("slurm/della/4711", "slurm", "della", "4711")
+    assert (job["key"], job["scheduler"], job["cluster"], job["id"]) == (
+        "slurm/della/4711",
+        "slurm",
+        "della",
+        "4711",
+    )
     assert (job["user"], job["account"], job["kind"]) == ("ann", "nlp", "service")
     assert (job["start_ms"], job["end_ms"]) == (LOG_START_MS + 3_000, LOG_START_MS + 25_000)
     assert [(held["gpu"], held["start_ms"], held["end_ms"]) for held in batch["allocations"]] == [
@@ -176,7 +227,10 @@ def test_batches_stay_within_six_hours(hub, tmp_path):
 
 
 def test_a_day_of_silence_costs_no_windows(hub, tmp_path):
-    log = write(tmp_path / "log.csv", [*(row(second) for second in range(10)), *(row(86_400 + second) for second in range(10))])
+    log = write(
+        tmp_path / "log.csv",
+        [*(row(second) for second in range(10)), *(row(86_400 + second) for second in range(10))],
+    )
 
     send(hub, log)
 
@@ -184,7 +238,10 @@ def test_a_day_of_silence_costs_no_windows(hub, tmp_path):
 
 
 def test_values_that_were_not_read_stay_so(hub, tmp_path):
-    lines = [f"{stamp(second)}, 0, x, [N/A], ERR!, 81559 MiB, [Not Supported], 700.00 W" for second in range(10)]
+    lines = [
+        f"{stamp(second)}, 0, x, [N/A], ERR!, 81559 MiB, [Not Supported], 700.00 W"
+        for second in range(10)
+    ]
     log = write(tmp_path / "log.csv", lines)
 
     send(hub, log)
@@ -195,7 +252,16 @@ def test_values_that_were_not_read_stay_so(hub, tmp_path):
 
 
 def test_notices_repeated_headers_and_torn_lines_are_passed_over(hub, tmp_path):
-    lines = ["", HEADER, row(0), "Unable to determine the device handle", row(1), HEADER, row(2), row(3)[:20]]
+    lines = [
+        "",
+        HEADER,
+        row(0),
+        "Unable to determine the device handle",
+        row(1),
+        HEADER,
+        row(2),
+        row(3)[:20],
+    ]
     log = write(tmp_path / "log.csv", lines, "captured on gpu-07")
 
     send(hub, log)
@@ -203,7 +269,9 @@ def test_notices_repeated_headers_and_torn_lines_are_passed_over(hub, tmp_path):
     assert columns(hub, "observed_ms") == [3_000]
 
 
-def test_rows_that_go_back_in_time_are_left_out_and_counted_aloud_but_not_repeated_ones(hub, tmp_path, caplog):
+def test_rows_that_go_back_in_time_are_left_out_and_counted_aloud_but_not_repeated_ones(
+    hub, tmp_path, caplog
+):
     log = write(tmp_path / "log.csv", [row(second) for second in (0, 1, 2, 2, 0, 1, 3)])
 
     send(hub, log)
@@ -219,7 +287,10 @@ def test_powershells_encoding_is_read(tmp_path):
     assert scan(log, Options("n")).last_ms == LOG_START_MS + 2_000
 
 
-@pytest.mark.parametrize(("name", "hours"), [("UTC", 0), ("+05:30", -5.5), ("-0800", 8), ("Europe/Berlin", -1), ("Asia/Kolkata", -5.5)])
+@pytest.mark.parametrize(
+    ("name", "hours"),
+    [("UTC", 0), ("+05:30", -5.5), ("-0800", 8), ("Europe/Berlin", -1), ("Asia/Kolkata", -5.5)],
+)
 def test_times_are_in_the_zone_that_is_told(tmp_path, name, hours):
     log = write(tmp_path / "log.csv", [row(0), row(1)])
 
@@ -229,9 +300,16 @@ def test_times_are_in_the_zone_that_is_told(tmp_path, name, hours):
 def test_the_hour_that_autumn_repeats_is_told_apart_by_going_back():
     stamps = Stamps(zone("Europe/Berlin"))
 
-    times = [stamps.parse(f"2026/10/25 {text}.000") for text in ("02:59:59", "02:00:00", "02:59:59", "03:00:00")]
+    times = [
+        stamps.parse(f"2026/10/25 {text}.000")
+        for text in ("02:59:59", "02:00:00", "02:59:59", "03:00:00")
+    ]
 
-    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1_000, 3_599_000, 1_000]
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [
+        1_000,
+        3_599_000,
+        1_000,
+    ]
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "", "../../etc/passwd"])
@@ -271,7 +349,15 @@ def record(path):
     recorder.gpus([GPUInfo("GPU-1", index=0, model="NVIDIA H100 80GB HBM3", power_limit_w=700.0)])
     for second in range(11):
         samples = [(second * 1_000_000 + 500_000, 1.0), (second * 1_000_000 + 1_000_000, 0.0)]
-        recorder.reading("GPU-1", Reading(LOG_START_MS + second * 1000, util=0.0, util_samples=samples, means={"sm_active": 0.25}))
+        recorder.reading(
+            "GPU-1",
+            Reading(
+                LOG_START_MS + second * 1000,
+                util=0.0,
+                util_samples=samples,
+                means={"sm_active": 0.25},
+            ),
+        )
     recorder.processes(LOG_START_MS + 10_000, {"GPU-1": [ProcessReading(4711)]})
     recorder.close()
     return path
@@ -282,7 +368,12 @@ def test_the_agents_own_recording_keeps_samples_averages_and_processes(hub, tmp_
 
     window = {name: values[0] for name, values in hub.batches[0]["windows"].items()}
     assert len(hub.batches[0]["gpus"]) == 1
-    assert (window["observed_ms"], window["util_mean"], window["util_dips"], window["sm_active"]) == (10_000, 0.5, 10, 0.25)
+    assert (
+        window["observed_ms"],
+        window["util_mean"],
+        window["util_dips"],
+        window["sm_active"],
+    ) == (10_000, 0.5, 10, 0.25)
     assert window["process_count"] == 1
 
 
@@ -342,12 +433,24 @@ def test_the_command_says_what_arrived(hub, tmp_path, capsys):
 
     assert main(["replay", str(log), "--server", hub.url, "--token", "t", "--node", "n"]) == 0
     assert (
-        capsys.readouterr().out == f"{log}: 2 windows of 1 GPUs, 2026-11-03 09:00 to 2026-11-03 09:00 UTC, in 1 batches, all at the hub\n"
+        capsys.readouterr().out
+        == f"{log}: 2 windows of 1 GPUs, 2026-11-03 09:00 to 2026-11-03 09:00 UTC, in 1 batches,"
+        " all at the hub\n"
     )
 
 
 def test_windows_that_the_hub_does_not_count_are_no_success(hub, tmp_path, capsys):
-    hub.answers = [(200, {}, {"stored": 0, "duplicate": 0, "refused": [{"gpu": "GPU-1", "why": "it needs a token that may import"}]})]
+    hub.answers = [
+        (
+            200,
+            {},
+            {
+                "stored": 0,
+                "duplicate": 0,
+                "refused": [{"gpu": "GPU-1", "why": "it needs a token that may import"}],
+            },
+        )
+    ]
     log = write(tmp_path / "log.csv", [row(second) for second in range(20)])
 
     assert main(["replay", str(log), "--server", hub.url, "--token", "t", "--node", "n"]) == 1
@@ -355,7 +458,10 @@ def test_windows_that_the_hub_does_not_count_are_no_success(hub, tmp_path, capsy
 
 
 def test_every_batch_of_a_replay_is_acceptable_to_the_wire(hub, tmp_path):
-    log = write(tmp_path / "log.csv", [row(second, util=second % 101, watts=70 + second % 600) for second in range(500)])
+    log = write(
+        tmp_path / "log.csv",
+        [row(second, util=second % 101, watts=70 + second % 600) for second in range(500)],
+    )
 
     send(hub, log, "--job", "j")
 

@@ -17,7 +17,9 @@ GPU = "GPU-1"
 GPUS = [GPUInfo(GPU), GPUInfo("GPU-2")]
 NOW = 1_794_000_100_000
 SLURM_4711 = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
-TRAIN = Job("slurm/della/4711", "slurm", "della", "4711", "train", "ann", "nlp", start_ms=NOW - 60_000)
+TRAIN = Job(
+    "slurm/della/4711", "slurm", "della", "4711", "train", "ann", "nlp", start_ms=NOW - 60_000
+)
 
 
 class Books:
@@ -98,17 +100,29 @@ def test_a_bare_process_holds_its_gpu_from_the_first_window_that_saw_it(root):
     workload = resolver.resolve(seen, gpus=[], start_ms=NOW + 10_000, end_ms=NOW + 20_000)
 
     (job,), (allocation,), (process,) = workload.jobs, workload.allocations, workload.processes
-    assert (job.key, job.user, job.name, job.kind) == ("process/gpu-07/0b7c1f7e-4711-77", "root", "python", "batch")
+    assert (job.key, job.user, job.name, job.kind) == (
+        "process/gpu-07/0b7c1f7e-4711-77",
+        "root",
+        "python",
+        "batch",
+    )
     assert (allocation.uuid, allocation.job_key, allocation.source) == (GPU, job.key, "process")
     assert (allocation.start_ms, allocation.end_ms) == (NOW, None)
-    assert (process.pid, process.job_key, process.state, process.memory_bytes) == (4711, job.key, "S", 1024)
+    assert (process.pid, process.job_key, process.state, process.memory_bytes) == (
+        4711,
+        job.key,
+        "S",
+        1024,
+    )
     assert [(source.kind, source.ok) for source in workload.sources] == [("process", True)]
 
 
 def test_a_process_that_began_within_the_window_holds_from_its_own_start(root):
     fake_proc.process(root, 4711, start_ticks=105 * os.sysconf("SC_CLK_TCK"))
 
-    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+    workload = made(root).resolve(
+        {GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+    )
 
     assert workload.allocations[0].start_ms == NOW + 5_000
 
@@ -116,7 +130,9 @@ def test_a_process_that_began_within_the_window_holds_from_its_own_start(root):
 def test_the_command_line_never_leaves_the_host(root):
     fake_proc.process(root, 4711)
 
-    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+    workload = made(root).resolve(
+        {GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+    )
 
     assert "hunter2" not in repr(workload)
     assert "train.py" not in repr(workload)
@@ -125,7 +141,9 @@ def test_the_command_line_never_leaves_the_host(root):
 def test_a_zombie_is_listed_but_holds_nothing(root):
     fake_proc.process(root, 4711, state="Z")
 
-    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+    workload = made(root).resolve(
+        {GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+    )
 
     assert workload.allocations == []
     assert workload.processes[0].state == "Z"
@@ -137,14 +155,19 @@ def test_waiting_for_a_disk_is_no_death_but_a_minute_of_it_is(root):
     seen = {GPU: [ProcessReading(4711)]}
 
     held = [
-        len(resolver.resolve(seen, gpus=[], start_ms=NOW + at, end_ms=NOW + at + 10_000).allocations) for at in range(0, 70_000, 10_000)
+        len(
+            resolver.resolve(seen, gpus=[], start_ms=NOW + at, end_ms=NOW + at + 10_000).allocations
+        )
+        for at in range(0, 70_000, 10_000)
     ]
 
     assert held == [1, 1, 1, 1, 1, 0, 0]
 
 
 def test_a_pid_of_another_namespace_is_listed_and_concludes_nothing(root):
-    workload = made(root).resolve({GPU: [ProcessReading(12)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+    workload = made(root).resolve(
+        {GPU: [ProcessReading(12)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+    )
 
     assert (workload.jobs, workload.allocations) == ([], [])
     assert (workload.processes[0].pid, workload.processes[0].job_key) == (12, None)
@@ -161,15 +184,23 @@ def test_a_container_is_one_job_on_all_its_gpus_even_without_the_docker_socket(r
         fake_proc.process(root, pid, cgroup=f"0::/system.slice/docker-{HEX}.scope\n")
 
     workload = made(root).resolve(
-        {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+        {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]},
+        gpus=[],
+        start_ms=NOW,
+        end_ms=NOW + 10_000,
     )
 
     assert [job.key for job in workload.jobs] == [f"docker/gpu-07/{HEX[:12]}"]
-    assert [(item.uuid, item.source) for item in workload.allocations] == [(GPU, "docker"), ("GPU-2", "docker")]
+    assert [(item.uuid, item.source) for item in workload.allocations] == [
+        (GPU, "docker"),
+        ("GPU-2", "docker"),
+    ]
     assert {source.kind for source in workload.sources} == {"process", "docker"}
 
 
-BOBS = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "bobs-training", "bob", "team-bob")
+BOBS = Job(
+    f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "bobs-training", "bob", "team-bob"
+)
 ANNS = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/"
 
 
@@ -181,7 +212,10 @@ def test_a_group_that_a_user_names_like_a_container_of_root_is_not_that_containe
 
     workload = resolve(resolver, {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]})
 
-    assert [(item.uuid, item.job_key.split("/")[0]) for item in workload.allocations] == [(GPU, "docker"), ("GPU-2", "process")]
+    assert [(item.uuid, item.job_key.split("/")[0]) for item in workload.allocations] == [
+        (GPU, "docker"),
+        ("GPU-2", "process"),
+    ]
 
 
 def test_a_container_of_a_users_own_engine_is_known_by_his_books(root):
@@ -189,22 +223,31 @@ def test_a_container_of_a_users_own_engine_is_known_by_his_books(root):
     resolver = made(root, Books("docker", Holdings(jobs=[BOBS], aliases={f"{HEX}@1000": BOBS.key})))
     ask(resolver)
 
-    assert [(job.key, job.name) for job in resolve(resolver, [4711]).jobs] == [(BOBS.key, "bobs-training")]
+    assert [(job.key, job.name) for job in resolve(resolver, [4711]).jobs] == [
+        (BOBS.key, "bobs-training")
+    ]
 
 
 def test_a_users_own_container_is_not_the_one_that_root_gave_the_same_name(root):
     fake_proc.process(root, 4711, cgroup="0::/lxc.payload.train/x")
     fake_proc.process(root, 4712, cgroup=f"{ANNS}lxc.payload.train/x")
 
-    assert sorted(job.key for job in resolve(made(root), [4711, 4712]).jobs) == ["lxc/gpu-07/train", "lxc/gpu-07/user-1000-train"]
+    assert sorted(job.key for job in resolve(made(root), [4711, 4712]).jobs) == [
+        "lxc/gpu-07/train",
+        "lxc/gpu-07/user-1000-train",
+    ]
 
 
 def test_a_declared_job_holds_all_gpus_whatever_runs(root):
     fake_proc.process(root, 4711)
-    declared = Job(key="declared/gpu-07/train", scheduler="declared", user="ann", start_ms=NOW - 60_000)
+    declared = Job(
+        key="declared/gpu-07/train", scheduler="declared", user="ann", start_ms=NOW - 60_000
+    )
     gpus = [GPUInfo(GPU), GPUInfo("GPU-2")]
 
-    workload = made(root, declared=declared).resolve({GPU: [ProcessReading(4711)]}, gpus=gpus, start_ms=NOW, end_ms=NOW + 10_000)
+    workload = made(root, declared=declared).resolve(
+        {GPU: [ProcessReading(4711)]}, gpus=gpus, start_ms=NOW, end_ms=NOW + 10_000
+    )
 
     assert [(item.uuid, item.source, item.start_ms) for item in workload.allocations] == [
         (GPU, "declared", NOW - 60_000),
@@ -222,7 +265,9 @@ def test_a_scheduler_gives_the_gpu_out_with_or_without_a_process(root):
 
 
 def test_a_job_that_has_just_ended_tells_how_though_it_holds_nothing_any_more(root):
-    ended = Job("slurm/della/4710", "slurm", "della", "4710", state="OUT_OF_MEMORY", end_ms=NOW + 5000)
+    ended = Job(
+        "slurm/della/4710", "slurm", "della", "4710", state="OUT_OF_MEMORY", end_ms=NOW + 5000
+    )
 
     workload = resolve(made(root, Books("slurm", Holdings(jobs=[ended]))))
 
@@ -235,28 +280,40 @@ def test_a_job_that_ended_is_told_with_what_it_held_until_then_and_explains_no_l
     ended = dataclasses.replace(TRAIN, state="COMPLETED", end_ms=NOW + 5000)
     next_job = dataclasses.replace(TRAIN, key="slurm/della/4712", id="4712", start_ms=NOW + 5000)
     books = slurm(ended, next_job)
-    given = [Allocation(GPU, ended.key, "slurm", ended.start_ms, ended.end_ms), Allocation(GPU, next_job.key, "slurm", NOW + 5000)]
+    given = [
+        Allocation(GPU, ended.key, "slurm", ended.start_ms, ended.end_ms),
+        Allocation(GPU, next_job.key, "slurm", NOW + 5000),
+    ]
     books.holdings = dataclasses.replace(books.holdings, allocations=given)
     resolver = made(root, books)
 
     both, later = resolve(resolver, [4712]), resolve(resolver, [4712], at=10_000)
 
     assert (both.allocations, later.allocations) == (given, given)
-    assert (both.facts, sorted(later.facts)) == ({}, [GPU])  # of a window that two held nobody's facts
+    # of a window that two held nobody's facts
+    assert (both.facts, sorted(later.facts)) == ({}, [GPU])
 
 
 def younger(root, started_ms, *, holdings, on="GPU-2"):
-    """Slurm's books as they were at NOW, and a process in the control group of job 5000 that started then or later."""
+    """Slurm's books as they were at NOW, and a process in the control group of job 5000 that
+    started then or later.
+    """
     ticks = (started_ms - fake_proc.BOOT_S * 1000) // 10
-    fake_proc.process(root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", start_ticks=ticks)
+    fake_proc.process(
+        root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", start_ticks=ticks
+    )
     resolver = made(root, Books("slurm", holdings))
     resolver._pollers["slurm"]._now_ms = lambda: NOW
     ask(resolver)
     return resolve(resolver, {on: [ProcessReading(5000)]})
 
 
-@pytest.mark.parametrize(("started_ms", "held"), [(NOW - 10, []), (NOW, [("GPU-2", "slurm/della/5000", "slurm")])])
-def test_a_process_that_is_younger_than_the_books_holds_its_gpu_for_the_job_of_its_control_group(root, started_ms, held):
+@pytest.mark.parametrize(
+    ("started_ms", "held"), [(NOW - 10, []), (NOW, [("GPU-2", "slurm/della/5000", "slurm")])]
+)
+def test_a_process_that_is_younger_than_the_books_holds_its_gpu_for_the_job_of_its_control_group(
+    root, started_ms, held
+):
     workload = younger(root, started_ms, holdings=slurm(TRAIN).holdings)
 
     assert holds(workload) == [(GPU, TRAIN.key, "slurm"), *held]
@@ -271,11 +328,19 @@ def test_on_a_gpu_that_the_books_give_to_somebody_they_are_right(root):
 
 def test_a_job_whose_gpus_the_books_can_not_tell_holds_those_with_its_processes(root):
     unplaced = Job("slurm/della/5000", "slurm", "della", "5000", user="ann", start_ms=NOW - 5000)
-    books = Holdings([unplaced], [], {"5000": unplaced.key}, unplaced=frozenset([unplaced.key]), doubt="which GPUs is not known")
+    books = Holdings(
+        [unplaced],
+        [],
+        {"5000": unplaced.key},
+        unplaced=frozenset([unplaced.key]),
+        doubt="which GPUs is not known",
+    )
 
     workload = younger(root, NOW - 4000, holdings=books)
 
-    assert workload.allocations == [Allocation("GPU-2", unplaced.key, "slurm", NOW - 5000, None, 1.0)]
+    assert workload.allocations == [
+        Allocation("GPU-2", unplaced.key, "slurm", NOW - 5000, None, 1.0)
+    ]
     assert workload.sources[0].ok is False
 
 
@@ -314,12 +379,25 @@ def test_a_control_group_with_a_sluid_meets_its_job_by_the_books(root):
 
 def test_a_sluid_that_the_books_do_not_know_is_told_by_the_process_itself(root):
     variables = {"SLURM_JOB_SLUID": "s5K1KKYAYG5D00", "SLURM_JOB_ID": "4711"}
-    fake_proc.process(root, 4711, cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0", environment=variables)
-    fake_proc.process(root, 4712, cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D0A/step_0", environment=variables)
+    fake_proc.process(
+        root,
+        4711,
+        cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0",
+        environment=variables,
+    )
+    fake_proc.process(
+        root,
+        4712,
+        cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D0A/step_0",
+        environment=variables,
+    )
 
     workload = resolve(made(root, cluster="della"), [4711, 4712])
 
-    assert [process.job_key for process in workload.processes] == ["slurm/della/4711", "slurm/della/s5K1KKYAYG5D0A"]
+    assert [process.job_key for process in workload.processes] == [
+        "slurm/della/4711",
+        "slurm/della/s5K1KKYAYG5D0A",
+    ]
 
 
 def test_on_a_node_with_a_scheduler_a_bare_process_holds_nothing_and_is_listed(root):
@@ -351,17 +429,26 @@ def test_a_job_that_the_silent_scheduler_never_named_gets_the_clusters_last_know
     books = slurm(TRAIN)
     resolver = made(root, books)
     resolve(resolver)
-    fake_proc.process(root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", uid=3_999_123)
+    fake_proc.process(
+        root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", uid=3_999_123
+    )
     books.holdings = None
     ask(resolver, later_s=60)
 
     workload = resolve(resolver, [5000])
 
     (job,) = workload.jobs
-    assert (job.key, job.cluster, job.id, job.user) == ("slurm/della/5000", "della", "5000", "3999123")
+    assert (job.key, job.cluster, job.id, job.user) == (
+        "slurm/della/5000",
+        "della",
+        "5000",
+        "3999123",
+    )
 
 
-@pytest.mark.parametrize(("cluster", "key"), [("", "slurm/default/4711"), ("della", "slurm/della/4711")])
+@pytest.mark.parametrize(
+    ("cluster", "key"), [("", "slurm/default/4711"), ("della", "slurm/della/4711")]
+)
 def test_a_scheduler_that_never_answered_has_the_operators_word_for_the_cluster(root, cluster, key):
     fake_proc.process(root, 4711, cgroup=SLURM_4711)
 
@@ -371,24 +458,55 @@ def test_a_scheduler_that_never_answered_has_the_operators_word_for_the_cluster(
     assert statuses(workload) == {"slurm": False, "process": True}
 
 
-def test_without_books_a_slurm_job_is_held_by_its_processes_and_known_by_what_they_were_started_with(root):
-    variables = {"SLURM_JOB_NAME": "train", "SLURM_JOB_ACCOUNT": "nlp", "SLURM_JOB_PARTITION": "gpu"}
+def test_without_books_a_slurm_job_is_held_by_its_processes_and_known_by_what_they_were_started_with(
+    root,
+):
+    variables = {
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_ACCOUNT": "nlp",
+        "SLURM_JOB_PARTITION": "gpu",
+    }
     fake_proc.process(root, 4711, cgroup=SLURM_4711, environment=variables)
 
     workload = resolve(made(root, cluster="della"), [4711])
 
     (job,) = workload.jobs
-    assert (job.key, job.name, job.account, job.labels) == ("slurm/della/4711", "train", "nlp", {"slurm_job_partition": "gpu"})
+    assert (job.key, job.name, job.account, job.labels) == (
+        "slurm/della/4711",
+        "train",
+        "nlp",
+        {"slurm_job_partition": "gpu"},
+    )
     assert holds(workload) == [(GPU, job.key, "process")]
 
 
 def test_what_the_books_tell_is_not_told_again_from_the_environment(root):
     """Of a heterogeneous job the environment names another partition than the component has."""
-    variables = {"SLURM_JOB_PARTITION": "cpu", "SLURM_JOB_QOS": "high", "SLURM_ARRAY_TASK_ID": "7", "WANDB_PROJECT": "vision"}
+    variables = {
+        "SLURM_JOB_PARTITION": "cpu",
+        "SLURM_JOB_QOS": "high",
+        "SLURM_ARRAY_TASK_ID": "7",
+        "WANDB_PROJECT": "vision",
+    }
     fake_proc.process(root, 4711, cgroup=SLURM_4711, environment=variables)
-    known = Job("slurm/della/4711", "slurm", "della", "4711", user="root", labels={"partition": "gpu", "array_task": "7"})
+    known = Job(
+        "slurm/della/4711",
+        "slurm",
+        "della",
+        "4711",
+        user="root",
+        labels={"partition": "gpu", "array_task": "7"},
+    )
 
-    workload = resolve(made(root, Books("slurm", Holdings(jobs=[known], allocations=[Allocation(GPU, known.key, "slurm")]))), [4711])
+    workload = resolve(
+        made(
+            root,
+            Books(
+                "slurm", Holdings(jobs=[known], allocations=[Allocation(GPU, known.key, "slurm")])
+            ),
+        ),
+        [4711],
+    )
 
     assert [job.labels for job in workload.jobs] == [
         {"partition": "gpu", "array_task": "7", "slurm_job_qos": "high", "wandb_project": "vision"}
@@ -421,7 +539,9 @@ def test_a_claim_that_the_books_contradict_is_not_believed(root, uid, job_id, ke
 
 
 def test_a_control_group_counts_more_than_a_claim(root):
-    fake_proc.process(root, 1, cgroup=SLURM_4711, environment={"SLURM_JOB_ID": "9", "PBS_JOBID": "8"})
+    fake_proc.process(
+        root, 1, cgroup=SLURM_4711, environment={"SLURM_JOB_ID": "9", "PBS_JOBID": "8"}
+    )
 
     workload = resolve(made(root, slurm(TRAIN)), [1])
 
@@ -431,7 +551,9 @@ def test_a_control_group_counts_more_than_a_claim(root):
 def test_a_pod_meets_its_job_by_its_uid_and_has_a_key_without_it(root):
     fake_proc.process(root, 1, cgroup=f"0::/kubepods/besteffort/pod{POD}/{HEX}")
     pod = Job(f"kubernetes/prod/{POD}", "kubernetes", "prod", POD, "ml/train-0")
-    known = Books("kubernetes", Holdings([pod], [Allocation(GPU, pod.key, "kubernetes")], {POD: pod.key}))
+    known = Books(
+        "kubernetes", Holdings([pod], [Allocation(GPU, pod.key, "kubernetes")], {POD: pod.key})
+    )
 
     by_books = resolve(made(root, known), [1])
     without = resolve(made(root, Books("kubernetes", None), cluster="prod"), [1])
@@ -441,12 +563,23 @@ def test_a_pod_meets_its_job_by_its_uid_and_has_a_key_without_it(root):
 
 
 @pytest.mark.parametrize("alias", [HEX, HEX[:12]])
-@pytest.mark.parametrize("cgroup", [f"0::/system.slice/docker-{HEX}.scope", f"5:devices:/{HEX}\n4:memory:/{HEX}"])
+@pytest.mark.parametrize(
+    "cgroup", [f"0::/system.slice/docker-{HEX}.scope", f"5:devices:/{HEX}\n4:memory:/{HEX}"]
+)
 def test_a_container_has_the_name_that_its_daemon_gives_it(root, alias, cgroup):
     fake_proc.process(root, 1, cgroup=cgroup)
-    container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train", labels={"fleetwatch.kind": "batch"})
+    container = Job(
+        f"docker/gpu-07/{HEX[:12]}",
+        "docker",
+        "gpu-07",
+        HEX[:12],
+        "llama-train",
+        labels={"fleetwatch.kind": "batch"},
+    )
 
-    workload = resolve(made(root, Books("docker", Holdings([container], [], {alias: container.key}))), [1])
+    workload = resolve(
+        made(root, Books("docker", Holdings([container], [], {alias: container.key}))), [1]
+    )
 
     assert workload.jobs == [dataclasses.replace(container, user="root")]
     assert holds(workload) == [(GPU, container.key, "docker")]
@@ -456,16 +589,29 @@ def test_a_container_has_the_name_that_its_daemon_gives_it(root, alias, cgroup):
 def test_a_container_that_was_given_a_gpu_holds_it_once(root):
     fake_proc.process(root, 1, cgroup=f"0::/system.slice/docker-{HEX}.scope")
     container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
-    books = Books("docker", Holdings([container], [Allocation(GPU, container.key, "docker", NOW - 5000)], {HEX: container.key}))
+    books = Books(
+        "docker",
+        Holdings(
+            [container],
+            [Allocation(GPU, container.key, "docker", NOW - 5000)],
+            {HEX: container.key},
+        ),
+    )
 
     workload = resolve(made(root, books), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(1)]})
 
-    assert [(item.uuid, item.start_ms) for item in workload.allocations] == [(GPU, NOW - 5000), ("GPU-2", NOW)]
+    assert [(item.uuid, item.start_ms) for item in workload.allocations] == [
+        (GPU, NOW - 5000),
+        ("GPU-2", NOW),
+    ]
 
 
 def test_beside_a_scheduler_containers_hold_nothing(root):
     container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
-    docker = Books("docker", Holdings([container], [Allocation("GPU-2", container.key, "docker")], {HEX: container.key}))
+    docker = Books(
+        "docker",
+        Holdings([container], [Allocation("GPU-2", container.key, "docker")], {HEX: container.key}),
+    )
 
     workload = resolve(made(root, slurm(TRAIN), docker))
 
@@ -482,15 +628,25 @@ def test_beside_a_scheduler_containers_hold_nothing(root):
             "service",
         ),
         ("0::/system.slice/run-r8d1.scope", "systemd/gpu-07/run-r8d1.scope", "batch"),
-        ("0::/user.slice/user-1000.slice/session-3.scope", "process/gpu-07/0b7c1f7e-1-100", "batch"),
-        ("0::/user.slice/user-1000.slice/user@1000.service/init.scope", "process/gpu-07/0b7c1f7e-1-100", "batch"),
+        (
+            "0::/user.slice/user-1000.slice/session-3.scope",
+            "process/gpu-07/0b7c1f7e-1-100",
+            "batch",
+        ),
+        (
+            "0::/user.slice/user-1000.slice/user@1000.service/init.scope",
+            "process/gpu-07/0b7c1f7e-1-100",
+            "batch",
+        ),
         ("0::/system.slice/sshd.service", "process/gpu-07/0b7c1f7e-1-100", "batch"),
         ("0::/system.slice/slurmd.service", "process/gpu-07/0b7c1f7e-1-100", "batch"),
         (f"0::/machine.slice/libpod-{HEX}.scope", f"podman/gpu-07/{HEX[:12]}", "batch"),
         ("0::/lxc.payload.lab-1", "lxc/gpu-07/lab-1", "batch"),
     ],
 )
-def test_on_a_bare_node_services_and_containers_are_jobs_and_sessions_are_not(root, cgroup, key, kind):
+def test_on_a_bare_node_services_and_containers_are_jobs_and_sessions_are_not(
+    root, cgroup, key, kind
+):
     fake_proc.process(root, 1, cgroup=cgroup)
 
     workload = resolve(made(root), [1])
@@ -500,12 +656,20 @@ def test_on_a_bare_node_services_and_containers_are_jobs_and_sessions_are_not(ro
 
 
 def test_a_notebook_is_interactive_also_while_its_kernel_is_off_the_gpu(root):
-    fake_proc.process(root, 1, cgroup=SLURM_4711, command=("python", "-m", "ipykernel_launcher"), environment={"WANDB_PROJECT": "x"})
+    fake_proc.process(
+        root,
+        1,
+        cgroup=SLURM_4711,
+        command=("python", "-m", "ipykernel_launcher"),
+        environment={"WANDB_PROJECT": "x"},
+    )
     resolver = made(root, slurm(TRAIN))
 
     first, second = resolve(resolver, [1]), resolve(resolver, [], at=10_000)
 
-    assert [(job.kind, job.labels) for job in (*first.jobs, *second.jobs)] == [("interactive", {"wandb_project": "x"})] * 2
+    assert [(job.kind, job.labels) for job in (*first.jobs, *second.jobs)] == [
+        ("interactive", {"wandb_project": "x"})
+    ] * 2
 
 
 def test_what_the_books_say_of_a_jobs_kind_counts(root):
@@ -560,13 +724,17 @@ def test_a_gpu_with_one_holder_has_its_holders_facts_and_a_shared_one_none(root)
     for pid in (11, 12):
         fake_proc.process(root, pid)
 
-    workload = resolve(made(root), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(2), ProcessReading(3)]})
+    workload = resolve(
+        made(root), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(2), ProcessReading(3)]}
+    )
 
     assert {uuid: facts["job_workers"] for uuid, facts in workload.facts.items()} == {GPU: 2}
 
 
 def test_how_a_job_ended_is_told_although_it_holds_nothing_any_more(root):
-    ended = Job("slurm/della/4711", "slurm", "della", "4711", "train", state="FAILED", end_ms=NOW - 5000)
+    ended = Job(
+        "slurm/della/4711", "slurm", "della", "4711", "train", state="FAILED", end_ms=NOW - 5000
+    )
     idle = Job("slurm/della/4712", "slurm", "della", "4712")
     resolver = made(root, Books("slurm", Holdings(jobs=[ended, idle])))
 

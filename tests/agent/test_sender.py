@@ -26,7 +26,12 @@ def spool(tmp_path):
 
 def rows(count, *, starts=None, gpus=1):
     starts = starts or [START + 10_000 * row for row in range(count)]
-    windows = {"gpu": [row % gpus for row in range(count)], "start_ms": starts, "observed_ms": [0] * count, "power_w": list(range(count))}
+    windows = {
+        "gpu": [row % gpus for row in range(count)],
+        "start_ms": starts,
+        "observed_ms": [0] * count,
+        "power_w": list(range(count)),
+    }
     return mapping(gpus=[{"uuid": "GPU-%d" % place} for place in range(gpus)], windows=windows)
 
 
@@ -70,7 +75,9 @@ def test_the_hub_says_when_it_wants_the_next_batch(hub, spool):
     assert pump.flush_s == 120
 
 
-@pytest.mark.parametrize(("wish", "flush_s"), [(100_000, 300), (0, 1), (-5, 1), ("soon", 30), (None, 30), (True, 30)])
+@pytest.mark.parametrize(
+    ("wish", "flush_s"), [(100_000, 300), (0, 1), (-5, 1), ("soon", 30), (None, 30), (True, 30)]
+)
 def test_what_the_hub_wishes_stays_within_reason(hub, spool, wish, flush_s):
     hub.answers = [(200, {}, {"stored": 1, "next_flush_s": wish})]
     put(spool, mapping())
@@ -131,8 +138,8 @@ def test_a_refused_token_is_said_once_clearly_and_tried_slowly(hub, spool, caplo
 
     assert all(wait >= 60 for wait in waits)
     assert [record.message for record in caplog.records] == [
-        "the hub refuses this agent's token (401: unknown or revoked token): give it a new one, made on the hub's settings page"
-        " (batches waiting=1)"
+        "the hub refuses this agent's token (401: unknown or revoked token): give it a new one,"
+        " made on the hub's settings page (batches waiting=1)"
     ]
     assert "a-token" not in caplog.text
 
@@ -170,12 +177,19 @@ def test_one_window_that_is_too_large_is_set_aside(hub, spool, tmp_path):
 
     empty(pump_to(hub, spool))
 
-    assert sorted(path.name.split("-")[1] for path in (tmp_path / "spool" / "set-aside").iterdir()) == ["413.json.gz"] * 2
+    assert (
+        sorted(path.name.split("-")[1] for path in (tmp_path / "spool" / "set-aside").iterdir())
+        == ["413.json.gz"] * 2
+    )
     assert spool.dropped_windows == 2
 
 
 def entry(batch, sequence=5):
-    return Entry(sequence, len(batch["windows"]["gpu"]), wire.compress(wire.encode(wire.parse({**batch, "sequence": sequence}))))
+    return Entry(
+        sequence,
+        len(batch["windows"]["gpu"]),
+        wire.compress(wire.encode(wire.parse({**batch, "sequence": sequence}))),
+    )
 
 
 def parts(found):
@@ -185,7 +199,10 @@ def parts(found):
 def test_a_split_by_time_shares_out_windows_host_and_events():
     batch = rows(4)
     batch["host"] = {"start_ms": [START, START + 30_000], "cpu_ratio": [0.1, 0.2]}
-    batch["events"] = [{"at_ms": START + 19_999, "kind": "xid"}, {"at_ms": START + 20_000, "kind": "xid"}]
+    batch["events"] = [
+        {"at_ms": START + 19_999, "kind": "xid"},
+        {"at_ms": START + 20_000, "kind": "xid"},
+    ]
 
     first, second = parts(split(entry(batch)))
 
@@ -220,7 +237,15 @@ def test_the_names_of_parts_are_nobody_elses_and_always_the_same():
 
 
 @pytest.mark.parametrize(
-    ("failures", "jitter", "seconds"), [(0, 0.0, 0.5), (0, 1.0, 1.0), (3, 1.0, 8.0), (6, 1.0, 60.0), (500, 1.0, 60.0), (500, 0.0, 30.0)]
+    ("failures", "jitter", "seconds"),
+    [
+        (0, 0.0, 0.5),
+        (0, 1.0, 1.0),
+        (3, 1.0, 8.0),
+        (6, 1.0, 60.0),
+        (500, 1.0, 60.0),
+        (500, 0.0, 30.0),
+    ],
 )
 def test_waits_double_to_a_minute_and_are_spread(failures, jitter, seconds):
     assert wait_s(Outcome(Verdict.RETRY), failures=failures, jitter=jitter) == seconds
@@ -368,7 +393,19 @@ def test_a_hub_that_is_away_says_nothing_of_the_batch(hub, spool, status):
 
 
 def test_windows_that_the_hub_does_not_count_are_said(hub, spool, caplog):
-    hub.answers = [(200, {}, {"stored": 0, "refused": [{"gpu": "GPU-1", "why": "node n1 reports this GPU too"}, {"gpu": "GPU-2"}]})]
+    hub.answers = [
+        (
+            200,
+            {},
+            {
+                "stored": 0,
+                "refused": [
+                    {"gpu": "GPU-1", "why": "node n1 reports this GPU too"},
+                    {"gpu": "GPU-2"},
+                ],
+            },
+        )
+    ]
     put(spool, mapping())
     pump = pump_to(hub, spool)
 

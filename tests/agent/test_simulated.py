@@ -26,13 +26,22 @@ def _jobs(text: str = SPEC, *, start_ms: int = NOW, end_ms: int = NOW + 14 * DAY
 
 def _signal(name: str, *, text: str = "8xH100,seed=7,mix=mixed") -> Signal:
     """Of the first job of that archetype in two months."""
-    return Signal(next(job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == name))
+    return Signal(
+        next(job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == name)
+    )
 
 
 def test_a_specification_names_count_model_seed_and_mix():
     spec = parse_spec("8xh100,seed=7,mix=train,cluster=aurora,faulty=5")
 
-    assert (spec.count, spec.model, spec.seed, spec.mix, spec.cluster, spec.faulty) == (8, "H100", 7, "train", "aurora", 5)
+    assert (spec.count, spec.model, spec.seed, spec.mix, spec.cluster, spec.faulty) == (
+        8,
+        "H100",
+        7,
+        "train",
+        "aurora",
+        5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,11 @@ def test_every_habit_names_an_archetype_and_every_team_has_users():
 def test_a_restart_continues_the_same_story():
     whole = _jobs()
 
-    parts = [job for day in range(14) for job in _jobs(start_ms=NOW + day * DAY_MS, end_ms=NOW + (day + 1) * DAY_MS)]
+    parts = [
+        job
+        for day in range(14)
+        for job in _jobs(start_ms=NOW + day * DAY_MS, end_ms=NOW + (day + 1) * DAY_MS)
+    ]
 
     assert set(parts) == set(whole)
 
@@ -98,24 +111,36 @@ def test_what_recurs_has_the_last_gpus_to_itself_and_keys_of_its_own():
 
 def test_a_recurring_job_wastes_until_it_is_mended_then_runs_shorter_and_wastes_again():
     mending = mendings_between(NOW, NOW + 10 * DAY_MS)[0]
-    runs = [job for job in _jobs("8xH100,recurring=yes", start_ms=NOW - 10 * DAY_MS, end_ms=NOW + 20 * DAY_MS) if job.name == mending.name]
+    runs = [
+        job
+        for job in _jobs(
+            "8xH100,recurring=yes", start_ms=NOW - 10 * DAY_MS, end_ms=NOW + 20 * DAY_MS
+        )
+        if job.name == mending.name
+    ]
     before = [job for job in runs if job.start_ms < mending.at_ms]
     after = [job for job in runs if job.start_ms >= mending.at_ms]
 
     assert {job.archetype.truth for job in before} == {"data_starved"}
     assert [job.archetype.truth for job in after] == ["healthy"] * 15 + ["data_starved"] * 6
-    assert max(job.end_ms - job.start_ms for job in after[:15]) < min(job.end_ms - job.start_ms for job in before)
+    assert max(job.end_ms - job.start_ms for job in after[:15]) < min(
+        job.end_ms - job.start_ms for job in before
+    )
 
 
 def test_at_any_day_some_series_is_mended_for_a_day_and_not_worse_again_for_one():
     for today in range(NOW // DAY_MS, NOW // DAY_MS + 20):
         latest = mendings_between((today - 6) * DAY_MS, today * DAY_MS)
-        assert [mending for mending in latest if (today - 5) * DAY_MS <= mending.at_ms <= (today - 1) * DAY_MS] != []
+        assert [
+            mending
+            for mending in latest
+            if (today - 5) * DAY_MS <= mending.at_ms <= (today - 1) * DAY_MS
+        ] != []
 
 
 def test_a_lost_gpu_ends_its_job_and_none_starts_on_it():
     spec = parse_spec(SPEC + ",faulty=3")
-    (first, *_) = faults_between(spec, NOW, NOW + 14 * DAY_MS)
+    first, *_ = faults_between(spec, NOW, NOW + 14 * DAY_MS)
 
     assert first[1] - first[0] == 40 * 3_600_000
     assert [job for job in jobs_between(spec, first[0] + 1, first[1]) if 3 in job.gpus] == []
@@ -137,7 +162,10 @@ def test_a_lost_gpu_raises_for_itself_alone_and_is_told_once():
 
     assert before is not None
     assert told_before == []
-    assert [(event.kind, event.at_ms, event.code) for event in told] == [("xid", start_ms, 79), ("gpu_lost", start_ms, None)]
+    assert [(event.kind, event.at_ms, event.code) for event in told] == [
+        ("xid", start_ms, 79),
+        ("gpu_lost", start_ms, None),
+    ]
     assert source.read(uuids[2], start_ms) is not None
     assert [event.kind for event in source.events(end_ms)] == ["gpu_ok"]
     assert source.read(uuids[3], end_ms) is not None
@@ -150,13 +178,22 @@ def test_a_gpu_counts_memory_errors_for_hours_before_it_is_lost_and_none_when_it
 
     told = events_between(spec, "GPU-3", lost_ms - 7 * hour_ms, lost_ms)
 
-    assert [(event.code, lost_ms - event.at_ms) for event in told] == [(63, 6 * hour_ms), (94, 90 * 60_000), (63, 40 * 60_000)]
-    assert [ecc_errors(spec, at_ms) for at_ms in (lost_ms - 6 * hour_ms - 1, lost_ms - 6 * hour_ms, lost_ms - 1, back_ms)] == [0, 1, 8, 0]
+    assert [(event.code, lost_ms - event.at_ms) for event in told] == [
+        (63, 6 * hour_ms),
+        (94, 90 * 60_000),
+        (63, 40 * 60_000),
+    ]
+    assert [
+        ecc_errors(spec, at_ms)
+        for at_ms in (lost_ms - 6 * hour_ms - 1, lost_ms - 6 * hour_ms, lost_ms - 1, back_ms)
+    ] == [0, 1, 8, 0]
 
 
 def test_the_holder_and_the_host_of_a_gpu_are_told_of_too():
     source = Simulated(SPEC, node="n", start_ms=NOW)
-    job = next(job for job in _jobs(end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "data_starved_cpu")
+    job = next(
+        job for job in _jobs(end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "data_starved_cpu"
+    )
     at_ms = job.start_ms + 600_000
 
     workload = source.resolve({}, gpus=[], start_ms=at_ms, end_ms=at_ms + 10_000)
@@ -175,7 +212,10 @@ def test_the_same_node_seed_and_time_read_the_same():
         return [source.read(gpu.uuid, NOW + at) for at in (1000, 2000) for gpu in source.gpus()]
 
     assert read_twice() == read_twice()
-    assert Simulated(SPEC, node="n", start_ms=NOW).gpus() != Simulated(SPEC, node="m", start_ms=NOW).gpus()
+    assert (
+        Simulated(SPEC, node="n", start_ms=NOW).gpus()
+        != Simulated(SPEC, node="m", start_ms=NOW).gpus()
+    )
 
 
 def test_samples_come_at_six_hertz_in_whole_percent_and_the_counter_only_grows():
@@ -185,7 +225,9 @@ def test_samples_come_at_six_hertz_in_whole_percent_and_the_counter_only_grows()
     readings = [source.read(uuid, NOW + second * 1000) for second in range(1, 31)]
 
     assert [len(reading.util_samples) for reading in readings] == [6] * 30
-    assert all(round(value * 100, 6) % 1 == 0 for reading in readings for _, value in reading.util_samples)
+    assert all(
+        round(value * 100, 6) % 1 == 0 for reading in readings for _, value in reading.util_samples
+    )
     energies = [reading.energy_j for reading in readings]
     assert all(0 < later - earlier <= 700 * 1.03 for earlier, later in itertools.pairwise(energies))
 
@@ -196,38 +238,53 @@ def test_a_model_without_counters_says_so_and_reads_no_activity():
 
     assert gpu.unread["sm_active"] == "not_supported"
     assert set(source.read(gpu.uuid, NOW + 1000).means) == {
-        "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "throttle_thermal_ratio", "throttle_power_ratio",
+        "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
+        "throttle_thermal_ratio", "throttle_power_ratio",
     }  # fmt: skip
 
 
 def test_the_scheduler_names_jobs_of_the_window_and_ends_those_that_ended():
     source = Simulated(SPEC, node="n", start_ms=NOW)
-    job = next(job for job in _jobs(end_ms=NOW + 2 * DAY_MS) if job.archetype.is_allocated and job.start_ms > NOW)
+    job = next(
+        job
+        for job in _jobs(end_ms=NOW + 2 * DAY_MS)
+        if job.archetype.is_allocated and job.start_ms > NOW
+    )
 
     before = source.resolve({}, gpus=[], start_ms=job.start_ms - 10_000, end_ms=job.start_ms)
     during = source.resolve({}, gpus=[], start_ms=job.start_ms, end_ms=job.start_ms + 10_000)
     at_end = source.resolve({}, gpus=[], start_ms=job.end_ms - 5_000, end_ms=job.end_ms + 5_000)
 
     assert job.key not in {found.key for found in before.jobs}
-    assert {(item.start_ms, item.end_ms) for item in during.allocations if item.job_key == job.key} == {(job.start_ms, None)}
-    assert {(item.start_ms, item.end_ms) for item in at_end.allocations if item.job_key == job.key} == {(job.start_ms, job.end_ms)}
+    assert {
+        (item.start_ms, item.end_ms) for item in during.allocations if item.job_key == job.key
+    } == {(job.start_ms, None)}
+    assert {
+        (item.start_ms, item.end_ms) for item in at_end.allocations if item.job_key == job.key
+    } == {(job.start_ms, job.end_ms)}
     assert [found.state for found in at_end.jobs if found.key == job.key] == ["COMPLETED"]
     assert [(source.kind, source.ok) for source in during.sources] == [("slurm", True)]
 
 
 def test_what_a_job_left_behind_holds_memory_without_an_allocation():
     text = "8xH100,seed=7,mix=research"
-    job = next(job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "leftover")
+    job = next(
+        job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "leftover"
+    )
     at_ms = job.start_ms + 60_000
     source = Simulated(text, node="n", start_ms=at_ms - 1000)
     uuid = source.gpus()[job.gpus[0]].uuid
 
     reading = source.read(uuid, at_ms)
-    workload = source.resolve({uuid: source.processes(uuid)}, gpus=[], start_ms=at_ms - 10_000, end_ms=at_ms)
+    workload = source.resolve(
+        {uuid: source.processes(uuid)}, gpus=[], start_ms=at_ms - 10_000, end_ms=at_ms
+    )
 
     assert reading.memory_used_bytes > 300 * 1024**2
     assert uuid not in {item.uuid for item in workload.allocations}
-    assert [(process.job_key, process.state) for process in workload.processes if process.uuid == uuid] == [(None, "D")]
+    assert [
+        (process.job_key, process.state) for process in workload.processes if process.uuid == uuid
+    ] == [(None, "D")]
 
 
 def test_ground_truth_never_leaves_the_simulator():
@@ -267,17 +324,32 @@ def test_a_job_that_warms_up_reads_as_idle_and_fills_its_memory():
 
     assert signal.shares(start_s + 10, start_s + 11) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0))
     assert signal.traits.levels[WARMUP].util == 0.0
-    assert [filled(signal.traits, part * warmup_s) for part in (0.0, 0.5, 2.0)] == pytest.approx([0.0, 0.5, 1.0])
+    assert [filled(signal.traits, part * warmup_s) for part in (0.0, 0.5, 2.0)] == pytest.approx(
+        [0.0, 0.5, 1.0]
+    )
 
 
 def test_a_checkpoint_begins_with_the_transfer_and_ends_in_waiting():
     traits = replace(
-        _signal("checkpoint_stall").traits, warmup_s=0.0, pause_every_s=100.0, pause_share=0.2, onset_s=4.0, jitter=0.0, duty=1.0
+        _signal("checkpoint_stall").traits,
+        warmup_s=0.0,
+        pause_every_s=100.0,
+        pause_share=0.2,
+        onset_s=4.0,
+        jitter=0.0,
+        duty=1.0,
     )
 
-    found = [shares(progress(traits, at_s), progress(traits, at_s + 1.0)) for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)]
+    found = [
+        shares(progress(traits, at_s), progress(traits, at_s + 1.0))
+        for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)
+    ]
 
-    working, saving, waiting = (1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 1.0, 0.0, 0.0)
+    working, saving, waiting = (
+        (1.0, 0.0, 0.0, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 1.0, 0.0),
+        (0.0, 0.0, 1.0, 0.0, 0.0),
+    )
     assert found == [pytest.approx(one) for one in (working, saving, saving, waiting, waiting)]
 
 
@@ -300,7 +372,10 @@ def test_an_agent_in_an_outage_reads_nothing_and_says_nothing():
     source = Simulated("8xH100,seed=7,outages=yes", node="n", start_ms=start_ms - 2000)
     uuid = source.gpus()[0].uuid
 
-    read = [source.read(uuid, at_ms) is not None for at_ms in (start_ms - 1000, start_ms, end_ms - 1000, end_ms)]
+    read = [
+        source.read(uuid, at_ms) is not None
+        for at_ms in (start_ms - 1000, start_ms, end_ms - 1000, end_ms)
+    ]
 
     assert 180_000 <= end_ms - start_ms <= 2_400_000
     assert read == [True, False, False, True]
@@ -321,7 +396,10 @@ def test_a_wave_counts_exactly_its_high_part():
 
 
 def test_a_job_runs_after_its_warm_up_until_it_hangs():
-    run = [running_seconds(at_s, warmup_s=60.0, hangs_after_s=300.0) for at_s in (0.0, 60.0, 100.0, 360.0, 500.0)]
+    run = [
+        running_seconds(at_s, warmup_s=60.0, hangs_after_s=300.0)
+        for at_s in (0.0, 60.0, 100.0, 360.0, 500.0)
+    ]
 
     assert run == [0.0, 0.0, 40.0, 300.0, 300.0]
 
@@ -348,10 +426,15 @@ def test_numbers_drawn_with_a_spread_leave_their_ranges_but_a_resident_kernel_st
 
 def test_numbers_drawn_outside_lie_below_or_above_their_ranges():
     ranges = BY_NAME["healthy_llm"]
-    drawn = [draw_traits(ranges, str(seed), ranks=8, spread=0.3, is_outside=True) for seed in range(200)]
+    drawn = [
+        draw_traits(ranges, str(seed), ranks=8, spread=0.3, is_outside=True) for seed in range(200)
+    ]
 
     powers = [traits.levels[HIGH].tensor for traits in drawn]
-    below, above = [power for power in powers if power <= 0.35], [power for power in powers if power >= 0.48]
+    below, above = (
+        [power for power in powers if power <= 0.35],
+        [power for power in powers if power >= 0.48],
+    )
     assert len(below) + len(above) == 200
     assert 0.35 * 0.7 <= min(below) < 0.35 * 0.75
     assert 0.48 * 1.25 < max(above) <= 0.48 * 1.3

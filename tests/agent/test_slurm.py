@@ -13,14 +13,21 @@ from tests.agent.fake_slurm import job_2108, job_2405, job_line, number
 
 NOW = 1_793_700_000_000
 NINE_MS = 1_793_696_400_000
-GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place) for place in range(4)]
+GPUS = [
+    GPUInfo(
+        f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place
+    )
+    for place in range(4)
+]
 
 
 IDLE = "gpu:a100:0(IDX:N/A)"
 
 
 def held(holdings):
-    return {(item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations}
+    return {
+        (item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations
+    }
 
 
 def write_claim(path, text, *, at_ms=NOW):
@@ -58,7 +65,11 @@ def test_an_old_slurm_is_read_by_its_text(fake, books):
     holdings = books().poll(GPUS, NOW)
 
     assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
-    assert (holdings.jobs[0].name, holdings.jobs[0].user, holdings.jobs[0].state) == (name, "ann", "RUNNING")
+    assert (holdings.jobs[0].name, holdings.jobs[0].user, holdings.jobs[0].state) == (
+        name,
+        "ann",
+        "RUNNING",
+    )
 
 
 def test_the_language_is_tried_once(fake, books):
@@ -83,7 +94,9 @@ def test_files_of_gres_conf_turn_the_index_into_the_minor_number(fake, books, tm
     fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0)"]))
     slurm = books()
     on_bus = held(slurm.poll(GPUS, NOW))
-    (tmp_path / "etc" / "gres.conf").write_text("NodeName=n[01-04] Name=gpu Type=a100 File=/dev/nvidia[0-3]\n")
+    (tmp_path / "etc" / "gres.conf").write_text(
+        "NodeName=n[01-04] Name=gpu Type=a100 File=/dev/nvidia[0-3]\n"
+    )
 
     by_file = held(slurm.poll(GPUS, NOW + 1))
 
@@ -96,11 +109,18 @@ def test_jobs_that_share_a_gpu_have_their_share_of_it(fake, books):
     fake.job(job_2405(job_id=1, gres_detail=["shard:a100:2(2/8,0/8,0/8,0/8)"]))
     fake.job(job_2405(job_id=2, gres_detail=["shard:a100:4(0/8,4/8,0/8,0/8)"]))
     fake.job(job_2405(job_id=3, gres_detail=["shard:a100:3(IDX:1)"]))  # before 23.11
-    fake.job(job_2405(job_id=4, gres_detail=["shard:a100:9(IDX:2-3)"]))  # which has how many of the nine is not said
+    # which has how many of the nine is not said
+    fake.job(job_2405(job_id=4, gres_detail=["shard:a100:9(IDX:2-3)"]))
 
     shares = held(books().poll(GPUS, NOW))
 
-    assert shares == {("GPU-0", "1"): 0.25, ("GPU-1", "2"): 0.5, ("GPU-1", "3"): 0.375, ("GPU-2", "4"): None, ("GPU-3", "4"): None}
+    assert shares == {
+        ("GPU-0", "1"): 0.25,
+        ("GPU-1", "2"): 0.5,
+        ("GPU-1", "3"): 0.375,
+        ("GPU-2", "4"): None,
+        ("GPU-3", "4"): None,
+    }
 
 
 def test_a_job_may_have_several_resources(fake, books):
@@ -136,7 +156,10 @@ def test_a_job_that_ends_is_told_with_what_it_held_and_until_when_for_a_minute(f
     slurm = books()
     fake.job(job_2405())
     slurm.poll(GPUS, NOW)
-    fake.job(job_2405(job_state=["FAILED", "COMPLETING"], end_time=number(1793699000)), state="COMPLETING")
+    fake.job(
+        job_2405(job_state=["FAILED", "COMPLETING"], end_time=number(1793699000)),
+        state="COMPLETING",
+    )
     ending = slurm.poll(GPUS, NOW + LIST_MS)
     fake.job(job_2405(job_state=["FAILED"], end_time=number(1793699000)), state="FAILED")
     fake.node(used=IDLE)
@@ -144,8 +167,13 @@ def test_a_job_that_ends_is_told_with_what_it_held_and_until_when_for_a_minute(f
     last = slurm.poll(GPUS, NOW + LIST_MS + TOLD_MS)
     after = slurm.poll(GPUS, NOW + LIST_MS + 1 + TOLD_MS)
 
-    whole_life = [Allocation(f"GPU-{place}", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0) for place in (0, 1)]
-    assert list(ending.allocations) == list(ended.allocations) == list(last.allocations) == whole_life
+    whole_life = [
+        Allocation(f"GPU-{place}", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)
+        for place in (0, 1)
+    ]
+    assert (
+        list(ending.allocations) == list(ended.allocations) == list(last.allocations) == whole_life
+    )
     assert (ended.jobs[0].state, ended.jobs[0].end_ms) == ("FAILED", 1_793_699_000_000)
     assert (list(after.jobs), list(after.allocations)) == ([], [])
 
@@ -161,7 +189,10 @@ def test_a_requeued_job_is_asked_for_again(fake, books):
     slurm = books()
     fake.job(job_2405())
     slurm.poll(GPUS, NOW)
-    fake.job(job_2405(restart_cnt=1, start_time=number(1793698000), gres_detail=["gpu:a100:2(IDX:2-3)"]), start="2026-11-03T09:26:40")
+    fake.job(
+        job_2405(restart_cnt=1, start_time=number(1793698000), gres_detail=["gpu:a100:2(IDX:2-3)"]),
+        start="2026-11-03T09:26:40",
+    )
 
     holdings = slurm.poll(GPUS, NOW + LIST_MS)
 
@@ -169,9 +200,24 @@ def test_a_requeued_job_is_asked_for_again(fake, books):
     assert set(held(holdings)) == {("GPU-2", "4711"), ("GPU-3", "4711")}
 
 
-def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(fake, books):
-    fake.job(job_2405(job_id=503, array_job_id=number(500), array_task_id=number(7), gres_detail=["gpu:1(IDX:0)"]), ask="500_7")
-    fake.job(job_2405(job_id=22, het_job_id=number(21), het_job_offset=number(1), gres_detail=["gpu:1(IDX:1)"]), ask="21+1")
+def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(
+    fake, books
+):
+    fake.job(
+        job_2405(
+            job_id=503,
+            array_job_id=number(500),
+            array_task_id=number(7),
+            gres_detail=["gpu:1(IDX:0)"],
+        ),
+        ask="500_7",
+    )
+    fake.job(
+        job_2405(
+            job_id=22, het_job_id=number(21), het_job_offset=number(1), gres_detail=["gpu:1(IDX:1)"]
+        ),
+        ask="21+1",
+    )
 
     holdings = books().poll(GPUS, NOW)
 
@@ -182,7 +228,10 @@ def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their
 def test_a_sluid_leads_to_the_job(fake, books):
     fake.job(job_2405(sluid="s5K1KKYAYG5D00"))
 
-    assert books().poll(GPUS, NOW).aliases == {"4711": "slurm/della/4711", "s5K1KKYAYG5D00": "slurm/della/4711"}
+    assert books().poll(GPUS, NOW).aliases == {
+        "4711": "slurm/della/4711",
+        "s5K1KKYAYG5D00": "slurm/della/4711",
+    }
 
 
 def test_a_quiet_node_costs_one_small_question(fake, books):
@@ -207,7 +256,9 @@ def test_the_queue_is_read_again_when_something_changed(fake, books, tmp_path, c
     if change == "cgroup v1":
         (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
     if change == "cgroup v2":
-        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(parents=True)
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(
+            parents=True
+        )
     if change == "file":
         (tmp_path / "gpustat").mkdir()
         (tmp_path / "gpustat" / "2").write_text("4711 1000\n")
@@ -260,7 +311,9 @@ def test_a_queue_that_can_not_be_counted_is_not_empty(fake, books):
 
 
 def test_gpus_in_use_by_jobs_that_are_hidden_are_not_free(books):
-    with pytest.raises(SchedulerError, match="2 GPUs are in use and names no job: with PrivateData=jobs"):
+    with pytest.raises(
+        SchedulerError, match="2 GPUs are in use and names no job: with PrivateData=jobs"
+    ):
         books().poll(GPUS, NOW)
 
 
@@ -328,7 +381,10 @@ def test_a_number_without_an_index_is_not_guessed(fake, books):
 
     assert list(holdings.allocations) == []
     assert holdings.unplaced == {"slurm/della/4711"}
-    assert holdings.doubt == "which GPUs job 4711 holds is not known: Slurm does not say which 2 gpu it holds"
+    assert (
+        holdings.doubt
+        == "which GPUs job 4711 holds is not known: Slurm does not say which 2 gpu it holds"
+    )
 
 
 def test_a_job_that_can_not_be_read_costs_no_other_job(fake, books, caplog):
@@ -340,7 +396,8 @@ def test_a_job_that_can_not_be_read_costs_no_other_job(fake, books, caplog):
     holdings = slurm.poll(GPUS, NOW)
     slurm.poll(GPUS, NOW + 1)
 
-    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-3", "5"): 1.0}  # what else is in use is its
+    # what else is in use is its
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-3", "5"): 1.0}
     assert [(job.id, job.name, job.state, job.start_ms) for job in holdings.jobs] == [
         ("4711", "train", "RUNNING", NINE_MS),
         ("5", "", "RUNNING", NINE_MS),
@@ -365,8 +422,12 @@ def test_an_unreadable_jobs_end_is_when_it_was_seen_and_its_state_the_lists(fake
     assert [(job.state, job.end_ms) for job in holdings.jobs] == [("FAILED", NOW + 3000)]
 
 
-@pytest.mark.parametrize("used", ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:N/A)", "gpu:a100:3(IDX:N/A)"])
-def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_called_free_by_nobody(fake, books, used):
+@pytest.mark.parametrize(
+    "used", ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:N/A)", "gpu:a100:3(IDX:N/A)"]
+)
+def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_called_free_by_nobody(
+    fake, books, used
+):
     fake.node(used=used)
     fake.text_job(4711, job_line(), name="train")
     for other in (5, 6):
@@ -376,11 +437,16 @@ def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_cal
 
     assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
     assert holdings.unplaced == {"slurm/della/5", "slurm/della/6"}
-    assert holdings.doubt.startswith("which GPUs job 5 holds is not known: scontrol's answer does not begin with the job; which GPUs job 6")
+    assert holdings.doubt.startswith(
+        "which GPUs job 5 holds is not known: scontrol's answer does not begin with the job; which"
+        " GPUs job 6"
+    )
 
 
 @pytest.mark.parametrize("used", ["gpu:a100:2(IDX:0-1)", "gpu:a100:2(IDX:N/A)"])
-def test_an_unreadable_job_beside_which_all_gpus_in_use_have_a_holder_is_no_doubt(fake, books, used):
+def test_an_unreadable_job_beside_which_all_gpus_in_use_have_a_holder_is_no_doubt(
+    fake, books, used
+):
     fake.node(used=used)
     fake.text_job(4711, job_line(), name="train")
     fake.text_job(5, "JobId=5", name="x")
@@ -403,19 +469,26 @@ def test_an_unreadable_job_whose_gpu_the_prolog_names_is_no_doubt(fake, books, t
     assert holdings.doubt == ""
 
 
-def test_a_job_that_was_over_before_it_was_asked_for_had_the_gpus_that_the_prolog_named(fake, books, tmp_path):
+def test_a_job_that_was_over_before_it_was_asked_for_had_the_gpus_that_the_prolog_named(
+    fake, books, tmp_path
+):
     fake.node(used=IDLE)
     slurm = books()
     slurm.poll(GPUS, NOW)
     write_claim(tmp_path / "gpustat" / "2", "4711 1000\n", at_ms=NOW + 1000)
     is_changed = slurm.has_changed()
     (tmp_path / "gpustat" / "2").unlink()
-    fake.job(job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)), state="COMPLETED")
+    fake.job(
+        job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)),
+        state="COMPLETED",
+    )
 
     holdings = slurm.poll(GPUS, NOW + 5000)
 
     assert is_changed
-    assert list(holdings.allocations) == [Allocation("GPU-2", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)]
+    assert list(holdings.allocations) == [
+        Allocation("GPU-2", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)
+    ]
     assert holdings.jobs[0].state == "COMPLETED"
 
 
@@ -425,15 +498,22 @@ def test_a_file_does_not_hold_for_a_job_that_has_ended_since(fake, books, tmp_pa
     write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
     slurm.poll(GPUS, NOW)
     fake.node(used=IDLE)
-    fake.job(job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)), state="COMPLETED")
+    fake.job(
+        job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)),
+        state="COMPLETED",
+    )
 
     holdings = slurm.poll(GPUS, NOW + 1)
 
     assert {item.end_ms for item in holdings.allocations} == {1_793_699_000_000}
 
 
-@pytest.mark.parametrize(("silence_ms", "end_ms"), [(WATCHED_MS - 1, NOW + WATCHED_MS - 1), (WATCHED_MS, None)])
-def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_until_then(fake, books, silence_ms, end_ms):
+@pytest.mark.parametrize(
+    ("silence_ms", "end_ms"), [(WATCHED_MS - 1, NOW + WATCHED_MS - 1), (WATCHED_MS, None)]
+)
+def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_until_then(
+    fake, books, silence_ms, end_ms
+):
     fake.job(job_2405())
     slurm = books()
     slurm.poll(GPUS, NOW)
@@ -447,7 +527,9 @@ def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_unti
     assert [(job.state, job.end_ms) for job in holdings.jobs] == [("", None)]
 
 
-@pytest.mark.parametrize("trace", ["cgroup v1", "cgroup v1, tracked only", "cgroup v2", "file", "file written anew"])
+@pytest.mark.parametrize(
+    "trace", ["cgroup v1", "cgroup v1, tracked only", "cgroup v2", "file", "file written anew"]
+)
 def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_path, trace):
     fake.job(job_2405())
     write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
@@ -458,7 +540,9 @@ def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_p
     if trace == "cgroup v1":
         (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
     if trace == "cgroup v2":
-        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(parents=True)
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(
+            parents=True
+        )
     if trace == "cgroup v1, tracked only":
         (tmp_path / "cgroup" / "freezer" / "slurm" / "uid_1000" / "job_5").mkdir(parents=True)
     if trace == "file":
@@ -476,7 +560,9 @@ def test_a_number_that_is_all_of_them_needs_no_index(fake, books):
     assert len(held(books().poll(GPUS, NOW))) == 4
 
 
-@pytest.mark.parametrize("answer", ["4711|4711|RUNNING", "error: squeue is confused", "4711|4711;reboot|RUNNING|x"])
+@pytest.mark.parametrize(
+    "answer", ["4711|4711|RUNNING", "error: squeue is confused", "4711|4711;reboot|RUNNING|x"]
+)
 def test_a_list_that_is_not_understood_is_an_error(fake, books, answer):
     fake.say("list", answer + "\n")
 

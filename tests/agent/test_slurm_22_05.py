@@ -9,7 +9,12 @@ from agent.workloads.slurm_command import Commands
 from tests.agent.fake_slurm import FakeSlurm
 
 AT_MS = 1_795_371_180_000  # 2026-11-22 18:13:00 UTC
-GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place) for place in range(4)]
+GPUS = [
+    GPUInfo(
+        f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place
+    )
+    for place in range(4)
+]
 HOSTILE = "x|1+1|JobState=FAILED StartTime=2020-01-01T00:00:00"
 
 
@@ -40,7 +45,10 @@ def at(fake, tmp_path):
 
 def spans(holdings):
     """(job, GPU, start, end) in seconds after 18:13."""
-    return [(item.job_key.rpartition("/")[2], item.uuid, *map(seconds, (item.start_ms, item.end_ms))) for item in holdings.allocations]
+    return [
+        (item.job_key.rpartition("/")[2], item.uuid, *map(seconds, (item.start_ms, item.end_ms)))
+        for item in holdings.allocations
+    ]
 
 
 def seconds(time_ms):
@@ -50,7 +58,11 @@ def seconds(time_ms):
 def test_a_component_of_a_heterogeneous_job_is_read_by_its_own_line_whatever_its_name_says(at):
     holdings = at("running", 8)
 
-    assert spans(holdings) == [("1", "GPU-3", 3, None), ("3", "GPU-2", 4, None), ("3", "GPU-1", 4, None)]
+    assert spans(holdings) == [
+        ("1", "GPU-3", 3, None),
+        ("3", "GPU-2", 4, None),
+        ("3", "GPU-1", 4, None),
+    ]
     assert [(job.id, job.name, job.user, job.account, job.state) for job in holdings.jobs] == [
         ("1", HOSTILE, "ann", "chem", "RUNNING"),
         ("3", "train", "bob", "physics", "RUNNING"),
@@ -65,7 +77,11 @@ def test_a_requeued_jobs_run_ends_when_it_was_seen_to_complete_and_the_job_waits
 
     assert ("3", "GPU-2", 4, 9) in spans(completing)
     assert ("3", "GPU-1", 4, 9) in spans(waiting)
-    assert {job.id: (job.state, job.end_ms, job.restarts) for job in waiting.jobs}["3"] == ("REQUEUED", None, 1)
+    assert {job.id: (job.state, job.end_ms, job.restarts) for job in waiting.jobs}["3"] == (
+        "REQUEUED",
+        None,
+        1,
+    )
     assert {job.id: job.state for job in completing.jobs}["1"] == "RUNNING"
 
 
@@ -84,4 +100,7 @@ def test_a_cancelled_job_is_told_with_its_end(at):
 
     outcome = {job.id: (job.state, seconds(job.end_ms)) for job in cancelled.jobs}
     assert outcome["1"] == ("COMPLETED", 18)
-    assert Allocation("GPU-3", "slurm/della/1", "slurm", AT_MS + 3000, AT_MS + 18000, 1.0) in cancelled.allocations
+    assert (
+        Allocation("GPU-3", "slurm/della/1", "slurm", AT_MS + 3000, AT_MS + 18000, 1.0)
+        in cancelled.allocations
+    )

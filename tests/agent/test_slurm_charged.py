@@ -1,4 +1,6 @@
-"""Whatever jobs come and go: what the batches say that each held is what Slurm gave it, within one window."""
+"""Whatever jobs come and go: what the batches say that each held is what Slurm gave it, within one
+window.
+"""
 
 import tempfile
 import threading
@@ -18,15 +20,24 @@ from agent.workloads.slurm_command import CommandError
 from tests.agent.fake_slurm import node_line
 
 NOON_MS = 1_795_348_800_000  # 2026-11-22 12:00:00 UTC
-GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0") for place in range(3)]
+GPUS = [
+    GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0")
+    for place in range(3)
+]
 WINDOW_S, BATCH_WINDOWS, EPILOG_S = 10, 3, 2
 
 
 class World:
-    """A node of Slurm 22.05 whose jobs are given as (GPU, start, end), in seconds after noon; it is its commands, too."""
+    """A node of Slurm 22.05 whose jobs are given as (GPU, start, end), in seconds after noon; it is
+    its commands, too.
+    """
 
     def __init__(self, jobs, folder):
-        self.jobs, self.folder, self.s = {100 + place: job for place, job in enumerate(jobs)}, folder, 0
+        self.jobs, self.folder, self.s = (
+            {100 + place: job for place, job in enumerate(jobs)},
+            folder,
+            0,
+        )
 
     def path(self, name):
         return "/usr/bin/" + name
@@ -39,13 +50,18 @@ class World:
         if "node" in arguments:
             return self._node()
         if "-w" in arguments:
-            return "".join(f"{number}|{number}|{self._state(number)}|{at(self.jobs[number][1])}\n" for number in self._known())
+            return "".join(
+                f"{number}|{number}|{self._state(number)}|{at(self.jobs[number][1])}\n"
+                for number in self._known()
+            )
         if "-j" in arguments:
             return f"{arguments[arguments.index('-j') + 1]}|job\n"
         return self._record(int(arguments[-1])) if name == "scontrol" else ""
 
     def move(self):
-        """A second later; slurmd makes a control group for each job and takes it away when the epilog is over."""
+        """A second later; slurmd makes a control group for each job and takes it away when the
+        epilog is over.
+        """
         self.s += 1
         for number, (_, start, end) in self.jobs.items():
             group = self.folder / "devices" / "slurm" / "uid_1" / f"job_{number}"
@@ -59,11 +75,17 @@ class World:
 
     def _state(self, number):
         end = self.jobs[number][2]
-        return "RUNNING" if self.s < end else "COMPLETING" if self.s < end + EPILOG_S else "COMPLETED"
+        return (
+            "RUNNING" if self.s < end else "COMPLETING" if self.s < end + EPILOG_S else "COMPLETED"
+        )
 
     def _node(self):
-        used = sorted(self.jobs[number][0] for number in self._known() if self._state(number) == "RUNNING")
-        return node_line("n01", gres="gpu:3", used=f"gpu:{len(used)}(IDX:{','.join(map(str, used)) or 'N/A'})")
+        used = sorted(
+            self.jobs[number][0] for number in self._known() if self._state(number) == "RUNNING"
+        )
+        return node_line(
+            "n01", gres="gpu:3", used=f"gpu:{len(used)}(IDX:{','.join(map(str, used)) or 'N/A'})"
+        )
 
     def _record(self, number):
         gpu, start, end = self.jobs[number]
@@ -71,14 +93,17 @@ class World:
         is_on = state == "RUNNING"
         ran = time.strftime("%H:%M:%S", time.gmtime(min(self.s, end) - start))
         return (
-            f"JobId={number} JobName=job UserId=ann(1) Account=nlp QOS=normal JobState={state} Restarts=0 BatchFlag=1"
-            f" RunTime={ran} StartTime={at(start)} EndTime={at(start + 3600 if is_on else end)}"
-            f" Nodes=n01 CPU_IDs=0 Mem=0 GRES={f'gpu:1(IDX:{gpu})' if is_on else ''} OverSubscribe=YES Command=x\n"
+            f"JobId={number} JobName=job UserId=ann(1) Account=nlp QOS=normal JobState={state}"
+            f" Restarts=0 BatchFlag=1 RunTime={ran} StartTime={at(start)}"
+            f" EndTime={at(start + 3600 if is_on else end)} Nodes=n01 CPU_IDs=0 Mem=0"
+            f" GRES={f'gpu:1(IDX:{gpu})' if is_on else ''} OverSubscribe=YES Command=x\n"
         )
 
 
 class Wake:
-    """The poller's event: waiting for it is the world going on, with a window closed a second after each ten."""
+    """The poller's event: waiting for it is the world going on, with a window closed a second after
+    each ten.
+    """
 
     def __init__(self, world, close):
         self.world, self.close = world, close
@@ -100,7 +125,13 @@ def at(second):
 
 def windows_of(world, seconds):
     """What the agent notes at the end of each window."""
-    slurm = Slurm(["n01"], commands=world, files=HPCFiles("/nowhere", []), conf_folders=[], cgroup_root=str(world.folder))
+    slurm = Slurm(
+        ["n01"],
+        commands=world,
+        files=HPCFiles("/nowhere", []),
+        conf_folders=[],
+        cgroup_root=str(world.folder),
+    )
     poller = Poller(slurm, now_ms=lambda: NOON_MS + world.s * 1000, clock_s=lambda: world.s)
     poller._thread = threading.current_thread()
     poller.look(GPUS)
@@ -122,7 +153,9 @@ def windows_of(world, seconds):
 
 
 def charged_s(closed):
-    """(Job, GPU) -> seconds that the union of all batches gives it, cut at the end that was told (docs/wire.md); and the last facts."""
+    """(Job, GPU) -> seconds that the union of all batches gives it, cut at the end that was told
+    (docs/wire.md); and the last facts.
+    """
     seconds, facts = {}, {}
     for place in range(0, len(closed), BATCH_WINDOWS):
         batch = closed[place : place + BATCH_WINDOWS]
@@ -132,17 +165,26 @@ def charged_s(closed):
             seconds.setdefault((item.job_key, item.uuid), set()).update(held)
     for _, workload in closed:
         facts.update((job.key, job) for job in workload.jobs)
-    ends = {key: (job.end_ms - NOON_MS) // 1000 for key, job in facts.items() if job.end_ms is not None}
-    return {key: len([second for second in held if second < ends.get(key[0], 10**9)]) for key, held in seconds.items()}, facts
+    ends = {
+        key: (job.end_ms - NOON_MS) // 1000 for key, job in facts.items() if job.end_ms is not None
+    }
+    return {
+        key: len([second for second in held if second < ends.get(key[0], 10**9)])
+        for key, held in seconds.items()
+    }, facts
 
 
 @st.composite
 def days(draw):
-    """Jobs one after the other on each GPU, from a few seconds to a minute, with and without pauses between them."""
+    """Jobs one after the other on each GPU, from a few seconds to a minute, with and without pauses
+    between them.
+    """
     jobs = []
     for gpu in range(len(GPUS)):
         at_s = draw(st.integers(1, 20))
-        for length, pause in draw(st.lists(st.tuples(st.integers(2, 60), st.integers(EPILOG_S, 20)), max_size=6)):
+        for length, pause in draw(
+            st.lists(st.tuples(st.integers(2, 60), st.integers(EPILOG_S, 20)), max_size=6)
+        ):
             jobs.append((gpu, at_s, at_s + length))
             at_s += length + pause
     return jobs
@@ -153,7 +195,9 @@ def days(draw):
 def test_a_job_is_charged_what_slurm_gave_it_within_one_window_and_its_end_is_told(jobs):
     with tempfile.TemporaryDirectory() as folder:
         world = World(jobs, Path(folder))
-        charged, facts = charged_s(windows_of(world, max([end for _, _, end in jobs], default=0) + 90))
+        charged, facts = charged_s(
+            windows_of(world, max([end for _, _, end in jobs], default=0) + 90)
+        )
 
     for number, (gpu, start, end) in world.jobs.items():
         key = f"slurm/della/{number}"

@@ -18,7 +18,11 @@ def test_the_prologs_file_says_which_gpu_and_slurm_everything_else(fake, books, 
 
     holdings = books().poll(GPUS, NOW)
 
-    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-3", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert held(holdings) == {
+        ("GPU-0", "4711"): 1.0,
+        ("GPU-3", "4711"): 1.0,
+        ("GPU-1", "4711"): 1.0,
+    }
     assert [job.name for job in holdings.jobs] == ["train"]
 
 
@@ -41,14 +45,25 @@ def test_files_alone_do_while_the_controller_is_down(fake, books, tmp_path):
     holdings = slurm.poll(GPUS, NOW + 10_000)
 
     assert held(holdings) == {("GPU-2", "4712"): 1.0}
-    assert (holdings.jobs[0].key, holdings.jobs[0].user, holdings.jobs[0].state) == ("slurm/della/4712", "4000000000", "RUNNING")
+    assert (holdings.jobs[0].key, holdings.jobs[0].user, holdings.jobs[0].state) == (
+        "slurm/della/4712",
+        "4000000000",
+        "RUNNING",
+    )
     assert (holdings.drained, holdings.pending_gpus) == (None, None)
 
 
 def test_a_host_without_slurms_commands_has_its_files(tmp_path):
     write_claim(tmp_path / "gpustat" / "0", "4711 0\n")
     files = HPCFiles(str(tmp_path / "gpustat"), [])
-    slurm = Slurm(["n01"], cluster="tiger", commands=Commands({}, folders=()), files=files, conf_folders=[], cgroup_root=str(tmp_path))
+    slurm = Slurm(
+        ["n01"],
+        cluster="tiger",
+        commands=Commands({}, folders=()),
+        files=files,
+        conf_folders=[],
+        cgroup_root=str(tmp_path),
+    )
 
     holdings = slurm.poll(GPUS, NOW)
 
@@ -66,7 +81,9 @@ def test_a_cluster_whose_name_nobody_tells_is_not_guessed(fake, books, tmp_path)
     assert books().poll(GPUS, NOW).jobs[0].key == "slurm/tiger/4711"
 
 
-@pytest.mark.parametrize(("age_ms", "holds"), [(STALE_MS - 1, True), (STALE_MS, False), (STALE_MS + 1, False)])
+@pytest.mark.parametrize(
+    ("age_ms", "holds"), [(STALE_MS - 1, True), (STALE_MS, False), (STALE_MS + 1, False)]
+)
 def test_a_file_that_an_epilog_left_behind_holds_nothing(fake, books, tmp_path, age_ms, holds):
     fake.node(used=IDLE)
     write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - age_ms)
@@ -88,7 +105,9 @@ def test_dcgms_mapping_counts_as_the_driver_does_and_may_name_several_jobs(fake,
     assert held(holdings) == {("GPU-0", "1"): None, ("GPU-0", "2"): None, ("MIG-7", "3"): 1.0}
 
 
-@pytest.mark.parametrize("name", ["..", "GPU-0; reboot", "x", "-1", "0.x", "99999999999", "GPU-" + "a" * 200])
+@pytest.mark.parametrize(
+    "name", ["..", "GPU-0; reboot", "x", "-1", "0.x", "99999999999", "GPU-" + "a" * 200]
+)
 def test_files_that_name_no_gpu_are_left_alone(fake, books, tmp_path, name):
     if name != "..":
         write_claim(tmp_path / "gpustat" / name, "4711 1000\n")

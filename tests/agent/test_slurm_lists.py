@@ -59,10 +59,16 @@ def test_a_granted_resource_names_its_devices_and_shares(text, expected):
 def test_commas_within_brackets_do_not_part_resources():
     found = grants("gpu:a100:2(IDX:0,3),shard:t4:3(0/8,3/8),craynetwork:1")
 
-    assert [(grant.name, grant.count) for grant in found] == [("gpu", 2), ("shard", 3), ("craynetwork", 1)]
+    assert [(grant.name, grant.count) for grant in found] == [
+        ("gpu", 2),
+        ("shard", 3),
+        ("craynetwork", 1),
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "(null)", "N/A", "gpu:a100:2(IDX:0-99999999)", "gpu:2(IDX:x)", "$(reboot)"])
+@pytest.mark.parametrize(
+    "text", ["", "(null)", "N/A", "gpu:a100:2(IDX:0-99999999)", "gpu:2(IDX:x)", "$(reboot)"]
+)
 def test_what_is_no_resource_is_left_out(text):
     assert [grant for grant in grants(text) if grant.shares] == []
 
@@ -104,7 +110,9 @@ CROSSED = [
 
 def test_with_autodetect_the_index_is_the_order_on_the_bus_and_with_files_the_minor_number():
     on_bus = slurm_devices.order(CROSSED[::-1], slurm_devices.minors("AutoDetect=nvml\n", ["n01"]))
-    by_file = slurm_devices.order(CROSSED, slurm_devices.minors("Name=gpu Type=a100 File=/dev/nvidia[0-3]\n", ["n01"]))
+    by_file = slurm_devices.order(
+        CROSSED, slurm_devices.minors("Name=gpu Type=a100 File=/dev/nvidia[0-3]\n", ["n01"])
+    )
 
     assert on_bus == ["GPU-first", "GPU-second", "GPU-third", "GPU-fourth"]
     assert by_file == ["GPU-third", "GPU-fourth", "GPU-first", "GPU-second"]
@@ -115,9 +123,21 @@ def test_with_autodetect_the_index_is_the_order_on_the_bus_and_with_files_the_mi
     [
         ("", None),
         ("# Name=gpu File=/dev/nvidia0\n", None),
-        ("NodeName=n[01-04] Name=gpu File=/dev/nvidia[2-3]\nNodeName=n05 Name=gpu File=/dev/nvidia[0-7]\n", [2, 3]),
-        ("NodeName=n05 AutoDetect=nvml\nNodeName=n01 Name=gpu File=/dev/nvidia1,/dev/nvidia0\n", [1, 0]),
-        ("AutoDetect=off\nname=gpu file=/dev/nvidia0 Cores=0-15\nName=gpu File=/dev/nvidia1\n", [0, 1]),
+        (
+            (
+                "NodeName=n[01-04] Name=gpu File=/dev/nvidia[2-3]\nNodeName=n05 Name=gpu"
+                " File=/dev/nvidia[0-7]\n"
+            ),
+            [2, 3],
+        ),
+        (
+            "NodeName=n05 AutoDetect=nvml\nNodeName=n01 Name=gpu File=/dev/nvidia1,/dev/nvidia0\n",
+            [1, 0],
+        ),
+        (
+            "AutoDetect=off\nname=gpu file=/dev/nvidia0 Cores=0-15\nName=gpu File=/dev/nvidia1\n",
+            [0, 1],
+        ),
         ("NodeName=n01 AutoDetect=nvml Name=gpu File=/dev/nvidia[0-3]\n", None),
         ("Name=gpu Type=x MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap30\n", [1]),
         ("Name=nic File=/dev/infiniband0\n", None),
@@ -138,8 +158,19 @@ def test_mig_instances_stand_where_their_gpu_stood():
         GPUInfo("MIG-b", parent_uuid="GPU-first"),
     ]
 
-    assert slurm_devices.order([*instances, *CROSSED], None) == ["MIG-a", "MIG-b", "GPU-second", "GPU-third", "GPU-fourth"]
+    assert slurm_devices.order([*instances, *CROSSED], None) == [
+        "MIG-a",
+        "MIG-b",
+        "GPU-second",
+        "GPU-third",
+        "GPU-fourth",
+    ]
 
 
 def test_a_file_whose_device_the_driver_does_not_show_keeps_its_index():
-    assert slurm_devices.order(CROSSED[:3], [0, 1, 2, 3]) == ["GPU-third", None, "GPU-first", "GPU-second"]
+    assert slurm_devices.order(CROSSED[:3], [0, 1, 2, 3]) == [
+        "GPU-third",
+        None,
+        "GPU-first",
+        "GPU-second",
+    ]

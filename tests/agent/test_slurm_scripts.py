@@ -1,4 +1,6 @@
-"""The prolog and epilog that a site installs, run by dash as slurmd runs them: alone in an environment of its variables."""
+"""The prolog and epilog that a site installs, run by dash as slurmd runs them: alone in an
+environment of its variables.
+"""
 
 import json
 import os
@@ -31,7 +33,9 @@ ANSWER = {
     "waste": {"wasted": {"gpu_hours": 3.1, "usd": 3.1}},
     "gpus": [{"uuid": "GPU-0"}, {"uuid": "GPU-1"}],
 }
-LINE = "FleetWatch: job 4711: 8.0 GPU-hours, 61 % efficient, 3.1 GPU-hours wasted ($3.10 of $8.40)\n"
+LINE = (
+    "FleetWatch: job 4711: 8.0 GPU-hours, 61 % efficient, 3.1 GPU-hours wasted ($3.10 of $8.40)\n"
+)
 ENVIRONMENTS = Path(__file__).parent / "slurm_epilog"  # see its README
 
 
@@ -76,7 +80,11 @@ class Site:
     """A node's folders, and its slurmd."""
 
     def __init__(self, folder):
-        self.gpustat, self.mapping, self.etc = folder / "gpustat", folder / "mapping", folder / "etc"
+        self.gpustat, self.mapping, self.etc = (
+            folder / "gpustat",
+            folder / "mapping",
+            folder / "etc",
+        )
         self.output = folder / "slurm-4711.out"
 
     def run(self, script, *, is_waited_for=True, **variables):
@@ -97,19 +105,41 @@ class Site:
         return self._run(script, kept, is_waited_for)
 
     def end(self, recorded, **variables):
-        """The epilog in an environment of slurmd's, as the user who runs the tests, who must be able to write the output."""
-        environment = dict(line.split("=", 1) for line in (ENVIRONMENTS / recorded).read_text().splitlines())
+        """The epilog in an environment of slurmd's, as the user who runs the tests, who must be
+        able to write the output.
+        """
+        environment = dict(
+            line.split("=", 1) for line in (ENVIRONMENTS / recorded).read_text().splitlines()
+        )
         environment["SLURM_JOB_WORK_DIR"] = str(self.output.parent)
         if "SLURM_JOB_STDOUT" in environment:
-            environment["SLURM_JOB_STDOUT"] = environment["SLURM_JOB_STDOUT"].replace("/home/bob/jobs", str(self.output.parent))
-        ours = {"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid()), "SLURM_JOB_GPUS": "0,3"}
-        return self.run("epilog.sh", **{"SLURM_JOB_STDOUT": None, **environment, **ours, **variables})
+            environment["SLURM_JOB_STDOUT"] = environment["SLURM_JOB_STDOUT"].replace(
+                "/home/bob/jobs", str(self.output.parent)
+            )
+        ours = {
+            "SLURM_JOB_UID": str(os.getuid()),
+            "SLURM_JOB_GID": str(os.getgid()),
+            "SLURM_JOB_GPUS": "0,3",
+        }
+        return self.run(
+            "epilog.sh", **{"SLURM_JOB_STDOUT": None, **environment, **ours, **variables}
+        )
 
     def _run(self, script, environment, is_waited_for):
-        """The script; and until whoever it left behind has ended: they hold the other end of a pipe."""
+        """The script; and until whoever it left behind has ended: they hold the other end of a
+        pipe.
+        """
         ended, ends = os.pipe()
         command = ["/bin/dash", SCRIPTS / script]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False, pass_fds=[ends])
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            pass_fds=[ends],
+        )
         os.close(ends)
         if is_waited_for:
             assert os.read(ended, 1) == b""
@@ -129,7 +159,10 @@ def site(tmp_path):
 
 
 def claims(site):
-    return [(claim.slurm_index, claim.uuid, claim.job_id, claim.uid) for claim in HPCFiles(str(site.gpustat), []).read()]
+    return [
+        (claim.slurm_index, claim.uuid, claim.job_id, claim.uid)
+        for claim in HPCFiles(str(site.gpustat), []).read()
+    ]
 
 
 def quiet(done):
@@ -191,7 +224,10 @@ def test_dcgms_mapping_holds_several_jobs_and_loses_one(site):
 
 def test_a_folder_that_can_not_be_made_fails_no_job(site, tmp_path):
     (tmp_path / "file").write_text("")
-    folders = {"FLEETWATCH_GPUSTAT": str(tmp_path / "file" / "gpustat"), "DCGM_HPC_JOB_MAPPING_DIR": str(tmp_path / "file")}
+    folders = {
+        "FLEETWATCH_GPUSTAT": str(tmp_path / "file" / "gpustat"),
+        "DCGM_HPC_JOB_MAPPING_DIR": str(tmp_path / "file"),
+    }
 
     assert quiet(site.run("prolog.sh", SLURM_JOB_GPUS="0", **folders))
     assert quiet(site.run("epilog.sh", **folders))
@@ -216,7 +252,9 @@ def test_the_epilog_says_in_the_jobs_output_what_it_made_of_its_gpus(site, read_
 
 @pytest.mark.parametrize("version", ["22.05", "23.11", "24.11"])
 @pytest.mark.parametrize(("kind", "number"), [("job", "14"), ("array", "19")])
-def test_the_line_reaches_the_output_that_slurm_names_by_a_pattern(site, read_hub, version, kind, number):
+def test_the_line_reaches_the_output_that_slurm_names_by_a_pattern(
+    site, read_hub, version, kind, number
+):
     site.configure(read_hub.url)
     output = site.output.with_name(f"{number}.out")
     output.write_text("")
@@ -228,7 +266,9 @@ def test_the_line_reaches_the_output_that_slurm_names_by_a_pattern(site, read_hu
 
 
 @pytest.mark.parametrize(
-    ("labels", "name"), [({}, "slurm-14.out"), ({"array_job": "12", "array_task": "7"}, "slurm-12_7.out")], ids=["job", "array"]
+    ("labels", "name"),
+    [({}, "slurm-14.out"), ({"array_job": "12", "array_task": "7"}, "slurm-12_7.out")],
+    ids=["job", "array"],
 )
 def test_without_a_pattern_it_is_slurms_default(site, read_hub, labels, name):
     site.configure(read_hub.url)
@@ -278,12 +318,21 @@ def test_a_job_of_no_array_has_slurms_number_for_none(site, read_hub):
 
 def test_below_an_hour_it_is_minutes(site, read_hub):
     site.configure(read_hub.url)
-    short = {"start_at": "2026-11-22T10:00:00Z", "end_at": "2026-11-22T10:00:30Z", "capacity_ms": 30_000}
-    read_hub.answer = json.dumps({**ANSWER, **short, "gpus": [{}], "waste": {"wasted": {"gpu_hours": 0.0025, "usd": 0.01}}})
+    short = {
+        "start_at": "2026-11-22T10:00:00Z",
+        "end_at": "2026-11-22T10:00:30Z",
+        "capacity_ms": 30_000,
+    }
+    read_hub.answer = json.dumps(
+        {**ANSWER, **short, "gpus": [{}], "waste": {"wasted": {"gpu_hours": 0.0025, "usd": 0.01}}}
+    )
 
     site.run("epilog.sh")
 
-    assert "job 4711: 0.5 GPU-minutes, 61 % efficient, 0.1 GPU-minutes wasted ($0.01 of $8.40)" in site.output.read_text()
+    assert (
+        "job 4711: 0.5 GPU-minutes, 61 % efficient, 0.1 GPU-minutes wasted ($0.01 of $8.40)"
+        in site.output.read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +342,8 @@ def test_below_an_hour_it_is_minutes(site, read_hub):
         ({"capacity_ms": 28_798_000}, "4711: 8.0"),  # a second of each GPU short
         ({"capacity_ms": 28_797_999}, "4711 so far: 8.0"),
         ({"end_at": None}, "4711 so far: 8.0"),
-        ({"gpus": [{}], "capacity_ms": 14_400_000}, "4711 so far: 4.0"),  # the other GPU has not been told yet
+        # the other GPU has not been told yet
+        ({"gpus": [{}], "capacity_ms": 14_400_000}, "4711 so far: 4.0"),
     ],
 )
 def test_a_line_without_the_last_batch_says_so(site, read_hub, known, words):
@@ -327,25 +377,34 @@ def test_of_a_requeued_jobs_runs_the_last_one_speaks(site, read_hub, restarts, s
 
 def test_what_was_not_observed_is_said(site, read_hub):
     site.configure(read_hub.url)
-    read_hub.answer = json.dumps({**ANSWER, "coverage": 0.4, "efficiency": None, "cost_usd": {"total": 0.0}})
+    read_hub.answer = json.dumps(
+        {**ANSWER, "coverage": 0.4, "efficiency": None, "cost_usd": {"total": 0.0}}
+    )
 
     site.run("epilog.sh")
 
-    assert site.output.read_text().endswith("job 4711: 8.0 GPU-hours, 3.1 GPU-hours wasted, 40 % observed\n")
+    assert site.output.read_text().endswith(
+        "job 4711: 8.0 GPU-hours, 3.1 GPU-hours wasted, 40 % observed\n"
+    )
 
 
-@pytest.mark.parametrize("name", ["SLURM_JOB_NODELIST", "SLURM_NODELIST"])  # the second alone before 23.02
+# the second alone before 23.02
+@pytest.mark.parametrize("name", ["SLURM_JOB_NODELIST", "SLURM_NODELIST"])
 @pytest.mark.parametrize(("nodename", "speaks"), [("n01", True), ("n02", False), ("n17", False)])
 def test_of_the_jobs_nodes_the_first_one_speaks(site, read_hub, name, nodename, speaks):
     site.configure(read_hub.url)
 
-    site.run("epilog.sh", **{name: "n[01-02,17],x3"}, SLURMD_NODENAME=nodename, SLURM_JOB_NUM_NODES="4")
+    site.run(
+        "epilog.sh", **{name: "n[01-02,17],x3"}, SLURMD_NODENAME=nodename, SLURM_JOB_NUM_NODES="4"
+    )
 
     assert (LINE in site.output.read_text()) is speaks
 
 
 @pytest.mark.parametrize(("nodes", "speaks"), [("1", True), ("2", False), (None, False)])
-def test_where_nobody_tells_which_node_is_the_first_only_a_lone_one_speaks(site, read_hub, nodes, speaks):
+def test_where_nobody_tells_which_node_is_the_first_only_a_lone_one_speaks(
+    site, read_hub, nodes, speaks
+):
     site.configure(read_hub.url)
 
     site.run("epilog.sh", SLURM_JOB_NUM_NODES=nodes, SLURMD_NODENAME="n02")
@@ -364,7 +423,15 @@ def test_of_a_heterogeneous_job_the_first_component_speaks(site, read_hub, leade
 
 @pytest.mark.parametrize(
     ("status", "answer"),
-    [(404, "{}"), (401, "{}"), (302, "{}"), (500, "oops"), (200, "no json"), (200, "{}"), (200, json.dumps({**ANSWER, "capacity_ms": 0}))],
+    [
+        (404, "{}"),
+        (401, "{}"),
+        (302, "{}"),
+        (500, "oops"),
+        (200, "no json"),
+        (200, "{}"),
+        (200, json.dumps({**ANSWER, "capacity_ms": 0})),
+    ],
 )
 def test_a_hub_that_has_no_answer_is_silence(site, read_hub, status, answer):
     site.configure(read_hub.url)

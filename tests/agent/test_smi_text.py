@@ -10,7 +10,9 @@ from tests.agent.fixtures import XML
 
 MIB = 1024 * 1024
 EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")
-needs_recordings = pytest.mark.skipif(not EXTERNAL, reason="FLEETWATCH_EXTERNAL_DATA names no folder with recordings")
+needs_recordings = pytest.mark.skipif(
+    not EXTERNAL, reason="FLEETWATCH_EXTERNAL_DATA names no folder with recordings"
+)
 
 
 def read(header, line):
@@ -20,7 +22,8 @@ def read(header, line):
 
 def test_columns_are_found_by_name_in_any_order():
     reading = read(
-        "power.draw [W], memory.used [MiB], utilization.memory [%], utilization.gpu [%], clocks.sm [MHz], temperature.gpu",
+        "power.draw [W], memory.used [MiB], utilization.memory [%], utilization.gpu [%], clocks.sm"
+        " [MHz], temperature.gpu",
         "69.85 W, 0 MiB, 3 %, 0 %, 345 MHz, 28",
     )
 
@@ -29,9 +32,17 @@ def test_columns_are_found_by_name_in_any_order():
 
 
 def test_without_units_in_the_cells_the_header_says_them():
-    reading = read("utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.current.sm [MHz]", "97, 32362, 627.40, 1980")
+    reading = read(
+        "utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.current.sm [MHz]",
+        "97, 32362, 627.40, 1980",
+    )
 
-    assert (reading.util, reading.memory_used_bytes, reading.power_w, reading.sm_clock_hz) == (0.97, 32362 * MIB, 627.40, 1980e6)
+    assert (reading.util, reading.memory_used_bytes, reading.power_w, reading.sm_clock_hz) == (
+        0.97,
+        32362 * MIB,
+        627.40,
+        1980e6,
+    )
 
 
 def test_without_any_unit_nvidia_smis_own_are_meant():
@@ -65,10 +76,18 @@ def test_a_utilisation_above_one_hundred_is_none():
 
 
 @pytest.mark.parametrize(
-    ("cells", "watts"), [("[N/A], 70.00 W, 71.00 W", 70.0), ("[N/A], [N/A], 71.00 W", 71.0), ("69.00 W, 70.00 W, 71.00 W", 69.0)]
+    ("cells", "watts"),
+    [
+        ("[N/A], 70.00 W, 71.00 W", 70.0),
+        ("[N/A], [N/A], 71.00 W", 71.0),
+        ("69.00 W, 70.00 W, 71.00 W", 69.0),
+    ],
 )
 def test_power_has_three_names(cells, watts):
-    assert read("power.draw [W], power.draw.average [W], power.draw.instant [W]", cells).power_w == watts
+    assert (
+        read("power.draw [W], power.draw.average [W], power.draw.instant [W]", cells).power_w
+        == watts
+    )
 
 
 def test_a_torn_line_is_no_row():
@@ -80,13 +99,20 @@ def test_a_torn_line_is_no_row():
 
 def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
     table = smi_text.table(
-        "uuid, name, index, memory.total [MiB], enforced.power.limit [W], utilization.gpu [%], memory.used [MiB], persistence_mode"
+        "uuid, name, index, memory.total [MiB], enforced.power.limit [W], utilization.gpu [%],"
+        " memory.used [MiB], persistence_mode"
     )
     row = table.row("GPU-1, NVIDIA H200, 3, 143771 MiB, 700.00 W, [N/A], 0 MiB, Enabled")
 
     gpu = smi_text.csv_gpu(table, row, uuid=smi_text.csv_uuid(row), index=smi_text.csv_index(row))
 
-    assert (gpu.uuid, gpu.index, gpu.model, gpu.memory_total_bytes, gpu.power_limit_w) == ("GPU-1", 3, "NVIDIA H200", 143771 * MIB, 700.0)
+    assert (gpu.uuid, gpu.index, gpu.model, gpu.memory_total_bytes, gpu.power_limit_w) == (
+        "GPU-1",
+        3,
+        "NVIDIA H200",
+        143771 * MIB,
+        700.0,
+    )
     assert gpu.persistence is True
     assert gpu.unread == {
         "util_mean": "not_supported",
@@ -99,13 +125,37 @@ def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
 def test_the_xml_gives_every_gpu_with_its_values():
     first, second = smi_text.parse_xml(XML, at_ms=7)
 
-    assert (first.info.uuid, first.info.model, first.info.minor, first.info.persistence) == ("GPU-aaaa", "NVIDIA H100 80GB HBM3", 3, True)
-    assert (first.info.memory_total_bytes, first.info.power_limit_w, first.info.sm_clock_max_hz) == (81559 * MIB, 700.0, 1980e6)
-    assert (first.reading.util, first.reading.memory_util, first.reading.memory_used_bytes) == (0.97, 0.41, 19818 * MIB)
-    assert (first.reading.power_w, first.reading.temperature_c, first.reading.memory_temperature_c) == (612.4, 58.0, 71.0)
+    assert (first.info.uuid, first.info.model, first.info.minor, first.info.persistence) == (
+        "GPU-aaaa",
+        "NVIDIA H100 80GB HBM3",
+        3,
+        True,
+    )
+    assert (
+        first.info.memory_total_bytes,
+        first.info.power_limit_w,
+        first.info.sm_clock_max_hz,
+    ) == (81559 * MIB, 700.0, 1980e6)
+    assert (first.reading.util, first.reading.memory_util, first.reading.memory_used_bytes) == (
+        0.97,
+        0.41,
+        19818 * MIB,
+    )
+    assert (
+        first.reading.power_w,
+        first.reading.temperature_c,
+        first.reading.memory_temperature_c,
+    ) == (612.4, 58.0, 71.0)
     assert first.reading.means == {"encoder_ratio": 0.0}
-    assert [(process.pid, process.memory_bytes) for process in first.processes] == [(4711, 19260 * MIB), (4712, None)]
-    assert (second.reading.util, second.reading.memory_used_bytes, second.reading.power_w) == (None, None, 26.78)
+    assert [(process.pid, process.memory_bytes) for process in first.processes] == [
+        (4711, 19260 * MIB),
+        (4712, None),
+    ]
+    assert (second.reading.util, second.reading.memory_used_bytes, second.reading.power_w) == (
+        None,
+        None,
+        26.78,
+    )
     assert (second.info.minor, second.processes) == (None, None)
 
 
@@ -117,7 +167,9 @@ def test_what_is_no_xml_is_said():
 def captured(name, moment):
     """The header and the rows of the capture's --query-gpu section."""
     text = (Path(EXTERNAL) / "nvidia_smi_captures" / name).read_text()
-    section = re.search(r"^# %s :: query-gpu .*?^#{80}\n(.*?)(?:\n\n|\Z)" % moment, text, re.S | re.M)
+    section = re.search(
+        r"^# %s :: query-gpu .*?^#{80}\n(.*?)(?:\n\n|\Z)" % moment, text, re.S | re.M
+    )
     return section.group(1).strip().splitlines()
 
 
@@ -136,7 +188,11 @@ def test_real_captures_parse_to_the_values_in_their_text(name, moment, util, meb
 
     reading = read(header, line)
 
-    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (util, mebibytes * MIB, watts)
+    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (
+        util,
+        mebibytes * MIB,
+        watts,
+    )
 
 
 @needs_recordings
@@ -154,7 +210,9 @@ def test_every_real_xml_parses_to_its_values():
     assert len(files) == 12
     for path in files:
         text = path.read_text()
-        for element, gpu in zip(ElementTree.fromstring(text).iter("gpu"), smi_text.parse_xml(text, at_ms=0), strict=True):
+        for element, gpu in zip(
+            ElementTree.fromstring(text).iter("gpu"), smi_text.parse_xml(text, at_ms=0), strict=True
+        ):
             expected = {
                 "fb_memory_usage/used": (gpu.reading.memory_used_bytes, MIB),
                 "fb_memory_usage/total": (gpu.info.memory_total_bytes, MIB),
@@ -164,8 +222,11 @@ def test_every_real_xml_parses_to_its_values():
             }
             for field, (value, unit) in expected.items():
                 number = re.match(r"[\d.]+", element.findtext(field, ""))
-                assert value == (None if number is None else pytest.approx(float(number.group()) * unit)), (path.name, field)
-            draws = [element.findtext(f"{room}/{name}", "") for room in ("gpu_power_readings", "power_readings") for name in
+                assert value == (
+                    None if number is None else pytest.approx(float(number.group()) * unit)
+                ), (path.name, field)
+            draws = [element.findtext(f"{room}/{name}", "") for room in ("gpu_power_readings",
+            "power_readings") for name in
                      ("power_draw", "average_power_draw")]  # fmt: skip
             watts = [float(draw.split()[0]) for draw in draws if draw[:1].isdigit()]
             assert gpu.reading.power_w == (watts[0] if watts else None), path.name
@@ -173,7 +234,13 @@ def test_every_real_xml_parses_to_its_values():
 
 
 @needs_recordings
-@pytest.mark.parametrize("name", ["linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt", "linux-x86_64__nvidia-h200__590.48.01.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt",
+        "linux-x86_64__nvidia-h200__590.48.01.txt",
+    ],
+)
 def test_a_real_capture_tells_throttling_errors_and_video_too(name):
     header, line = captured(name, "load")
     table = smi_text.table(header)
@@ -182,7 +249,9 @@ def test_a_real_capture_tells_throttling_errors_and_video_too(name):
     reading = smi_text.csv_reading(table, row, at_ms=0)
 
     assert smi_text.throttled_s(table, row) == {
-        "throttle_power_ratio": float(row["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6,
+        "throttle_power_ratio": (
+            float(row["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6
+        ),
         "throttle_thermal_ratio": 0.0,
     }
     engines = {"encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"}
@@ -207,7 +276,10 @@ def test_a_real_capture_tells_throttling_errors_and_video_too(name):
 def test_the_reasons_for_low_clocks_are_power_or_heat(name, bits, power, thermal):
     means = read("utilization.gpu [%%], %s" % name, "5 %%, %s" % bits).means
 
-    assert (means.get("throttle_power_ratio"), means.get("throttle_thermal_ratio")) == (power, thermal)
+    assert (means.get("throttle_power_ratio"), means.get("throttle_thermal_ratio")) == (
+        power,
+        thermal,
+    )
 
 
 @pytest.mark.parametrize(

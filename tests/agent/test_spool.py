@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def open_spool(folder, *, boot="boot", start_ms=1000, **options):
-    return Spool(folder, identity=lambda spool_id: Identity("%s-%s" % (boot, spool_id), start_ms), **options)
+    return Spool(
+        folder, identity=lambda spool_id: Identity("%s-%s" % (boot, spool_id), start_ms), **options
+    )
 
 
 def put(spool, text, windows=1):
@@ -131,7 +133,10 @@ def test_a_torn_file_of_a_killed_writer_is_no_batch(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"", lambda content: content[:-1] + b"!"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-1], lambda content: b"", lambda content: content[:-1] + b"!"],
+)
 def test_a_file_that_the_disk_damaged_is_set_aside(tmp_path, damage):
     spool = open_spool(tmp_path)
     put(spool, "a")
@@ -144,7 +149,8 @@ def test_a_file_that_the_disk_damaged_is_set_aside(tmp_path, damage):
 
 
 def test_at_the_cap_the_oldest_are_dropped_and_counted(tmp_path):
-    spool = open_spool(tmp_path, max_bytes=3 * 34)  # a header of 24 bytes and ten of payload, three times
+    # a header of 24 bytes and ten of payload, three times
+    spool = open_spool(tmp_path, max_bytes=3 * 34)
     for number in range(5):
         put(spool, "%010d" % number, windows=6)
 
@@ -216,7 +222,10 @@ def test_any_sequence_of_events_loses_doubles_and_reorders_nothing(steps):
                 spool = open_spool(folder)
             elif (entry := spool.peek()) is not None:
                 if step == "split" and "." not in entry.payload.decode():
-                    halves = [Entry(entry.sequence | place << 40, 1, b"%s.%d" % (entry.payload, place)) for place in (2, 3)]
+                    halves = [
+                        Entry(entry.sequence | place << 40, 1, b"%s.%d" % (entry.payload, place))
+                        for place in (2, 3)
+                    ]
                     spool.replace(entry.sequence, halves)
                     where = expected.index(entry.payload.decode())
                     expected[where : where + 1] = [half.payload.decode() for half in halves]
@@ -235,7 +244,9 @@ def start_child(folder, hub, count):
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-lives = st.lists(st.tuples(st.integers(1, 12), st.floats(0, 0.03), st.booleans()), min_size=1, max_size=4)
+lives = st.lists(
+    st.tuples(st.integers(1, 12), st.floats(0, 0.03), st.booleans()), min_size=1, max_size=4
+)
 
 
 @given(lives)

@@ -1,4 +1,6 @@
-"""A disk that takes nothing: the queue goes on in memory, and nothing is lost, doubled or out of order afterwards."""
+"""A disk that takes nothing: the queue goes on in memory, and nothing is lost, doubled or out of
+order afterwards.
+"""
 
 import errno
 import gzip
@@ -39,7 +41,9 @@ def disk(monkeypatch):
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_disk_that_takes_nothing_for_a_while_costs_no_batch_and_no_order(tmp_path, disk, trouble, caplog):
+def test_a_disk_that_takes_nothing_for_a_while_costs_no_batch_and_no_order(
+    tmp_path, disk, trouble, caplog
+):
     caplog.set_level(logging.INFO)
     spool = open_spool(tmp_path)
     put(spool, "a")
@@ -56,7 +60,10 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_no_batch_and_no_order(tmp_p
     assert drain(again) == ["a", "b", "c", "d"]
     assert again.dropped_windows == 0
     said = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == ["the disk can't be written, batches wait in memory folder=%s: %s" % (tmp_path, os.strerror(trouble))]
+    assert said == [
+        "the disk can't be written, batches wait in memory folder=%s: %s"
+        % (tmp_path, os.strerror(trouble))
+    ]
     assert caplog.text.count("the disk takes batches again") == 1
 
 
@@ -71,7 +78,9 @@ def test_what_waits_in_memory_is_sent_while_the_disk_takes_nothing(tmp_path, dis
     assert spool.waiting == 0
 
 
-def test_what_a_read_only_disk_could_not_let_go_of_is_sent_again_by_the_next_process(tmp_path, disk):
+def test_what_a_read_only_disk_could_not_let_go_of_is_sent_again_by_the_next_process(
+    tmp_path, disk
+):
     spool = open_spool(tmp_path)
     put(spool, "a")
     disk.error = errno.EROFS
@@ -82,7 +91,9 @@ def test_what_a_read_only_disk_could_not_let_go_of_is_sent_again_by_the_next_pro
     assert open_spool(tmp_path).peek() == Entry(0, 1, b"a")  # by the same name, which the hub knows
 
 
-def test_a_number_that_was_given_in_memory_is_not_given_again_by_a_process_that_can_not_know(tmp_path, disk):
+def test_a_number_that_was_given_in_memory_is_not_given_again_by_a_process_that_can_not_know(
+    tmp_path, disk
+):
     spool = open_spool(tmp_path)
     put(spool, "a")
     disk.error = errno.EROFS
@@ -110,7 +121,8 @@ def test_the_last_number_on_disk_is_not_given_again_though_more_waits_in_memory(
 
 
 def test_the_memory_is_bounded_the_oldest_there_go_and_are_counted(tmp_path, disk, monkeypatch):
-    monkeypatch.setattr(store, "MEMORY_BYTES", 3 * 34)  # a header of 24 bytes and ten of payload, three times
+    # a header of 24 bytes and ten of payload, three times
+    monkeypatch.setattr(store, "MEMORY_BYTES", 3 * 34)
     spool = open_spool(tmp_path)
     put(spool, "%010d" % 0)
     disk.error = errno.ENOSPC
@@ -156,7 +168,12 @@ def test_what_the_operator_set_wrong_still_stops_the_start(tmp_path, disk):
 def test_a_batch_is_split_though_the_disk_takes_nothing(tmp_path, disk):
     windows = {"gpu": [0, 0], "start_ms": [START, START + 10_000], "observed_ms": [0, 0]}
     spool = open_spool(tmp_path)
-    spool.append(lambda sequence: wire.compress(wire.encode(wire.parse(mapping(windows=windows, sequence=sequence)))), windows=2)
+    spool.append(
+        lambda sequence: wire.compress(
+            wire.encode(wire.parse(mapping(windows=windows, sequence=sequence)))
+        ),
+        windows=2,
+    )
     disk.error = errno.ENOSPC
 
     spool.replace(0, split.split(spool.peek()))
@@ -218,7 +235,13 @@ def test_a_long_queue_is_emptied_without_looking_at_all_of_it_each_time(tmp_path
 def test_the_folder_is_not_listed_again_though_every_batch_drops_another(tmp_path, monkeypatch):
     spool = open_spool(tmp_path, max_bytes=3 * 34)
     for name in ("listdir", "scandir"):
-        monkeypatch.setattr(os, name, lambda *_: pytest.fail("a folder of a hundred thousand batches would be read each time"))
+        monkeypatch.setattr(
+            os,
+            name,
+            lambda *_: pytest.fail(
+                "a folder of a hundred thousand batches would be read each time"
+            ),
+        )
 
     for number in range(6):
         put(spool, "%010d" % number)
@@ -307,7 +330,9 @@ def test_a_draft_after_a_reboot_keeps_the_name_it_was_made_with(tmp_path):
 
 def test_a_draft_that_the_disk_does_not_take_is_no_trouble(tmp_path, disk, monkeypatch):
     spool = open_spool(tmp_path)
-    monkeypatch.setattr("builtins.open", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr(
+        "builtins.open", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+    )
 
     draft(spool, "b")
 

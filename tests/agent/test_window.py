@@ -8,7 +8,13 @@ from tests.agent.factories import START, gpu, reading
 
 
 def close(readings, *, interval_s=1.0, end_s=10, facts=None):
-    return close_window(readings, gpu=facts or gpu(), start_ms=START, end_ms=START + end_s * 1000, interval_ms=interval_s * 1000)
+    return close_window(
+        readings,
+        gpu=facts or gpu(),
+        start_ms=START,
+        end_ms=START + end_s * 1000,
+        interval_ms=interval_s * 1000,
+    )
 
 
 def each_second(values, **others):
@@ -26,7 +32,11 @@ def test_ten_readings_are_one_whole_window():
     assert window.columns["util_high_fraction"] == 0.5
     assert window.columns["util_longest_low_s"] == 5.0
     assert window.columns["util_dips"] == 1
-    assert (window.columns["util_p5"], window.columns["util_p50"], window.columns["util_p90"]) == (0.0, 0.0, 1.0)
+    assert (window.columns["util_p5"], window.columns["util_p50"], window.columns["util_p90"]) == (
+        0.0,
+        0.0,
+        1.0,
+    )
 
 
 def test_a_window_that_nobody_read_has_no_columns():
@@ -71,7 +81,9 @@ def test_unread_readings_do_not_dilute_the_mean():
 
 
 def test_the_drivers_samples_show_what_one_reading_a_second_hides():
-    samples = [(place * 250_000, value) for place, value in enumerate([1.0, 0.0, 1.0, 0.0], start=1)]
+    samples = [
+        (place * 250_000, value) for place, value in enumerate([1.0, 0.0, 1.0, 0.0], start=1)
+    ]
     readings = [reading(second, util=1.0, util_samples=samples) for second in range(11)]
 
     window = close(readings)
@@ -110,13 +122,20 @@ def test_a_dip_falls_from_seventy_to_thirty(lowest, dips):
 def test_a_dip_on_the_edge_of_a_window_is_counted_once():
     first = close([*each_second([1.0] * 10), reading(10, util=0.0)])
     second = close_window(
-        [reading(9, util=1.0), reading(10, util=0.0)], gpu=gpu(), start_ms=START + 10_000, end_ms=START + 20_000, interval_ms=1000
+        [reading(9, util=1.0), reading(10, util=0.0)],
+        gpu=gpu(),
+        start_ms=START + 10_000,
+        end_ms=START + 20_000,
+        interval_ms=1000,
     )
 
     assert (first.columns["util_dips"], second.columns["util_dips"]) == (0, 1)
 
 
-@pytest.mark.parametrize(("util", "low", "high"), [(0.0999, 1.0, 0.0), (0.10, 0.0, 0.0), (0.8999, 0.0, 0.0), (0.90, 0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("util", "low", "high"),
+    [(0.0999, 1.0, 0.0), (0.10, 0.0, 0.0), (0.8999, 0.0, 0.0), (0.90, 0.0, 1.0)],
+)
 def test_low_is_below_ten_and_high_from_ninety(util, low, high):
     columns = close(each_second([util] * 10)).columns
 
@@ -131,14 +150,18 @@ def test_a_steady_value_averages_to_itself(percent):
 
 
 def test_energy_is_the_counters_difference():
-    readings = [reading(second, power_w=100.0, energy_j=5000.0 + 200.0 * second) for second in range(11)]
+    readings = [
+        reading(second, power_w=100.0, energy_j=5000.0 + 200.0 * second) for second in range(11)
+    ]
 
     assert close(readings).columns["energy_j"] == pytest.approx(2000.0)
 
 
 def test_a_counter_that_falls_was_reset_and_power_fills_in():
     counters = [1000.0, 1200.0, 50.0, 250.0]
-    readings = [reading(second, power_w=100.0, energy_j=value) for second, value in enumerate(counters)]
+    readings = [
+        reading(second, power_w=100.0, energy_j=value) for second, value in enumerate(counters)
+    ]
 
     assert close(readings, end_s=3).columns["energy_j"] == pytest.approx(200.0 + 100.0 + 200.0)
 
@@ -176,20 +199,31 @@ def test_energy_with_a_piece_missing_is_not_read():
     ],
 )
 def test_a_gpu_that_waits_in_a_kernel_spins(watts, means, spin):
-    assert close(each_second([0.95] * 10, power_w=watts, means=means)).columns["spin_fraction"] == spin
+    assert (
+        close(each_second([0.95] * 10, power_w=watts, means=means)).columns["spin_fraction"] == spin
+    )
 
 
 def test_spinning_needs_utilisation_from_ninety_five():
     assert close(each_second([0.94] * 10, power_w=100.0)).columns["spin_fraction"] == 0.0
 
 
-@pytest.mark.parametrize("facts", [{"model": "NVIDIA H100 NVL"}, {"model": None}, {"power_limit_w": None}])
+@pytest.mark.parametrize(
+    "facts", [{"model": "NVIDIA H100 NVL"}, {"model": None}, {"power_limit_w": None}]
+)
 def test_spinning_is_not_read_where_its_ceiling_is_not_known(facts):
-    assert "spin_fraction" not in close(each_second([1.0] * 10, power_w=100.0), facts=gpu(**facts)).columns
+    assert (
+        "spin_fraction"
+        not in close(each_second([1.0] * 10, power_w=100.0), facts=gpu(**facts)).columns
+    )
 
 
 def test_averages_of_the_source_hold_back_to_the_one_before():
-    readings = [reading(0), reading(2, means={"sm_active": 0.2}), reading(10, means={"sm_active": 0.7})]
+    readings = [
+        reading(0),
+        reading(2, means={"sm_active": 0.2}),
+        reading(10, means={"sm_active": 0.7}),
+    ]
 
     columns = close(readings).columns
 
@@ -198,7 +232,11 @@ def test_averages_of_the_source_hold_back_to_the_one_before():
 
 
 def test_an_average_read_just_after_the_start_is_the_window_befores_and_not_this_ones_highest():
-    readings = [reading(-1), reading(0.002, means={"sm_active": 1.0}), reading(10.002, means={"sm_active": 0.0})]
+    readings = [
+        reading(-1),
+        reading(0.002, means={"sm_active": 1.0}),
+        reading(10.002, means={"sm_active": 0.0}),
+    ]
 
     columns = close(readings).columns
 
@@ -207,7 +245,11 @@ def test_an_average_read_just_after_the_start_is_the_window_befores_and_not_this
 
 
 def test_memory_and_temperature_are_means_over_the_time_they_held():
-    readings = [reading(0, memory_used_bytes=0, temperature_c=30), reading(1, memory_used_bytes=1000, temperature_c=40), reading(2)]
+    readings = [
+        reading(0, memory_used_bytes=0, temperature_c=30),
+        reading(1, memory_used_bytes=1000, temperature_c=40),
+        reading(2),
+    ]
 
     columns = close(readings, end_s=2).columns
 
@@ -237,7 +279,14 @@ def test_idle_power_is_known_by_the_drivers_name(model, watts):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 12_000), st.one_of(st.none(), st.floats(0, 1)), st.one_of(st.none(), st.floats(0, 900))), max_size=30)
+    st.lists(
+        st.tuples(
+            st.integers(0, 12_000),
+            st.one_of(st.none(), st.floats(0, 1)),
+            st.one_of(st.none(), st.floats(0, 900)),
+        ),
+        max_size=30,
+    )
 )
 def test_any_readings_give_a_window_within_its_bounds(rows):
     ordered = sorted({at: (util, watts) for at, util, watts in rows}.items())
@@ -247,7 +296,11 @@ def test_any_readings_give_a_window_within_its_bounds(rows):
     assert 0 <= window.observed_ms <= 10_000
     assert all(value is not None for value in window.columns.values())
     assert -1e-9 <= window.columns.get("util_mean", 0) <= 1 + 1e-9
-    assert window.columns.get("util_min", 0) <= window.columns.get("util_p50", 0.5) <= window.columns.get("util_max", 1)
+    assert (
+        window.columns.get("util_min", 0)
+        <= window.columns.get("util_p50", 0.5)
+        <= window.columns.get("util_max", 1)
+    )
 
 
 @given(st.lists(st.integers(1, 3_000), min_size=2, max_size=40))
@@ -259,6 +312,12 @@ def test_windows_side_by_side_observe_what_one_window_over_both_does(gaps):
     readings = [reading(at / 1000, util=1.0) for at in times]
 
     def observed(start_s, end_s):
-        return close_window(readings, gpu=gpu(), start_ms=START + start_s * 1000, end_ms=START + end_s * 1000, interval_ms=1000).observed_ms
+        return close_window(
+            readings,
+            gpu=gpu(),
+            start_ms=START + start_s * 1000,
+            end_ms=START + end_s * 1000,
+            interval_ms=1000,
+        ).observed_ms
 
     assert observed(0, 10) + observed(10, 20) == observed(0, 20)

@@ -54,7 +54,9 @@ def test_compressing_the_same_batch_gives_the_same_bytes():
     assert wire.compress(body) == wire.compress(body)
 
 
-@pytest.mark.parametrize("key", ["version", "node", "boot_id", "boot_start_ms", "sequence", "window_s", "gpus"])
+@pytest.mark.parametrize(
+    "key", ["version", "node", "boot_id", "boot_start_ms", "sequence", "window_s", "gpus"]
+)
 def test_each_required_key_is_named_when_it_is_missing(key):
     assert refused(**{key: None}) == key
 
@@ -139,7 +141,12 @@ def test_what_no_hub_could_store_is_refused_with_its_place(changes, field):
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"share": 0}, "share"), ({"share": 1.1}, "share"), ({"share": True}, "share"), ({"start_ms": 9, "end_ms": 8}, "end_ms")],
+    [
+        ({"share": 0}, "share"),
+        ({"share": 1.1}, "share"),
+        ({"share": True}, "share"),
+        ({"start_ms": 9, "end_ms": 8}, "end_ms"),
+    ],
 )
 def test_an_allocation_that_means_nothing_is_refused(change, field):
     allocation = {"gpu": 0, "job": 0, **change}
@@ -166,7 +173,9 @@ def test_a_column_holds_no_more_than_its_unit_can_mean(name, most):
 
 
 def test_a_queue_waits_for_a_million_gpus_at_most():
-    assert wire.parse(mapping(host={"start_ms": [START], "pending_gpus": [1e6]})).host["pending_gpus"] == [1e6]
+    assert wire.parse(mapping(host={"start_ms": [START], "pending_gpus": [1e6]})).host[
+        "pending_gpus"
+    ] == [1e6]
     assert refused(host={"start_ms": [START], "pending_gpus": [1e6 + 1]}) == "host.pending_gpus"
 
 
@@ -190,35 +199,49 @@ def test_a_batch_spans_six_hours_and_no_more():
     def spanning(milliseconds):
         return {"gpu": [0, 0], "start_ms": [START, START + milliseconds], "observed_ms": [0, 0]}
 
-    assert wire.parse(mapping(windows=spanning(6 * 3_600_000 - 10_000))).end_ms == START + 6 * 3_600_000
+    assert (
+        wire.parse(mapping(windows=spanning(6 * 3_600_000 - 10_000))).end_ms
+        == START + 6 * 3_600_000
+    )
     assert refused(windows=spanning(6 * 3_600_000 - 9_999)) == "windows.start_ms"
 
 
 def test_a_node_without_gpus_sends_its_host_alone():
     empty = {"gpu": [], "start_ms": [], "observed_ms": []}
 
-    batch = wire.parse(mapping(gpus=[], windows=empty, host={"start_ms": [START], "cpu_ratio": [None]}))
+    batch = wire.parse(
+        mapping(gpus=[], windows=empty, host={"start_ms": [START], "cpu_ratio": [None]})
+    )
 
     assert (batch.start_ms, batch.end_ms) == (None, None)
     assert batch.host == {"start_ms": [START], "cpu_ratio": [None]}
 
 
 def test_an_unknown_kind_of_job_is_batch():
-    batch = wire.parse(mapping(jobs=[{"key": "a", "kind": "cron"}, {"key": "b", "kind": "service"}, {"key": "c"}]))
+    batch = wire.parse(
+        mapping(jobs=[{"key": "a", "kind": "cron"}, {"key": "b", "kind": "service"}, {"key": "c"}])
+    )
 
     assert [job["kind"] for job in batch.jobs] == ["batch", "service", "batch"]
 
 
 def test_a_source_that_does_not_say_it_is_ok_is_not():
-    assert wire.parse(mapping(sources=[{"kind": "slurm"}])).sources == [{"kind": "slurm", "ok": False}]
+    assert wire.parse(mapping(sources=[{"kind": "slurm"}])).sources == [
+        {"kind": "slurm", "ok": False}
+    ]
 
 
 @pytest.mark.parametrize("why", ["", "x" * 300, None])
 def test_a_source_may_say_why_it_does_not_answer(why):
-    assert wire.parse(mapping(sources=[{"kind": "slurm", "ok": False, "why": why}])).sources[0]["why"] == why
+    assert (
+        wire.parse(mapping(sources=[{"kind": "slurm", "ok": False, "why": why}])).sources[0]["why"]
+        == why
+    )
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}']
+)
 def test_bytes_that_are_no_batch_are_a_wire_error(body):
     with pytest.raises(wire.WireError):
         wire.decode(body)

@@ -23,13 +23,28 @@ def ms(minutes: float) -> int:
 
 def a_rule(**fields) -> Rule:
     Rule.objects.all().delete()
-    return Rule.objects.create(**({"name": "Job idle", "condition": "job_idle", "threshold": 30, "created_at": NINE} | fields))
+    return Rule.objects.create(
+        **(
+            {"name": "Job idle", "condition": "job_idle", "threshold": 30, "created_at": NINE}
+            | fields
+        )
+    )
 
 
 def ran(
-    gpu: GPU, condition: str, start: float, end: float, *, job: Job | None = None, state: str | None = None, weight: float = 1.0, **fields
+    gpu: GPU,
+    condition: str,
+    start: float,
+    end: float,
+    *,
+    job: Job | None = None,
+    state: str | None = None,
+    weight: float = 1.0,
+    **fields,
 ) -> Run:
-    """The GPU did this from minute `start` to minute `end`; the node's telemetry reaches at least that far."""
+    """The GPU did this from minute `start` to minute `end`; the node's telemetry reaches at least
+    that far.
+    """
     usual = {"quiet": "idle", "active": "useful", "spinning": "stalled"}
     node = gpu.node
     if condition != "unobserved":
@@ -44,7 +59,10 @@ def ran(
         condition=condition,
         start_ms=ms(start),
         end_ms=ms(end),
-        **({"state_ms": {state or usual.get(condition, condition): lasted}, "figures": figures} | fields),
+        **(
+            {"state_ms": {state or usual.get(condition, condition): lasted}, "figures": figures}
+            | fields
+        ),
     )
 
 

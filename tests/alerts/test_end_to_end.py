@@ -1,4 +1,6 @@
-"""From windows as agents send them to messages as Slack and a mail server get them, with nothing faked in between."""
+"""From windows as agents send them to messages as Slack and a mail server get them, with nothing
+faked in between.
+"""
 
 from collections.abc import Iterator
 
@@ -34,8 +36,12 @@ def smtp() -> Iterator[FakeSMTP]:
     server.stop()
 
 
-def send(start: float, end: float, utils: tuple[float, float], *, sequence: int, is_held: bool = True) -> None:
-    """Windows of both GPUs from minute `start` to `end`, each GPU at its utilisation, received at the end and posted."""
+def send(
+    start: float, end: float, utils: tuple[float, float], *, sequence: int, is_held: bool = True
+) -> None:
+    """Windows of both GPUs from minute `start` to `end`, each GPU at its utilisation, received at
+    the end and posted.
+    """
     count = int((end - start) * 6)
     busy = list(utils) * count
     mapping = payload(
@@ -46,8 +52,14 @@ def send(start: float, end: float, utils: tuple[float, float], *, sequence: int,
         sequence=sequence,
         boot_start_ms=to_ms(NINE) - 86_400_000,
         sources=[{"kind": "slurm", "ok": True, "seen_ms": ms(end)}],
-        jobs=[job("slurm/della/1", user="ana", account="nlp", name="sweep-7", kind="batch")] if is_held else [],
-        allocations=[{"gpu": place, "job": 0, "source": "slurm", "start_ms": ms(-60)} for place in (0, 1)] if is_held else [],
+        jobs=[job("slurm/della/1", user="ana", account="nlp", name="sweep-7", kind="batch")]
+        if is_held
+        else [],
+        allocations=[
+            {"gpu": place, "job": 0, "source": "slurm", "start_ms": ms(-60)} for place in (0, 1)
+        ]
+        if is_held
+        else [],
     )
     mapping["windows"] |= {
         "util_mean": busy,
@@ -83,8 +95,13 @@ def test_an_idle_gpu_is_told_to_people_and_so_is_its_end(slack, smtp):
         "🟠 idle · gpu-07 GPU 1 (H100 SXM) · since 08:30 UTC (45 m)",
         "🟢 resolved · gpu-07 GPU 1 · idle for 45 m, cost $3.00",
     ]
-    assert [mail["Subject"].strip() for mail in smtp.script.mails] == [title[2:] for title in titles]
-    assert "1 of 2 GPUs of job slurm/della/1 “sweep-7” did nothing for 45 m" in slack.script.requests[0]["text"]
+    assert [mail["Subject"].strip() for mail in smtp.script.mails] == [
+        title[2:] for title in titles
+    ]
+    assert (
+        "1 of 2 GPUs of job slurm/della/1 “sweep-7” did nothing for 45 m"
+        in slack.script.requests[0]["text"]
+    )
 
 
 @pytest.mark.django_db
@@ -127,5 +144,10 @@ def test_late_data_that_shows_activity_resolves_it():
     send(-5, 30, (0.9, 0.9), sequence=3)
     late = services.evaluate(at(31))
 
-    assert (opened["opened"], silent["no_data"] + silent["kept"], silent["resolved"], late["resolved"]) == (1, 1, 0, 1)
+    assert (
+        opened["opened"],
+        silent["no_data"] + silent["kept"],
+        silent["resolved"],
+        late["resolved"],
+    ) == (1, 1, 0, 1)
     assert selectors.open_incidents() == []

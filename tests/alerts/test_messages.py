@@ -13,9 +13,23 @@ UTC = ZoneInfo("UTC")
 
 
 def an_idle_gpu(index: int | None, **fields) -> IdleGPU:
-    usual = {"gpu_id": index or 0, "uuid": f"GPU-{index}", "node": "node-014", "index": index, "model": "H100 SXM", "mig_profile": ""}
+    usual = {
+        "gpu_id": index or 0,
+        "uuid": f"GPU-{index}",
+        "node": "node-014",
+        "index": index,
+        "model": "H100 SXM",
+        "mig_profile": "",
+    }
     money = {"cost_usd": "10.80", "usd_per_hour": "3.25", "has_example_rate": False}
-    return IdleGPU(**(usual | {"since_ms": ms(10), "until_ms": ms(210), "memory_bytes": 30.5e9} | money | fields))
+    return IdleGPU(
+        **(
+            usual
+            | {"since_ms": ms(10), "until_ms": ms(210), "memory_bytes": 30.5e9}
+            | money
+            | fields
+        )
+    )
 
 
 def facts(**fields) -> Facts:
@@ -27,12 +41,28 @@ def facts(**fields) -> Facts:
         "scheduler": "slurm",
         "external_id": "48213",
     }
-    return Facts(**(job | {"job_gpus": 8, "threshold_minutes": 30.0, "gpus": (an_idle_gpu(3), an_idle_gpu(4))} | fields))
+    return Facts(
+        **(
+            job
+            | {"job_gpus": 8, "threshold_minutes": 30.0, "gpus": (an_idle_gpu(3), an_idle_gpu(4))}
+            | fields
+        )
+    )
 
 
 def opened(known: Facts, **changes):
     return messages.opened(
-        known, **({"rule_name": "Job idle", "note": "", "zone": UTC, "now": at(211), "url": "http://fleet/jobs/1"} | changes)
+        known,
+        **(
+            {
+                "rule_name": "Job idle",
+                "note": "",
+                "zone": UTC,
+                "now": at(211),
+                "url": "http://fleet/jobs/1",
+            }
+            | changes
+        ),
     )
 
 
@@ -40,7 +70,11 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     message = opened(facts())
 
     assert message.title == "idle · node-014 GPU 3, 4 (H100 SXM) · since 09:10 UTC (3 h 20 m)"
-    assert message.summary == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” did nothing for 3 h 20 m. Owner: ana (nlp)."
+    assert (
+        message.summary
+        == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” did nothing for 3 h 20 m. Owner: ana"
+        " (nlp)."
+    )
     assert message.fields == (
         ("Owner", "ana (nlp)"),
         ("Job", "slurm/della/48213 “sweep-7”"),
@@ -50,23 +84,39 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
         ("Burning", "$6.50/h, ≈ $4,745/month if left"),
         ("Rule", "Job idle: idle ≥ 30 min"),
     )
-    assert message.text.startswith("Fix: let the job run, its other 6 GPUs are not known to be idle.")
+    assert message.text.startswith(
+        "Fix: let the job run, its other 6 GPUs are not known to be idle."
+    )
     assert message.severity == "warning"
 
 
 def test_a_resolved_incident_says_why_how_long_and_how_much():
     message = messages.resolved(
-        facts(), rule_name="Job idle", reason="the allocation ended", zone=UTC, now=at(211), url="http://fleet/jobs/1"
+        facts(),
+        rule_name="Job idle",
+        reason="the allocation ended",
+        zone=UTC,
+        now=at(211),
+        url="http://fleet/jobs/1",
     )
 
     assert message.title == "resolved · node-014 GPU 3, 4 · idle for 3 h 20 m, cost $21.60"
-    assert message.summary == "Job slurm/della/48213 “sweep-7”: the allocation ended. 2 of 8 GPUs had been idle for 3 h 20 m."
+    assert (
+        message.summary
+        == "Job slurm/della/48213 “sweep-7”: the allocation ended. 2 of 8 GPUs had been idle for 3"
+        " h 20 m."
+    )
     assert message.severity == "resolved"
 
 
 @pytest.mark.parametrize(
     ("gpus", "held", "words"),
-    [((3,), 1, "The only GPU of"), ((3,), 8, "1 of 8 GPUs of"), ((3, 4), 2, "All 2 GPUs of"), ((3, 4), 0, "All 2 GPUs of")],
+    [
+        ((3,), 1, "The only GPU of"),
+        ((3,), 8, "1 of 8 GPUs of"),
+        ((3, 4), 2, "All 2 GPUs of"),
+        ((3, 4), 0, "All 2 GPUs of"),
+    ],
 )
 def test_how_many_of_the_jobs_gpus(gpus, held, words):
     message = opened(facts(job_gpus=held, gpus=tuple(map(an_idle_gpu, gpus))))
@@ -80,11 +130,17 @@ def test_unknown_is_said_not_zero():
     fields = dict(opened(facts(user="", team="", gpus=(gpu, an_idle_gpu(4)))).fields)
 
     assert fields["Owner"] == "nobody known"
-    assert (fields["Memory held"], fields["So far"], fields["Burning"]) == ("unknown", "unknown", "unknown")
+    assert (fields["Memory held"], fields["So far"], fields["Burning"]) == (
+        "unknown",
+        "unknown",
+        "unknown",
+    )
 
 
 def test_example_prices_and_missing_data_are_said():
-    message = opened(facts(gpus=(an_idle_gpu(3, has_example_rate=True),)), note="No data since 12:30 UTC.")
+    message = opened(
+        facts(gpus=(an_idle_gpu(3, has_example_rate=True),)), note="No data since 12:30 UTC."
+    )
 
     assert message.text.splitlines()[:2] == [
         "No data since 12:30 UTC.",
@@ -94,7 +150,10 @@ def test_example_prices_and_missing_data_are_said():
 
 @pytest.mark.parametrize("external_id", ["1; rm -rf /", "$(reboot)", "-f", "1\n2", "", "٣"])
 def test_a_hostile_job_id_never_becomes_a_command(external_id):
-    assert opened(facts(external_id=external_id, job_gpus=2)).text == f"Fix: end the job, or give the GPUs back. {messages.LOST}"
+    assert (
+        opened(facts(external_id=external_id, job_gpus=2)).text
+        == f"Fix: end the job, or give the GPUs back. {messages.LOST}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,12 +162,18 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
         (
             (3,),
             2,
-            "Fix: let the job run, its other GPU is not known to be idle. Start one process per GPU, or ask for fewer GPUs next time.",
+            (
+                "Fix: let the job run, its other GPU is not known to be idle. Start one process per"
+                " GPU, or ask for fewer GPUs next time."
+            ),
         ),
         (
             (3, 4),
             8,
-            "Fix: let the job run, its other 6 GPUs are not known to be idle. Start one process per GPU, or ask for fewer GPUs next time.",
+            (
+                "Fix: let the job run, its other 6 GPUs are not known to be idle. Start one process"
+                " per GPU, or ask for fewer GPUs next time."
+            ),
         ),
         ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
         ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
@@ -121,12 +186,22 @@ def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words)
 @pytest.mark.parametrize(
     ("job", "command"),
     [
-        ({"scheduler": "kubernetes", "external_id": "0af3-77", "job_name": "nlp/train-0"}, "kubectl delete pod -n nlp -- train-0"),
+        (
+            {"scheduler": "kubernetes", "external_id": "0af3-77", "job_name": "nlp/train-0"},
+            "kubectl delete pod -n nlp -- train-0",
+        ),
         ({"scheduler": "docker", "external_id": "0af3"}, "docker stop -- 0af3"),
         ({"scheduler": "podman", "external_id": "0af3"}, "podman stop -- 0af3"),
-        ({"scheduler": "process", "external_id": "b-17-3", "pids": (17, 18)}, "ssh -- node-014 kill 17 18"),
-        ({"scheduler": "process", "external_id": "b-17-3"}, "end the job"),  # nobody knows its processes
-        ({"scheduler": "kubernetes", "external_id": "0af3", "job_name": "nlp/$(id)"}, "end the job"),
+        (
+            {"scheduler": "process", "external_id": "b-17-3", "pids": (17, 18)},
+            "ssh -- node-014 kill 17 18",
+        ),
+        # nobody knows its processes
+        ({"scheduler": "process", "external_id": "b-17-3"}, "end the job"),
+        (
+            {"scheduler": "kubernetes", "external_id": "0af3", "job_name": "nlp/$(id)"},
+            "end the job",
+        ),
         ({"scheduler": "process", "external_id": "$(id)", "pids": (17,)}, "end the job"),
     ],
 )
@@ -138,8 +213,10 @@ def test_each_scheduler_has_its_own_command_and_what_is_lost_is_said(job, comman
 
 
 def test_a_service_that_rests_is_not_to_be_ended():
-    assert opened(facts(job_gpus=2, kind="service")).text == (
-        "Fix: see whether somebody still uses the service; if not, take it down: requests fail from then on."
+    assert (
+        opened(facts(job_gpus=2, kind="service")).text
+        == "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
+        " from then on."
     )
 
 
@@ -159,12 +236,18 @@ def test_mig_instances_and_gpus_without_an_index_are_named():
 def test_many_nodes_are_counted_not_listed():
     gpus = tuple(an_idle_gpu(0, node=f"n{number}") for number in range(6))
 
-    assert messages.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
+    assert (
+        messages.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
+    )
 
 
 def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
-    gpus = tuple(an_idle_gpu(number, node="<!channel>\n" * 50, model="&" * 500) for number in range(1000))
-    hostile = replace(facts(gpus=gpus), job_key="<@U1>" * 90, job_name="`" * 300, user="*" * 128, team="_" * 100)
+    gpus = tuple(
+        an_idle_gpu(number, node="<!channel>\n" * 50, model="&" * 500) for number in range(1000)
+    )
+    hostile = replace(
+        facts(gpus=gpus), job_key="<@U1>" * 90, job_name="`" * 300, user="*" * 128, team="_" * 100
+    )
 
     sent = payload(opened(hostile))
 

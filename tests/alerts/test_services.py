@@ -44,7 +44,11 @@ def test_the_incident_knows_who_where_since_when_and_what_it_costs():
     services.evaluate(at(90))
 
     (view,) = selectors.open_incidents()
-    assert (view.incident.subject, view.where, view.facts.owner) == (KEY, "node-014 GPU 3", "ana (nlp)")
+    assert (view.incident.subject, view.where, view.facts.owner) == (
+        KEY,
+        "node-014 GPU 3",
+        "ana (nlp)",
+    )
     assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(90))
     assert (view.facts.cost_usd, view.facts.usd_per_hour, view.facts.memory_bytes) == (6, 4, 40e9)
 
@@ -63,7 +67,10 @@ def test_it_opens_once_and_is_kept_up_to_date():
     assert (first["opened"], second["opened"], second["kept"]) == (1, 0, 1)
     assert view.facts.until_ms == ms(60)
     assert view.incident.opened_at == at(31)
-    assert Delivery.objects.values_list("key", flat=True).get() == f"incident/{view.incident.pk}/opened"
+    assert (
+        Delivery.objects.values_list("key", flat=True).get()
+        == f"incident/{view.incident.pk}/opened"
+    )
 
 
 @pytest.mark.django_db
@@ -180,11 +187,19 @@ def test_after_a_day_without_data_it_is_no_longer_seen():
     an_idle_job()
     services.evaluate(at(31))
 
-    just_before, at_last = services.evaluate(at(31 + 24 * 60 - 1)), services.evaluate(at(31 + 24 * 60))
+    just_before, at_last = (
+        services.evaluate(at(31 + 24 * 60 - 1)),
+        services.evaluate(at(31 + 24 * 60)),
+    )
 
     assert (just_before["resolved"], at_last["resolved"]) == (0, 1)
     assert Incident.objects.get().resolution.startswith("no longer seen")
-    assert services.evaluate(at(32 + 24 * 60)) == {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}
+    assert services.evaluate(at(32 + 24 * 60)) == {
+        "opened": 0,
+        "kept": 0,
+        "no_data": 0,
+        "resolved": 0,
+    }
 
 
 @pytest.mark.django_db
@@ -227,7 +242,13 @@ def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, hel
     silent = a_gpu(node="node-015")
     ran(silent, "active", 0, 20, job=job)
     if then is not None:
-        ran(silent, "active" if then == "other job" else then, 20, 40, job=a_job(key="slurm/aurora/2") if then == "other job" else None)
+        ran(
+            silent,
+            "active" if then == "other job" else then,
+            20,
+            40,
+            job=a_job(key="slurm/aurora/2") if then == "other job" else None,
+        )
 
     services.evaluate(at(40))
 
@@ -359,7 +380,9 @@ def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
     services.evaluate(at(32))
 
     assert everyone == {chosen.pk, other.pk}
-    assert set(Delivery.objects.filter(key__endswith="resolved").values_list("channel", flat=True)) == {chosen.pk}
+    assert set(
+        Delivery.objects.filter(key__endswith="resolved").values_list("channel", flat=True)
+    ) == {chosen.pk}
 
 
 @pytest.mark.django_db
@@ -403,5 +426,10 @@ def test_every_hub_starts_with_one_rule():
     create(apps, None)
 
     (rule, watch), *others = selectors.rules()
-    assert (rule.name, rule.condition, rule.threshold, rule.is_enabled) == ("Job idle", "job_idle", 30, True)
+    assert (rule.name, rule.condition, rule.threshold, rule.is_enabled) == (
+        "Job idle",
+        "job_idle",
+        30,
+        True,
+    )
     assert (watch.label, watch.unit, others) == ("Job idle for", "minutes", [])

@@ -12,7 +12,11 @@ from fleetwatch.reports.tasks import weekly_digest
     ("task", "name", "did"),
     [
         (evaluate, "alerts.evaluate", {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}),
-        (deliver_due, "notify.deliver", {"sent": 0, "retry": 0, "failed": 0, "disabled": 0, "expired": 0}),
+        (
+            deliver_due,
+            "notify.deliver",
+            {"sent": 0, "retry": 0, "failed": 0, "disabled": 0, "expired": 0},
+        ),
         (prune_deliveries, "notify.prune_deliveries", {"deleted": 0}),
         (weekly_digest, "reports.weekly_digest", {"computed": 0, "queued": 0}),
     ],
@@ -23,7 +27,10 @@ def test_each_task_runs_and_leaves_a_row_of_what_it_did(task, name, did):
     assert JobRun.objects.values_list("name", "ok", "did").get() == (name, True, did)
 
 
-@pytest.mark.parametrize(("task", "seconds"), [(evaluate, 60), (deliver_due, 15), (prune_deliveries, 3600), (weekly_digest, 3600)])
+@pytest.mark.parametrize(
+    ("task", "seconds"),
+    [(evaluate, 60), (deliver_due, 15), (prune_deliveries, 3600), (weekly_digest, 3600)],
+)
 def test_each_task_is_on_the_clock(task, seconds):
     (entry,) = [entry for entry in app.conf.beat_schedule.values() if entry["task"] == task.name]
 

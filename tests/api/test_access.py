@@ -41,7 +41,10 @@ def test_a_stranger_gets_401(path):
 
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"] == "Bearer"
-    assert answer.json() == {"error": "an API token or a session is needed", "field": "Authorization"}
+    assert answer.json() == {
+        "error": "an API token or a session is needed",
+        "field": "Authorization",
+    }
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
@@ -61,12 +64,17 @@ def test_a_token_and_a_session_both_open_the_door(path, api, user):
     assert session.get(path).status_code == 200
 
 
-@pytest.mark.parametrize("change", [{"revoked_at": NOW}, {"expires_at": NOW - timedelta(seconds=1)}])
+@pytest.mark.parametrize(
+    "change", [{"revoked_at": NOW}, {"expires_at": NOW - timedelta(seconds=1)}]
+)
 def test_a_token_that_was_revoked_or_ran_out_is_a_strangers(user, change):
     text = create_api_token(user, scope="read", now=NOW)
     ApiToken.objects.update(**change)
 
-    assert Client().get("/api/v1/nodes", headers={"authorization": f"Bearer {text}"}).status_code == 401
+    assert (
+        Client().get("/api/v1/nodes", headers={"authorization": f"Bearer {text}"}).status_code
+        == 401
+    )
 
 
 def test_the_token_of_somebody_who_left_is_a_strangers(api, user):
@@ -146,7 +154,9 @@ def test_a_series_that_is_wrong_or_too_much_is_refused(api, query, field):
 
 
 def test_the_docs_are_behind_the_login_and_load_only_our_own_files(user, settings):
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
     stranger, session = Client(), Client()
     session.force_login(user)
 

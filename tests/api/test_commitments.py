@@ -22,10 +22,18 @@ def test_a_commitment_says_what_of_it_was_used_unheld_and_missing(api):
     answer = api.get(f"/api/v1/commitments{PERIOD}").json()
 
     [row] = answer["rows"]
-    assert (row["name"], row["gpu_model"], row["gpus"], row["price_per_gpu_hour"], row["pool"]) == ("17", "H100 SXM", 2, 2.0, None)
+    assert (row["name"], row["gpu_model"], row["gpus"], row["price_per_gpu_hour"], row["pool"]) == (
+        "17",
+        "H100 SXM",
+        2,
+        2.0,
+        None,
+    )
     assert row["in_period"] == {
-        "committed_ms": 4 * HOUR_MS, "used_ms": HOUR_MS, "unheld_ms": HOUR_MS, "missing_ms": 2 * HOUR_MS,
-        "committed_usd": 8.0, "used_usd": 2.0, "unheld_usd": 2.0, "missing_usd": 4.0, "rate_book_usd": 4.0,
+        "committed_ms": 4 * HOUR_MS, "used_ms": HOUR_MS, "unheld_ms": HOUR_MS,
+        "missing_ms": 2 * HOUR_MS,
+        "committed_usd": 8.0, "used_usd": 2.0, "unheld_usd": 2.0, "missing_usd": 4.0,
+        "rate_book_usd": 4.0,
         "coverage": 0.5, "utilisation": 0.25,
     }  # fmt: skip
     assert (answer["missing_usd"], answer["above"]) == (4.0, [])
@@ -37,4 +45,8 @@ def test_hours_that_the_ledger_does_not_know_have_no_figures(api):
 
     answer = api.get(f"/api/v1/commitments{PERIOD}").json()
 
-    assert (answer["rows"][0]["in_period"], answer["counted_from"], answer["missing_usd"]) == (None, None, 0.0)
+    assert (answer["rows"][0]["in_period"], answer["counted_from"], answer["missing_usd"]) == (
+        None,
+        None,
+        0.0,
+    )

@@ -15,7 +15,9 @@ NOW_MS = to_ms(NOW)
 
 def hold(gpu, job, *, hours_ago, hours):
     start_ms = NOW_MS - hours_ago * HOUR_MS
-    Allocation.objects.create(gpu=gpu, job=job, source="slurm", asserted=[(start_ms, start_ms + hours * HOUR_MS)])
+    Allocation.objects.create(
+        gpu=gpu, job=job, source="slurm", asserted=[(start_ms, start_ms + hours * HOUR_MS)]
+    )
 
 
 def test_a_job_is_told_over_its_life(api):

@@ -18,19 +18,32 @@ def test_a_view_that_breaks_answers_json_without_a_traceback():
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE accounts_apitoken RENAME TO taken_away")
 
-    answer = Client(raise_request_exception=False, headers={"Authorization": "Bearer x"}).get("/api/v1/nodes")
+    answer = Client(raise_request_exception=False, headers={"Authorization": "Bearer x"}).get(
+        "/api/v1/nodes"
+    )
 
-    assert error_of(answer) == (500, "application/json", "something broke on our side; it was logged")
+    assert error_of(answer) == (
+        500,
+        "application/json",
+        "something broke on our side; it was logged",
+    )
     assert answer.json()["field"] is None
     assert int(answer["Content-Length"]) == len(answer.content)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v2/nodes", "/api/"])
 def test_an_address_that_is_none_answers_json(path):
-    assert error_of(Client().get(path)) == (404, "application/json", "there is nothing at this address")
+    assert error_of(Client().get(path)) == (
+        404,
+        "application/json",
+        "there is nothing at this address",
+    )
 
 
-@pytest.mark.parametrize(("method", "path"), [("get", "/api/v1/batches"), ("get", "/api/v1/enroll"), ("post", "/api/v1/openapi.json")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("get", "/api/v1/batches"), ("get", "/api/v1/enroll"), ("post", "/api/v1/openapi.json")],
+)
 def test_another_method_answers_json_and_still_names_the_right_ones(method, path):
     answer = getattr(Client(), method)(path)
 
@@ -41,7 +54,11 @@ def test_another_method_answers_json_and_still_names_the_right_ones(method, path
 def test_a_host_that_is_not_ours_answers_json():
     answer = Client().get("/api/v1/nodes", headers={"Host": "evil.example"})
 
-    assert error_of(answer) == (400, "application/json", "the request can't be read, or names a host that this hub does not answer to")
+    assert error_of(answer) == (
+        400,
+        "application/json",
+        "the request can't be read, or names a host that this hub does not answer to",
+    )
 
 
 def test_a_page_that_is_not_there_stays_a_page():

@@ -33,8 +33,18 @@ def test_dollars_come_with_entries_windows_and_the_rule(api, gpu):
 
     assert (answer["usd"], answer["is_final"], answer["gpu"]) == (3.6, False, gpu.uuid)
     entry = answer["entries"][0]
-    assert (entry["state"], entry["gpu_ms"], entry["usd"], entry["usd_per_gpu_hour"]) == ("idle", 30 * MINUTE, 1.8, 3.6)
-    assert (entry["job"], entry["rate_source"], entry["is_adjustment"], entry["policy_version"]) == (
+    assert (entry["state"], entry["gpu_ms"], entry["usd"], entry["usd_per_gpu_hour"]) == (
+        "idle",
+        30 * MINUTE,
+        1.8,
+        3.6,
+    )
+    assert (
+        entry["job"],
+        entry["rate_source"],
+        entry["is_adjustment"],
+        entry["policy_version"],
+    ) == (
         "slurm/della/7",
         "contract 7",
         False,
@@ -45,7 +55,15 @@ def test_dollars_come_with_entries_windows_and_the_rule(api, gpu):
     first = answer["windows"][0]
     assert first["values"]["util_mean"] == 1.0
     assert first["parts"] == [
-        {"state": "useful", "kind": "", "reason": "", "tier": "", "signal": "utilization", "efficiency_source": "none", "gpu_ms": MINUTE}
+        {
+            "state": "useful",
+            "kind": "",
+            "reason": "",
+            "tier": "",
+            "signal": "utilization",
+            "efficiency_source": "none",
+            "gpu_ms": MINUTE,
+        }
     ]
     assert "at least T_idle of a batch job (900 s)" in answer["windows"][-1]["rule"][-1]
     assert answer["policies"]["1"]["idle_batch_s"] == 900
@@ -81,7 +99,9 @@ def test_a_stranger_gets_401(gpu):
 
 
 def test_a_long_period_is_explained_by_its_newest_hours_where_that_is_asked(api, gpu):
-    answer = api.get(f"/api/v1/explain?gpu={gpu.uuid}&from=2026-11-19T00:00Z&to=2026-11-20T12:00Z&newest=true").json()
+    answer = api.get(
+        f"/api/v1/explain?gpu={gpu.uuid}&from=2026-11-19T00:00Z&to=2026-11-20T12:00Z&newest=true"
+    ).json()
 
     assert (answer["usd"], answer["to"]) == (3.6, "2026-11-20T07:00:00Z")
 

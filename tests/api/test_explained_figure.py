@@ -29,14 +29,19 @@ def at_midnight():
 
 @pytest.fixture
 def fleet(db):
-    """Two GPUs for two hours: ann's job idles the second half of the first hour, bob's works through it; in the second both are free."""
+    """Two GPUs for two hours: ann's job idles the second half of the first hour, bob's works
+    through it; in the second both are free.
+    """
     sender = Sender(gpus=2)
     jobs = [a_job("slurm/della/7"), a_job("slurm/della/8") | {"user": "bob"}]
     holds = [held(0, 0, end=T0 + HOUR_MS), held(1, 1, end=T0 + HOUR_MS)]
     first = sender.batch(T0, *[BUSY] * 30, *[QUIET] * 30, jobs=jobs, allocations=holds)
     windows = first["windows"]
     for name in ("util_mean", "util_max"):
-        windows[name] = [1.0 if place == 1 else value for place, value in zip(windows["gpu"], windows[name], strict=True)]
+        windows[name] = [
+            1.0 if place == 1 else value
+            for place, value in zip(windows["gpu"], windows[name], strict=True)
+        ]
     post(first, sender.batch(T0 + HOUR_MS, *[QUIET] * 60))
     a_rate("3.60", gpu=GPU.objects.first())
 
@@ -45,7 +50,10 @@ def test_the_terms_are_gpu_time_by_state_and_rate_and_sum_to_the_figure(api, fle
     told = api.get(f"/api/v1/explain/figure?user=ann&{PERIOD}").json()
 
     assert (told["usd"], told["gpu_ms"], told["unpriced_ms"]) == (3.6, 60 * MINUTE, 0)
-    assert {(term["state"], term["gpu_ms"], term["usd_per_gpu_hour"], term["usd"]) for term in told["terms"]} == {
+    assert {
+        (term["state"], term["gpu_ms"], term["usd_per_gpu_hour"], term["usd"])
+        for term in told["terms"]
+    } == {
         ("useful", 30 * MINUTE, 3.6, 1.8),
         ("idle", 30 * MINUTE, 3.6, 1.8),
     }
@@ -60,7 +68,10 @@ def test_its_parts_lead_down_to_the_windows_and_the_sum_stays(api, fleet):
     assert figure["usd"] == float(costs.totals(Interval(hour(0), hour(2))).cost_usd) == 14.4
     assert figure["usd"] == sum(part["cost_usd"]["total"] for part in figure["parts"])
     assert set(by_job) == {"slurm/della/7", "slurm/della/8", ""}
-    assert (of_job["parts_by"], of_job["usd"]) == ("gpu", by_job["slurm/della/7"]["cost_usd"]["total"])
+    assert (of_job["parts_by"], of_job["usd"]) == (
+        "gpu",
+        by_job["slurm/della/7"]["cost_usd"]["total"],
+    )
     assert of_gpu["usd"] == of_job["usd"]
     assert {entry["job"] for entry in of_gpu["entries"]} == {"slurm/della/7"}
 
@@ -79,7 +90,9 @@ def test_what_no_job_held_is_a_part_by_its_gpus(api, fleet):
 def test_a_state_narrows_it_and_what_follows(api, fleet):
     told = api.get(f"/api/v1/explain/figure?state=idle&{PERIOD}").json()
 
-    assert told["usd"] == float(costs.totals(Interval(hour(0), hour(2)), scope=Scope(states=("idle",))).cost_usd)
+    assert told["usd"] == float(
+        costs.totals(Interval(hour(0), hour(2)), scope=Scope(states=("idle",))).cost_usd
+    )
     assert "state=idle" in told["parts"][0]["explain"]
 
 
@@ -87,7 +100,11 @@ def test_time_without_a_rate_has_no_dollars(api, fleet):
     Rate.objects.all().delete()
     told = api.get(f"/api/v1/explain/figure?user=ann&{PERIOD}").json()
 
-    assert (told["usd"], told["unpriced_ms"], {term["usd"] for term in told["terms"]}) == (0, 60 * MINUTE, {None})
+    assert (told["usd"], told["unpriced_ms"], {term["usd"] for term in told["terms"]}) == (
+        0,
+        60 * MINUTE,
+        {None},
+    )
 
 
 def test_the_parts_of_all_pages_sum_to_the_figure(api, fleet):
@@ -100,7 +117,10 @@ def test_the_parts_of_all_pages_sum_to_the_figure(api, fleet):
     assert sum(part["cost_usd"]["total"] for part in parts) == page["usd"]
 
 
-@pytest.mark.parametrize(("query", "field"), [("state=lazy", "state"), ("team=%00", "team"), ("limit=0", "limit"), ("cursor=x", "cursor")])
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("state=lazy", "state"), ("team=%00", "team"), ("limit=0", "limit"), ("cursor=x", "cursor")],
+)
 def test_a_question_that_cannot_be_answered_says_why(api, fleet, query, field):
     answer = api.get(f"/api/v1/explain/figure?{query}")
 
@@ -119,7 +139,12 @@ def test_a_stranger_gets_401(fleet):
 
 def test_one_state_and_rate_is_one_term_whoever_has_the_rate():
     for model in ("H100 SXM", "H200"):
-        an_entry(on := a_gpu(model=model), start=hour(0), gpu_ms=MINUTE, efficiency_source="none" if model == "H200" else "sensors")
+        an_entry(
+            on := a_gpu(model=model),
+            start=hour(0),
+            gpu_ms=MINUTE,
+            efficiency_source="none" if model == "H200" else "sensors",
+        )
         a_rate("3.60", gpu=on, valid_from=hour(-len(model)))
 
     [term] = costs.traced(Interval(hour(0), hour(1)), size=1).terms
@@ -128,7 +153,9 @@ def test_one_state_and_rate_is_one_term_whoever_has_the_rate():
 
 
 def test_terms_sum_to_the_figure_where_it_lies_between_two_micro_dollars(api):
-    """9 ms at a dollar an hour are 2.5 micro-dollars: 2, as even ones are; the three terms are a hair more than that."""
+    """9 ms at a dollar an hour are 2.5 micro-dollars: 2, as even ones are; the three terms are a
+    hair more than that.
+    """
     for state, gpu_ms in (("useful", 1), ("idle", 6), ("free", 2)):
         an_entry(on := a_gpu(), state, gpu_ms, start=hour(0))
     a_rate("1.00", gpu=on)

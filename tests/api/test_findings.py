@@ -28,20 +28,40 @@ def found() -> Finding:
 def client(role: str, scope: str) -> Client:
     user, _ = User.objects.get_or_create(username=f"{role}-1", defaults={"role": role})
     # as of a browser or curl: Django's client leaves the form token out of account unless told
-    return Client(headers={"Authorization": f"Bearer {create_api_token(user, scope=scope, now=NOW)}"}, enforce_csrf_checks=True)
+    return Client(
+        headers={"Authorization": f"Bearer {create_api_token(user, scope=scope, now=NOW)}"},
+        enforce_csrf_checks=True,
+    )
 
 
 def decide(by: Client, number: int, action: str, **asked):
-    return by.post(f"/api/v1/findings/{number}/{action}", json.dumps(asked), content_type="application/json")
+    return by.post(
+        f"/api/v1/findings/{number}/{action}", json.dumps(asked), content_type="application/json"
+    )
 
 
 def test_a_finding_has_its_waste_and_what_it_could_save(api, found):
     answer = api.get("/api/v1/findings").json()
 
     [row] = answer["rows"]
-    assert (row["id"], row["cause"], row["job"], row["user"], row["confidence"]) == (found.pk, "idle_held", "slurm/della/7", "ann", "high")
-    assert (row["wasted_gpu_hours"], row["wasted_usd"], row["waste"]["certain"]) == (1.0, 2.0, {"gpu_hours": 1.0, "usd": 2.0})
-    assert row["savings"] == {"low_gpu_hours": 0.5, "high_gpu_hours": 1.0, "low_usd": 1.0, "high_usd": 2.0}
+    assert (row["id"], row["cause"], row["job"], row["user"], row["confidence"]) == (
+        found.pk,
+        "idle_held",
+        "slurm/della/7",
+        "ann",
+        "high",
+    )
+    assert (row["wasted_gpu_hours"], row["wasted_usd"], row["waste"]["certain"]) == (
+        1.0,
+        2.0,
+        {"gpu_hours": 1.0, "usd": 2.0},
+    )
+    assert row["savings"] == {
+        "low_gpu_hours": 0.5,
+        "high_gpu_hours": 1.0,
+        "low_usd": 1.0,
+        "high_usd": 2.0,
+    }
     assert answer["potential"] == row["savings"]
     assert answer["accepted"]["high_usd"] == 0
 
@@ -51,20 +71,29 @@ def test_one_finding_says_what_to_do_even_where_its_telemetry_is_gone(api, found
 
     assert answer["evidence"] is None
     assert answer["command"] == "scancel 7"
-    assert answer["steps"][0]["text"] == "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+    assert (
+        answer["steps"][0]["text"]
+        == "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+    )
     assert answer["next_30_days"] is None
 
 
 def test_a_job_names_its_cause_and_its_savings(api, found):
     answer = api.get("/api/v1/jobs/slurm/della/7").json()
 
-    assert answer["primary_cause"] == {"key": "idle_held", "title": "Idle, still held", "confidence": "high", "evidence": []}
+    assert answer["primary_cause"] == {
+        "key": "idle_held",
+        "title": "Idle, still held",
+        "confidence": "high",
+        "evidence": [],
+    }
     assert (answer["savings_gpu_hours"], answer["savings_usd"]) == ([0.5, 1.0], [1.0, 2.0])
 
 
 def test_findings_are_narrowed(api, found):
     for query, count in (
-        ("cause=idle_held", 1), ("cause=hung", 0), ("status=open", 1), ("status=fixed", 0), ("user=ann", 1), ("job=slurm/della/8", 0),
+        ("cause=idle_held", 1), ("cause=hung", 0), ("status=open", 1), ("status=fixed", 0),
+        ("user=ann", 1), ("job=slurm/della/8", 0),
         ("assignee=", 1), ("assignee=nobody-of-that-name", 0),
     ):  # fmt: skip
         assert len(api.get(f"/api/v1/findings?{query}").json()["rows"]) == count, query
@@ -72,13 +101,18 @@ def test_findings_are_narrowed(api, found):
 
 def test_findings_are_narrowed_by_what_their_jobs_are_and_by_the_state_that_was_wasted(api, found):
     notebook = job("slurm/erie/9", kind="interactive", cluster="erie")
-    cause("hung", of=notebook, on=gpu(3), start=NOW - timedelta(hours=2), waste="stalled_probable_ms")
+    cause(
+        "hung", of=notebook, on=gpu(3), start=NOW - timedelta(hours=2), waste="stalled_probable_ms"
+    )
     finding(notebook, "hung", first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
 
     for query, causes in (
-        ("", ["hung", "idle_held"]), ("kind=batch", ["idle_held"]), ("kind=interactive", ["hung"]), ("kind=service", []),
-        ("cluster=erie", ["hung"]), ("cluster=della", []), ("state=idle", ["idle_held"]), ("state=stalled", ["hung"]),
-        ("state=underused", []), ("state=stalled&kind=batch", []), ("node=n1&state=stalled", ["hung"]), ("node=n2", []),
+        ("", ["hung", "idle_held"]), ("kind=batch", ["idle_held"]), ("kind=interactive", ["hung"]),
+        ("kind=service", []),
+        ("cluster=erie", ["hung"]), ("cluster=della", []), ("state=idle", ["idle_held"]),
+        ("state=stalled", ["hung"]),
+        ("state=underused", []), ("state=stalled&kind=batch", []),
+        ("node=n1&state=stalled", ["hung"]), ("node=n2", []),
     ):  # fmt: skip
         answer = api.get(f"/api/v1/findings?{query}").json()
         assert sorted(row["cause"] for row in answer["rows"]) == causes, query
@@ -96,10 +130,14 @@ def test_of_machines_and_queues_a_cluster_finds_its_own_and_a_kind_none(api, fou
     place("queue_or_scheduler", cluster="della", **span)
 
     for query, causes in (
-        ("", ["orphaned", "queue_or_scheduler"]), ("cluster=della", ["queue_or_scheduler"]), ("cluster=erie", []), ("kind=batch", []),
+        ("", ["orphaned", "queue_or_scheduler"]), ("cluster=della", ["queue_or_scheduler"]),
+        ("cluster=erie", []), ("kind=batch", []),
         ("state=orphaned", ["orphaned"]), ("state=idle", []),
     ):  # fmt: skip
-        assert sorted(row["cause"] for row in api.get(f"/api/v1/findings?{query}").json()["places"]) == causes, query
+        assert (
+            sorted(row["cause"] for row in api.get(f"/api/v1/findings?{query}").json()["places"])
+            == causes
+        ), query
     assert api.get("/api/v1/findings?state=orphaned").json()["rows"] == []
 
 
@@ -113,12 +151,23 @@ def test_machines_and_queues_stand_beside_jobs_and_in_no_sum_of_waste(api, found
 
     answer = api.get("/api/v1/findings").json()
 
-    assert [(row["cause"], row["job"], row["node"], row["cluster"]) for row in answer["places"]] == [
+    assert [(row["cause"], row["job"], row["node"],
+    row["cluster"]) for row in answer["places"]] == [
         ("gpu_fault", None, "n1", None), ("queue_or_scheduler", None, None, "della"),
     ]  # fmt: skip
-    assert (answer["potential"]["high_usd"], answer["capacity"]["low_usd"], answer["capacity"]["high_usd"]) == (2.0, 3.0, 4.0)
+    assert (
+        answer["potential"]["high_usd"],
+        answer["capacity"]["low_usd"],
+        answer["capacity"]["high_usd"],
+    ) == (2.0, 3.0, 4.0)
     assert [row["affected_gpu_hours"] for row in answer["places"]] == [1.0, 1.0]
-    for query, count in (("job=slurm/della/7", 0), ("user=ann", 0), ("node=n1", 1), ("cause=queue_or_scheduler", 1), ("status=fixed", 0)):
+    for query, count in (
+        ("job=slurm/della/7", 0),
+        ("user=ann", 0),
+        ("node=n1", 1),
+        ("cause=queue_or_scheduler", 1),
+        ("status=fixed", 0),
+    ):
         assert len(api.get(f"/api/v1/findings?{query}").json()["places"]) == count, query
     one = api.get(f"/api/v1/findings/{queue.pk}").json()
     assert (one["cluster"], one["evidence"], one["is_capacity"]) == ("della", None, True)
@@ -133,7 +182,10 @@ def test_pages_of_findings_follow_each_other(api, found):
     first = api.get("/api/v1/findings?limit=1").json()
     second = api.get(f"/api/v1/findings?limit=1&cursor={first['next_cursor']}").json()
 
-    assert {row["job"] for row in (*first["rows"], *second["rows"])} == {"slurm/della/7", "slurm/della/8"}
+    assert {row["job"] for row in (*first["rows"], *second["rows"])} == {
+        "slurm/della/7",
+        "slurm/della/8",
+    }
     assert second["next_cursor"] is None
 
 
@@ -141,7 +193,9 @@ def test_an_admin_with_a_write_token_decides(found):
     answer = decide(client("admin", "write"), found.pk, "accept", note="on Monday").json()
 
     assert answer["status"] == "accepted"
-    assert [(said["kind"], said["by"], said["note"]) for said in answer["history"]] == [("accepted", "admin-1", "on Monday")]
+    assert [(said["kind"], said["by"], said["note"]) for said in answer["history"]] == [
+        ("accepted", "admin-1", "on Monday")
+    ]
 
 
 def test_a_snooze_ends_when_it_says(found):
@@ -174,13 +228,28 @@ def test_a_viewer_says_whether_it_is_right_and_decides_nothing(found):
 @pytest.mark.parametrize(
     ("by", "status", "told"),
     [
-        ("read", 403, "this token may only read; manage.py create_api_token USER --scope write makes one that may write"),
+        (
+            "read",
+            403,
+            (
+                "this token may only read; manage.py create_api_token USER --scope write makes one"
+                " that may write"
+            ),
+        ),
         ("unknown", 401, "an API token or a session is needed"),
-        ("stranger", 403, "an API token that may write is needed, or a session with its X-CSRFToken"),
+        (
+            "stranger",
+            403,
+            "an API token that may write is needed, or a session with its X-CSRFToken",
+        ),
     ],
 )
-def test_a_read_token_and_a_stranger_change_nothing_and_are_told_what_is_needed(found, settings, by, status, told):
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+def test_a_read_token_and_a_stranger_change_nothing_and_are_told_what_is_needed(
+    found, settings, by, status, told
+):
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
     clients = {
         "read": client("admin", "read"),
         "unknown": Client(headers={"Authorization": "Bearer fw_nothing"}, enforce_csrf_checks=True),
@@ -189,12 +258,17 @@ def test_a_read_token_and_a_stranger_change_nothing_and_are_told_what_is_needed(
 
     refused = decide(clients[by], found.pk, "accept")
 
-    assert (refused.status_code, refused.json()) == (status, {"error": told, "field": "Authorization"})
+    assert (refused.status_code, refused.json()) == (
+        status,
+        {"error": told, "field": "Authorization"},
+    )
     assert not found.said.exists()
 
 
 def test_a_session_needs_the_form_token(found, settings):
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
     by = Client(enforce_csrf_checks=True)
     by.force_login(User.objects.create(username="root", role=User.Role.ADMIN))
 
@@ -227,23 +301,56 @@ def test_an_orphaned_gpu_has_a_finding_with_its_processes(api, found):
     on = gpu(1)
     capacity("orphaned", on=on, start=NOW - timedelta(hours=2))
     orphan = place("orphaned", node=on.node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
-    GPUProcess.objects.create(gpu=on, job=None, pid=17, user="bob", name="python", memory_bytes=5, seen_ms=to_ms(NOW))
-    GPUProcess.objects.create(gpu=on, job=found.its_job, pid=18, user="ann", name="python", memory_bytes=5, seen_ms=to_ms(NOW))
+    GPUProcess.objects.create(
+        gpu=on, job=None, pid=17, user="bob", name="python", memory_bytes=5, seen_ms=to_ms(NOW)
+    )
+    GPUProcess.objects.create(
+        gpu=on,
+        job=found.its_job,
+        pid=18,
+        user="ann",
+        name="python",
+        memory_bytes=5,
+        seen_ms=to_ms(NOW),
+    )
 
     answer = api.get(f"/api/v1/findings/{orphan.pk}").json()
 
     assert (answer["node"], answer["is_capacity"], answer["confidence"]) == ("n1", False, "high")
-    assert (answer["wasted_usd"], answer["waste"]["certain"]["usd"], answer["savings"]["low_usd"]) == (2.0, 2.0, 2.0)
+    assert (
+        answer["wasted_usd"],
+        answer["waste"]["certain"]["usd"],
+        answer["savings"]["low_usd"],
+    ) == (2.0, 2.0, 2.0)
     [process] = answer["processes"]
-    assert (process["gpu"], process["pid"], process["user"], process["name"], process["memory_bytes"]) == (on.uuid, 17, "bob", "python", 5)
+    assert (
+        process["gpu"],
+        process["pid"],
+        process["user"],
+        process["name"],
+        process["memory_bytes"],
+    ) == (on.uuid, 17, "bob", "python", 5)
     assert "orphaned" in [row["cause"] for row in api.get("/api/v1/findings").json()["places"]]
 
 
 def test_what_else_a_finding_may_be_is_told_with_the_next_step(api, found):
-    """Of three affected hours a batch too small was possible in two, a wait for input in all, a checkpoint in half a one."""
+    """Of three affected hours a batch too small was possible in two, a wait for input in all, a
+    checkpoint in half a one.
+    """
     other = job("slurm/della/9")
-    for hours, also in ((2.0, ["small_batch", "data_starved"]), (0.5, ["data_starved", "checkpoint_stall"]), (0.5, ["data_starved"])):
-        cause("oversized_gpu", of=other, start=NOW - timedelta(hours=3), hours=hours, also=also, waste="underused_ms")
+    for hours, also in (
+        (2.0, ["small_batch", "data_starved"]),
+        (0.5, ["data_starved", "checkpoint_stall"]),
+        (0.5, ["data_starved"]),
+    ):
+        cause(
+            "oversized_gpu",
+            of=other,
+            start=NOW - timedelta(hours=3),
+            hours=hours,
+            also=also,
+            waste="underused_ms",
+        )
     one = finding(other, "oversized_gpu")
 
     [row] = api.get("/api/v1/findings?job=slurm/della/9").json()["rows"]

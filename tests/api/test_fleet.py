@@ -7,7 +7,17 @@ from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an
 
 pytestmark = pytest.mark.django_db
 
-STATES = {"useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved"}
+STATES = {
+    "useful",
+    "underused",
+    "stalled",
+    "idle",
+    "starting",
+    "orphaned",
+    "free",
+    "unavailable",
+    "unobserved",
+}
 
 
 def a_small_fleet():
@@ -15,7 +25,10 @@ def a_small_fleet():
     first, second = a_gpu(node="gpu-01", model="H100 SXM"), a_gpu(node="gpu-02", model="L4")
     a_rate("3.60", gpu=first)
     a_rate("7.20", gpu=second, is_example=True)
-    ann, bob = a_job(key="slurm/della/1", user="ann", team="nlp"), a_job(key="slurm/della/2", user="bob", team="vision")
+    ann, bob = (
+        a_job(key="slurm/della/1", user="ann", team="nlp"),
+        a_job(key="slurm/della/2", user="bob", team="vision"),
+    )
     an_entry(first, "useful", 1_800_000, job=ann, efficiency_source="sensors", energy_j=1_000_000.0)
     an_entry(first, "idle", 1_200_000, job=ann, tier="certain")
     an_entry(first, "unobserved", 600_000)
@@ -46,9 +59,11 @@ def test_the_summary_is_the_fleet_in_milliseconds_and_dollars(api):
         "probable": {"gpu_hours": 0.25, "usd": 1.8},
         "potential": {"gpu_hours": 0.75, "usd": 5.4},
         "wasted": {"gpu_hours": pytest.approx(7 / 12), "usd": 3.0},
-        "wasted_at_most": {"gpu_hours": pytest.approx(9 / 12), "usd": 3.6},  # and the ten minutes nobody saw
+        # and the ten minutes nobody saw
+        "wasted_at_most": {"gpu_hours": pytest.approx(9 / 12), "usd": 3.6},
     }
-    assert answer["occupancy"] == pytest.approx(3.9 / 6.6)  # half an hour useful, 20 min idle, 15 stalled, of 110 observed
+    # half an hour useful, 20 min idle, 15 stalled, of 110 observed
+    assert answer["occupancy"] == pytest.approx(3.9 / 6.6)
     assert answer["activity"] == pytest.approx(1.8 / 3.9)
     assert answer["has_example_rates"] is True
     assert answer["energy_j"] == 1_000_000
@@ -59,7 +74,12 @@ def test_the_default_period_is_the_last_24_hours(api):
     answer = api.get("/api/v1/fleet/summary").json()
 
     assert (answer["from"], answer["to"]) == ("2026-11-02T00:00:00Z", "2026-11-03T00:00:00Z")
-    assert (answer["capacity_ms"], answer["coverage"], answer["energy_j"], answer["efficiency"]) == (0, None, None, None)
+    assert (
+        answer["capacity_ms"],
+        answer["coverage"],
+        answer["energy_j"],
+        answer["efficiency"],
+    ) == (0, None, None, None)
 
 
 def test_an_answer_is_of_exactly_the_period_and_of_nothing_to_come(api):
@@ -71,20 +91,39 @@ def test_an_answer_is_of_exactly_the_period_and_of_nothing_to_come(api):
     open_end = api.get("/api/v1/fleet/summary?from=2026-11-02T09:10&to=2026-11-04").json()
 
     assert (part["from"], part["to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
-    assert (part["covered_from"], part["covered_to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
+    assert (part["covered_from"], part["covered_to"]) == (
+        "2026-11-02T09:10:00Z",
+        "2026-11-02T09:20:00Z",
+    )
     assert (part["capacity_ms"], open_end["capacity_ms"]) == (600_000, 3_000_000)
-    assert (open_end["to"], open_end["covered_to"]) == ("2026-11-04T00:00:00Z", "2026-11-03T00:00:00Z")
+    assert (open_end["to"], open_end["covered_to"]) == (
+        "2026-11-04T00:00:00Z",
+        "2026-11-03T00:00:00Z",
+    )
 
 
 def test_the_summary_says_what_the_fleet_costs_now(api):
     gpu = a_gpu(last_ms=1_793_664_000_000)
     a_rate("2.50", gpu=gpu)
     now_ms = 1_793_664_000_000  # 2026-11-03T00:00Z
-    a_run(gpu, job=a_job(), condition="quiet", start_ms=now_ms - HOUR_MS, end_ms=now_ms, state_ms={"idle": HOUR_MS})
+    a_run(
+        gpu,
+        job=a_job(),
+        condition="quiet",
+        start_ms=now_ms - HOUR_MS,
+        end_ms=now_ms,
+        state_ms={"idle": HOUR_MS},
+    )
 
     now = api.get("/api/v1/fleet/summary").json()["now"]
 
-    assert (now["usd_per_hour"], now["gpus"], now["allocated_gpus"], now["idle_gpus"], now["idle_usd_per_hour"]) == (2.5, 1, 1, 1, 2.5)
+    assert (
+        now["usd_per_hour"],
+        now["gpus"],
+        now["allocated_gpus"],
+        now["idle_gpus"],
+        now["idle_usd_per_hour"],
+    ) == (2.5, 1, 1, 1, 2.5)
     assert now["judged_gpus"] == 1
 
 
@@ -95,12 +134,21 @@ def test_the_summary_counts_what_nobody_observes_apart_and_documents_it(api):
     for state in states:
         job = a_job() if state == "useful" else None
         condition = "active" if job else state
-        a_run(a_gpu(last_ms=now_ms), job=job, condition=condition, state_ms={state: HOUR_MS}, **span)
+        a_run(
+            a_gpu(last_ms=now_ms), job=job, condition=condition, state_ms={state: HOUR_MS}, **span
+        )
 
     now = api.get("/api/v1/fleet/summary").json()["now"]
-    described = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["SpendingNow"]["properties"]
+    described = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["SpendingNow"][
+        "properties"
+    ]
 
-    assert [now[name] for name in ("gpus", "judged_gpus", "unobserved_gpus", "allocated_gpus")] == [8, 8, 5, 2]
+    assert [now[name] for name in ("gpus", "judged_gpus", "unobserved_gpus", "allocated_gpus")] == [
+        8,
+        8,
+        5,
+        2,
+    ]
     assert "neither allocated nor free" in described["unobserved_gpus"]["description"]
 
 
@@ -109,7 +157,10 @@ def test_waste_by_team_is_sorted_by_dollars_and_sums_to_its_total(api):
 
     answer = api.get("/api/v1/waste?group_by=team").json()
 
-    assert [(row["key"], row["waste"]["wasted"]["usd"], row["cost_usd"]["total"]) for row in answer["rows"]] == [
+    assert [
+        (row["key"], row["waste"]["wasted"]["usd"], row["cost_usd"]["total"])
+        for row in answer["rows"]
+    ] == [
         ("vision", 1.8, 1.8),
         ("nlp", 1.2, 3.0),
         ("", 0, 6.0),
@@ -127,12 +178,17 @@ def test_rows_sum_to_the_total_to_the_micro_dollar(api):
 
     answer = api.get("/api/v1/waste?group_by=job").json()
 
-    # 7 x 333333 ms x 1.000001 / 3600000 = 0.64814814..; a row alone is 0.0925926.., which rounds to 0.092593, and 7 of those to 0.648151
+    # 7 x 333333 ms x 1.000001 / 3600000 = 0.64814814..; a row alone is 0.0925926.., which rounds to
+    # 0.092593, and 7 of those to 0.648151
     assert answer["totals"]["cost_usd"]["total"] == 0.648148
     for money in (lambda row: row["cost_usd"]["total"], lambda row: row["waste"]["certain"]["usd"]):
-        assert round(sum(money(row) for row in answer["rows"]) * 1e6) == round(money(answer["totals"]) * 1e6)
+        assert round(sum(money(row) for row in answer["rows"]) * 1e6) == round(
+            money(answer["totals"]) * 1e6
+        )
     for row in answer["rows"]:
-        assert round(sum(row["cost_usd"]["states"].values()) * 1e6) == round(row["cost_usd"]["total"] * 1e6)
+        assert round(sum(row["cost_usd"]["states"].values()) * 1e6) == round(
+            row["cost_usd"]["total"] * 1e6
+        )
 
 
 @pytest.mark.parametrize("path", ["waste?group_by=job&", "jobs?"])
@@ -197,7 +253,11 @@ def test_jobs_are_narrowed_by_kind_and_cluster_and_gpus_by_model(api):
     an_entry(big, job=a_job(key="slurm/della/1", kind="batch", cluster="della"))
     an_entry(small, job=a_job(key="k8s/erie/2", kind="service", cluster="erie"))
 
-    for query, keys in (("kind=service", ["k8s/erie/2"]), ("cluster=della", ["slurm/della/1"]), ("cluster=della&kind=service", [])):
+    for query, keys in (
+        ("kind=service", ["k8s/erie/2"]),
+        ("cluster=della", ["slurm/della/1"]),
+        ("cluster=della&kind=service", []),
+    ):
         answer = api.get(f"/api/v1/jobs?{query}").json()
         assert [row["key"] for row in answer["rows"]] == keys, query
         assert answer["totals"]["capacity_ms"] == 3_600_000 * len(keys), query
@@ -215,7 +275,9 @@ def test_pages_follow_each_other_without_gap_or_repeat_and_keep_their_period(api
 
     seen, cursor = [], ""
     while cursor is not None:
-        answer = api.get(f"/api/v1/waste?group_by=job&limit=2&from=now-7d&to=now&cursor={cursor}").json()
+        answer = api.get(
+            f"/api/v1/waste?group_by=job&limit=2&from=now-7d&to=now&cursor={cursor}"
+        ).json()
         seen.append([row["key"] for row in answer["rows"]])
         cursor = answer["next_cursor"]
 
@@ -224,7 +286,9 @@ def test_pages_follow_each_other_without_gap_or_repeat_and_keep_their_period(api
 
 
 @pytest.mark.parametrize("gpus", [1, 50])
-def test_the_number_of_queries_does_not_grow_with_the_fleet(api, django_assert_max_num_queries, gpus):
+def test_the_number_of_queries_does_not_grow_with_the_fleet(
+    api, django_assert_max_num_queries, gpus
+):
     for number in range(gpus):
         an_entry(a_gpu(node=f"gpu-{number}"), "idle", job=a_job(), tier="certain")
     api.get("/api/v1/fleet/summary")

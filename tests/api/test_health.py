@@ -22,7 +22,11 @@ def samples(client):
     answer = client.get("/metrics")
     assert answer["Content-Type"].startswith("text/plain")
     families = text_string_to_metric_families(answer.content.decode())
-    return {_key(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+    return {
+        _key(sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
 
 
 def _key(name, *labels):
@@ -93,11 +97,20 @@ def test_metrics_count_gpus_that_nobody_observes_apart(api):
     now_ms = 1_793_664_000_000  # 2026-11-03T00:00Z
     for condition in ("free", "unobserved", "unobserved"):
         gpu = a_gpu(last_ms=now_ms)
-        a_run(gpu, condition=condition, state_ms={condition: 60_000}, start_ms=now_ms - 60_000, end_ms=now_ms)
+        a_run(
+            gpu,
+            condition=condition,
+            state_ms={condition: 60_000},
+            start_ms=now_ms - 60_000,
+            end_ms=now_ms,
+        )
 
     found = samples(api)
 
-    counts = [found[_key("fleetwatch_gpus", which)] for which in ("all", "judged", "unobserved", "allocated")]
+    counts = [
+        found[_key("fleetwatch_gpus", which)]
+        for which in ("all", "judged", "unobserved", "allocated")
+    ]
     assert counts == [3, 3, 2, 0]
 
 
@@ -111,15 +124,24 @@ def test_metrics_cover_24_settled_hours(api):
 
 def test_metrics_tell_how_the_pipeline_does(api):
     for name, age in (("a", 30), ("b", 1800), ("c", 7200), ("d", None)):
-        Node.objects.create(name=name, last_received_at=None if age is None else NOW - timedelta(seconds=age))
+        Node.objects.create(
+            name=name, last_received_at=None if age is None else NOW - timedelta(seconds=age)
+        )
     TouchedHour.objects.create(node_id=1, hour=HOUR)
     beat("worker", NOW - timedelta(seconds=5))
-    JobRun.objects.create(name="ledger.post", started_at=NOW - timedelta(minutes=3), finished_at=NOW - timedelta(minutes=2), ok=True)
+    JobRun.objects.create(
+        name="ledger.post",
+        started_at=NOW - timedelta(minutes=3),
+        finished_at=NOW - timedelta(minutes=2),
+        ok=True,
+    )
     JobRun.objects.create(name="ledger.post", started_at=NOW - timedelta(minutes=4), ok=False)
 
     found = samples(api)
 
-    assert [found[_key("fleetwatch_nodes", age)] for age in ("within_2m", "within_1h", "older", "never")] == [1, 1, 1, 1]
+    assert [
+        found[_key("fleetwatch_nodes", age)] for age in ("within_2m", "within_1h", "older", "never")
+    ] == [1, 1, 1, 1]
     assert found[_key("fleetwatch_ingest_lag_seconds")] == 30
     assert found[_key("fleetwatch_queue_depth", "post")] == 1
     assert found[_key("fleetwatch_worker_heartbeat_age_seconds")] == 5
@@ -139,5 +161,10 @@ def test_an_allowed_address_needs_no_token_and_a_claimed_one_does(settings):
     settings.METRICS_ALLOW = [ip_network("10.0.0.0/8")]
 
     assert Client(REMOTE_ADDR="10.1.2.3").get("/metrics").status_code == 200
-    assert Client(REMOTE_ADDR="192.0.2.1").get("/metrics", headers={"x-forwarded-for": "10.1.2.3"}).status_code == 401
+    assert (
+        Client(REMOTE_ADDR="192.0.2.1")
+        .get("/metrics", headers={"x-forwarded-for": "10.1.2.3"})
+        .status_code
+        == 401
+    )
     assert Client(REMOTE_ADDR="").get("/metrics").status_code == 401

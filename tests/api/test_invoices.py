@@ -24,7 +24,13 @@ def test_the_list_has_every_invoice_the_newest_month_first(api):
     second = api.get(f"/api/v1/invoices?limit=1&cursor={first['next_cursor']}").json()
 
     [row] = first["rows"]
-    assert (row["month"], row["issuer"], row["file_name"], row["rows"], row["billed_usd"]) == ("2026-10", "Acme", "october.csv", 2, 20.0)
+    assert (row["month"], row["issuer"], row["file_name"], row["rows"], row["billed_usd"]) == (
+        "2026-10",
+        "Acme",
+        "october.csv",
+        2,
+        20.0,
+    )
     assert (second["rows"][0]["month"], second["next_cursor"]) == ("2026-09", None)
 
 
@@ -42,11 +48,30 @@ def test_a_month_says_the_difference_line_by_line_and_lines_sum_to_the_total(api
         4 * HOUR_MS,
         4 * HOUR_MS,
     )
-    assert (matched["difference_usd"], matched["rate_usd"], matched["hours_usd"], matched["unobserved_usd"]) == (2.0, 2.0, 0.0, 0.0)
-    assert (unmatched["kind"], unmatched["other_usd"], unmatched["gpu_model"], unmatched["billed_ms"]) == ("unmatched", 2.0, None, None)
-    assert (unbilled["kind"], unbilled["ledger_usd"], unbilled["unobserved_ms"]) == ("unbilled", 3.0, HOUR_MS)
+    assert (
+        matched["difference_usd"],
+        matched["rate_usd"],
+        matched["hours_usd"],
+        matched["unobserved_usd"],
+    ) == (2.0, 2.0, 0.0, 0.0)
+    assert (
+        unmatched["kind"],
+        unmatched["other_usd"],
+        unmatched["gpu_model"],
+        unmatched["billed_ms"],
+    ) == ("unmatched", 2.0, None, None)
+    assert (unbilled["kind"], unbilled["ledger_usd"], unbilled["unobserved_ms"]) == (
+        "unbilled",
+        3.0,
+        HOUR_MS,
+    )
     total = answer["total"]
-    assert (total["billed_usd"], total["ledger_usd"], total["difference_usd"], total["open_usd"]) == (20.0, 19.0, 1.0, 1.0)
+    assert (
+        total["billed_usd"],
+        total["ledger_usd"],
+        total["difference_usd"],
+        total["open_usd"],
+    ) == (20.0, 19.0, 1.0, 1.0)
     assert (answer["issuers"], answer["is_over"], answer["unpriced_ms"]) == (["Acme"], True, 0)
 
 

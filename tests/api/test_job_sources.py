@@ -13,12 +13,23 @@ pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
 T0 = to_ms(NOW) - 10 * MINUTE
-IMPORT = {"gpus": [], "windows": {"gpu": [], "start_ms": [], "observed_ms": []}, "boot_start_ms": 0, "sources": []}
+IMPORT = {
+    "gpus": [],
+    "windows": {"gpu": [], "start_ms": [], "observed_ms": []},
+    "boot_start_ms": 0,
+    "sources": [],
+}
 
 
 def report(minute, *, node="n1", kind="slurm", ok=True, why=None, received_at=NOW, **keys):
     sources = [{"kind": kind, "ok": ok, "why": why}]
-    said = {"start_ms": T0 + minute * MINUTE, "count": 6, "sequence": minute, "gpus": [gpu(f"GPU-{node}")], "sources": sources}
+    said = {
+        "start_ms": T0 + minute * MINUTE,
+        "count": 6,
+        "sequence": minute,
+        "gpus": [gpu(f"GPU-{node}")],
+        "sources": sources,
+    }
     parsed, packed = batch(node=node, **{"boot_start_ms": T0 - 1} | said | keys)
     store_batch(node_by_name(node), parsed, packed, received_at=received_at)
 
@@ -45,7 +56,10 @@ def test_a_node_says_whether_its_job_sources_answer(api):
 def test_a_source_that_answers_is_silent_since_never(api):
     report(0)
 
-    assert of_node(api)["sources"][0] | {"kind": "slurm", "ok": True, "silent_since": None, "why": ""} == of_node(api)["sources"][0]
+    assert (
+        of_node(api)["sources"][0] | {"kind": "slurm", "ok": True, "silent_since": None, "why": ""}
+        == of_node(api)["sources"][0]
+    )
 
 
 def test_a_node_says_since_when_and_why_it_is_drained(api):
@@ -70,9 +84,17 @@ def test_metrics_count_nodes_by_job_source_and_answer(api):
 
 
 def test_metrics_name_drained_nodes_with_their_reason(api):
-    report(8, events=[{"at_ms": T0 + 8 * MINUTE, "kind": "drained", "text": 'drain: "RMA"\n' + "x" * 200}])
+    report(
+        8,
+        events=[
+            {"at_ms": T0 + 8 * MINUTE, "kind": "drained", "text": 'drain: "RMA"\n' + "x" * 200}
+        ],
+    )
 
-    assert samples(api)[_key("fleetwatch_node_drained", "n1", ('drain: "RMA"\n' + "x" * 200)[:100])] == 1
+    assert (
+        samples(api)[_key("fleetwatch_node_drained", "n1", ('drain: "RMA"\n' + "x" * 200)[:100])]
+        == 1
+    )
 
 
 def test_an_importer_of_accounting_is_no_node(api):

@@ -21,7 +21,10 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are(api, path):
 
     allowed = sorted(each["name"] for each in PATHS[path]["parameters"] if each["in"] == "query")
     ending = f"parameters are {', '.join(allowed)}" if allowed else "there are none here"
-    assert (answer.status_code, answer.json()) == (422, {"error": f"there is no parameter 'nodes': {ending}", "field": "nodes"})
+    assert (answer.status_code, answer.json()) == (
+        422,
+        {"error": f"there is no parameter 'nodes': {ending}", "field": "nodes"},
+    )
 
 
 def test_a_filter_of_another_list_is_not_answered_for_everything(api):
@@ -32,7 +35,12 @@ def test_a_filter_of_another_list_is_not_answered_for_everything(api):
 
 
 @pytest.mark.parametrize(
-    ("query", "field"), [("from=now-1h&from=now-7d", "from"), ("team=a&team=b", "team"), ("range=1h&from=now-7d", "range")]
+    ("query", "field"),
+    [
+        ("from=now-1h&from=now-7d", "from"),
+        ("team=a&team=b", "team"),
+        ("range=1h&from=now-7d", "range"),
+    ],
 )
 def test_of_two_words_on_one_thing_none_is_ignored(api, query, field):
     answer = api.get(f"/api/v1/jobs?{query}")
@@ -41,7 +49,11 @@ def test_of_two_words_on_one_thing_none_is_ignored(api, query, field):
 
 
 def test_a_post_refuses_it_too(api):
-    answer = api.post("/api/v1/ledger/try-policy?from=now-1h&to=now&mood=good", '{"thresholds": {}}', content_type="application/json")
+    answer = api.post(
+        "/api/v1/ledger/try-policy?from=now-1h&to=now&mood=good",
+        '{"thresholds": {}}',
+        content_type="application/json",
+    )
 
     assert (answer.status_code, answer.json()["field"]) == (422, "mood")
 

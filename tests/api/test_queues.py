@@ -26,7 +26,12 @@ def wait_of(api, **facts):
 
 
 def test_a_job_says_how_long_it_waited_and_where(api):
-    a_job(key="slurm/della/9", submit_ms=T0, start_ms=T0 + 90_000, labels={"partition": "gpu", "qos": "high"})
+    a_job(
+        key="slurm/della/9",
+        submit_ms=T0,
+        start_ms=T0 + 90_000,
+        labels={"partition": "gpu", "qos": "high"},
+    )
 
     answer = api.get("/api/v1/jobs/slurm/della/9").json()
 
@@ -56,11 +61,19 @@ def test_a_job_without_such_labels_has_null(api):
 
 def held(cluster):
     key = f"slurm/{cluster}/1"
-    return {"jobs": [job(key)], "allocations": [{"gpu": 0, "job": 0, "source": "slurm", "start_ms": T0}]}
+    return {
+        "jobs": [job(key)],
+        "allocations": [{"gpu": 0, "job": 0, "source": "slurm", "start_ms": T0}],
+    }
 
 
 def pending(minute, *gpus):
-    return {"host": {"start_ms": [T0 + minute * MINUTE + step * 10_000 for step in range(len(gpus))], "pending_gpus": list(gpus)}}
+    return {
+        "host": {
+            "start_ms": [T0 + minute * MINUTE + step * 10_000 for step in range(len(gpus))],
+            "pending_gpus": list(gpus),
+        }
+    }
 
 
 def test_the_queue_of_a_cluster_is_what_its_nodes_said_last(api):
@@ -73,12 +86,17 @@ def test_the_queue_of_a_cluster_is_what_its_nodes_said_last(api):
     rows = api.get("/api/v1/jobs").json()["queues"]
     found = samples(api)
 
-    assert [(row["cluster"], row["partition"], row["pending_gpus"], row["told_by"]) for row in rows] == [
+    assert [
+        (row["cluster"], row["partition"], row["pending_gpus"], row["told_by"]) for row in rows
+    ] == [
         ("della", None, 4, "agent"),
         ("tiger", None, 0, "agent"),
     ]
     assert rows[0]["told_at"] == "2026-11-02T23:58:00Z"
-    assert (found[_key("fleetwatch_pending_gpus", "della")], found[_key("fleetwatch_pending_gpus", "tiger")]) == (4, 0)
+    assert (
+        found[_key("fleetwatch_pending_gpus", "della")],
+        found[_key("fleetwatch_pending_gpus", "tiger")],
+    ) == (4, 0)
 
 
 def test_nothing_is_said_of_a_queue_that_nobody_told_of_lately(api):
@@ -97,15 +115,32 @@ def test_jobs_that_wait_are_counted_by_partition_as_accounting_told_them(api):
 
     rows = api.get("/api/v1/jobs").json()["queues"]
 
-    shown = [(row["cluster"], row["partition"], row["pending_jobs"], row["pending_gpus"], row["oldest_submit_at"]) for row in rows]
-    assert shown == [("della", "", 1, 0, "2026-11-03T00:00:00Z"), ("della", "gpu", 2, 8, "2026-11-02T22:00:00Z")]
+    shown = [
+        (
+            row["cluster"],
+            row["partition"],
+            row["pending_jobs"],
+            row["pending_gpus"],
+            row["oldest_submit_at"],
+        )
+        for row in rows
+    ]
+    assert shown == [
+        ("della", "", 1, 0, "2026-11-03T00:00:00Z"),
+        ("della", "gpu", 2, 8, "2026-11-02T22:00:00Z"),
+    ]
     assert {row["told_by"] for row in rows} == {"accounting"}
     assert samples(api)[_key("fleetwatch_pending_jobs", "della", "gpu")] == 2
 
 
 def test_metrics_tell_how_long_the_jobs_of_a_day_had_waited(api):
     gpu = {"partition": "gpu"}
-    for start_ms, wait_s in ((NOW_MS - 1, 30), (NOW_MS - 24 * HOUR_MS, 60), (NOW_MS - 24 * HOUR_MS - 1, 500), (NOW_MS, 500)):
+    for start_ms, wait_s in (
+        (NOW_MS - 1, 30),
+        (NOW_MS - 24 * HOUR_MS, 60),
+        (NOW_MS - 24 * HOUR_MS - 1, 500),
+        (NOW_MS, 500),
+    ):
         a_job(cluster="della", submit_ms=start_ms - wait_s * 1000, start_ms=start_ms, labels=gpu)
     a_job(cluster="della", start_ms=NOW_MS - 1, labels=gpu)
 

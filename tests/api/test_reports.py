@@ -32,7 +32,10 @@ def test_one_report_says_all_with_exact_amounts(api):
     answer = api.get(f"/api/v1/reports/{newest('nlp').pk}").json()
 
     assert answer["content"]["total"]["cost_usd"] == "9.000000"
-    assert [line["job"] for line in answer["content"]["lines"]] == ["slurm/della/1", "slurm/della/2"]
+    assert [line["job"] for line in answer["content"]["lines"]] == [
+        "slurm/della/1",
+        "slurm/della/2",
+    ]
     assert len(answer["inputs"]) == 64
 
 

@@ -1,4 +1,6 @@
-"""The OpenAPI description: what it names, and that the API answers as described, whatever it is asked (Schemathesis)."""
+"""The OpenAPI description: what it names, and that the API answers as described, whatever it is
+asked (Schemathesis).
+"""
 
 import json
 from datetime import timedelta
@@ -26,9 +28,12 @@ pytestmark = pytest.mark.django_db
 # as it goes over the wire: statuses are text there
 DESCRIBED = json.loads(json.dumps(reading.get_openapi_schema(path_prefix="/api/v1/")))
 DESCRIPTION = schemathesis.openapi.from_dict(DESCRIBED)
-# the client brings its own token: drawn ones are never sent, and cases that differ in nothing else ask the same again
+# the client brings its own token: drawn ones are never sent, and cases that differ in nothing else
+# ask the same again
 DESCRIPTION.config.generation.update(with_security_parameters=False)
-OPERATIONS = {operation.ok().label: operation.ok() for operation in DESCRIPTION.get_all_operations()}
+OPERATIONS = {
+    operation.ok().label: operation.ok() for operation in DESCRIPTION.get_all_operations()
+}
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 CHECKS = [
     checks.not_a_server_error,
@@ -71,41 +76,81 @@ DECIDES = {"decideFinding", "tryPolicy"}
 
 @pytest.fixture
 def api(user):
-    """A client whose token may decide: else the door would answer what is asked of the room behind it."""
+    """A client whose token may decide: else the door would answer what is asked of the room behind
+    it.
+    """
     user.role = User.Role.ADMIN
     user.save(update_fields=["role"])
-    return Client(headers={"Authorization": f"Bearer {create_api_token(user, scope='write', now=NOW)}"})
+    return Client(
+        headers={"Authorization": f"Bearer {create_api_token(user, scope='write', now=NOW)}"}
+    )
 
 
 @pytest.fixture
 def known(db):
-    """Something of most kinds, so that answers have rows; gives path parameters of what there is."""
+    """Something of most kinds, so that answers have rows; gives path parameters of what
+    there is.
+    """
     told.rate(valid_from=NOW - timedelta(days=40))
     told.cause(start=NOW - timedelta(hours=2))
     found = told.finding()
     rule = Rule.objects.create(name="idle jobs", condition="job_idle", threshold=30, created_at=NOW)
-    Incident.objects.create(rule=rule, subject="a/b/1", opened_at=NOW - timedelta(hours=2), updated_at=NOW, facts={"gpus": 2})
+    Incident.objects.create(
+        rule=rule,
+        subject="a/b/1",
+        opened_at=NOW - timedelta(hours=2),
+        updated_at=NOW,
+        facts={"gpus": 2},
+    )
     Anomaly.objects.create(
-        kind="node", key="gpu-01", metric="cost", start=NOW - timedelta(hours=5), end=NOW - timedelta(hours=1), usd=60, usual_usd=10,
-        spreads=7.5, movers=[{"kind": "job", "key": "a/b/1", "label": "train", "usd": "50"}], found_at=NOW,
+        kind="node", key="gpu-01", metric="cost", start=NOW - timedelta(hours=5),
+        end=NOW - timedelta(hours=1), usd=60, usual_usd=10,
+        spreads=7.5, movers=[{"kind": "job", "key": "a/b/1", "label": "train", "usd": "50"}],
+        found_at=NOW,
     )  # fmt: skip
-    report = Report.objects.create(kind="weekly_digest", start=NOW - timedelta(days=7), end=NOW, computed_at=NOW, content={"a": "12.50"})
-    return {"key": told.job().key, "uuid": told.gpu().uuid, "number": found.pk, "month": "2026-10", "report_id": report.pk}
+    report = Report.objects.create(
+        kind="weekly_digest",
+        start=NOW - timedelta(days=7),
+        end=NOW,
+        computed_at=NOW,
+        content={"a": "12.50"},
+    )
+    return {
+        "key": told.job().key,
+        "uuid": told.gpu().uuid,
+        "number": found.pk,
+        "month": "2026-10",
+        "report_id": report.pk,
+    }
 
 
 def ask_for_what_is_there(case, known) -> None:
     """Drawn names are never found, and drawn ends of a period seldom in order."""
-    case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
-    query = {name: value for name, value in (case.query or {}).items() if name not in ("from", "to", "cursor", "team")}
+    case.path_parameters = {
+        name: known.get(name, value) for name, value in (case.path_parameters or {}).items()
+    }
+    query = {
+        name: value
+        for name, value in (case.query or {}).items()
+        if name not in ("from", "to", "cursor", "team")
+    }
     case.query = query | ({"gpu": known["uuid"]} if "gpu" in query else {})
 
 
 def answered(api, case) -> Response:
     """What the API answers, as Schemathesis wants to see it."""
     # what no JSON is at all comes as an empty body
-    sent = {"data": json.dumps(case.body, default=str), "content_type": "application/json"} if case.method == "POST" else {}
-    answer = getattr(api, case.method.lower())(case.formatted_path, query_params=dict(case.query or {}), **sent)
-    request = requests.Request(case.method, f"http://testserver{case.formatted_path}", params=dict(case.query or {})).prepare()
+    sent = (
+        {"data": json.dumps(case.body, default=str), "content_type": "application/json"}
+        if case.method == "POST"
+        else {}
+    )
+    answer = getattr(api, case.method.lower())(
+        case.formatted_path, query_params=dict(case.query or {}), **sent
+    )
+    request = requests.Request(
+        case.method, f"http://testserver{case.formatted_path}", params=dict(case.query or {})
+    ).prepare()
     headers = {name: [value] for name, value in answer.headers.items()}
     return Response(answer.status_code, headers, answer.content, request, elapsed=0.0, verify=False)
 
@@ -118,7 +163,14 @@ def cases(label, mode):
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("label", OPERATIONS)
-@settings(max_examples=10, deadline=None, database=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=10,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_the_api_answers_as_described_whatever_it_is_asked(api, known, label, mode, data):
     case = data.draw(cases(label, mode))
@@ -133,7 +185,9 @@ def test_the_api_answers_as_described_whatever_it_is_asked(api, known, label, mo
 
 def test_every_operation_is_described_with_its_stable_id_answer_and_door():
     told_ids = {
-        f"{method.upper()} {path}": each["operationId"] for path, methods in DESCRIBED["paths"].items() for method, each in methods.items()
+        f"{method.upper()} {path}": each["operationId"]
+        for path, methods in DESCRIBED["paths"].items()
+        for method, each in methods.items()
     }
 
     assert told_ids == IDS
@@ -159,33 +213,77 @@ def test_an_error_is_described_as_it_comes():
     answer = Client().get("/api/v1/nodes")
     described = DESCRIBED["components"]["responses"]["Unauthorized"]
 
-    assert described["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
+    assert described["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Error"
+    }
     assert set(DESCRIBED["components"]["schemas"]["Error"]["properties"]) == set(answer.json())
     assert "Retry-After" in DESCRIBED["components"]["responses"]["ServiceUnavailable"]["headers"]
     assert "Retry-After" in DESCRIBED["components"]["responses"]["TooManyRequests"]["headers"]
 
 
 def parameter(path: str, name: str) -> dict:
-    [found] = [each for each in DESCRIBED["paths"][f"/api/v1{path}"]["get"]["parameters"] if each["name"] == name]
+    [found] = [
+        each
+        for each in DESCRIBED["paths"][f"/api/v1{path}"]["get"]["parameters"]
+        if each["name"] == name
+    ]
     return found["schema"]
 
 
 def test_parameters_have_their_bounds_words_and_forms():
-    assert (parameter("/jobs", "limit")["minimum"], parameter("/jobs", "limit")["maximum"]) == (1, 1000)
-    assert (parameter("/jobs", "cursor")["maxLength"], parameter("/jobs", "cursor")["pattern"]) == (200, "^[A-Za-z0-9_-]*$")
-    assert [each.get("format") for each in parameter("/jobs", "from")["anyOf"]] == ["date-time", "date", None, None, None]
-    assert parameter("/jobs", "range")["enum"] == ["1h", "6h", "24h", "7d", "30d", "MTD", "last-month"]
-    assert parameter("/waste", "group_by")["enum"] == ["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"]
+    assert (parameter("/jobs", "limit")["minimum"], parameter("/jobs", "limit")["maximum"]) == (
+        1,
+        1000,
+    )
+    assert (parameter("/jobs", "cursor")["maxLength"], parameter("/jobs", "cursor")["pattern"]) == (
+        200,
+        "^[A-Za-z0-9_-]*$",
+    )
+    assert [each.get("format") for each in parameter("/jobs", "from")["anyOf"]] == [
+        "date-time",
+        "date",
+        None,
+        None,
+        None,
+    ]
+    assert parameter("/jobs", "range")["enum"] == [
+        "1h",
+        "6h",
+        "24h",
+        "7d",
+        "30d",
+        "MTD",
+        "last-month",
+    ]
+    assert parameter("/waste", "group_by")["enum"] == [
+        "team",
+        "project",
+        "cost_centre",
+        "user",
+        "job",
+        "node",
+        "gpu_model",
+        "cause",
+    ]
     assert parameter("/explain", "state")["enum"][:2] == ["useful", "underused"]
     assert parameter("/anomalies", "kind")["enum"] == ["fleet", "team", "gpu_model", "node"]
     assert parameter("/reports", "kind")["enum"] == ["weekly_digest", "statement", "fleet"]
-    assert parameter("/findings", "status")["enum"] == ["open", "accepted", "snoozed", "dismissed", "fixed"]
+    assert parameter("/findings", "status")["enum"] == [
+        "open",
+        "accepted",
+        "snoozed",
+        "dismissed",
+        "fixed",
+    ]
     assert parameter("/invoices/{month}", "month")["pattern"] == "^[0-9]{4}-[0-9]{2}$"
 
 
 def test_no_parameter_may_be_null():
     schemas = [
-        each["schema"] for methods in DESCRIBED["paths"].values() for described in methods.values() for each in described["parameters"]
+        each["schema"]
+        for methods in DESCRIBED["paths"].values()
+        for described in methods.values()
+        for each in described["parameters"]
     ]
 
     assert len(schemas) > 100

@@ -9,7 +9,9 @@ from tests.telemetry.factories import HOUR_START_MS, make_node, store
 def test_the_series_of_a_gpu_has_its_windows_and_its_gaps(api):
     node = make_node("gpu-07")
     starts = [HOUR_START_MS, HOUR_START_MS + 10_000, HOUR_START_MS + 40_000]
-    store(node, starts=starts, columns={"util_mean": [0.2, 0.4, 1.0], "power_w": [100.0, None, 300.0]})
+    store(
+        node, starts=starts, columns={"util_mean": [0.2, 0.4, 1.0], "power_w": [100.0, None, 300.0]}
+    )
 
     query = "from=2026-11-20T10:00:00Z&to=2026-11-20T10:01:00Z&metrics=util_mean,power_w,sm_active&step_s=20"
     answer = api.get(f"/api/v1/gpus/GPU-gpu-07-0/series?{query}").json()
@@ -29,6 +31,8 @@ def test_a_window_that_was_sent_again_by_another_boot_counts_once(api):
     store(node, starts=[HOUR_START_MS], columns={"util_mean": [0.2]})
     store(node, starts=[HOUR_START_MS], columns={"util_mean": [0.8]}, boot_id="boot-b", sequence=2)
 
-    answer = api.get("/api/v1/gpus/GPU-gpu-07-0/series?from=2026-11-20T10:00Z&to=2026-11-20T10:01Z&metrics=util_mean&step_s=60").json()
+    answer = api.get(
+        "/api/v1/gpus/GPU-gpu-07-0/series?from=2026-11-20T10:00Z&to=2026-11-20T10:01Z&metrics=util_mean&step_s=60"
+    ).json()
 
     assert answer["values"] == {"util_mean": [pytest.approx(0.8)]}

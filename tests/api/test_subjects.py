@@ -17,7 +17,15 @@ pytestmark = pytest.mark.django_db
 def test_a_job_says_its_hours_cost_and_that_no_cause_is_known(api):
     gpu = a_gpu(uuid="GPU-A", node="gpu-01", index=2)
     a_rate("4.00", gpu=gpu)
-    job = a_job(key="slurm/della/4711", user="ann", team="nlp", name="train", scheduler="slurm", cluster="della", external_id="4711")
+    job = a_job(
+        key="slurm/della/4711",
+        user="ann",
+        team="nlp",
+        name="train",
+        scheduler="slurm",
+        cluster="della",
+        external_id="4711",
+    )
     job.start_ms = 1_793_606_400_000  # 2026-11-02T08:00Z
     job.save(update_fields=["start_ms"])
     an_entry(gpu, "useful", 900_000, job=job, efficiency_source="sensors")
@@ -38,9 +46,16 @@ def test_a_job_says_its_hours_cost_and_that_no_cause_is_known(api):
     assert answer["gpu_hours"]["useful"] == 0.25
     assert answer["cost_usd"]["total"] == 2.0
     assert answer["efficiency"] == 0.5
-    assert answer["primary_cause"] == {"key": "undetermined", "title": "Cause not determined", "confidence": None, "evidence": []}
+    assert answer["primary_cause"] == {
+        "key": "undetermined",
+        "title": "Cause not determined",
+        "confidence": None,
+        "evidence": [],
+    }
     assert answer["savings_usd"] is None
-    assert [(row["uuid"], row["label"], row["capacity_ms"]) for row in answer["gpus"]] == [("GPU-A", "gpu-01 GPU 2", 1_800_000)]
+    assert [(row["uuid"], row["label"], row["capacity_ms"]) for row in answer["gpus"]] == [
+        ("GPU-A", "gpu-01 GPU 2", 1_800_000)
+    ]
 
 
 def test_a_job_says_how_it_ended_and_what_it_asked_for(api):
@@ -49,7 +64,12 @@ def test_a_job_says_how_it_ended_and_what_it_asked_for(api):
 
     answer = api.get("/api/v1/jobs/slurm/della/9").json()
 
-    assert (answer["state"], answer["end_at"], answer["restarts"], answer["labels"]) == ("FAILED", "2026-11-02T08:00:00Z", 1, labels)
+    assert (answer["state"], answer["end_at"], answer["restarts"], answer["labels"]) == (
+        "FAILED",
+        "2026-11-02T08:00:00Z",
+        1,
+        labels,
+    )
 
 
 def test_a_job_without_time_in_the_period_is_there_with_nothing(api):
@@ -78,7 +98,10 @@ def test_nodes_without_time_in_the_period_are_there_too(api):
 
     rows = api.get("/api/v1/nodes").json()["rows"]
 
-    assert [(row["name"], row["gpu_count"], row["capacity_ms"]) for row in rows] == [("gpu-01", 1, HOUR_MS), ("gpu-02", 0, 0)]
+    assert [(row["name"], row["gpu_count"], row["capacity_ms"]) for row in rows] == [
+        ("gpu-01", 1, HOUR_MS),
+        ("gpu-02", 0, 0),
+    ]
 
 
 def test_gpus_are_physical_and_name_their_instances(api):
@@ -91,8 +114,16 @@ def test_gpus_are_physical_and_name_their_instances(api):
     [row] = api.get("/api/v1/gpus").json()["rows"]
     part = api.get("/api/v1/gpus/MIG-A").json()
 
-    assert (row["uuid"], row["capacity_ms"], row["instances"]) == ("GPU-A", HOUR_MS, [{"uuid": "MIG-A", "mig_profile": "1g.10gb"}])
-    assert (part["parent_uuid"], part["capacity_ms"], part["cost_usd"]["total"]) == ("GPU-A", 900_000, 0.7)
+    assert (row["uuid"], row["capacity_ms"], row["instances"]) == (
+        "GPU-A",
+        HOUR_MS,
+        [{"uuid": "MIG-A", "mig_profile": "1g.10gb"}],
+    )
+    assert (part["parent_uuid"], part["capacity_ms"], part["cost_usd"]["total"]) == (
+        "GPU-A",
+        900_000,
+        0.7,
+    )
 
 
 def test_gpus_of_one_node(api):
@@ -113,8 +144,18 @@ def test_a_gpu_names_what_it_cost_from_when_to_when(api):
     spans = api.get("/api/v1/gpus/GPU-A").json()["rates"]
 
     assert spans == [
-        {"usd_per_gpu_hour": 2.0, "is_example": False, "valid_from": "2026-11-02T09:00:00Z", "valid_to": "2026-11-02T11:00:00Z"},
-        {"usd_per_gpu_hour": 1.0, "is_example": False, "valid_from": "2026-11-02T11:00:00Z", "valid_to": None},
+        {
+            "usd_per_gpu_hour": 2.0,
+            "is_example": False,
+            "valid_from": "2026-11-02T09:00:00Z",
+            "valid_to": "2026-11-02T11:00:00Z",
+        },
+        {
+            "usd_per_gpu_hour": 1.0,
+            "is_example": False,
+            "valid_from": "2026-11-02T11:00:00Z",
+            "valid_to": None,
+        },
     ]
 
 
@@ -125,7 +166,10 @@ def test_rates_name_their_subject_and_source(api):
 
     rows = api.get("/api/v1/rates").json()["rows"]
 
-    assert [(row["gpu_model"], row["node"], row["usd_per_gpu_hour"], row["is_example"], row["source"]) for row in rows] == [
+    assert [
+        (row["gpu_model"], row["node"], row["usd_per_gpu_hour"], row["is_example"], row["source"])
+        for row in rows
+    ] == [
         ("L4", None, 2.0, True, "a list price"),
         (None, "gpu-09", 0.5, False, ""),
     ]
@@ -135,9 +179,23 @@ def test_incidents_are_those_that_were_open_in_the_period(api):
     now = timezone.now()
     rule = Rule.objects.create(name="idle jobs", condition="job_idle", threshold=30, created_at=now)
     days = timedelta(days=1)
-    Incident.objects.create(rule=rule, subject="a/b/1", opened_at=now - 5 * days, updated_at=now, resolved_at=now - 2 * days)
-    Incident.objects.create(rule=rule, subject="a/b/2", opened_at=now - 5 * days, updated_at=now, resolved_at=now - days / 2)
-    Incident.objects.create(rule=rule, subject="a/b/3", opened_at=now - 3 * days, updated_at=now, facts={"gpus": 2})
+    Incident.objects.create(
+        rule=rule,
+        subject="a/b/1",
+        opened_at=now - 5 * days,
+        updated_at=now,
+        resolved_at=now - 2 * days,
+    )
+    Incident.objects.create(
+        rule=rule,
+        subject="a/b/2",
+        opened_at=now - 5 * days,
+        updated_at=now,
+        resolved_at=now - days / 2,
+    )
+    Incident.objects.create(
+        rule=rule, subject="a/b/3", opened_at=now - 3 * days, updated_at=now, facts={"gpus": 2}
+    )
 
     rows = api.get("/api/v1/incidents").json()["rows"]
 
@@ -149,7 +207,13 @@ def test_incidents_are_those_that_were_open_in_the_period(api):
 
 def test_reports_are_listed_with_what_they_said(api):
     now = timezone.now()
-    Report.objects.create(kind="weekly_digest", start=now - timedelta(days=7), end=now, computed_at=now, content={"wasted_usd": "12.50"})
+    Report.objects.create(
+        kind="weekly_digest",
+        start=now - timedelta(days=7),
+        end=now,
+        computed_at=now,
+        content={"wasted_usd": "12.50"},
+    )
 
     [row] = api.get("/api/v1/reports").json()["rows"]
 
@@ -158,8 +222,13 @@ def test_reports_are_listed_with_what_they_said(api):
 
 def test_mapping_rules_are_listed_in_the_order_in_which_they_are_asked(api):
     for user, priority in (("bob", 200), ("ann", 1)):
-        add_rule(Conditions(user=user), Gives(team="nlp"), valid_from=HOUR, now=HOUR, priority=priority)
+        add_rule(
+            Conditions(user=user), Gives(team="nlp"), valid_from=HOUR, now=HOUR, priority=priority
+        )
 
     rows = api.get("/api/v1/mappings").json()["rows"]
 
-    assert [(row["place"], row["user"], row["team"], row["project"]) for row in rows] == [(1, "ann", "nlp", None), (2, "bob", "nlp", None)]
+    assert [(row["place"], row["user"], row["team"], row["project"]) for row in rows] == [
+        (1, "ann", "nlp", None),
+        (2, "bob", "nlp", None),
+    ]

@@ -1,4 +1,6 @@
-"""What another policy would have said, by command and API: nothing is stored, both sides sum to the same."""
+"""What another policy would have said, by command and API: nothing is stored, both sides sum to the
+same.
+"""
 
 import json
 from io import StringIO
@@ -43,7 +45,13 @@ def test_ten_quiet_minutes_would_be_idle_and_nothing_is_stored(api):
     answer = ask(api, STRICT).json()
 
     rows = {
-        (row["state"], row["tier"]): (row["is_gpu_ms"], row["would_be_gpu_ms"], row["is_usd"], row["more_usd"]) for row in answer["rows"]
+        (row["state"], row["tier"]): (
+            row["is_gpu_ms"],
+            row["would_be_gpu_ms"],
+            row["is_usd"],
+            row["more_usd"],
+        )
+        for row in answer["rows"]
     }
     assert rows == {
         ("useful", ""): (50 * MINUTE, 50 * MINUTE, 3.0, 0.0),
@@ -95,7 +103,15 @@ def test_the_command_prints_both_sides(tmp_path):
     file.write_text(json.dumps({"idle_batch_s": 300}))
     out = StringIO()
 
-    call_command("try_policy", str(file), "--from", "2026-11-20T06:00", "--to", "2026-11-20T07:00", stdout=out)
+    call_command(
+        "try_policy",
+        str(file),
+        "--from",
+        "2026-11-20T06:00",
+        "--to",
+        "2026-11-20T07:00",
+        stdout=out,
+    )
 
     assert [line.split() for line in out.getvalue().splitlines()[1:]] == [
         ["useful", "0.833", "0.833", "+0.000", "3.00", "3.00", "+0.00"],
@@ -104,7 +120,10 @@ def test_the_command_prints_both_sides(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("arguments", [["nowhere.json"], ["idle=1"], ["idle_batch_s=300", "--from", "soon"], ["idle_batch_s=1e9"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["nowhere.json"], ["idle=1"], ["idle_batch_s=300", "--from", "soon"], ["idle_batch_s=1e9"]],
+)
 def test_the_command_refuses_in_one_line(arguments):
     with pytest.raises(CommandError):
         call_command("try_policy", *arguments)

@@ -30,7 +30,13 @@ from fleetwatch.reports import monthly, reconciling, services
         (vocabulary.ReportKind, (services.WEEKLY_DIGEST, monthly.STATEMENT, monthly.FLEET)),
         (
             vocabulary.DifferenceKind,
-            (reconciling.MATCHED, reconciling.UNMATCHED, reconciling.UNBILLED, reconciling.COMMITTED, reconciling.BOOKED),
+            (
+                reconciling.MATCHED,
+                reconciling.UNMATCHED,
+                reconciling.UNBILLED,
+                reconciling.COMMITTED,
+                reconciling.BOOKED,
+            ),
         ),
     ],
 )

@@ -1,4 +1,6 @@
-"""What was measured at several sizes of fleet is told for each of them, in a line of the target table of its own."""
+"""What was measured at several sizes of fleet is told for each of them, in a line of the target
+table of its own.
+"""
 
 import pytest
 
@@ -41,7 +43,9 @@ def test_growth_says_which_cost_grows_most():
 
 
 def test_a_fleet_that_does_not_fit_the_disk_is_not_begun(monkeypatch):
-    monkeypatch.setattr(bench_fleet.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 59e9})())
+    monkeypatch.setattr(
+        bench_fleet.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 59e9})()
+    )
 
     bench_fleet._check_disk(1000)
     with pytest.raises(BenchError, match="10,000 GPUs need 60 GB in /var/tmp, 59 GB are free"):

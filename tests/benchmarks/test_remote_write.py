@@ -9,7 +9,9 @@ AT_MS = 1_700_000_000_000
 
 
 def _sent(*series: tuple[bytes, list[int], list[float]]) -> bytes:
-    body = remote_write.request((head, np.array(times, dtype=np.int64), np.array(values)) for head, times, values in series)
+    body = remote_write.request(
+        (head, np.array(times, dtype=np.int64), np.array(values)) for head, times, values in series
+    )
     return bytes(cramjam.snappy.decompress_raw(body))
 
 
@@ -43,7 +45,9 @@ def test_a_long_series_names_its_length_in_two_bytes():
 def test_requests_cut_at_their_edges_say_what_single_ones_say():
     labels = remote_write.labels({"__name__": "u"})
     times, values = np.array([AT_MS, AT_MS + 10, AT_MS + 20]), np.array([1.0, np.nan, 3.0])
-    cut = remote_write.requests([(labels, times, values)], [AT_MS, AT_MS + 10, AT_MS + 20, AT_MS + 21])
+    cut = remote_write.requests(
+        [(labels, times, values)], [AT_MS, AT_MS + 10, AT_MS + 20, AT_MS + 21]
+    )
 
     sent = [bytes(cramjam.snappy.decompress_raw(body)) for body in cut]
     assert sent == [_sent((labels, [AT_MS], [1.0])), b"", _sent((labels, [AT_MS + 20], [3.0]))]

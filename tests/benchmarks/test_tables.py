@@ -1,4 +1,6 @@
-"""A benchmark's verdicts: met, met by far, or by how much not; and answers that differ are no answers."""
+"""A benchmark's verdicts: met, met by far, or by how much not; and answers that differ are no
+answers.
+"""
 
 import pytest
 
@@ -8,13 +10,22 @@ from benchmarks.tables import BenchError, Goal, Table
 
 @pytest.mark.parametrize(
     ("measured", "verdict"),
-    [(0.03, "moonshot"), (0.031, "must"), (0.1, "must"), (0.2, "missed by 2x"), (None, "not measured in this run")],
+    [
+        (0.03, "moonshot"),
+        (0.031, "must"),
+        (0.1, "must"),
+        (0.2, "missed by 2x"),
+        (None, "not measured in this run"),
+    ],
 )
 def test_less_is_better(measured, verdict):
     assert Goal("waste", measured, must=0.1, moonshot=0.03, unit="x VM").verdict() == verdict
 
 
-@pytest.mark.parametrize(("measured", "verdict"), [(3.0, "moonshot"), (2.9, "must"), (1.5, "must"), (0.75, "missed by 2x")])
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [(3.0, "moonshot"), (2.9, "must"), (1.5, "must"), (0.75, "missed by 2x")],
+)
 def test_more_is_better(measured, verdict):
     assert Goal("ingest", measured, must=1.5, moonshot=3, is_more_better=True).verdict() == verdict
 
@@ -24,7 +35,12 @@ def test_a_goal_without_a_moonshot_is_met_or_not():
 
 
 def test_a_table_as_markdown():
-    table = Table("Bytes", ["", "ours", "a|b"], [["value", 0.5, 12_345], ["none", None, "x"]], notes=("one note",))
+    table = Table(
+        "Bytes",
+        ["", "ours", "a|b"],
+        [["value", 0.5, 12_345], ["none", None, "x"]],
+        notes=("one note",),
+    )
 
     assert table.markdown().splitlines() == [
         "### Bytes",
@@ -39,7 +55,9 @@ def test_a_table_as_markdown():
 
 
 def test_answers_may_differ_by_the_tolerance_and_no_more():
-    assert questions.deviation("waste", {"a": 1.0}, {"a": 1.01}, tolerance=0.011) == pytest.approx(0.01)
+    assert questions.deviation("waste", {"a": 1.0}, {"a": 1.01}, tolerance=0.011) == pytest.approx(
+        0.01
+    )
     with pytest.raises(BenchError, match="differ by 0.02"):
         questions.deviation("waste", {"a": 1.0}, {"a": 1.02}, tolerance=0.011)
 

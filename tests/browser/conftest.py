@@ -22,10 +22,16 @@ ARGUMENTS = (
 def browser():
     path = Path(os.environ.get("FLEETWATCH_CHROMIUM", "/usr/bin/chromium"))
     if not path.exists():
-        pytest.fail(f"no Chromium at {path}: install the package chromium, or set FLEETWATCH_CHROMIUM to one")
+        pytest.fail(
+            f"no Chromium at {path}: install the package chromium, or set FLEETWATCH_CHROMIUM"
+            " to one"
+        )
     with sync_playwright() as playwright:
-        chromium: Browser = playwright.chromium.launch(executable_path=str(path), args=list(ARGUMENTS))
-        # playwright's event loop lives in this thread; Django's ORM in the tests is used beside it, not in it
+        chromium: Browser = playwright.chromium.launch(
+            executable_path=str(path), args=list(ARGUMENTS)
+        )
+        # playwright's event loop lives in this thread; Django's ORM in the tests is used beside it,
+        # not in it
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
         yield chromium
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]

@@ -1,4 +1,6 @@
-"""What the tables hold that are widest: tokens and enrolments, a job that two nodes contradict each other of, a GPU of two nodes."""
+"""What the tables hold that are widest: tokens and enrolments, a job that two nodes contradict each
+other of, a GPU of two nodes.
+"""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +34,10 @@ def _tokens(now: datetime) -> None:
 
 def _contradicted_job() -> None:
     labels = {"partition": "gpu-large", "qos": "normal", "requested_gpus": "8"}
-    for node, start_ms, user in ((LONG, T0, "ann"), ("evil", T0 + 30_000, "mallory-with-a-long-name")):
+    for node, start_ms, user in (
+        (LONG, T0, "ann"),
+        ("evil", T0 + 30_000, "mallory-with-a-long-name"),
+    ):
         told = holding(job(user=user, state="RUNNING", end_ms=T0 + 60_000, labels=labels))
         parsed, packed = batch(node=node, start_ms=start_ms, gpus=[gpu(f"GPU-{node}")], **told)
         store_batch(node_by_name(node), parsed, packed, received_at=NOW)
@@ -40,7 +45,13 @@ def _contradicted_job() -> None:
 
 def _disputed_gpu(now: datetime) -> None:
     now_ms = to_ms(now)
-    here = factories.gpu(factories.node("gpu-node-0043.rack-07.example.org", now=now), uuid=GPU_UUID, now=now)
+    here = factories.gpu(
+        factories.node("gpu-node-0043.rack-07.example.org", now=now), uuid=GPU_UUID, now=now
+    )
     there = GPU.objects.create(node=node_by_name(LONG), uuid=GPU_UUID, model=here.model)
-    Stay.objects.create(gpu=here, uuid=GPU_UUID, first_ms=now_ms - HOUR_MS, last_ms=now_ms, is_believed=True)
-    Stay.objects.create(gpu=there, uuid=GPU_UUID, first_ms=now_ms, last_ms=now_ms + 60_000, is_believed=False)
+    Stay.objects.create(
+        gpu=here, uuid=GPU_UUID, first_ms=now_ms - HOUR_MS, last_ms=now_ms, is_believed=True
+    )
+    Stay.objects.create(
+        gpu=there, uuid=GPU_UUID, first_ms=now_ms, last_ms=now_ms + 60_000, is_believed=False
+    )

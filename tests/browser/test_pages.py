@@ -1,4 +1,5 @@
-"""Every page, wide and light, narrow and dark: no console error, no policy violation, no failed request, no sideways scroll.
+"""Every page, wide and light, narrow and dark: no console error, no policy violation, no failed
+request, no sideways scroll.
 
 And what only a browser can show: the keys, the theme switch, the copy button.
 """
@@ -34,8 +35,10 @@ PAGES = {
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
     "settings": "/settings",
-    "rates-calculator": "/settings/rates/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
-    "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500",
+    "rates-calculator": (
+        "/settings/rates/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
+        "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500"
+    ),
     "rates-import": "/settings/rates/import",
     "mappings": "/settings/mappings",
     "mappings-import": "/settings/mappings/import",
@@ -61,7 +64,8 @@ class Watched:
         page.on("response", self._answered)
 
     def _console(self, message) -> None:
-        # Chromium logs a page's own 404 as a console error; the page that is missing on purpose is judged by its answer
+        # Chromium logs a page's own 404 as a console error; the page that is missing on purpose is
+        # judged by its answer
         if message.type in ("error", "warning") and "404" not in message.text:
             self.complaints.append(f"{message.type}: {message.text}")
 
@@ -77,7 +81,9 @@ class Watched:
 
 @pytest.fixture
 def site(settings, static_root, live_server, db):
-    """The address of a server with a fleet in it, statements with figures wider than a narrow page, and somebody who can log in."""
+    """The address of a server with a fleet in it, statements with figures wider than a narrow page,
+    and somebody who can log in.
+    """
     factories.user()
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     fleet.make(nodes=3, gpus=4, hours=48, now=now)
@@ -89,12 +95,16 @@ def site(settings, static_root, live_server, db):
 
 @pytest.fixture
 def live_server(settings, static_root, transactional_db):
-    """pytest-django's server, with whitenoise and the manifest in place of Django's static handler."""
+    """pytest-django's server, with whitenoise and the manifest in place of Django's static
+    handler.
+    """
     from pytest_django.live_server_helper import LiveServer
 
     settings.STATIC_ROOT = str(static_root)
     settings.ALLOWED_HOSTS = ["*"]
-    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django.contrib.staticfiles"]
+    settings.INSTALLED_APPS = [
+        app for app in settings.INSTALLED_APPS if app != "django.contrib.staticfiles"
+    ]
     server = LiveServer("localhost")
     yield server
     server.stop()
@@ -116,16 +126,22 @@ def wait_for_charts(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", SIZES[0]), ("dark", SIZES[1])], ids=["wide-light", "narrow-dark"])
+@pytest.mark.parametrize(
+    ("scheme", "size"), [("light", SIZES[0]), ("dark", SIZES[1])], ids=["wide-light", "narrow-dark"]
+)
 def test_every_page_is_clean(browser: Browser, site, scheme, size):
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
+    )
     watched = Watched(context.new_page())
     log_in(watched.page, site)
 
     for address in (*PAGES.values(), f"/reports/{reports.newest('nlp-research').pk}/print"):
         watched.page.goto(f"{site}{address}")
         wait_for_charts(watched.page)
-        scrolled = watched.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        scrolled = watched.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         if scrolled > 0:
             watched.complaints.append(f"{address} scrolls {scrolled} px sideways at {size[0]} px")
 
@@ -137,7 +153,9 @@ def test_every_page_is_clean(browser: Browser, site, scheme, size):
 def small_site(settings, static_root, live_server, db):
     """The address of a server with one GPU, for what does not depend on the data."""
     factories.user()
-    fleet.make(nodes=1, gpus=1, hours=4, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    fleet.make(
+        nodes=1, gpus=1, hours=4, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    )
     return live_server.url
 
 
@@ -146,14 +164,22 @@ CUT = """() => [...document.querySelectorAll(".scroll")].filter(el => el.scrollW
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(browser: Browser, small_site, width):
+def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
+    browser: Browser, small_site, width
+):
     narrow.fill(datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
     context = browser.new_context(viewport={"width": width, "height": 844})
     page = context.new_page()
     log_in(page, small_site)
     cut = {}
 
-    for address in ("/settings", narrow.JOB, f"/gpus/{narrow.GPU_UUID}", "/gpus/GPU-node-001-0?range=7d", "/status"):
+    for address in (
+        "/settings",
+        narrow.JOB,
+        f"/gpus/{narrow.GPU_UUID}",
+        "/gpus/GPU-node-001-0?range=7d",
+        "/status",
+    ):
         page.goto(f"{small_site}{address}")
         cut[address] = page.evaluate(CUT)
 
@@ -164,7 +190,9 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(browse
 @pytest.fixture
 def opened(browser: Browser, small_site):
     """The overview of a logged-in admin in a light browser that lends its clipboard."""
-    context = browser.new_context(color_scheme="light", permissions=["clipboard-read", "clipboard-write"])
+    context = browser.new_context(
+        color_scheme="light", permissions=["clipboard-read", "clipboard-write"]
+    )
     page = context.new_page()
     log_in(page, small_site)
     yield page

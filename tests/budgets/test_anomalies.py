@@ -14,7 +14,9 @@ def a_team(usd_per_hour: float = 10.0) -> np.ndarray:
     return np.full((1, DAYS, 24), usd_per_hour)
 
 
-def found(usd: np.ndarray, *, floor: float = 50.0, since: int = 28) -> list[tuple[int, int, float, float]]:
+def found(
+    usd: np.ndarray, *, floor: float = 50.0, since: int = 28
+) -> list[tuple[int, int, float, float]]:
     return [
         (each.first, each.last, round(each.usd, 2), round(each.usual_usd, 2))
         for each in find(usd, since_day=since, floor_usd_per_day=floor)

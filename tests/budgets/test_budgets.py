@@ -16,7 +16,13 @@ NOVEMBER, DECEMBER, JANUARY = date(2026, 11, 1), date(2026, 12, 1), date(2027, 1
 
 
 def a_budget(month: date, amount: str | None, *, repeats: bool = True, pk: int = 1) -> Budget:
-    return Budget(pk=pk, month=month, amount=None if amount is None else Decimal(amount), repeats=repeats, created_at=NOW)
+    return Budget(
+        pk=pk,
+        month=month,
+        amount=None if amount is None else Decimal(amount),
+        repeats=repeats,
+        created_at=NOW,
+    )
 
 
 def amount_in(rows: list[Budget], month: date) -> Decimal | None:
@@ -61,8 +67,13 @@ def test_every_change_is_kept_with_who_and_when():
 
 @pytest.mark.django_db
 def test_another_currency_is_converted_when_the_month_begins():
-    for day, rate in ((datetime(2026, 11, 1, tzinfo=UTC), "1.10"), (datetime(2026, 11, 15, tzinfo=UTC), "1.20")):
-        ExchangeRate.objects.create(currency="EUR", usd_per_unit=Decimal(rate), valid_from=day, created_at=NOW)
+    for day, rate in (
+        (datetime(2026, 11, 1, tzinfo=UTC), "1.10"),
+        (datetime(2026, 11, 15, tzinfo=UTC), "1.20"),
+    ):
+        ExchangeRate.objects.create(
+            currency="EUR", usd_per_unit=Decimal(rate), valid_from=day, created_at=NOW
+        )
     set_budget(None, NOVEMBER, Decimal(1000), currency="EUR", repeats=True, now=NOW, by="ann")
 
     assert [limits(month)[""].usd for month in (NOVEMBER, DECEMBER)] == [1100, 1200]

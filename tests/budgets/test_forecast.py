@@ -126,7 +126,9 @@ def test_no_day_at_all_gives_an_empty_answer():
 @pytest.mark.parametrize("days", [84, 182])
 def test_the_range_holds_about_eight_of_ten_months_of_a_noisy_fleet(days):
     random = np.random.default_rng(7)
-    noise = random.lognormal(0, 0.2, (120, days + LONGEST, 1)) * random.lognormal(0, 0.1, (120, days + LONGEST, 24))
+    noise = random.lognormal(0, 0.2, (120, days + LONGEST, 1)) * random.lognormal(
+        0, 0.1, (120, days + LONGEST, 24)
+    )
     usd = a_history(days + LONGEST) * noise * random.lognormal(3, 1, (120, 1, 1))
 
     tried = backtest(usd[:, :days], hours(days))
@@ -138,4 +140,6 @@ def test_the_range_holds_about_eight_of_ten_months_of_a_noisy_fleet(days):
     assert held.min() > 0.68
     assert held.max() < 0.99
     # what was told of the error is what it then was
-    assert np.median(tried.median_error[:, 13]) == pytest.approx(np.median(np.abs(off[:, 13])), rel=0.35)
+    assert np.median(tried.median_error[:, 13]) == pytest.approx(
+        np.median(np.abs(off[:, 13])), rel=0.35
+    )

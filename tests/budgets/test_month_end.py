@@ -7,7 +7,18 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fleetwatch.budgets.calendar import cuts_of, lengths, month, wall_hour
-from fleetwatch.budgets.month_end import MAY_PASS, NO_BUDGET, OVER, UNKNOWN, WILL_PASS, WITHIN, Basis, Step, predict, risk
+from fleetwatch.budgets.month_end import (
+    MAY_PASS,
+    NO_BUDGET,
+    OVER,
+    UNKNOWN,
+    WILL_PASS,
+    WITHIN,
+    Basis,
+    Step,
+    predict,
+    risk,
+)
 from fleetwatch.costs import rate_changes
 from fleetwatch.lib.intervals import Interval
 
@@ -17,8 +28,21 @@ BASIS = Basis(datetime(2026, 11, 20, tzinfo=UTC), [DAY] * 7, [-0.5] * 31, [1.0] 
 REST = Interval(datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
 
 
-def at_end(budget: str | None = None, *, spent: str = "100", rest: Interval = REST, basis: Basis = BASIS, zone: ZoneInfo = UTC_ZONE):
-    return predict(basis, rest, Decimal(spent), budget_usd=None if budget is None else Decimal(budget), zone=zone)
+def at_end(
+    budget: str | None = None,
+    *,
+    spent: str = "100",
+    rest: Interval = REST,
+    basis: Basis = BASIS,
+    zone: ZoneInfo = UTC_ZONE,
+):
+    return predict(
+        basis,
+        rest,
+        Decimal(spent),
+        budget_usd=None if budget is None else Decimal(budget),
+        zone=zone,
+    )
 
 
 def test_the_end_is_what_was_spent_and_the_hours_to_come():
@@ -64,14 +88,16 @@ def test_a_budget_is_passed_in_the_hour_that_goes_beyond_it(budget, passes_at):
 def test_the_upper_end_passes_it_earlier():
     end = at_end("228")
 
-    # $128 at double rate: $16 today, $24 a day after: in the fifth day's eighth hour of work, $16 + 4 × $24 + $16
+    # $128 at double rate: $16 today, $24 a day after: in the fifth day's eighth hour of work, $16 +
+    # 4 × $24 + $16
     assert (end.passes_at, end.may_pass_at) == (None, datetime(2026, 11, 25, 17, tzinfo=UTC))
 
 
 def test_weekdays_go_on_after_the_origin_and_the_clock_goes_back_with_an_hour_more():
     berlin = ZoneInfo("Europe/Berlin")
     week = [[float(day)] * 24 for day in range(7)]
-    basis = Basis(datetime(2026, 10, 22, 22, tzinfo=UTC), week, [0.0] * 31, [0.0] * 31)  # Friday the 23rd is day 0
+    # Friday the 23rd is day 0
+    basis = Basis(datetime(2026, 10, 22, 22, tzinfo=UTC), week, [0.0] * 31, [0.0] * 31)
     rest = Interval(datetime(2026, 10, 24, 22, tzinfo=UTC), datetime(2026, 10, 25, 23, tzinfo=UTC))
 
     # Sunday the 25th is day 2 and has 25 hours
@@ -80,16 +106,25 @@ def test_weekdays_go_on_after_the_origin_and_the_clock_goes_back_with_an_hour_mo
 
 def test_midnight_within_a_utc_hour_cuts_it():
     kolkata = ZoneInfo("Asia/Kolkata")
-    day = rate_changes.days(Interval(datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 11, 20, 13, tzinfo=UTC)), kolkata)[0]
+    day = rate_changes.days(
+        Interval(datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 11, 20, 13, tzinfo=UTC)),
+        kolkata,
+    )[0]
 
     found = cuts_of(day, kolkata)
 
-    assert (found[0].interval.start, found[0].hour, found[0].length_h) == (datetime(2026, 11, 19, 18, 30, tzinfo=UTC), 0, 0.5)
+    assert (found[0].interval.start, found[0].hour, found[0].length_h) == (
+        datetime(2026, 11, 19, 18, 30, tzinfo=UTC),
+        0,
+        0.5,
+    )
     assert len(found) == 25
     assert lengths([day], kolkata).sum() == 24.0
 
 
-@pytest.mark.parametrize(("first", "length_h"), [(date(2026, 10, 25), 2.0), (date(2026, 3, 29), 0.0)])
+@pytest.mark.parametrize(
+    ("first", "length_h"), [(date(2026, 10, 25), 2.0), (date(2026, 3, 29), 0.0)]
+)
 def test_where_clocks_are_set_an_hour_comes_twice_or_not_at_all(first, length_h):
     berlin = ZoneInfo("Europe/Berlin")
     noon = datetime.combine(first, time(12), tzinfo=UTC)
@@ -102,7 +137,9 @@ def test_where_clocks_are_set_an_hour_comes_twice_or_not_at_all(first, length_h)
 def test_a_month_begins_and_ends_at_the_zones_midnight():
     found = month(date(2026, 10, 1), ZoneInfo("Europe/Berlin"))
 
-    assert found == Interval(datetime(2026, 9, 30, 22, tzinfo=UTC), datetime(2026, 10, 31, 23, tzinfo=UTC))
+    assert found == Interval(
+        datetime(2026, 9, 30, 22, tzinfo=UTC), datetime(2026, 10, 31, 23, tzinfo=UTC)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Hours kept, forecasts and anomalies made from them, on a ledger worked out by hand: one GPU at $2 an hour."""
+"""Hours kept, forecasts and anomalies made from them, on a ledger worked out by hand: one GPU at $2
+an hour.
+"""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -30,12 +32,15 @@ def a_fleet(days: int, *, hours_today: int = 12, held: range = range(24)) -> Job
     a_rate("2.00", gpu=gpu)
     job = a_job(key="slurm/della/1")
     start = MIDNIGHT - days * DAY
-    template = an_entry(gpu, start=start, job=job if 0 in held else None, state="useful" if 0 in held else "free")
+    template = an_entry(
+        gpu, start=start, job=job if 0 in held else None, state="useful" if 0 in held else "free"
+    )
     moments = [start + hour * HOUR for hour in range(1, days * 24 + hours_today)]
     rows = [
         Entry(
             node=gpu.node, gpu=gpu, start=moment, policy=template.policy, gpu_ms=3_600_000,
-            job=job if moment.hour in held else None, state="useful" if moment.hour in held else "free",
+            job=job if moment.hour in held else None,
+            state="useful" if moment.hour in held else "free",
         )
         for moment in moments
     ]  # fmt: skip
@@ -49,7 +54,15 @@ def kept(days: int, *, key: str = "nlp", held: range = range(24), usd: float = 2
     starts = [MIDNIGHT - day * DAY for day in range(1, days + 1)]
     rows = [("team", key, hours), ("fleet", "", [2.0] * 24)]
     SpendDay.objects.bulk_create(
-        SpendDay(kind=kind, key=key, start=start, usd=sum(hours), wasted_usd=0, hours=hours, wasted_hours=[0.0] * 24)
+        SpendDay(
+            kind=kind,
+            key=key,
+            start=start,
+            usd=sum(hours),
+            wasted_usd=0,
+            hours=hours,
+            wasted_hours=[0.0] * 24,
+        )
         for start in starts
         for kind, key, hours in rows
     )
@@ -62,7 +75,8 @@ def test_hours_are_kept_for_each_team_model_node_and_the_fleet():
 
     yesterday = SpendDay.objects.filter(start=MIDNIGHT - DAY)
     assert {(row.kind, row.key): row.usd for row in yesterday} == {
-        ("team", "nlp"): 4, ("team", ""): 44, ("fleet", ""): 48, ("node", "gpu-01"): 48, ("gpu_model", "H100 SXM"): 48,
+        ("team", "nlp"): 4, ("team", ""): 44, ("fleet", ""): 48, ("node", "gpu-01"): 48,
+        ("gpu_model", "H100 SXM"): 48,
     }  # fmt: skip
     assert yesterday.get(key="nlp").hours == [0.0] * 8 + [2.0, 2.0] + [0.0] * 14
     today = SpendDay.objects.get(kind="fleet", start=MIDNIGHT)
@@ -128,26 +142,31 @@ def test_the_month_ends_with_what_was_spent_and_the_rest_at_the_usual_rate():
 
     fleet, nlp = selectors.lines(NOW)
 
-    # 19 days and 12.5 hours at $2, the running hour as far as it is over; the rest of the month: 10 days and 11.5 hours
+    # 19 days and 12.5 hours at $2, the running hour as far as it is over; the rest of the month: 10
+    # days and 11.5 hours
     assert fleet.spent_usd == 19 * 48 + 25
     assert fleet.end.end.expected_usd == pytest.approx(30 * 48)
     assert nlp.spent_usd == 19 * 20 + 9
     assert nlp.end.end.expected_usd == pytest.approx(30 * 20)
     assert [each.days for each in nlp.tried] == [1, 7, 14]
     assert (nlp.reason, nlp.risk) == ("", "no budget")
-    assert selectors.closest_trial(nlp, NOW).days == 7  # ten and a half are left: as far from 14, and tried more often
+    # ten and a half are left: as far from 14, and tried more often
+    assert selectors.closest_trial(nlp, NOW).days == 7
 
 
 def test_teams_stand_by_their_risk():
     job = a_fleet(19, held=range(8, 18))
     kept(28, held=range(8, 18))
     outlooks.make(NOW, is_whole=True)
-    set_budget(job.team, MIDNIGHT.date().replace(day=1), Decimal(500), repeats=True, now=NOW, by="ann")
+    set_budget(
+        job.team, MIDNIGHT.date().replace(day=1), Decimal(500), repeats=True, now=NOW, by="ann"
+    )
 
     _, nlp = selectors.lines(NOW)
 
     assert (nlp.risk, nlp.budget_usd) == ("will pass", 500)
-    # $388 until 12:00; $12 more today, $20 a day: $112 are gone in the first hour of work of the 26th
+    # $388 until 12:00; $12 more today, $20 a day: $112 are gone in the first hour of work of the
+    # 26th
     assert nlp.end.passes_at == datetime(2026, 11, 26, 9, tzinfo=UTC)
     assert selectors.line(job.team, NOW) == nlp
 
@@ -156,7 +175,9 @@ def test_a_team_that_began_today_has_no_forecast_and_says_why():
     a_fleet(0)
     services.refresh(NOW)
 
-    assert [(line.label, line.spent_usd, line.end, line.reason) for line in selectors.lines(NOW)] == [
+    assert [
+        (line.label, line.spent_usd, line.end, line.reason) for line in selectors.lines(NOW)
+    ] == [
         ("Whole fleet", 24, None, outlooks.NO_HISTORY),
         ("NLP", 24, None, outlooks.NO_HISTORY),
     ]
@@ -172,10 +193,14 @@ def test_after_four_weeks_of_which_nothing_is_known_there_is_no_forecast(days_ag
 
 
 def test_hours_without_any_gpu_cost_nothing():
-    """A fleet of one job of six hours ten days ago: nothing since, so that next to nothing is expected."""
+    """A fleet of one job of six hours ten days ago: nothing since, so that next to nothing is
+    expected.
+    """
     start = MIDNIGHT - 10 * DAY
     hours = [24.0 if 9 <= hour < 15 else None for hour in range(24)]
-    SpendDay.objects.create(kind="fleet", key="", start=start, usd=144, wasted_usd=0, hours=hours, wasted_hours=hours)
+    SpendDay.objects.create(
+        kind="fleet", key="", start=start, usd=144, wasted_usd=0, hours=hours, wasted_hours=hours
+    )
 
     outlooks.make(NOW, is_whole=True)
 
@@ -230,7 +255,10 @@ def test_a_burst_is_found_once_explained_and_forgotten_when_the_ledger_says_othe
     again = unusual.find(NOW)
 
     [seen] = unusual.anomalies_of(Interval(MIDNIGHT - DAY, NOW), kind="team", key="nlp", now=NOW)
-    assert (seen.anomaly.start, seen.anomaly.end) == (MIDNIGHT - DAY + 10 * HOUR, MIDNIGHT - DAY + 18 * HOUR)
+    assert (seen.anomaly.start, seen.anomaly.end) == (
+        MIDNIGHT - DAY + 10 * HOUR,
+        MIDNIGHT - DAY + 18 * HOUR,
+    )
     assert (seen.excess_usd, seen.is_open, seen.label) == (16, False, "NLP")
     assert [(kind, [(m.key, m.usd) for m in movers]) for kind, movers in seen.movers] == [
         ("job", [("slurm/della/9", 16)]),

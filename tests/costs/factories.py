@@ -20,10 +20,17 @@ _numbers = count(1)
 
 
 def a_gpu(
-    *, node: str = "gpu-01", model: str | None = "H100 SXM", uuid: str | None = None, parent: GPU | None = None, **fields: object
+    *,
+    node: str = "gpu-01",
+    model: str | None = "H100 SXM",
+    uuid: str | None = None,
+    parent: GPU | None = None,
+    **fields: object,
 ) -> GPU:
     number = next(_numbers)
-    home, _ = Node.objects.get_or_create(name=node, defaults={"last_ms": fields.get("last_ms", to_ms(HOUR))})
+    home, _ = Node.objects.get_or_create(
+        name=node, defaults={"last_ms": fields.get("last_ms", to_ms(HOUR))}
+    )
     product = GPUModel.objects.get_or_create(name=model)[0] if model else None
     defaults = {
         "index": number % 8,
@@ -32,12 +39,24 @@ def a_gpu(
         "model_name": model or "",
         "memory_total_bytes": 85_520_809_984,
     }
-    return GPU.objects.create(uuid=uuid or f"GPU-{number:04}", node=home, model=product, parent=parent, **(defaults | fields))
+    return GPU.objects.create(
+        uuid=uuid or f"GPU-{number:04}",
+        node=home,
+        model=product,
+        parent=parent,
+        **(defaults | fields),
+    )
 
 
-def a_job(*, key: str | None = None, user: str = "ann", team: str | None = "nlp", **fields: object) -> Job:
-    payer = Team.objects.get_or_create(slug=team, defaults={"name": team.upper()})[0] if team else None
-    return Job.objects.create(key=key or f"slurm/della/{next(_numbers)}", user=user, team=payer, **fields)
+def a_job(
+    *, key: str | None = None, user: str = "ann", team: str | None = "nlp", **fields: object
+) -> Job:
+    payer = (
+        Team.objects.get_or_create(slug=team, defaults={"name": team.upper()})[0] if team else None
+    )
+    return Job.objects.create(
+        key=key or f"slurm/della/{next(_numbers)}", user=user, team=payer, **fields
+    )
 
 
 def a_rate(
@@ -52,20 +71,38 @@ def a_rate(
 ) -> Rate:
     """For the GPU's model, or for the node of that name, the pool, or that GPU only."""
     subject = (
-        {"node": Node.objects.get(name=node)} if node else {"gpu": only} if only else {"pool": pool} if pool else {"gpu_model": gpu.model}
+        {"node": Node.objects.get(name=node)}
+        if node
+        else {"gpu": only}
+        if only
+        else {"pool": pool}
+        if pool
+        else {"gpu_model": gpu.model}
     )
-    return Rate.objects.create(price_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
+    return Rate.objects.create(
+        price_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields
+    )
 
 
 def a_place(
-    node: str, *, pool: str = "", node_class: str = "", region: str = "", valid_from: datetime = LONG_AGO, valid_to: datetime | None = None
+    node: str,
+    *,
+    pool: str = "",
+    node_class: str = "",
+    region: str = "",
+    valid_from: datetime = LONG_AGO,
+    valid_to: datetime | None = None,
 ) -> NodePlace:
     place = {"pool": pool, "node_class": node_class, "region": region}
-    return NodePlace.objects.create(node=Node.objects.get(name=node), valid_from=valid_from, valid_to=valid_to, **place)
+    return NodePlace.objects.create(
+        node=Node.objects.get(name=node), valid_from=valid_from, valid_to=valid_to, **place
+    )
 
 
 def a_policy() -> Policy:
-    return Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})[0]
+    return Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})[
+        0
+    ]
 
 
 def an_entry(gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, **fields: object) -> Entry:
@@ -75,18 +112,59 @@ def an_entry(gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, **fields: o
 
 
 def unsaved_entry(
-    gpu: GPU, state: str, gpu_ms: int, *, policy: Policy, job: Job | None = None, start: datetime = HOUR, **fields: object
+    gpu: GPU,
+    state: str,
+    gpu_ms: int,
+    *,
+    policy: Policy,
+    job: Job | None = None,
+    start: datetime = HOUR,
+    **fields: object,
 ) -> Entry:
-    defaults = {"tier": {"free": "potential", "orphaned": "certain", "stalled": "probable"}.get(state, "")}
-    return Entry(node=gpu.node, gpu=gpu, start=start, job=job, state=state, gpu_ms=gpu_ms, policy=policy, **(defaults | fields))
+    defaults = {
+        "tier": {"free": "potential", "orphaned": "certain", "stalled": "probable"}.get(state, "")
+    }
+    return Entry(
+        node=gpu.node,
+        gpu=gpu,
+        start=start,
+        job=job,
+        state=state,
+        gpu_ms=gpu_ms,
+        policy=policy,
+        **(defaults | fields),
+    )
 
 
 def counted_all(entries: Collection[Entry]) -> None:
     """Saves them as posting does: their hours have new versions."""
     Entry.objects.bulk_create(entries)
     for node_id in {entry.node_id for entry in entries}:
-        count_versions(node_id, [to_ms(entry.start) // HOUR_MS * HOUR_MS for entry in entries if entry.node_id == node_id])
+        count_versions(
+            node_id,
+            [
+                to_ms(entry.start) // HOUR_MS * HOUR_MS
+                for entry in entries
+                if entry.node_id == node_id
+            ],
+        )
 
 
-def a_run(gpu: GPU, *, start_ms: int, end_ms: int, condition: str = "active", job: Job | None = None, **fields: object) -> Run:
-    return Run.objects.create(node=gpu.node, gpu=gpu, job=job, condition=condition, start_ms=start_ms, end_ms=end_ms, **fields)
+def a_run(
+    gpu: GPU,
+    *,
+    start_ms: int,
+    end_ms: int,
+    condition: str = "active",
+    job: Job | None = None,
+    **fields: object,
+) -> Run:
+    return Run.objects.create(
+        node=gpu.node,
+        gpu=gpu,
+        job=job,
+        condition=condition,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        **fields,
+    )

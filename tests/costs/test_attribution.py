@@ -1,4 +1,6 @@
-"""Whose a job's time is: by rules at each moment, the same however it came about, and never at the cost of the fleet's total."""
+"""Whose a job's time is: by rules at each moment, the same however it came about, and never at the
+cost of the fleet's total.
+"""
 
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -16,7 +18,15 @@ from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.mappings import add_rule, end_rule, withdraw_rule
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import NOBODY, OWNERS, UNMAPPED, Scope, held_by_owner, totals, totals_by
+from fleetwatch.costs.selectors import (
+    NOBODY,
+    OWNERS,
+    UNMAPPED,
+    Scope,
+    held_by_owner,
+    totals,
+    totals_by,
+)
 from fleetwatch.costs.subjects import BEGINNING
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.models import ClosedMonth, Entry, Policy
@@ -31,23 +41,53 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ONE = timedelta(hours=1)
 
 
-def a_rule(gives=None, *, valid_from=BEGINNING, valid_to=None, priority=100, team="", project="", cost_centre="", **asks):
+def a_rule(
+    gives=None,
+    *,
+    valid_from=BEGINNING,
+    valid_to=None,
+    priority=100,
+    team="",
+    project="",
+    cost_centre="",
+    **asks,
+):
     given_to = gives or Gives(team, project, cost_centre)
-    return add_rule(Conditions(**asks), given_to, valid_from=valid_from, valid_to=valid_to, priority=priority, now=NOW)
+    return add_rule(
+        Conditions(**asks),
+        given_to,
+        valid_from=valid_from,
+        valid_to=valid_to,
+        priority=priority,
+        now=NOW,
+    )
 
 
 def lines(group_by="team", interval=DAY):
-    return {group.key: group.totals.capacity_ms // HOUR_MS for group in totals_by(interval, group_by)}
+    return {
+        group.key: group.totals.capacity_ms // HOUR_MS for group in totals_by(interval, group_by)
+    }
 
 
 def close(month, end):
     policy = Policy.objects.create(version=99, thresholds={}, created_at=NOW)
-    ClosedMonth.objects.create(month=month, start=month, end=end, policy=policy, closed_at=NOW, closed_by="eve")
+    ClosedMonth.objects.create(
+        month=month, start=month, end=end, policy=policy, closed_at=NOW, closed_by="eve"
+    )
 
 
 def rows(job):
     found = Attribution.objects.filter(job=job).order_by("valid_from").select_related("team")
-    return [(row.valid_from, row.valid_to, row.team.slug if row.team else None, row.project, row.cost_centre) for row in found]
+    return [
+        (
+            row.valid_from,
+            row.valid_to,
+            row.team.slug if row.team else None,
+            row.project,
+            row.cost_centre,
+        )
+        for row in found
+    ]
 
 
 def test_without_rules_the_accounts_team_has_the_time_and_nothing_is_written():
@@ -79,7 +119,11 @@ def test_team_project_and_cost_centre_are_found_each_on_its_own():
     a_rule(label="project", label_value="vision-*", project="Vision", cost_centre="1")
     a_rule(user="ann", account="nlp", cost_centre="2")
 
-    assert (lines("team"), lines("project"), lines("cost_centre")) == ({"nlp": 1}, {"Vision": 1}, {"2": 1})
+    assert (lines("team"), lines("project"), lines("cost_centre")) == (
+        {"nlp": 1},
+        {"Vision": 1},
+        {"2": 1},
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +142,11 @@ def test_team_project_and_cost_centre_are_found_each_on_its_own():
         ({"namespace": "b"}, {"labels": {"namespace": "b"}}, True),
         ({"partition": "gpu*"}, {"labels": {"partition": "gpu-long"}}, True),
         ({"partition": "*"}, {}, False),
-        ({"label": "x'; DROP TABLE--", "label_value": "%s"}, {"labels": {"x'; DROP TABLE--": "%s"}}, True),
+        (
+            {"label": "x'; DROP TABLE--", "label_value": "%s"},
+            {"labels": {"x'; DROP TABLE--": "%s"}},
+            True,
+        ),
         ({"label": "a", "label_value": "1"}, {"labels": {"A": "1"}}, False),
         ({"user": "ann", "account": "b"}, {"user": "ann", "account": "c"}, False),
     ],
@@ -119,20 +167,30 @@ def test_time_without_a_team_is_a_line_by_the_reason():
     an_entry(gpu, "free", start=HOUR + 2 * ONE)
 
     assert lines() == {UNMAPPED: 1, NOBODY: 1, "": 1}
-    assert [group.label for group in totals_by(DAY, "project") if group.key == UNMAPPED] == ["no project: no rule matched"]
+    assert [group.label for group in totals_by(DAY, "project") if group.key == UNMAPPED] == [
+        "no project: no rule matched"
+    ]
 
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_every_line_can_be_opened_also_beside_other_limits(owner):
     gpu = a_gpu()
-    jobs = [a_job(user=user, team=team) for user, team in (("ann", "nlp"), ("bob", None), ("", None))]
+    jobs = [
+        a_job(user=user, team=team) for user, team in (("ann", "nlp"), ("bob", None), ("", None))
+    ]
     for number, job in enumerate((*jobs, None)):
         an_entry(gpu, "useful" if job else "free", 1000 + number, job=job)
     a_rule(user="ann", project="p", cost_centre="c")
 
     for line in totals_by(DAY, owner):
         assert totals(DAY, scope=Scope(**{owner: line.key})) == line.totals
-        assert sum(part.totals.capacity_ms for part in totals_by(DAY, "job", scope=Scope(**{owner: line.key}))) == line.totals.capacity_ms
+        assert (
+            sum(
+                part.totals.capacity_ms
+                for part in totals_by(DAY, "job", scope=Scope(**{owner: line.key}))
+            )
+            == line.totals.capacity_ms
+        )
 
 
 def test_a_day_in_which_a_rule_begins_is_read_hour_by_hour_for_teams_and_from_sums_for_the_rest():
@@ -209,8 +267,12 @@ def test_what_a_job_names_later_leaves_its_time_in_a_closed_month_where_it_was()
     close(september, october)
 
     for each in (job, other):
-        ChangedJob.objects.create(job_id=each.pk, is_new=False, former_team_id=each.team_id, was_named=True)
-        Job.objects.filter(pk=each.pk).update(user="bob", team=Team.objects.get_or_create(slug="vision")[0])
+        ChangedJob.objects.create(
+            job_id=each.pk, is_new=False, former_team_id=each.team_id, was_named=True
+        )
+        Job.objects.filter(pk=each.pk).update(
+            user="bob", team=Team.objects.get_or_create(slug="vision")[0]
+        )
     attribute_changed()
 
     assert lines("team", Interval(september, october)) == {"nlp": 2}
@@ -265,7 +327,9 @@ def test_deleting_a_team_job_or_rule_changes_no_total_of_the_fleet():
         change()
         assert totals(DAY) == before
         for owner in OWNERS:
-            assert usd(sum(group.totals.cost_usd for group in totals_by(DAY, owner))) == usd(before.cost_usd)
+            assert usd(sum(group.totals.cost_usd for group in totals_by(DAY, owner))) == usd(
+                before.cost_usd
+            )
 
 
 USERS, ACCOUNTS, PROJECTS = ("ann", "bob", ""), ("nlp", "ml-1", ""), ("x1", "x2", None)
@@ -275,39 +339,68 @@ MOMENTS = [BEGINNING, *(HOUR + hour * ONE for hour in (1, 2, 4))]
 @st.composite
 def some_rules(draw):
     asks = draw(
-        st.dictionaries(st.sampled_from(["user", "account", "label"]), st.sampled_from(["ann", "a*", "*", "ml-*", "x1", "x*"]), min_size=1)
+        st.dictionaries(
+            st.sampled_from(["user", "account", "label"]),
+            st.sampled_from(["ann", "a*", "*", "ml-*", "x1", "x*"]),
+            min_size=1,
+        )
     )
     since, until = draw(st.sampled_from(MOMENTS)), draw(st.sampled_from([*MOMENTS[1:], None]))
-    gives = Gives(draw(st.sampled_from(["", "t1", "t2"])), draw(st.sampled_from(["", "p1", "p2"])), "c")
+    gives = Gives(
+        draw(st.sampled_from(["", "t1", "t2"])), draw(st.sampled_from(["", "p1", "p2"])), "c"
+    )
     if "label" in asks:
         asks |= {"label": "project", "label_value": asks["label"]}
-    return {"asks": asks, "gives": gives, "since": since, "until": None if until is None or until <= since else until}
+    return {
+        "asks": asks,
+        "gives": gives,
+        "since": since,
+        "until": None if until is None or until <= since else until,
+    }
 
 
 def told(job, rules, moment):
     """By hand: of the rules in their order the first that matches and says it."""
     facts = {"user": job.user, "account": job.account, "label": job.labels.get("project", "")}
-    ordered = sorted(rules, key=lambda rule: mapping.place(rule.priority, attribution.conditions(rule), rule.pk))
+    ordered = sorted(
+        rules, key=lambda rule: mapping.place(rule.priority, attribution.conditions(rule), rule.pk)
+    )
     holds = [
         rule
         for rule in ordered
         if rule.valid_from <= moment
         and (rule.valid_to is None or moment < rule.valid_to)
-        and all(facts[name] and fnmatchcase(facts[name], pattern) for name, pattern in attribution.conditions(rule).patterns.items())
+        and all(
+            facts[name] and fnmatchcase(facts[name], pattern)
+            for name, pattern in attribution.conditions(rule).patterns.items()
+        )
     ]
     gives = [attribution.gives(rule) for rule in holds]
     default = SimpleNamespace(team=job.team.slug if job.team else "", project="", cost_centre="")
-    return {owner: next((getattr(each, owner) for each in gives if getattr(each, owner)), getattr(default, owner)) for owner in OWNERS}
+    return {
+        owner: next(
+            (getattr(each, owner) for each in gives if getattr(each, owner)),
+            getattr(default, owner),
+        )
+        for owner in OWNERS
+    }
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(some_rules(), min_size=1, max_size=4), st.data())
-def test_random_rules_say_what_they_say_by_hand_whatever_the_way_they_came_and_lose_nothing(wanted, data):
+def test_random_rules_say_what_they_say_by_hand_whatever_the_way_they_came_and_lose_nothing(
+    wanted, data
+):
     for model in (Entry, Attribution, MappingRule, Job):
         model.objects.all().delete()
     gpu = a_gpu()
     jobs = [
-        a_job(user=user, account=account, team=account or None, labels={"project": project} if project else {})
+        a_job(
+            user=user,
+            account=account,
+            team=account or None,
+            labels={"project": project} if project else {},
+        )
         for user, account, project in zip(USERS, ACCOUNTS, PROJECTS, strict=True)
     ]
     for job in jobs:
@@ -315,7 +408,10 @@ def test_random_rules_say_what_they_say_by_hand_whatever_the_way_they_came_and_l
             an_entry(gpu, job=job, start=HOUR + hour * ONE)
     before = totals(DAY)
 
-    rules = [a_rule(each["gives"], valid_from=each["since"], valid_to=each["until"], **each["asks"]) for each in wanted]
+    rules = [
+        a_rule(each["gives"], valid_from=each["since"], valid_to=each["until"], **each["asks"])
+        for each in wanted
+    ]
     gone = data.draw(st.sampled_from(rules))
     withdraw_rule(gone)
     rules = [rule for rule in rules if rule.pk != gone.pk]
@@ -324,9 +420,13 @@ def test_random_rules_say_what_they_say_by_hand_whatever_the_way_they_came_and_l
         for job in jobs:
             hours = [told(job, rules, HOUR + hour * ONE)[owner] for hour in range(5)]
             reason = UNMAPPED if job.user or job.account else NOBODY
-            held = {key: gpu_ms for (key, _), (gpu_ms, _) in held_by_owner(DAY, owner)[job.pk].items()}
+            held = {
+                key: gpu_ms for (key, _), (gpu_ms, _) in held_by_owner(DAY, owner)[job.pk].items()
+            }
             assert held == {key or reason: hours.count(key) * HOUR_MS for key in hours}
-        assert sum(group.totals.capacity_ms for group in totals_by(DAY, owner)) == before.capacity_ms
+        assert (
+            sum(group.totals.capacity_ms for group in totals_by(DAY, owner)) == before.capacity_ms
+        )
     standing = [rows(job) for job in jobs]
     assert attribution.attribute([job.pk for job in jobs]) == 0
     assert [rows(job) for job in jobs] == standing

@@ -26,7 +26,9 @@ NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
 def a_commitment(gpus=2, usd="2", *, model="H100 SXM", valid_from=NOVEMBER, **fields):
     product = GPUModel.objects.get_or_create(name=model)[0]
     prices = {} if "amount_per_month" in fields else {"price_per_gpu_hour": Decimal(usd)}
-    return commit(product, gpus, name="contract 17", valid_from=valid_from, now=HOUR, **prices | fields)
+    return commit(
+        product, gpus, name="contract 17", valid_from=valid_from, now=HOUR, **prices | fields
+    )
 
 
 def the_line(interval=ONE_HOUR):
@@ -44,7 +46,11 @@ def test_hours_that_were_committed_and_not_there_are_dollars_beside_the_ledger()
     line = the_line(Interval(HOUR, HOUR + 2 * H))
 
     assert (line.used_ms, line.unheld_ms, line.missing_ms) == (HOUR_MS, HOUR_MS, 2 * HOUR_MS)
-    assert (line.missing_usd, line.rate_book_usd, line.rate_book_differs_usd) == (Decimal(4), Decimal(4), 0)
+    assert (line.missing_usd, line.rate_book_usd, line.rate_book_differs_usd) == (
+        Decimal(4),
+        Decimal(4),
+        0,
+    )
 
 
 def test_only_nodes_of_its_class_region_and_pool_count():
@@ -67,7 +73,11 @@ def test_an_instance_counts_as_its_part_of_the_gpu():
     an_entry(whole, "free", gpu_ms=HOUR_MS * 3 // 4)
     a_commitment(1)
 
-    assert (the_line().used_ms, the_line().unheld_ms, the_line().missing_ms) == (HOUR_MS // 4, HOUR_MS * 3 // 4, 0)
+    assert (the_line().used_ms, the_line().unheld_ms, the_line().missing_ms) == (
+        HOUR_MS // 4,
+        HOUR_MS * 3 // 4,
+        0,
+    )
 
 
 def test_before_the_ledgers_first_hour_and_after_what_is_posted_nothing_is_said_to_be_missing():
@@ -78,7 +88,8 @@ def test_before_the_ledgers_first_hour_and_after_what_is_posted_nothing_is_said_
 
     found = coverage(Interval(HOUR - 5 * H, HOUR + 5 * H), now=now)
 
-    assert found.interval == Interval(HOUR, HOUR + H)  # the hour to 11:00 is posted within its next ten minutes
+    # the hour to 11:00 is posted within its next ten minutes
+    assert found.interval == Interval(HOUR, HOUR + H)
     assert coverage(Interval(HOUR - 5 * H, HOUR), now=now).interval is None
 
 
@@ -164,19 +175,34 @@ def test_what_cannot_be_is_refused_by_field(fields, field):
 
 
 def test_a_closed_month_keeps_its_commitments():
-    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
+    policy, _ = Policy.objects.get_or_create(
+        version=1, defaults={"thresholds": {}, "created_at": HOUR}
+    )
     made = a_commitment()
     december = datetime(2026, 12, 1, tzinfo=UTC)
-    ClosedMonth.objects.create(month=date(2026, 11, 1), start=NOVEMBER, end=december, policy=policy, closed_at=NOW, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=date(2026, 11, 1),
+        start=NOVEMBER,
+        end=december,
+        policy=policy,
+        closed_at=NOW,
+        closed_by="ann",
+    )
 
-    for refused in (a_commitment, lambda: withdraw_commitment(made), lambda: end_commitment(made, december - H)):
+    for refused in (
+        a_commitment,
+        lambda: withdraw_commitment(made),
+        lambda: end_commitment(made, december - H),
+    ):
         with pytest.raises(RateError, match="is closed"):
             refused()
     end_commitment(made, december)
     assert Commitment.objects.get().valid_to == december
 
 
-@pytest.mark.parametrize("change", [withdraw_commitment, lambda commitment: end_commitment(commitment, NOVEMBER + H)])
+@pytest.mark.parametrize(
+    "change", [withdraw_commitment, lambda commitment: end_commitment(commitment, NOVEMBER + H)]
+)
 def test_of_two_admins_the_second_is_told_that_the_commitment_is_gone(change):
     made = a_commitment()
     seen_by_the_second = Commitment.objects.get()

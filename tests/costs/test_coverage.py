@@ -37,7 +37,11 @@ def test_what_was_committed_is_used_or_unheld_or_missing():
     [each], above = covered([promise(8)], {H100: there(6, held=5)})
 
     assert hours(each) == (5, 1, 2)
-    assert (each.used_usd, each.unheld_usd, each.missing_usd) == (Decimal(10), Decimal(2), Decimal(4))
+    assert (each.used_usd, each.unheld_usd, each.missing_usd) == (
+        Decimal(10),
+        Decimal(2),
+        Decimal(4),
+    )
     assert (each.committed_usd, each.unused_usd) == (Decimal(16), Decimal(6))
     assert (each.coverage, each.utilisation) == (0.75, 0.625)
     assert above == []
@@ -53,7 +57,11 @@ def test_the_ledgers_dollars_and_the_missing_ones_are_what_is_paid_where_both_ha
 def test_a_rate_book_that_has_another_price_is_said():
     [each], _ = covered([promise(2, usd="1.50")], {H100: there(2, held=2, usd=2)})
 
-    assert (each.used_usd, each.rate_book_usd, each.rate_book_differs_usd) == (Decimal(3), Decimal(4), Decimal(-1))
+    assert (each.used_usd, each.rate_book_usd, each.rate_book_differs_usd) == (
+        Decimal(3),
+        Decimal(4),
+        Decimal(-1),
+    )
 
 
 def test_what_stands_above_the_commitment_is_at_its_own_rate_and_held_gpus_are_covered_first():
@@ -108,23 +116,33 @@ def test_without_a_promise_nothing_is_above():
     assert cover({FIRST: []}, {FIRST: {H100: there(3)}}) == ([], [])
 
 
-KINDS = st.builds(Kind, st.just("H100"), st.sampled_from(["", "a"]), st.just(""), st.sampled_from(["", "eu"]))
-TIMES = st.integers(0, 5 * HOUR_MS)
-THERE = st.builds(lambda a, b, usd: There(a + b, b, Fraction(usd, 7 * HOUR_MS * 10**6)), TIMES, TIMES, st.integers(0, 10**7)).filter(
-    lambda each: each.capacity_ms
+KINDS = st.builds(
+    Kind, st.just("H100"), st.sampled_from(["", "a"]), st.just(""), st.sampled_from(["", "eu"])
 )
+TIMES = st.integers(0, 5 * HOUR_MS)
+THERE = st.builds(
+    lambda a, b, usd: There(a + b, b, Fraction(usd, 7 * HOUR_MS * 10**6)),
+    TIMES,
+    TIMES,
+    st.integers(0, 10**7),
+).filter(lambda each: each.capacity_ms)
 PROMISES = st.lists(st.tuples(KINDS, TIMES, st.integers(0, 10**7)), max_size=4)
 
 
 @given(PROMISES, st.lists(st.dictionaries(KINDS, THERE, max_size=4), max_size=4))
 def test_nothing_is_counted_twice_and_parts_sum_to_the_micro_dollar(told, hours):
-    promises = [Promise(i, kind, gpu_ms, Fraction(price, 3 * HOUR_MS * 10**6)) for i, (kind, gpu_ms, price) in enumerate(told)]
+    promises = [
+        Promise(i, kind, gpu_ms, Fraction(price, 3 * HOUR_MS * 10**6))
+        for i, (kind, gpu_ms, price) in enumerate(told)
+    ]
 
     every, above = covered(promises, *hours)
 
     capacity_ms = sum(each.capacity_ms for kinds in hours for each in kinds.values())
     held_ms = sum(each.held_ms for kinds in hours for each in kinds.values())
-    assert sum(each.covered_ms for each in every) + sum(each.gpu_ms for each in above) <= capacity_ms
+    assert (
+        sum(each.covered_ms for each in every) + sum(each.gpu_ms for each in above) <= capacity_ms
+    )
     assert sum(each.used_ms for each in every) <= held_ms
     for each in every:
         assert each.committed_ms == promises[each.commitment].gpu_ms * len(hours)

@@ -21,7 +21,17 @@ from fleetwatch.ledger import policy, retention
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, to_ms
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
+from tests.costs.factories import (
+    HOUR_MS,
+    a_gpu,
+    a_job,
+    a_place,
+    a_policy,
+    a_rate,
+    an_entry,
+    counted_all,
+    unsaved_entry,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +49,9 @@ def counted(gpu, *args, start, **fields):
 
 
 def is_read_from_sums(interval=WEEK):
-    """Whether figures come from sums: entries that were taken away behind their back are still in them."""
+    """Whether figures come from sums: entries that were taken away behind their back are still in
+    them.
+    """
     before = totals(interval).capacity_ms
     kept = list(Entry.objects.all())
     Entry.objects.all().delete()
@@ -74,13 +86,16 @@ def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind():
 def test_every_state_and_tier_of_the_ledger_has_its_place_in_a_span():
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT array_agg(costs_kind(state, tier, source) ORDER BY costs_kind(state, tier, source))"
-            " FROM unnest(%s::text[]) AS state, unnest(%s::text[]) AS tier, unnest(ARRAY['none', 'sensors']) AS source",
+            "SELECT array_agg(costs_kind(state, tier, source) ORDER BY costs_kind(state, tier,"
+            " source)) FROM unnest(%s::text[]) AS state, unnest(%s::text[]) AS tier,"
+            " unnest(ARRAY['none', 'sensors']) AS source",
             [list(policy.STATES), ["", *policy.TIERS]],
         )
         numbers = set(cursor.fetchone()[0])
 
-    assert {KINDS[number] for number in numbers} == {kind for kind in KINDS if kind[0] == "useful" or not kind[2]}
+    assert {KINDS[number] for number in numbers} == {
+        kind for kind in KINDS if kind[0] == "useful" or not kind[2]
+    }
     assert (sorted(STATES), sorted(TIERS)) == (sorted(policy.STATES), sorted(["", *policy.TIERS]))
 
 
@@ -182,7 +197,8 @@ def test_a_node_that_is_relabelled_in_the_middle_of_a_day_is_priced_hour_by_hour
     assert totals(WEEK).cost_usd == (6 * 1 + 18 * 2) + 24
     assert totals(WEEK, scope=Scope(node="gpu-01")).cost_usd == 6 * 1 + 18 * 2
     Entry.objects.filter(node=stays.node).delete()
-    assert totals(WEEK, scope=Scope(node="gpu-02")).cost_usd == 24  # behind the sums' back: they were read
+    # behind the sums' back: they were read
+    assert totals(WEEK, scope=Scope(node="gpu-02")).cost_usd == 24
 
 
 def test_a_deleted_job_leaves_its_time_in_the_sums_as_in_the_entries():
@@ -206,7 +222,9 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     # two weeks around the change of clocks
     first = datetime(2026, 10, 20, tzinfo=UTC)
     span = Interval(first, first + 14 * DAY)
-    gpus = [a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number % 2]) for number in range(3)]
+    gpus = [
+        a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number % 2]) for number in range(3)
+    ]
     jobs = [None, a_job(), a_job(user="bob", team=None)]
     a_rate("2.50", gpu=gpus[0], valid_to=first + 5 * DAY)
     a_rate("3.10", gpu=gpus[0], valid_from=first + 5 * DAY)
@@ -216,17 +234,38 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     a_rate("0.90", pool="b", valid_from=first, valid_to=first + 8 * DAY)
     entries, policy = [], a_policy()
     for _ in range(400):
-        state, tier = dice.choice([("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")])
+        state, tier = dice.choice(
+            [("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")]
+        )
         job = None if state == "free" else dice.choice(jobs)
         at = first + dice.randrange(14 * 24) * HOUR
-        gpu, gpu_ms, energy_j = dice.choice(gpus), dice.randrange(1, HOUR_MS), dice.choice([None, 8.0])
-        entries.append(unsaved_entry(gpu, state, gpu_ms, policy=policy, job=job, start=at, tier=tier, energy_j=energy_j))
+        gpu, gpu_ms, energy_j = (
+            dice.choice(gpus),
+            dice.randrange(1, HOUR_MS),
+            dice.choice([None, 8.0]),
+        )
+        entries.append(
+            unsaved_entry(
+                gpu, state, gpu_ms, policy=policy, job=job, start=at, tier=tier, energy_j=energy_j
+            )
+        )
     counted_all(entries)
-    looks = [Scope(), Scope(node="n1"), Scope(job=jobs[1].key), Scope(user="bob"), Scope(team="nlp"), Scope(states=("idle",))]
+    looks = [
+        Scope(),
+        Scope(node="n1"),
+        Scope(job=jobs[1].key),
+        Scope(user="bob"),
+        Scope(team="nlp"),
+        Scope(states=("idle",)),
+    ]
 
     def figures():
         return [
-            [totals(part, scope=scope) for part in (span, Interval(first + 30 * HOUR, first + 9 * DAY)) for scope in looks],
+            [
+                totals(part, scope=scope)
+                for part in (span, Interval(first + 30 * HOUR, first + 9 * DAY))
+                for scope in looks
+            ],
             [totals_by(span, group_by) for group_by in selectors.GROUPS],
             dollars_over_time(span, "day"),
         ]
@@ -247,7 +286,9 @@ def test_a_wrong_sum_is_found():
     counted(gpu, "useful", HOUR_MS, start=MONDAY)
     sum_days(LATER, 100)
     day = SummedDay.objects.get()
-    day.spans = bytes(day.spans).replace(HOUR_MS.to_bytes(8, "big"), (HOUR_MS - 5).to_bytes(8, "big"), 1)
+    day.spans = bytes(day.spans).replace(
+        HOUR_MS.to_bytes(8, "big"), (HOUR_MS - 5).to_bytes(8, "big"), 1
+    )
     day.save()
 
     assert wrong_sums(WEEK) == [("gpu-01", MONDAY, 5)]

@@ -15,7 +15,9 @@ DAY = Interval(HOUR.replace(hour=0), HOUR.replace(hour=0) + timedelta(days=1))
 
 @pytest.fixture
 def gpu(db):
-    """Time of three teams, of nobody, and of a job without a team, at a rate that divides nothing evenly."""
+    """Time of three teams, of nobody, and of a job without a team, at a rate that divides nothing
+    evenly.
+    """
     gpu = a_gpu()
     a_rate("2.999999", gpu=gpu)
     for number, team in enumerate(("nlp", "vision", "bio", None)):

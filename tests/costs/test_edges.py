@@ -1,4 +1,6 @@
-"""A period is exactly what it says: of the cuts of the ledger at its ends the part that lies in it."""
+"""A period is exactly what it says: of the cuts of the ledger at its ends the part that
+lies in it.
+"""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -36,37 +38,59 @@ class TestSplit:
         inner, edges = split(minutes(53, 173), UTC_ZONE)
 
         assert inner == minutes(60, 120)
-        assert edges == [Edge(minutes(0, 60), minutes(53, 60)), Edge(minutes(120, 180), minutes(120, 173))]
+        assert edges == [
+            Edge(minutes(0, 60), minutes(53, 60)),
+            Edge(minutes(120, 180), minutes(120, 173)),
+        ]
 
     def test_two_cuts_that_touch_have_nothing_between(self):
-        assert split(minutes(50, 70), UTC_ZONE) == (None, [Edge(minutes(0, 60), minutes(50, 60)), Edge(minutes(60, 120), minutes(60, 70))])
+        assert split(minutes(50, 70), UTC_ZONE) == (
+            None,
+            [Edge(minutes(0, 60), minutes(50, 60)), Edge(minutes(60, 120), minutes(60, 70))],
+        )
 
     def test_a_part_of_one_cut(self):
         assert split(minutes(10, 20), UTC_ZONE) == (None, [Edge(minutes(0, 60), minutes(10, 20))])
 
     @pytest.mark.parametrize(("first", "last"), [(0, 59.999), (0.001, 60)])
     def test_a_millisecond_beside_the_hour_is_an_edge(self, first, last):
-        assert split(minutes(first, last), UTC_ZONE) == (None, [Edge(minutes(0, 60), minutes(first, last))])
+        assert split(minutes(first, last), UTC_ZONE) == (
+            None,
+            [Edge(minutes(0, 60), minutes(first, last))],
+        )
 
     def test_an_organisations_midnight_is_a_cut_too(self):
         midnight = datetime(2026, 11, 1, 18, 30, tzinfo=UTC)  # +5:30
         half = timedelta(minutes=30)
 
-        inner, edges = split(Interval(midnight - timedelta(minutes=10), midnight + half), ZoneInfo("Asia/Kolkata"))
+        inner, edges = split(
+            Interval(midnight - timedelta(minutes=10), midnight + half), ZoneInfo("Asia/Kolkata")
+        )
 
         assert inner == Interval(midnight, midnight + half)
-        assert edges == [Edge(Interval(midnight - half, midnight), Interval(midnight - timedelta(minutes=10), midnight))]
+        assert edges == [
+            Edge(
+                Interval(midnight - half, midnight),
+                Interval(midnight - timedelta(minutes=10), midnight),
+            )
+        ]
 
 
 @pytest.fixture
 def worked(db):
-    """One GPU at $3: useful from 0 to 20, idle (certain) from 20 to 50, free from 50 to 60, in two runs and one."""
+    """One GPU at $3: useful from 0 to 20, idle (certain) from 20 to 50, free from 50 to 60, in two
+    runs and one.
+    """
     gpu, job = a_gpu(), a_job(user="ann")
     a_rate("3", gpu=gpu)
     an_entry(gpu, "useful", 20 * MINUTE, job=job, energy_j=1200.0)
     an_entry(gpu, "idle", 30 * MINUTE, job=job, tier="certain")
     an_entry(gpu, "free", 10 * MINUTE)
-    for first, last, state, holder in ((0, 20, "useful", job), (20, 50, "idle", job), (50, 60, "free", None)):
+    for first, last, state, holder in (
+        (0, 20, "useful", job),
+        (20, 50, "idle", job),
+        (50, 60, "free", None),
+    ):
         span = {"start_ms": START_MS + first * MINUTE, "end_ms": START_MS + last * MINUTE}
         a_run(gpu, **span, job=holder, state_ms={state: (last - first) * MINUTE})
     return gpu
@@ -101,8 +125,12 @@ def test_energy_is_that_of_the_part(worked):
 
 
 def test_groups_of_a_part_are_those_that_have_time_in_it(worked):
-    assert [(group.key, group.totals.capacity_ms) for group in totals_by(minutes(52, 54), "user")] == [("", 2 * MINUTE)]
-    assert [(group.key, group.totals.capacity_ms) for group in totals_by(minutes(48, 54), "user")] == [
+    assert [
+        (group.key, group.totals.capacity_ms) for group in totals_by(minutes(52, 54), "user")
+    ] == [("", 2 * MINUTE)]
+    assert [
+        (group.key, group.totals.capacity_ms) for group in totals_by(minutes(48, 54), "user")
+    ] == [
         ("ann", 2 * MINUTE),
         ("", 4 * MINUTE),
     ]
@@ -115,7 +143,9 @@ def test_a_scope_sees_its_own_of_the_part(worked):
 
 
 def test_a_total_does_not_jump_at_the_full_hour(worked):
-    """The last hour at 11:59:59.999, at 12:00 and a millisecond later, of a GPU that goes on as it was."""
+    """The last hour at 11:59:59.999, at 12:00 and a millisecond later, of a GPU that goes on as it
+    was.
+    """
     for hour in (1, 2):
         start = HOUR + timedelta(hours=hour)
         an_entry(worked, "idle", job=None, tier="certain", start=start)
@@ -124,18 +154,28 @@ def test_a_total_does_not_jump_at_the_full_hour(worked):
     noon = HOUR + timedelta(hours=3)
 
     moments = [noon - timedelta(milliseconds=1), noon, noon + timedelta(milliseconds=1)]
-    found = [totals(Interval(moment - timedelta(hours=1), moment)).capacity_ms for moment in moments]
+    found = [
+        totals(Interval(moment - timedelta(hours=1), moment)).capacity_ms for moment in moments
+    ]
 
     assert found == [HOUR_MS, HOUR_MS, HOUR_MS - 1]
 
 
 def test_buckets_at_the_ends_have_what_lies_in_the_period(worked):
     an_entry(worked, "free", 60 * MINUTE, start=HOUR + timedelta(hours=1))
-    a_run(worked, start_ms=START_MS + HOUR_MS, end_ms=START_MS + 2 * HOUR_MS, state_ms={"free": HOUR_MS})
+    a_run(
+        worked,
+        start_ms=START_MS + HOUR_MS,
+        end_ms=START_MS + 2 * HOUR_MS,
+        state_ms={"free": HOUR_MS},
+    )
 
     buckets = dollars_over_time(minutes(45, 75), "hour")
 
-    assert [(bucket.start.hour, bucket.totals.capacity_ms // MINUTE) for bucket in buckets] == [(9, 15), (10, 15)]
+    assert [(bucket.start.hour, bucket.totals.capacity_ms // MINUTE) for bucket in buckets] == [
+        (9, 15),
+        (10, 15),
+    ]
 
 
 def test_entries_without_runs_count_whole(db):
@@ -147,11 +187,20 @@ def test_entries_without_runs_count_whole(db):
 spans = st.lists(st.integers(1, HOUR_MS - 1), unique=True, min_size=1, max_size=6).map(sorted)
 
 
-@given(bounds=spans, shares=st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=7, max_size=7), moments=spans)
+@given(
+    bounds=spans,
+    shares=st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=7, max_size=7),
+    moments=spans,
+)
 def test_parts_of_an_hour_sum_to_it(bounds, shares, moments):
-    """Whatever holders and states it has: of the GPU exactly, of each row to the millisecond of rounding."""
+    """Whatever holders and states it has: of the GPU exactly, of each row to the millisecond of
+    rounding.
+    """
     edges = [0, *bounds, HOUR_MS]
-    runs = [(first, last, number, share) for number, (first, last, share) in enumerate(zip(edges, edges[1:], shares, strict=False))]
+    runs = [
+        (first, last, number, share)
+        for number, (first, last, share) in enumerate(zip(edges, edges[1:], shares, strict=False))
+    ]
     rows = {number: round((last - first) * share) for first, last, number, share in runs}
     cuts = [0, *moments, HOUR_MS]
 
@@ -160,7 +209,10 @@ def test_parts_of_an_hour_sum_to_it(bounds, shares, moments):
     assert all((each >= 0).all() for each in found)
     together = np.sum(found, axis=0)
     assert abs(int(together.sum()) - sum(rows.values())) <= len(found)
-    assert all(abs(int(part) - whole) <= len(found) for part, whole in zip(together, rows.values(), strict=True))
+    assert all(
+        abs(int(part) - whole) <= len(found)
+        for part, whole in zip(together, rows.values(), strict=True)
+    )
 
 
 def _part(rows, runs, first, last):
@@ -185,10 +237,17 @@ def test_parts_tell_of_each_edge_what_is_whole_and_what_is_asked_for(worked):
 
     found = parts([edge], None)
 
-    assert sorted(zip(found.whole_ms // MINUTE, found.part_ms // MINUTE, strict=True)) == [(10, 0), (20, 10), (30, 10)]
+    assert sorted(zip(found.whole_ms // MINUTE, found.part_ms // MINUTE, strict=True)) == [
+        (10, 0),
+        (20, 10),
+        (30, 10),
+    ]
 
 
 def test_sums_of_days_are_not_asked_for_a_part(worked):
     told = read(minutes(30, 60), by=("node",))
 
-    assert sum(cell.gpu_ms for cells in lines(told, told.by["node"].at).values() for cell in cells) == 30 * MINUTE
+    assert (
+        sum(cell.gpu_ms for cells in lines(told, told.by["node"].at).values() for cell in cells)
+        == 30 * MINUTE
+    )

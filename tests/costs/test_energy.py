@@ -1,4 +1,6 @@
-"""Energy, its price and its carbon: None where not read, coverage beside it, each hour at its node's region of then."""
+"""Energy, its price and its carbon: None where not read, coverage beside it, each hour at its
+node's region of then.
+"""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,14 +27,30 @@ HOME = Site("eu", pue=Decimal("1.25"), usd_per_kwh=Decimal("0.20"), g_per_kwh=De
 def test_kilowatt_hours_become_dollars_and_grams_at_the_meter():
     found = energy_of([Drawn(HOME, 2 * KWH, 3 * HOUR_MS, 4 * HOUR_MS)])
 
-    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g) == (2, Decimal("2.5"), Decimal("0.5"), 1000)
-    assert (found.coverage, found.unpriced_kwh, found.unknown_grid_kwh, found.sites) == (0.75, 0, 0, (HOME,))
+    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g) == (
+        2,
+        Decimal("2.5"),
+        Decimal("0.5"),
+        1000,
+    )
+    assert (found.coverage, found.unpriced_kwh, found.unknown_grid_kwh, found.sites) == (
+        0.75,
+        0,
+        0,
+        (HOME,),
+    )
 
 
 def test_what_nobody_read_is_none_and_not_zero():
     found = energy_of([Drawn(HOME, None, 0, HOUR_MS)])
 
-    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g, found.coverage) == (None, None, None, None, 0.0)
+    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g, found.coverage) == (
+        None,
+        None,
+        None,
+        None,
+        0.0,
+    )
     assert energy_of([]).coverage is None
 
 
@@ -41,7 +59,12 @@ def test_where_a_price_or_a_grid_is_not_known_the_rest_is_told_in_kilowatt_hours
 
     found = energy_of([Drawn(HOME, KWH, 1, 1), Drawn(away, KWH, 1, 1)])
 
-    assert (found.usd, found.unpriced_kwh, found.co2e_g, found.unknown_grid_kwh) == (Decimal("0.25"), 2, 500, 2)
+    assert (found.usd, found.unpriced_kwh, found.co2e_g, found.unknown_grid_kwh) == (
+        Decimal("0.25"),
+        2,
+        500,
+        2,
+    )
 
 
 @pytest.mark.django_db
@@ -50,7 +73,14 @@ def test_a_region_whose_grid_was_left_open_has_its_countrys_average(name, grams)
     gpu = a_gpu(node="n1")
     a_place("n1", region=name)
     an_entry(gpu, "useful", energy_j=3_600_000.0)
-    set_region(name, valid_from=LONG_AGO, pue=Decimal(1), usd_per_kwh=Decimal("0.3"), g_per_kwh=None, source="bill")
+    set_region(
+        name,
+        valid_from=LONG_AGO,
+        pue=Decimal(1),
+        usd_per_kwh=Decimal("0.3"),
+        g_per_kwh=None,
+        source="bill",
+    )
 
     found = energy(Interval(HOUR, HOUR + timedelta(hours=1)))
 
@@ -59,7 +89,11 @@ def test_a_region_whose_grid_was_left_open_has_its_countrys_average(name, grams)
 
 
 def test_a_region_that_is_a_countrys_code_has_its_average_grid_as_an_example():
-    assert (example_site("de").g_per_kwh, example_site("de").source, example_site("de").is_example) == (381, EXAMPLE_SOURCE, True)
+    assert (
+        example_site("de").g_per_kwh,
+        example_site("de").source,
+        example_site("de").is_example,
+    ) == (381, EXAMPLE_SOURCE, True)
     assert (example_site("moon").g_per_kwh, example_site("moon").pue) == (None, Decimal("1.56"))
 
 
@@ -69,7 +103,13 @@ def test_each_hour_counts_where_its_node_was_then():
     job = a_job()
     a_place("gpu-01", region="eu", valid_to=HOUR + timedelta(hours=2))
     a_place("gpu-01", region="fr", valid_from=HOUR + timedelta(hours=2))
-    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.25"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
+    set_region(
+        "eu",
+        valid_from=LONG_AGO,
+        pue=Decimal("1.25"),
+        usd_per_kwh=Decimal("0.2"),
+        g_per_kwh=Decimal(400),
+    )
     for hour in range(3):
         an_entry(gpu, start=HOUR + timedelta(hours=hour), energy_j=KWH, job=job if hour else None)
     an_entry(gpu, start=HOUR + timedelta(hours=3))
@@ -89,12 +129,29 @@ def test_each_hour_counts_where_its_node_was_then():
 @pytest.mark.django_db
 def test_what_begins_at_the_same_moment_is_replaced_and_bounds_are_kept():
     set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.25"), usd_per_kwh=None, g_per_kwh=None)
-    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.3"), usd_per_kwh=Decimal(0), g_per_kwh=Decimal("0.5"))
+    set_region(
+        "eu",
+        valid_from=LONG_AGO,
+        pue=Decimal("1.3"),
+        usd_per_kwh=Decimal(0),
+        g_per_kwh=Decimal("0.5"),
+    )
 
-    assert list(Region.objects.values_list("pue", "usd_per_kwh", "g_per_kwh")) == [(Decimal("1.3"), 0, Decimal("0.5"))]
-    for wrong in ({"pue": Decimal("0.99")}, {"pue": Decimal("NaN")}, {"usd_per_kwh": Decimal(-1)}, {"g_per_kwh": Decimal(3001)}):
+    assert list(Region.objects.values_list("pue", "usd_per_kwh", "g_per_kwh")) == [
+        (Decimal("1.3"), 0, Decimal("0.5"))
+    ]
+    for wrong in (
+        {"pue": Decimal("0.99")},
+        {"pue": Decimal("NaN")},
+        {"usd_per_kwh": Decimal(-1)},
+        {"g_per_kwh": Decimal(3001)},
+    ):
         with pytest.raises(RateError) as refused:
-            set_region("eu", valid_from=LONG_AGO, **{"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None} | wrong)
+            set_region(
+                "eu",
+                valid_from=LONG_AGO,
+                **{"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None} | wrong,
+            )
         assert refused.value.field in wrong
     with pytest.raises(RateError, match="at most 63"):
         set_region("x\n", valid_from=LONG_AGO, pue=Decimal(1), usd_per_kwh=None, g_per_kwh=None)
@@ -106,8 +163,20 @@ def test_a_region_has_other_prices_and_another_grid_from_a_moment_on():
     a_place("gpu-01", region="eu")
     for hour in range(4):
         an_entry(gpu, start=HOUR + timedelta(hours=hour), energy_j=KWH)
-    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.5"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
-    later = set_region("eu", valid_from=HOUR + timedelta(hours=3), pue=Decimal("1.25"), usd_per_kwh=Decimal("0.4"), g_per_kwh=Decimal(100))
+    set_region(
+        "eu",
+        valid_from=LONG_AGO,
+        pue=Decimal("1.5"),
+        usd_per_kwh=Decimal("0.2"),
+        g_per_kwh=Decimal(400),
+    )
+    later = set_region(
+        "eu",
+        valid_from=HOUR + timedelta(hours=3),
+        pue=Decimal("1.25"),
+        usd_per_kwh=Decimal("0.4"),
+        g_per_kwh=Decimal(100),
+    )
 
     found = energy(DAY)
 
@@ -122,8 +191,17 @@ def test_a_region_has_other_prices_and_another_grid_from_a_moment_on():
 @pytest.mark.django_db
 def test_a_closed_month_keeps_what_held_in_its_regions():
     november, december = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
-    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
-    ClosedMonth.objects.create(month=november, start=november, end=december, policy=policy, closed_at=december, closed_by="ann")
+    policy, _ = Policy.objects.get_or_create(
+        version=1, defaults={"thresholds": {}, "created_at": HOUR}
+    )
+    ClosedMonth.objects.create(
+        month=november,
+        start=november,
+        end=december,
+        policy=policy,
+        closed_at=december,
+        closed_by="ann",
+    )
     facts = {"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None}
 
     with pytest.raises(RateError, match="is closed"):

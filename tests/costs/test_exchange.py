@@ -28,7 +28,11 @@ def euro(usd, since):
 
 
 def spans(gpu):
-    return list(GPURate.objects.filter(gpu=gpu).order_by("valid_from").values_list("usd_per_gpu_hour", "valid_from", "valid_to"))
+    return list(
+        GPURate.objects.filter(gpu=gpu)
+        .order_by("valid_from")
+        .values_list("usd_per_gpu_hour", "valid_from", "valid_to")
+    )
 
 
 def test_a_price_follows_the_exchange_exactly():
@@ -38,7 +42,10 @@ def test_a_price_follows_the_exchange_exactly():
     a_rate("2.345678", gpu=gpu, currency="EUR", valid_from=MAY)
 
     # 2.345678 x 1.08423457 and x 1.1, not rounded
-    assert spans(gpu) == [(Decimal("2.54326517768846"), MAY, JUNE), (Decimal("2.5802458"), JUNE, None)]
+    assert spans(gpu) == [
+        (Decimal("2.54326517768846"), MAY, JUNE),
+        (Decimal("2.5802458"), JUNE, None),
+    ]
 
 
 def test_a_stronger_price_in_another_currency_covers_a_weaker_one_in_dollars():
@@ -68,7 +75,9 @@ def test_a_currency_that_nobody_exchanged_then_is_no_price():
     model = a_gpu().model
     euro("1.1", JUNE)
 
-    with pytest.raises(RateError, match="Nobody said what one 'EUR' is in dollars at 2026-05-01 00:00 UTC") as refused:
+    with pytest.raises(
+        RateError, match="Nobody said what one 'EUR' is in dollars at 2026-05-01 00:00 UTC"
+    ) as refused:
         set_rate(model, Decimal(2), currency="EUR", valid_from=MAY, now=NOW)
     assert refused.value.field == "currency"
     assert set_rate(model, Decimal(2), currency="EUR", valid_from=JUNE, now=NOW).currency == "EUR"
@@ -136,7 +145,14 @@ def test_a_closed_month_stays_converted_as_it_was():
     gpu = a_gpu()
     an_entry(gpu, start=MAY)
     first = euro("1.1", MAY)
-    ClosedMonth.objects.create(month=date(2026, 5, 1), start=MAY, end=JUNE, policy=Policy.objects.get(), closed_at=NOW, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=date(2026, 5, 1),
+        start=MAY,
+        end=JUNE,
+        policy=Policy.objects.get(),
+        closed_at=NOW,
+        closed_by="ann",
+    )
 
     with pytest.raises(RateError, match="is closed"):
         euro("1.2", JUNE - timedelta(hours=1))

@@ -36,7 +36,11 @@ def test_a_nodes_rate_beats_the_models_within_its_span_only():
     a_rate("2.50", gpu=gpu, valid_from=MAY)
     a_rate("1.10", node="gpu-01", valid_from=JUNE, valid_to=JULY)
 
-    assert spans(gpu) == [(Decimal("2.50"), MAY, JUNE), (Decimal("1.10"), JUNE, JULY), (Decimal("2.50"), JULY, None)]
+    assert spans(gpu) == [
+        (Decimal("2.50"), MAY, JUNE),
+        (Decimal("1.10"), JUNE, JULY),
+        (Decimal("2.50"), JULY, None),
+    ]
     assert spans(elsewhere) == [(Decimal("2.50"), MAY, None)]
 
 
@@ -46,7 +50,11 @@ def test_a_nodes_rate_over_a_change_of_the_models_rate_covers_both():
     a_rate("3.00", gpu=gpu, valid_from=JULY)
     a_rate("1.10", node="gpu-01", valid_from=JUNE, valid_to=AUGUST)
 
-    assert spans(gpu) == [(Decimal("2.50"), MAY, JUNE), (Decimal("1.10"), JUNE, AUGUST), (Decimal("3.00"), AUGUST, None)]
+    assert spans(gpu) == [
+        (Decimal("2.50"), MAY, JUNE),
+        (Decimal("1.10"), JUNE, AUGUST),
+        (Decimal("3.00"), AUGUST, None),
+    ]
 
 
 def test_a_mig_instance_takes_its_parents_rate():
@@ -148,7 +156,13 @@ def test_a_mig_instance_takes_its_parents_own_rate():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"pool": "train"}, {"node": "gpu-01"}, {"only": True}, {"gpu": True}, {"gpu": True, "node_class": "spot", "region": "eu"}],
+    [
+        {"pool": "train"},
+        {"node": "gpu-01"},
+        {"only": True},
+        {"gpu": True},
+        {"gpu": True, "node_class": "spot", "region": "eu"},
+    ],
 )
 def test_two_rates_of_one_subject_never_hold_at_the_same_moment(fields):
     gpu = a_gpu(node="gpu-01")
@@ -163,36 +177,76 @@ def test_pools_classes_and_regions_are_their_own_subjects():
     gpu = a_gpu()
     for fields in ({"pool": "a"}, {"pool": "b"}):
         a_rate("1", **fields)
-    for node_class, region in (("", ""), ("spot", ""), ("owned", ""), ("", "eu"), ("spot", "eu"), ("spot", "us")):
+    for node_class, region in (
+        ("", ""),
+        ("spot", ""),
+        ("owned", ""),
+        ("", "eu"),
+        ("spot", "eu"),
+        ("spot", "us"),
+    ):
         a_rate("1", gpu=gpu, node_class=node_class, region=region)
 
     assert Rate.objects.count() == 2 + 6
 
 
-@pytest.mark.parametrize("fields", [{}, {"pool": "a", "gpu_model": True}, {"pool": "a", "region": "eu"}, {"gpu_model": True, "node": True}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"pool": "a", "gpu_model": True},
+        {"pool": "a", "region": "eu"},
+        {"gpu_model": True, "node": True},
+    ],
+)
 def test_a_rate_is_for_exactly_one_subject(fields):
     gpu = a_gpu()
     subjects = {"gpu_model": gpu.model, "node": gpu.node}
     values = {name: subjects[name] if value is True else value for name, value in fields.items()}
 
-    with pytest.raises(IntegrityError, match="a_rate_is_for_one_subject|class_and_region_are_of_a_models_rate"):
+    with pytest.raises(
+        IntegrityError, match="a_rate_is_for_one_subject|class_and_region_are_of_a_models_rate"
+    ):
         Rate.objects.create(price_per_gpu_hour=1, valid_from=MAY, created_at=MAY, **values)
 
 
 @given(data=st.data())
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_at_every_moment_the_most_specific_rate_that_holds_is_the_one(data):
     """Against the definition, moment by moment, over random rates and places."""
     with transaction.atomic():
-        gpus = [a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number // 2]) for number in range(4)]
+        gpus = [
+            a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number // 2])
+            for number in range(4)
+        ]
         days = [datetime(2026, 5, day, tzinfo=UTC) for day in range(1, 9)]
         for name in ("n0", "n1"):
             turn = data.draw(st.integers(1, 6))
             for begin, end in ((LONG_AGO, days[turn]), (days[turn], None)):
-                place = data.draw(st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from(["", "spot"]), st.sampled_from(["", "eu"])))
-                a_place(name, pool=place[0], node_class=place[1], region=place[2], valid_from=begin, valid_to=end)
+                place = data.draw(
+                    st.tuples(
+                        st.sampled_from(["", "a", "b"]),
+                        st.sampled_from(["", "spot"]),
+                        st.sampled_from(["", "eu"]),
+                    )
+                )
+                a_place(
+                    name,
+                    pool=place[0],
+                    node_class=place[1],
+                    region=place[2],
+                    valid_from=begin,
+                    valid_to=end,
+                )
         kinds = [{"only": gpus[0]}, {"only": gpus[3]}, {"node": "n0"}, {"pool": "a"}, {"pool": "b"}]
-        kinds += [{"gpu": gpus[at], "node_class": cls, "region": reg} for at in (0, 2) for cls in ("", "spot") for reg in ("", "eu")]
+        kinds += [
+            {"gpu": gpus[at], "node_class": cls, "region": reg}
+            for at in (0, 2)
+            for cls in ("", "spot")
+            for reg in ("", "eu")
+        ]
         for number, kind in enumerate(kinds):
             cut = sorted(data.draw(st.lists(st.integers(0, 7), max_size=3, unique=True)))
             for begin, end in pairwise(cut):
@@ -202,7 +256,9 @@ def test_at_every_moment_the_most_specific_rate_that_holds_is_the_one(data):
         for gpu in gpus:
             found = list(GPURate.objects.filter(gpu=gpu))
             for day in days:
-                assert [rate.rate_id for rate in found if holds(rate, day)] == defined(gpu, day, rates, places)
+                assert [rate.rate_id for rate in found if holds(rate, day)] == defined(
+                    gpu, day, rates, places
+                )
         transaction.set_rollback(True)
 
 
@@ -217,20 +273,30 @@ def defined(gpu, moment, rates, places):
         lambda rate: rate.gpu_id == gpu.pk,
         lambda rate: rate.node_id == gpu.node_id,
         lambda rate: rate.pool != "" and rate.pool == place.pool,
-        lambda rate: is_for(rate, place.node_class, place.region) and place.node_class and place.region,
+        lambda rate: (
+            is_for(rate, place.node_class, place.region) and place.node_class and place.region
+        ),
         lambda rate: is_for(rate, place.node_class, "") and place.node_class,
         lambda rate: is_for(rate, "", place.region) and place.region,
         lambda rate: is_for(rate, "", ""),
     ]
 
     def is_for(rate, node_class, region):
-        return rate.gpu_model_id == gpu.model_id and (rate.node_class, rate.region) == (node_class, region)
+        return rate.gpu_model_id == gpu.model_id and (rate.node_class, rate.region) == (
+            node_class,
+            region,
+        )
 
-    return next(([rate.pk] for step in ladder for rate in rates if holds(rate, moment) and step(rate)), [])
+    return next(
+        ([rate.pk] for step in ladder for rate in rates if holds(rate, moment) and step(rate)), []
+    )
 
 
 def test_a_models_price_is_told_from_its_least_to_its_most_where_its_memory_is_known():
-    large, small = a_gpu(model="H100", node="gpu-01", memory_total_bytes=80), a_gpu(model="L4", node="gpu-02", memory_total_bytes=24)
+    large, small = (
+        a_gpu(model="H100", node="gpu-01", memory_total_bytes=80),
+        a_gpu(model="L4", node="gpu-02", memory_total_bytes=24),
+    )
     elsewhere = a_gpu(model="L4", node="gpu-03", memory_total_bytes=23)
     a_gpu(model="T4", node="gpu-04", memory_total_bytes=16)  # without a rate
     a_rate("4.00", gpu=large, valid_from=MAY)
@@ -239,7 +305,10 @@ def test_a_models_price_is_told_from_its_least_to_its_most_where_its_memory_is_k
 
     told = {price.memory_bytes: price for price in book.prices_of_models(JUNE)}
 
-    assert {memory: (price.least_usd, price.most_usd) for memory, price in told.items()} == {80: (4, 4), 23: (Decimal("0.8"), 1)}
+    assert {memory: (price.least_usd, price.most_usd) for memory, price in told.items()} == {
+        80: (4, 4),
+        23: (Decimal("0.8"), 1),
+    }
     assert elsewhere.model == small.model
     assert book.cheaper_than(told[80], told.values()) == ((23.0, 0.25),)
     assert book.cheaper_than(told[23], told.values()) == ()
@@ -249,4 +318,13 @@ def test_a_models_price_is_told_from_its_least_to_its_most_where_its_memory_is_k
 def test_a_smaller_model_that_costs_as_much_is_not_cheaper():
     own = book.ModelPrice(1, 80, Decimal(4), Decimal(5))
 
-    assert book.cheaper_than(own, [book.ModelPrice(2, 24, Decimal(1), Decimal(4)), book.ModelPrice(3, 80, Decimal(1), Decimal(1))]) == ()
+    assert (
+        book.cheaper_than(
+            own,
+            [
+                book.ModelPrice(2, 24, Decimal(1), Decimal(4)),
+                book.ModelPrice(3, 80, Decimal(1), Decimal(1)),
+            ],
+        )
+        == ()
+    )

@@ -11,7 +11,13 @@ from fleetwatch.costs.difference import Imported, closed_days
 from fleetwatch.costs.imports import dry_run, import_rates
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.selectors import totals
-from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.costs.services import (
+    BEGINNING,
+    RateError,
+    ensure_example_rates,
+    set_rate,
+    withdraw_rate,
+)
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.lib.csv_rows import RefusedError
@@ -30,14 +36,21 @@ def faults(content):
 
 
 def book():
-    return list(Rate.objects.order_by("valid_from", "pk").values_list("price_per_gpu_hour", "valid_from", "valid_to"))
+    return list(
+        Rate.objects.order_by("valid_from", "pk").values_list(
+            "price_per_gpu_hour", "valid_from", "valid_to"
+        )
+    )
 
 
 def test_a_misspelt_gpu_model_is_met_with_the_one_most_like_it():
     GPUModel.objects.get_or_create(name="H100 SXM")
 
     with pytest.raises(RefusedError) as refused:
-        import_rates(b"gpu_model,price,valid_from\nh100-sxm,3.20,2026-11-01\nabacus,3.20,2026-11-01\n", now=NOW)
+        import_rates(
+            b"gpu_model,price,valid_from\nh100-sxm,3.20,2026-11-01\nabacus,3.20,2026-11-01\n",
+            now=NOW,
+        )
 
     assert [fault.text for fault in refused.value.faults] == [
         "There is no GPU model 'h100-sxm'. Did you mean 'H100 SXM'?",
@@ -47,7 +60,11 @@ def test_a_misspelt_gpu_model_is_met_with_the_one_most_like_it():
 
 def test_a_file_sets_rates_of_every_kind_of_subject():
     a_gpu(uuid="GPU-A", node="gpu-01")
-    content = HEADER + "GPU-A,,,,,,1,2026-11-01,\n,gpu-01,,,,,2,2026-11-01,\n,,train,,,,3,2026-11-01,\n,,,H100 SXM,spot,eu,4,2026-11-01,\n"
+    content = (
+        HEADER
+        + "GPU-A,,,,,,1,2026-11-01,\n,gpu-01,,,,,2,2026-11-01,\n,,train,,,,3,2026-11-01,\n,,,H100"
+        " SXM,spot,eu,4,2026-11-01,\n"
+    )
 
     done = import_rates(content.encode(), now=NOW)
 
@@ -66,12 +83,18 @@ def test_a_file_sets_rates_of_every_kind_of_subject():
 
 def test_the_same_file_twice_changes_nothing_whatever_the_order_of_its_lines():
     a_gpu()
-    lines = [",,,H100 SXM,,,2,2026-06-01,\n", ",,,H100 SXM,,,1,2026-05-01,\n", ",,,H100 SXM,,,3,2026-07-01,2026-08-01\n"]
+    lines = [
+        ",,,H100 SXM,,,2,2026-06-01,\n",
+        ",,,H100 SXM,,,1,2026-05-01,\n",
+        ",,,H100 SXM,,,3,2026-07-01,2026-08-01\n",
+    ]
 
     import_rates((HEADER + "".join(lines)).encode(), now=NOW)
     once = book()
 
-    assert import_rates((HEADER + "".join(reversed(lines))).encode(), now=NOW) == Imported(set=0, stood=3)
+    assert import_rates((HEADER + "".join(reversed(lines))).encode(), now=NOW) == Imported(
+        set=0, stood=3
+    )
     assert book() == once
     months = [datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7, 8)]
     assert once == [(1, months[0], months[1]), (2, months[1], months[2]), (3, months[2], months[3])]
@@ -79,7 +102,9 @@ def test_the_same_file_twice_changes_nothing_whatever_the_order_of_its_lines():
 
 def test_one_bad_line_and_nothing_is_set():
     a_gpu()
-    content = HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,moon,,,,,1,2026-05-01,\n,,,B900,,,1,2026-05-01,\n"
+    content = (
+        HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,moon,,,,,1,2026-05-01,\n,,,B900,,,1,2026-05-01,\n"
+    )
 
     assert faults(content) == [(3, "node"), (4, "gpu_model")]
     assert not Rate.objects.exists()
@@ -100,13 +125,17 @@ def test_what_the_rate_book_refuses_is_told_by_line_and_column():
     )
 
     assert faults(content) == [
-        (2, "valid_from"), (3, "price"), (4, "valid_from"), (5, "valid_to"), (6, "class"), (7, "class"), (8, ""),
+        (2, "valid_from"), (3, "price"), (4, "valid_from"), (5, "valid_to"), (6, "class"),
+        (7, "class"), (8, ""),
     ]  # fmt: skip
 
 
 def test_all_that_is_wrong_is_told_at_once_whoever_found_it():
     a_gpu()
-    content = HEADER + ",,,H100 SXM,,,cheap,2026-06-01,\n,moon,,,,,1,2026-05-01,\n,,,H100 SXM,,,10001,2026-05-01,\n,,,H100 SXM,,,1,soon,\n"
+    content = (
+        HEADER + ",,,H100 SXM,,,cheap,2026-06-01,\n,moon,,,,,1,2026-05-01,\n,,,H100"
+        " SXM,,,10001,2026-05-01,\n,,,H100 SXM,,,1,soon,\n"
+    )
 
     assert faults(content) == [(2, "price"), (3, "node"), (4, "price"), (5, "valid_from")]
     assert not Rate.objects.exists()
@@ -115,21 +144,31 @@ def test_all_that_is_wrong_is_told_at_once_whoever_found_it():
 def test_a_rate_of_what_nobody_has_is_set_and_doubted():
     a_gpu()
     GPUModel.objects.create(name="H100 SMX")
-    content = HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,,,H100 SMX,,,2,2026-06-01,\n,,trian,,,,2,2026-06-01,\n"
+    content = (
+        HEADER
+        + ",,,H100 SXM,,,2,2026-06-01,\n,,,H100 SMX,,,2,2026-06-01,\n,,trian,,,,2,2026-06-01,\n"
+    )
 
     would = dry_run(content.encode(), now=NOW).would
 
     assert (would.set, [str(doubt) for doubt in would.doubts]) == (
         3,
-        ["line 3, gpu_model: No GPU of the model H100 SMX is known.", "line 4, pool: No node of the pool trian is known."],
+        [
+            "line 3, gpu_model: No GPU of the model H100 SMX is known.",
+            "line 4, pool: No node of the pool trian is known.",
+        ],
     )
 
 
 def test_two_lines_for_one_time_are_refused():
     a_gpu()
 
-    assert faults(HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,,,H100 SXM,,,3,2026-06-01,\n") == [(3, "valid_from")]
-    assert faults(HEADER + ",,,H100 SXM,,,2,2026-05-01,2026-07-01\n,,,H100 SXM,,,3,2026-06-01,\n") == [(3, "valid_from")]
+    assert faults(HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,,,H100 SXM,,,3,2026-06-01,\n") == [
+        (3, "valid_from")
+    ]
+    assert faults(
+        HEADER + ",,,H100 SXM,,,2,2026-05-01,2026-07-01\n,,,H100 SXM,,,3,2026-06-01,\n"
+    ) == [(3, "valid_from")]
 
 
 def test_a_dry_run_says_the_dollars_per_team_and_writes_nothing():
@@ -137,14 +176,18 @@ def test_a_dry_run_says_the_dollars_per_team_and_writes_nothing():
     a_rate("2.00", gpu=gpu, is_example=True)
     an_entry(gpu, job=a_job(team="nlp"), start=HOUR)
     an_entry(gpu, job=a_job(team="vision"), start=HOUR + timedelta(hours=1), gpu_ms=1_800_000)
-    an_entry(gpu, "free", start=NOW.replace(hour=3, minute=0), gpu_ms=3_600_000)  # today: not over yet
+    # today: not over yet
+    an_entry(gpu, "free", start=NOW.replace(hour=3, minute=0), gpu_ms=3_600_000)
     an_entry(other, "free", start=HOUR)
     content = HEADER + ",,,H100 SXM,,,3.50,2026-11-01,\n,,,L4,,,1,2026-11-01,\n"
     before, told = book(), totals(closed_days(NOW))
 
     found = dry_run(content.encode(), now=NOW)
 
-    assert [(change.label, change.before_usd, change.after_usd, change.difference_usd) for change in found.changes] == [
+    assert [
+        (change.label, change.before_usd, change.after_usd, change.difference_usd)
+        for change in found.changes
+    ] == [
         ("NLP", Decimal(2), Decimal("3.5"), Decimal("1.5")),
         ("unallocated", 0, 1, 1),
         ("VISION", 1, Decimal("1.75"), Decimal("0.75")),
@@ -170,7 +213,14 @@ def _november_begins_open():
     from_october = datetime(2026, 10, 1, tzinfo=UTC)
     until = datetime(2026, 11, 1, tzinfo=UTC)
     policy = Rate._meta.apps.get_model("ledger", "Policy").objects.get(version=policy_id)
-    ClosedMonth.objects.create(month=date(2026, 10, 1), start=from_october, end=until, policy=policy, closed_at=NOW, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=date(2026, 10, 1),
+        start=from_october,
+        end=until,
+        policy=policy,
+        closed_at=NOW,
+        closed_by="ann",
+    )
 
 
 @pytest.mark.usefixtures("_november_begins_open")
@@ -219,12 +269,20 @@ def test_the_command_sets_shows_or_refuses(tmp_path, monkeypatch):
     assert run(str(file))[:2] == (0, "1 rates set, 0 stood already\n")
     file.write_text(HEADER + ",,,H100 SXM,,,x,2026-11-01,\n")
     status, _, err = run(str(file))
-    assert (status, err) == (1, f"{file}: line 2, price: A number like 2.49, please, not 'x'.\nnothing was set\n")
+    assert (status, err) == (
+        1,
+        f"{file}: line 2, price: A number like 2.49, please, not 'x'.\nnothing was set\n",
+    )
     assert run(str(tmp_path / "none.csv"))[0] == 2
 
 
 def test_the_command_reads_standard_input(monkeypatch):
     a_gpu()
-    monkeypatch.setattr("sys.stdin", type("Input", (), {"buffer": BytesIO((HEADER + ",,,H100 SXM,,,2,2026-11-01,\n").encode())})())
+    monkeypatch.setattr(
+        "sys.stdin",
+        type(
+            "Input", (), {"buffer": BytesIO((HEADER + ",,,H100 SXM,,,2,2026-11-01,\n").encode())}
+        )(),
+    )
 
     assert run("-")[0] == 0

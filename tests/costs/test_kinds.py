@@ -1,4 +1,6 @@
-"""GPU time by kind and cut: from hours of summed days, from entries, or from both, it is the same, and never old."""
+"""GPU time by kind and cut: from hours of summed days, from entries, or from both, it is the same,
+and never old.
+"""
 
 import random
 from collections import Counter
@@ -17,7 +19,17 @@ from fleetwatch.costs.totals import ALLOCATED_STATES
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
+from tests.costs.factories import (
+    HOUR_MS,
+    a_gpu,
+    a_job,
+    a_place,
+    a_policy,
+    a_rate,
+    an_entry,
+    counted_all,
+    unsaved_entry,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -38,18 +50,26 @@ def counted(gpu, *args, start, **fields):
 def by_hand(interval):
     """The same from entries, one by one."""
     sums = {}
-    entries = Entry.objects.filter(start__gte=interval.start, start__lt=interval.end).select_related("gpu__model", "gpu__parent__model")
+    entries = Entry.objects.filter(
+        start__gte=interval.start, start__lt=interval.end
+    ).select_related("gpu__model", "gpu__parent__model")
     for each in priced(entries):
         entry, gpu = each.row, each.row.gpu.parent or each.row.gpu
-        held = NodePlace.objects.filter(node=entry.node, valid_from__lte=entry.start).exclude(valid_to__lte=entry.start)
+        held = NodePlace.objects.filter(node=entry.node, valid_from__lte=entry.start).exclude(
+            valid_to__lte=entry.start
+        )
         place = held.values_list("pool", "node_class", "region").first() or ("", "", "")
         kind = Kind(gpu.model.name if gpu.model else "(none)", *place)
-        found = sums.setdefault((entry.start, kind, each.rate and each.rate.usd_per_gpu_hour), Counter())
+        found = sums.setdefault(
+            (entry.start, kind, each.rate and each.rate.usd_per_gpu_hour), Counter()
+        )
         found["capacity"] += entry.gpu_ms
         # what only a held GPU can be was held, also where its job was deleted
         found["held"] += entry.gpu_ms if entry.job_id or entry.state in ALLOCATED_STATES else 0
         found["unobserved"] += entry.gpu_ms if entry.state == "unobserved" else 0
-    return {(*key, found["capacity"], found["held"], found["unobserved"]) for key, found in sums.items()}
+    return {
+        (*key, found["capacity"], found["held"], found["unobserved"]) for key, found in sums.items()
+    }
 
 
 def told(interval, **wanted):
@@ -57,7 +77,9 @@ def told(interval, **wanted):
     return {
         (from_ms(cut_ms), each.kind, each.usd_per_gpu_hour, *times)
         for each in time_of_kinds(interval, **wanted)
-        for cut_ms, *times in zip(each.cuts_ms, each.capacity_ms, each.held_ms, each.unobserved_ms, strict=True)
+        for cut_ms, *times in zip(
+            each.cuts_ms, each.capacity_ms, each.held_ms, each.unobserved_ms, strict=True
+        )
     }
 
 
@@ -118,7 +140,10 @@ def test_with_and_without_sums_it_is_what_entries_sum_to_by_hand(name, seed):
     dice = random.Random(f"{name} {seed}")
     first = datetime(2026, 10, 23, tzinfo=UTC)  # clocks are set back on the 25th
     span = Interval(first, first + 5 * DAY)
-    gpus = [a_gpu(node=f"n{number % 2}", model=dice.choice(["H100 SXM", "L4", None])) for number in range(4)]
+    gpus = [
+        a_gpu(node=f"n{number % 2}", model=dice.choice(["H100 SXM", "L4", None]))
+        for number in range(4)
+    ]
     gpus.append(a_gpu(node="n0", model=None, parent=gpus[0]))
     jobs = [None, a_job(), a_job()]
     a_place("n0", pool="a", region="DE", valid_to=first + dice.randrange(100) * HOUR)
@@ -129,7 +154,11 @@ def test_with_and_without_sums_it_is_what_entries_sum_to_by_hand(name, seed):
     for _ in range(60):
         state = dice.choice(["useful", "idle", "unobserved", "free"])
         job = None if state == "free" else dice.choice(jobs)
-        gpu, gpu_ms, start = dice.choice(gpus), dice.randrange(1, HOUR_MS), first + dice.randrange(5 * 24) * HOUR
+        gpu, gpu_ms, start = (
+            dice.choice(gpus),
+            dice.randrange(1, HOUR_MS),
+            first + dice.randrange(5 * 24) * HOUR,
+        )
         entries.append(unsaved_entry(gpu, state, gpu_ms, policy=policy, job=job, start=start))
     counted_all(entries)
     part = Interval(first + 30 * HOUR, first + 60 * HOUR)

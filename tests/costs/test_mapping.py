@@ -2,7 +2,15 @@
 
 import pytest
 
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError, checked, like, place, read_label
+from fleetwatch.costs.mapping import (
+    Conditions,
+    Gives,
+    MappingError,
+    checked,
+    like,
+    place,
+    read_label,
+)
 
 TO_NLP = Gives(team="nlp")
 
@@ -10,13 +18,31 @@ TO_NLP = Gives(team="nlp")
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        pytest.param((1, Conditions(user="*")), (2, Conditions(user="ann", account="a")), id="the smaller priority"),
-        pytest.param((9, Conditions(user="*", account="*")), (9, Conditions(user="ann")), id="more conditions"),
-        pytest.param((9, Conditions(user="ann")), (9, Conditions(user="ann-marie*")), id="exact before pattern"),
-        pytest.param((9, Conditions(account="ml-vision-*")), (9, Conditions(account="ml-*")), id="more characters given"),
+        pytest.param(
+            (1, Conditions(user="*")),
+            (2, Conditions(user="ann", account="a")),
+            id="the smaller priority",
+        ),
+        pytest.param(
+            (9, Conditions(user="*", account="*")),
+            (9, Conditions(user="ann")),
+            id="more conditions",
+        ),
+        pytest.param(
+            (9, Conditions(user="ann")),
+            (9, Conditions(user="ann-marie*")),
+            id="exact before pattern",
+        ),
+        pytest.param(
+            (9, Conditions(account="ml-vision-*")),
+            (9, Conditions(account="ml-*")),
+            id="more characters given",
+        ),
         pytest.param((9, Conditions(user="ann")), (9, Conditions(user="bob")), id="the older one"),
         pytest.param(
-            (9, Conditions(label="a", label_value="x")), (9, Conditions(user="bob*")), id="a label's value counts, its name does not"
+            (9, Conditions(label="a", label_value="x")),
+            (9, Conditions(user="bob*")),
+            id="a label's value counts, its name does not",
         ),
     ],
 )
@@ -33,7 +59,13 @@ def test_only_the_star_is_special_in_a_pattern(pattern, sql):
 
 
 @pytest.mark.parametrize(
-    ("text", "label"), [("", ("", "")), ("project=vision-*", ("project", "vision-*")), ("gpu", ("gpu", "*")), ("a=b=c", ("a", "b=c"))]
+    ("text", "label"),
+    [
+        ("", ("", "")),
+        ("project=vision-*", ("project", "vision-*")),
+        ("gpu", ("gpu", "*")),
+        ("a=b=c", ("a", "b=c")),
+    ],
 )
 def test_a_label_is_written_as_key_and_value(text, label):
     assert read_label(text) == label
@@ -47,11 +79,19 @@ def test_a_label_is_written_as_key_and_value(text, label):
         pytest.param(Conditions(user="ann"), Gives(), {}, "team", id="gives nothing"),
         pytest.param(Conditions(user="a" * 129), TO_NLP, {}, "user", id="too long"),
         pytest.param(Conditions(account="a\x00b"), TO_NLP, {}, "account", id="a zero byte"),
-        pytest.param(Conditions(label="x", label_value="a\nb"), TO_NLP, {}, "label", id="a line break"),
-        pytest.param(Conditions(user="ann"), Gives(project="x" * 101), {}, "project", id="a long name"),
-        pytest.param(Conditions(user="ann"), Gives(team="(none)"), {}, "team", id="a reserved name"),
+        pytest.param(
+            Conditions(label="x", label_value="a\nb"), TO_NLP, {}, "label", id="a line break"
+        ),
+        pytest.param(
+            Conditions(user="ann"), Gives(project="x" * 101), {}, "project", id="a long name"
+        ),
+        pytest.param(
+            Conditions(user="ann"), Gives(team="(none)"), {}, "team", id="a reserved name"
+        ),
         pytest.param(Conditions(user="ann"), TO_NLP, {"priority": 0}, "priority", id="priority 0"),
-        pytest.param(Conditions(user="ann"), TO_NLP, {"priority": 1001}, "priority", id="priority 1001"),
+        pytest.param(
+            Conditions(user="ann"), TO_NLP, {"priority": 1001}, "priority", id="priority 1001"
+        ),
         pytest.param(Conditions(user="ann"), TO_NLP, {"note": "x" * 301}, "note", id="a long note"),
     ],
 )
@@ -63,6 +103,9 @@ def test_what_can_be_no_rule_is_told_by_its_field(asks, gives, changed, field):
 
 
 def test_a_rule_says_itself_in_words():
-    assert Conditions(user="ann", label="project", label_value="v-*").words == "user ann, label project=v-*"
+    assert (
+        Conditions(user="ann", label="project", label_value="v-*").words
+        == "user ann, label project=v-*"
+    )
     assert Gives(team="nlp", cost_centre="4711").words == "team nlp, cost centre 4711"
     checked(Conditions(user="a" * 128), Gives(project="x" * 100), priority=1, note="x" * 300)

@@ -30,7 +30,10 @@ def faults(text):
 
 
 def test_each_line_is_a_rule():
-    text = HEADER + "ann,,project=vision-*,vision,Apollo,4711,7,2026-11-01,2026-12-01T00:00+01:00,agreed\n,ml-*,,nlp,,,,Beginning,,\n"
+    text = (
+        HEADER
+        + "ann,,project=vision-*,vision,Apollo,4711,7,2026-11-01,2026-12-01T00:00+01:00,agreed\n,ml-*,,nlp,,,,Beginning,,\n"
+    )
 
     assert read(text.encode(), BERLIN) == [
         Row(
@@ -70,7 +73,10 @@ def test_what_can_be_no_rule_is_told_by_line_and_column(line, field):
 
 
 def test_every_fault_is_told_at_once():
-    assert faults(HEADER + ",,,nlp,,,,beginning,,\nann,,,nlp,,,,soon,,\n") == [(2, "user"), (3, "valid_from")]
+    assert faults(HEADER + ",,,nlp,,,,beginning,,\nann,,,nlp,,,,soon,,\n") == [
+        (2, "user"),
+        (3, "valid_from"),
+    ]
 
 
 @pytest.mark.parametrize(

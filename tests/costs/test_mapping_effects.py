@@ -22,7 +22,9 @@ def test_a_loss_is_split_over_several_gains_to_the_last_millisecond():
     before = {1: {A: amount(100)}}
     after = {1: {B: amount(30), C: amount(70)}}
 
-    assert [(move.origin, move.target, move.gpu_ms, move.usd) for move in moved("team", before, after)] == [
+    assert [
+        (move.origin, move.target, move.gpu_ms, move.usd) for move in moved("team", before, after)
+    ] == [
         (A, C, 70, Decimal("0.7")),
         (A, B, 30, Decimal("0.3")),
     ]

@@ -1,4 +1,6 @@
-"""Importing mapping rules: all or nothing, twice is once, and what moves in dollars is known before."""
+"""Importing mapping rules: all or nothing, twice is once, and what moves in dollars is known
+before.
+"""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -72,15 +74,27 @@ def test_one_bad_line_and_nothing_is_set():
     an_hour_of_each()
     close(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
 
-    assert faults(FILE + "eve,audit,,2026-11-01T00:30+00:00\neve,audit,,2026-11-02\n") == [(2, "valid_from"), (4, "valid_from")]
-    assert (MappingRule.objects.count(), Attribution.objects.count(), Team.objects.filter(slug="audit").count()) == (0, 0, 0)
+    assert faults(FILE + "eve,audit,,2026-11-01T00:30+00:00\neve,audit,,2026-11-02\n") == [
+        (2, "valid_from"),
+        (4, "valid_from"),
+    ]
+    assert (
+        MappingRule.objects.count(),
+        Attribution.objects.count(),
+        Team.objects.filter(slug="audit").count(),
+    ) == (0, 0, 0)
 
 
 def test_what_divisions_cut_off_is_no_difference_of_the_fleet():
     gpu = a_gpu()
     a_rate("3.333333", gpu=gpu)
     for number, user in enumerate(("ann", "bob", "eve")):
-        an_entry(gpu, job=a_job(user=user, team=None), start=HOUR + number * ONE, gpu_ms=1_000_001 + number)
+        an_entry(
+            gpu,
+            job=a_job(user=user, team=None),
+            start=HOUR + number * ONE,
+            gpu_ms=1_000_001 + number,
+        )
 
     told = dry_run(b"user,team,valid_from\nann,vision,beginning\n", now=NOW)
 
@@ -93,14 +107,21 @@ def test_a_dry_run_says_the_dollars_per_line_and_writes_nothing():
 
     found = dry_run(FILE.encode(), now=NOW)
 
-    assert [(each.owner, each.label, each.before_usd, each.after_usd, each.difference_usd) for each in found.changes] == [
+    assert [
+        (each.owner, each.label, each.before_usd, each.after_usd, each.difference_usd)
+        for each in found.changes
+    ] == [
         ("team", "no team: no rule matched", Decimal(4), Decimal(0), Decimal(-4)),
         ("team", "nlp", Decimal(0), Decimal(2), Decimal(2)),
         ("team", "vision", Decimal(0), Decimal(2), Decimal(2)),
         ("project", "Apollo", Decimal(0), Decimal(2), Decimal(2)),
         ("project", "no project: no rule matched", Decimal(4), Decimal(2), Decimal(-2)),
     ]
-    assert (found.total.before_usd, found.total.after_usd, found.would) == (4, 4, Imported(set=2, stood=0))
+    assert (found.total.before_usd, found.total.after_usd, found.would) == (
+        4,
+        4,
+        Imported(set=2, stood=0),
+    )
     assert lines() == {"(unmapped)": 2}
     assert not MappingRule.objects.exists()
 
@@ -123,9 +144,17 @@ def test_the_command_sets_shows_or_refuses(tmp_path, monkeypatch):
     status, out, _ = run(str(file), "--dry-run")
     assert (status, MappingRule.objects.count()) == (0, 0)
     assert "would set 2 rules, 0 stand already; nothing was set" in out
-    assert ["team", "vision", "0.00", "2.00", "+2.00"] in [line.split() for line in out.splitlines()]
+    assert ["team", "vision", "0.00", "2.00", "+2.00"] in [
+        line.split() for line in out.splitlines()
+    ]
     assert run(str(file))[:2] == (0, "2 rules set, 0 stood already\n")
     file.write_text("user,team,valid_from\nann,,beginning\n")
     status, _, err = run(str(file))
-    assert (status, err) == (1, f"{file}: line 2, team: What do they belong to? A team, a project or a cost centre.\nnothing was set\n")
+    assert (status, err) == (
+        1,
+        (
+            f"{file}: line 2, team: What do they belong to? A team, a project or a cost"
+            " centre.\nnothing was set\n"
+        ),
+    )
     assert run(str(tmp_path / "none.csv"))[0] == 2

@@ -15,12 +15,18 @@ HOUR = NOW.replace(minute=0)
 
 
 def places():
-    return list(NodePlace.objects.order_by("valid_from").values_list("pool", "node_class", "region", "valid_from", "valid_to"))
+    return list(
+        NodePlace.objects.order_by("valid_from").values_list(
+            "pool", "node_class", "region", "valid_from", "valid_to"
+        )
+    )
 
 
 @pytest.mark.django_db
 def test_the_first_labels_hold_from_the_beginning_and_others_from_the_hour_they_are_noticed():
-    node = Node.objects.create(name="gpu-01", labels={"pool": "train", "class": "spot", "region": "eu-1"})
+    node = Node.objects.create(
+        name="gpu-01", labels={"pool": "train", "class": "spot", "region": "eu-1"}
+    )
 
     assert note_places(NOW) == {"moved": 1}
     assert note_places(NOW) == {"moved": 0}
@@ -43,7 +49,10 @@ def test_two_changes_within_an_hour_leave_the_last():
         node.save()
         note_places(NOW)
 
-    assert [(pool, start, end) for pool, _, _, start, end in places()] == [("", BEGINNING, HOUR), ("b", HOUR, None)]
+    assert [(pool, start, end) for pool, _, _, start, end in places()] == [
+        ("", BEGINNING, HOUR),
+        ("b", HOUR, None),
+    ]
 
 
 @pytest.mark.django_db
@@ -54,7 +63,10 @@ def test_a_clock_that_was_ahead_leaves_no_overlap():
         node.save()
         note_places(at)
 
-    assert [(pool, start, end) for pool, _, _, start, end in places()] == [("a", BEGINNING, HOUR), ("c", HOUR, None)]
+    assert [(pool, start, end) for pool, _, _, start, end in places()] == [
+        ("a", BEGINNING, HOUR),
+        ("c", HOUR, None),
+    ]
 
 
 @pytest.mark.django_db
@@ -64,7 +76,11 @@ def test_each_node_has_its_own_place():
 
     note_places_task()
 
-    assert set(NodePlace.objects.values_list("node__name", "pool")) == {("gpu-0", "p0"), ("gpu-1", "p1"), ("gpu-2", "p2")}
+    assert set(NodePlace.objects.values_list("node__name", "pool")) == {
+        ("gpu-0", "p0"),
+        ("gpu-1", "p1"),
+        ("gpu-2", "p2"),
+    }
 
 
 @pytest.mark.parametrize(

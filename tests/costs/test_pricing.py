@@ -22,7 +22,14 @@ def test_nothing_costs_nothing():
 
 
 @pytest.mark.parametrize(
-    ("amount", "shown"), [("0.125", "0.12"), ("0.135", "0.14"), ("0.1250001", "0.13"), ("-0.125", "-0.12"), ("7", "7.00")]
+    ("amount", "shown"),
+    [
+        ("0.125", "0.12"),
+        ("0.135", "0.14"),
+        ("0.1250001", "0.13"),
+        ("-0.125", "-0.12"),
+        ("7", "7.00"),
+    ],
 )
 def test_a_shown_amount_is_rounded_half_to_even(amount, shown):
     assert usd(Decimal(amount), CENT) == Decimal(shown)
@@ -35,7 +42,11 @@ def test_lines_sum_to_the_rounded_total():
 
 
 def test_the_largest_remainder_gets_the_missing_cent():
-    assert lines([Decimal("1.001"), Decimal("1.008"), Decimal("1.001")], CENT) == [Decimal("1.00"), Decimal("1.01"), Decimal("1.00")]
+    assert lines([Decimal("1.001"), Decimal("1.008"), Decimal("1.001")], CENT) == [
+        Decimal("1.00"),
+        Decimal("1.01"),
+        Decimal("1.00"),
+    ]
 
 
 def test_no_lines_are_no_lines():
@@ -49,9 +60,18 @@ def test_lines_always_sum_to_the_total_and_none_is_off_by_a_step(parts):
     split = lines(amounts)
 
     assert sum(split, Decimal(0)) == usd(cost_usd(parts))
-    assert all(abs(line - amount) < Decimal("0.000001") for line, amount in zip(split, amounts, strict=True))
+    assert all(
+        abs(line - amount) < Decimal("0.000001")
+        for line, amount in zip(split, amounts, strict=True)
+    )
 
 
 def test_lines_can_follow_a_total_that_was_rounded_elsewhere():
-    assert lines([Decimal("0.4"), Decimal("0.4")], Decimal(1), total=Decimal(0)) == [Decimal(0), Decimal(0)]
-    assert lines([Decimal("0.1"), Decimal("0.4")], Decimal(1), total=Decimal(1)) == [Decimal(0), Decimal(1)]
+    assert lines([Decimal("0.4"), Decimal("0.4")], Decimal(1), total=Decimal(0)) == [
+        Decimal(0),
+        Decimal(0),
+    ]
+    assert lines([Decimal("0.1"), Decimal("0.4")], Decimal(1), total=Decimal(1)) == [
+        Decimal(0),
+        Decimal(1),
+    ]

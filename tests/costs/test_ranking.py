@@ -1,4 +1,6 @@
-"""The largest of many groups and the rest as one: the same order and the same dollars as all the groups one by one."""
+"""The largest of many groups and the rest as one: the same order and the same dollars as all the
+groups one by one.
+"""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -18,11 +20,17 @@ DAY = Interval(HOUR - timedelta(hours=9), HOUR + timedelta(hours=15))
 
 @pytest.fixture
 def busy():
-    """Ten jobs: job n wasted n x 333,333 ms at $1.000001 (of two teams, three users), and one GPU stood free for an hour."""
+    """Ten jobs: job n wasted n x 333,333 ms at $1.000001 (of two teams, three users), and one GPU
+    stood free for an hour.
+    """
     gpu = a_gpu()
     a_rate("1.000001", gpu=gpu)
     for number in range(10):
-        job = a_job(key=f"k{number}", user=("ann", "bob", "")[number % 3], team=("nlp", "vision")[number % 2])
+        job = a_job(
+            key=f"k{number}",
+            user=("ann", "bob", "")[number % 3],
+            team=("nlp", "vision")[number % 2],
+        )
         an_entry(gpu, "idle", 333_333 * number, job=job, tier="certain")
         an_entry(gpu, "useful", HOUR_MS, job=job, energy_j=1.5)
     an_entry(gpu, "free", HOUR_MS, start=HOUR + timedelta(hours=1))
@@ -74,7 +82,10 @@ def test_jobs_are_sorted_by_dollars_and_by_time_too(busy, sort):
 
 
 def test_some_jobs_alone_are_ranked_among_each_other(busy):
-    wanted = [a_job(key="idle").pk, *(entry.job_id for entry in busy.entry_set.filter(job__key__in=["k2", "k5"]))]
+    wanted = [
+        a_job(key="idle").pk,
+        *(entry.job_id for entry in busy.entry_set.filter(job__key__in=["k2", "k5"])),
+    ]
 
     assert keys(ranked(DAY, "job", size=9, among=wanted)) == ["k5", "k2"]
     assert ranked(DAY, "job", size=9, among=[]).groups == []

@@ -29,7 +29,10 @@ def faults(text):
 
 
 def test_each_line_is_a_rate():
-    text = HEADER + "H100 SXM,spot,eu-1, 2.10 ,2026-11-01,2026-12-01T00:00+01:00,reserved,contract 7,2026-10-20\nL4,,,0.5,Beginning,,,,\n"
+    text = (
+        HEADER + "H100 SXM,spot,eu-1, 2.10 ,2026-11-01,2026-12-01T00:00+01:00,reserved,contract"
+        " 7,2026-10-20\nL4,,,0.5,Beginning,,,,\n"
+    )
 
     assert read(text.encode(), BERLIN) == [
         Row(
@@ -59,19 +62,25 @@ def test_a_rate_is_for_any_one_kind_of_subject(kind):
 
 @pytest.mark.parametrize("empty", [",", ",,,", ", , "])
 def test_empty_columns_on_the_right_and_empty_lines_above_are_a_spreadsheets(empty):
-    [row] = read(f"{empty}\n\nnode,price,valid_from{empty}\nx,1,beginning{empty}\n{empty}\n".encode(), BERLIN)
+    [row] = read(
+        f"{empty}\n\nnode,price,valid_from{empty}\nx,1,beginning{empty}\n{empty}\n".encode(), BERLIN
+    )
 
     assert (row.name, row.price) == ("x", 1)
 
 
 def test_a_value_under_no_name_is_not_left_aside():
-    assert faults("node,price,valid_from,\nx,1,beginning,2\n") == [(2, "", "It has 4 cells, the first line has 3.")]
+    assert faults("node,price,valid_from,\nx,1,beginning,2\n") == [
+        (2, "", "It has 4 cells, the first line has 3.")
+    ]
     assert faults("node,,price,valid_from\nx,,1,beginning\n") == [(1, "", "A column has no name.")]
 
 
 @pytest.mark.parametrize("price", ["1e999999999", "1e-999999999", "-1e400"])
 def test_a_number_of_no_sensible_size_is_told(price):
-    assert faults(f"node,price,valid_from\nx,{price},beginning\n") == [(2, "price", f"A number like 2.49, please, not {price!r}.")]
+    assert faults(f"node,price,valid_from\nx,{price},beginning\n") == [
+        (2, "price", f"A number like 2.49, please, not {price!r}.")
+    ]
 
 
 def test_spreadsheets_write_semicolons_a_byte_order_mark_and_carriage_returns():
@@ -115,15 +124,36 @@ def test_every_fault_is_told_by_line_and_field():
         ("gpu,price,valid_from,colour\n", (1, "colour", "There is no such column.")),
         ("gpu,gpu,price,valid_from\n", (1, "gpu", "This column stands twice.")),
         ("gpu,price,valid_from\n", (1, "", "There is no rate in it.")),
-        ("gpu,price,valid_from\na,1,beginning,x\n", (2, "", "It has 4 cells, the first line has 3.")),
-        (b"gpu,price,valid_from\n\xff,1,beginning\n", (2, "", "This is not UTF-8 text: save it as CSV UTF-8.")),
+        (
+            "gpu,price,valid_from\na,1,beginning,x\n",
+            (2, "", "It has 4 cells, the first line has 3."),
+        ),
+        (
+            b"gpu,price,valid_from\n\xff,1,beginning\n",
+            (2, "", "This is not UTF-8 text: save it as CSV UTF-8."),
+        ),
         ("gpu,price,valid_from\na\0,1,beginning\n", (2, "", "There is a zero byte in it.")),
         (b"x" * (MAX_BYTES + 1), (1, "", "The file is larger than 1,000,000 bytes.")),
-        ("gpu,price,valid_from\na,1_0,beginning\n", (2, "price", "A number like 2.49, please, not '1_0'.")),
-        ("gpu,price,valid_from\na,\u0661,beginning\n", (2, "price", "A number like 2.49, please, not '\u0661'.")),
-        (f"gpu,price,valid_from\n{'a' * 301},1,beginning\n", (2, "gpu", "At most 300 letters and no control characters, please.")),
-        ("gpu,price,valid_from\na\u202e,1,beginning\n", (2, "gpu", "At most 300 letters and no control characters, please.")),
-        ("gpu,price,valid_from\na,1,0001-01-01\n", (2, "valid_from", "A date like 2026-11-01, please, not '0001-01-01'.")),
+        (
+            "gpu,price,valid_from\na,1_0,beginning\n",
+            (2, "price", "A number like 2.49, please, not '1_0'."),
+        ),
+        (
+            "gpu,price,valid_from\na,\u0661,beginning\n",
+            (2, "price", "A number like 2.49, please, not '\u0661'."),
+        ),
+        (
+            f"gpu,price,valid_from\n{'a' * 301},1,beginning\n",
+            (2, "gpu", "At most 300 letters and no control characters, please."),
+        ),
+        (
+            "gpu,price,valid_from\na\u202e,1,beginning\n",
+            (2, "gpu", "At most 300 letters and no control characters, please."),
+        ),
+        (
+            "gpu,price,valid_from\na,1,0001-01-01\n",
+            (2, "valid_from", "A date like 2026-11-01, please, not '0001-01-01'."),
+        ),
     ],
 )
 def test_a_file_that_can_not_be_is_told_why(text, fault):
@@ -131,7 +161,12 @@ def test_a_file_that_can_not_be_is_told_why(text, fault):
 
 
 def test_a_line_with_too_many_cells_hides_no_other():
-    assert [(line, field) for line, field, _ in faults("gpu,price,valid_from\na,x,beginning\nb,1,beginning,y\nc,1,soon\n")] == [
+    assert [
+        (line, field)
+        for line, field, _ in faults(
+            "gpu,price,valid_from\na,x,beginning\nb,1,beginning,y\nc,1,soon\n"
+        )
+    ] == [
         (2, "price"),
         (3, ""),
         (4, "valid_from"),
@@ -147,11 +182,18 @@ def test_a_quote_that_never_ends_is_no_csv():
 def test_there_is_an_end_to_rows_and_to_faults():
     head = "gpu,price,valid_from\n"
     assert len(read((head + "a,1,beginning\n" * MAX_ROWS).encode(), BERLIN)) == MAX_ROWS
-    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [(MAX_ROWS + 2, "", "There are more than 2,000 rows in it.")]
+    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [
+        (MAX_ROWS + 2, "", "There are more than 2,000 rows in it.")
+    ]
     assert len(faults(head + "a,x,beginning\n" * 500)) == MAX_FAULTS
 
 
-@given(st.one_of(st.binary(max_size=300), st.text(alphabet=st.sampled_from('a1;,"\n\r.-ü\u202e'), max_size=200).map(str.encode)))
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.text(alphabet=st.sampled_from('a1;,"\n\r.-ü\u202e'), max_size=200).map(str.encode),
+    )
+)
 def test_whatever_bytes_come_are_rows_or_faults(content):
     for head in (b"", b"gpu,price,valid_from\n", ",".join(COLUMNS).encode() + b"\n"):
         assert rows_or_faults(head + content)

@@ -17,7 +17,9 @@ from tests.costs.factories import HOUR, a_gpu, a_place, a_policy, a_rate
 
 pytestmark = pytest.mark.django_db
 MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))
-find_boards = importlib.import_module("fleetwatch.costs.migrations.0024_boards_of_virtual_gpus").find_boards
+find_boards = importlib.import_module(
+    "fleetwatch.costs.migrations.0024_boards_of_virtual_gpus"
+).find_boards
 
 
 @pytest.fixture
@@ -53,7 +55,9 @@ def test_a_rate_that_an_admin_set_for_the_board_is_shared_by_its_parts(quarter):
     assert spans(quarter) == [(Decimal("0.4975"), BEGINNING, None)]
 
 
-def test_the_boards_rate_of_a_class_a_pool_and_a_node_are_each_stronger_than_the_one_before(quarter):
+def test_the_boards_rate_of_a_class_a_pool_and_a_node_are_each_stronger_than_the_one_before(
+    quarter,
+):
     a_place("gpu-01", pool="train", node_class="spot", region="eu")
     for usd, fields in (
         ("8", {}),
@@ -61,7 +65,9 @@ def test_the_boards_rate_of_a_class_a_pool_and_a_node_are_each_stronger_than_the
         ("6", {"node_class": "spot"}),
         ("5", {"node_class": "spot", "region": "eu"}),
     ):
-        set_rate(Subject(gpu_model=board(quarter), **fields), Decimal(usd), valid_from=MAY, now=HOUR)
+        set_rate(
+            Subject(gpu_model=board(quarter), **fields), Decimal(usd), valid_from=MAY, now=HOUR
+        )
         assert spans(quarter) == [(Decimal(usd) / 4, MAY, None)]
     a_rate("4", pool="train", valid_from=MAY)
     assert spans(quarter) == [(1, MAY, None)]
@@ -74,7 +80,11 @@ def test_a_rate_of_the_part_itself_is_stronger_and_whole(quarter):
     a_rate("0.90", gpu=quarter, valid_from=JUNE)
     a_rate("0.80", only=quarter, valid_from=JULY)
 
-    assert spans(quarter) == [(1, MAY, JUNE), (Decimal("0.90"), JUNE, JULY), (Decimal("0.80"), JULY, None)]
+    assert spans(quarter) == [
+        (1, MAY, JUNE),
+        (Decimal("0.90"), JUNE, JULY),
+        (Decimal("0.80"), JULY, None),
+    ]
 
 
 def test_a_boards_shipped_example_reaches_no_part_and_other_boards_rates_neither(quarter):
@@ -95,7 +105,9 @@ def test_a_whole_gpu_beside_it_costs_the_whole_rate(quarter):
 
 def test_a_share_that_no_decimal_is_and_another_currency_are_rounded_to_the_micro_dollar():
     part = a_part("NVIDIA A10-10Q")  # 10 of 24 GB
-    ExchangeRate.objects.create(currency="EUR", usd_per_unit=Decimal("1.1"), valid_from=MAY, created_at=HOUR)
+    ExchangeRate.objects.create(
+        currency="EUR", usd_per_unit=Decimal("1.1"), valid_from=MAY, created_at=HOUR
+    )
     a_rate("1", node="gpu-01", valid_from=MAY, currency="EUR")
 
     assert spans(part) == [(Decimal("0.458333"), MAY, None)]
@@ -109,7 +121,9 @@ def test_of_a_board_that_is_not_known_there_is_no_share():
 
 
 def test_a_closed_month_of_before_keeps_its_dollars():
-    ClosedMonth.objects.create(month=MAY.date(), start=MAY, end=JUNE, policy=a_policy(), closed_at=HOUR, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=MAY.date(), start=MAY, end=JUNE, policy=a_policy(), closed_at=HOUR, closed_by="ann"
+    )
     part = a_part("GRID A100-10C")
     a_rate("4", node="gpu-01", valid_from=MAY, valid_to=JULY)
     a_rate("2", gpu=a_gpu(model="A100-PCIE-40GB", node="gpu-02"), valid_from=MAY)
@@ -119,6 +133,12 @@ def test_a_closed_month_of_before_keeps_its_dollars():
 
 def test_an_admin_may_choose_a_board_that_no_node_shows_whole(quarter):
     GPUModel.objects.create(name="H200 SXM")
-    assert [[model.name for model in models] for models in priced_models()] == [["GRID A100-10C"], ["A100-PCIE-40GB", "GRID A100-10C"]]
+    assert [[model.name for model in models] for models in priced_models()] == [
+        ["GRID A100-10C"],
+        ["A100-PCIE-40GB", "GRID A100-10C"],
+    ]
     assert Subject(gpu_model=board(quarter)).doubt == ""
-    assert Subject(gpu_model=GPUModel.objects.create(name="L4")).doubt == "No GPU of the model L4 is known."
+    assert (
+        Subject(gpu_model=GPUModel.objects.create(name="L4")).doubt
+        == "No GPU of the model L4 is known."
+    )

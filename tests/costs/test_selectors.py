@@ -9,7 +9,15 @@ import pytest
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import NOBODY, Scope, capacity_at_most, dollars_over_time, spending_now, totals, totals_by
+from fleetwatch.costs.selectors import (
+    NOBODY,
+    Scope,
+    capacity_at_most,
+    dollars_over_time,
+    spending_now,
+    totals,
+    totals_by,
+)
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
@@ -41,7 +49,11 @@ def test_dollars_are_milliseconds_times_the_rate_of_that_hour():
     assert found.states["useful"] == 1_800_000
     assert found.cost_by_state["idle"] == Decimal("9.00")
     assert found.waste_ms == {"certain": 1_800_000, "probable": 3_600_000, "potential": 0}
-    assert found.waste_usd == {"certain": Decimal("1.80"), "probable": Decimal("7.20"), "potential": 0}
+    assert found.waste_usd == {
+        "certain": Decimal("1.80"),
+        "probable": Decimal("7.20"),
+        "potential": 0,
+    }
     assert found.wasted_usd == Decimal("9.00")
     assert found.wasted_ms == 5_400_000
     assert sum(found.states.values()) == found.capacity_ms
@@ -51,7 +63,13 @@ def test_dollars_are_milliseconds_times_the_rate_of_that_hour():
 def test_nothing_in_the_ledger_is_no_coverage_and_no_cost():
     found = totals(DAY)
 
-    assert (found.capacity_ms, found.coverage, found.cost_usd, found.spend_efficiency, found.energy_j) == (0, None, 0, None, None)
+    assert (
+        found.capacity_ms,
+        found.coverage,
+        found.cost_usd,
+        found.spend_efficiency,
+        found.energy_j,
+    ) == (0, None, 0, None, None)
     assert (found.energy_coverage, found.mean_w) == (None, None)
 
 
@@ -75,7 +93,12 @@ def test_time_without_a_rate_is_shown_and_costs_nothing():
 
     found = totals(DAY)
 
-    assert (found.unpriced_ms, found.cost_usd, found.waste_ms["certain"], found.wasted_usd) == (600_000, Decimal(2), 600_000, 0)
+    assert (found.unpriced_ms, found.cost_usd, found.waste_ms["certain"], found.wasted_usd) == (
+        600_000,
+        Decimal(2),
+        600_000,
+        0,
+    )
 
 
 def test_example_rates_are_said():
@@ -133,7 +156,11 @@ def test_where_nothing_was_measured_efficiency_is_unknown_not_zero():
 
     found = totals(DAY)
 
-    assert (found.efficiency, found.spend_efficiency, found.usd_per_useful_gpu_hour) == (None, None, None)
+    assert (found.efficiency, found.spend_efficiency, found.usd_per_useful_gpu_hour) == (
+        None,
+        None,
+        None,
+    )
     assert found.useful_share_of_observed is None
 
 
@@ -159,7 +186,11 @@ def test_an_entry_outside_the_interval_does_not_count():
 def test_groups_are_sorted_by_wasted_dollars_and_what_no_job_held_is_a_line_of_its_own():
     gpu = a_gpu()
     a_rate("3.60", gpu=gpu)
-    ann, bob, robot = a_job(user="ann", team="nlp"), a_job(user="bob", team="vision"), a_job(user="", team=None)
+    ann, bob, robot = (
+        a_job(user="ann", team="nlp"),
+        a_job(user="bob", team="vision"),
+        a_job(user="", team=None),
+    )
     an_entry(gpu, "idle", 500_000, job=ann, tier="certain")
     an_entry(gpu, "idle", 900_000, job=bob, tier="probable")
     an_entry(gpu, "useful", 400_000, job=robot)
@@ -186,7 +217,12 @@ def test_mig_instances_are_parts_of_their_gpu():
 
     [line] = totals_by(DAY, "gpu")
 
-    assert (line.key, line.label, line.totals.capacity_ms, line.totals.cost_usd) == ("GPU-A", "gpu-01 GPU 3", HOUR_MS, Decimal(7))
+    assert (line.key, line.label, line.totals.capacity_ms, line.totals.cost_usd) == (
+        "GPU-A",
+        "gpu-01 GPU 3",
+        HOUR_MS,
+        Decimal(7),
+    )
     assert totals(DAY, scope=Scope(gpu="GPU-A")).capacity_ms == HOUR_MS
     assert totals(DAY, scope=Scope(gpu="MIG-A")).capacity_ms == 900_000
 
@@ -195,7 +231,12 @@ def test_mig_instances_are_parts_of_their_gpu():
 def test_every_line_can_be_opened(group_by):
     for number in range(3):
         gpu = a_gpu(node=f"gpu-0{number}", model=("H100 SXM", "L4", None)[number])
-        an_entry(gpu, "useful", 1000 + number, job=a_job(user=("ann", "", "bob")[number], team=("nlp", None, "vision")[number]))
+        an_entry(
+            gpu,
+            "useful",
+            1000 + number,
+            job=a_job(user=("ann", "", "bob")[number], team=("nlp", None, "vision")[number]),
+        )
         an_entry(gpu, "free", 10 + number)
 
     lines = totals_by(DAY, group_by)
@@ -212,7 +253,10 @@ def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group
 
     [line] = totals_by(DAY, group_by)
 
-    assert (line.label, line.totals.capacity_ms) == (f"{group_by.replace('_', ' ')} that was deleted", HOUR_MS)
+    assert (line.label, line.totals.capacity_ms) == (
+        f"{group_by.replace('_', ' ')} that was deleted",
+        HOUR_MS,
+    )
     assert line.key.startswith("(deleted ")
 
 
@@ -222,8 +266,12 @@ def test_jobs_between_those_of_a_period_have_no_part_in_it():
     for hours, job in ((0, jobs[0]), (-48, jobs[1]), (1, jobs[2]), (-48, jobs[4]), (2, jobs[5])):
         an_entry(gpu, job=job, start=HOUR + timedelta(hours=hours))
 
-    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "user")] == [("ann", 3 * HOUR_MS)]
-    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "team")] == [("ann", 3 * HOUR_MS)]
+    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "user")] == [
+        ("ann", 3 * HOUR_MS)
+    ]
+    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "team")] == [
+        ("ann", 3 * HOUR_MS)
+    ]
 
 
 def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began():
@@ -234,11 +282,23 @@ def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began()
     an_entry(parent, start=HOUR)
 
     assert capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR)) == 0
-    assert capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR + timedelta(minutes=150))) == 2 * 2.5 * HOUR_MS
+    assert (
+        capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR + timedelta(minutes=150)))
+        == 2 * 2.5 * HOUR_MS
+    )
     assert capacity_at_most(Interval(NEXT_HOUR, NEXT_HOUR + timedelta(hours=1))) == 2 * HOUR_MS
 
 
-@pytest.mark.parametrize("also", [{"team": "nlp"}, {"user": "ann"}, {"job": "slurm/della/1"}, {"team": "(none)"}, {"is_allocated": True}])
+@pytest.mark.parametrize(
+    "also",
+    [
+        {"team": "nlp"},
+        {"user": "ann"},
+        {"job": "slurm/della/1"},
+        {"team": "(none)"},
+        {"is_allocated": True},
+    ],
+)
 def test_what_no_job_held_is_nobody_elses(also):
     gpu = a_gpu()
     an_entry(gpu, job=a_job(key="slurm/della/1"))
@@ -252,21 +312,42 @@ def test_what_no_job_held_is_nobody_elses(also):
 def test_a_name_that_nothing_bears_finds_nothing():
     an_entry(a_gpu())
 
-    for scope in (Scope(node="x"), Scope(gpu="x"), Scope(job="x"), Scope(user="x"), Scope(team="x"), Scope(gpu_model="x")):
+    for scope in (
+        Scope(node="x"),
+        Scope(gpu="x"),
+        Scope(job="x"),
+        Scope(user="x"),
+        Scope(team="x"),
+        Scope(gpu_model="x"),
+    ):
         assert totals(DAY, scope=scope).capacity_ms == 0
 
 
 def test_random_entries_sum_to_the_micro_dollar_over_any_grouping_and_over_time():
     draw = random.Random(7)
-    gpus = [a_gpu(node=f"gpu-{number % 3}", model=("H100 SXM", "L4", None)[number % 3]) for number in range(9)]
+    gpus = [
+        a_gpu(node=f"gpu-{number % 3}", model=("H100 SXM", "L4", None)[number % 3])
+        for number in range(9)
+    ]
     for gpu in gpus[:2]:
         a_rate(f"{draw.uniform(0.1, 9):.6f}", gpu=gpu, valid_to=HOUR + timedelta(hours=3))
         a_rate(f"{draw.uniform(0.1, 9):.6f}", gpu=gpu, valid_from=HOUR + timedelta(hours=3))
-    a_rate("0.777777", node="gpu-1", valid_from=HOUR + timedelta(hours=1), valid_to=HOUR + timedelta(hours=5))
-    jobs = [None, *(a_job(user=f"user-{number % 4}", team=f"team-{number % 3}") for number in range(12))]
+    a_rate(
+        "0.777777",
+        node="gpu-1",
+        valid_from=HOUR + timedelta(hours=1),
+        valid_to=HOUR + timedelta(hours=5),
+    )
+    jobs = [
+        None,
+        *(a_job(user=f"user-{number % 4}", team=f"team-{number % 3}") for number in range(12)),
+    ]
     parts = []
     for _ in range(400):
-        gpu_ms, state = draw.randrange(1, HOUR_MS), draw.choice(["useful", "idle", "stalled", "underused", "unobserved"])
+        gpu_ms, state = (
+            draw.randrange(1, HOUR_MS),
+            draw.choice(["useful", "idle", "stalled", "underused", "unobserved"]),
+        )
         start = HOUR + timedelta(hours=draw.randrange(8))
         an_entry(draw.choice(gpus), state, gpu_ms, job=draw.choice(jobs), start=start)
         parts.append(gpu_ms)
@@ -307,19 +388,26 @@ def test_days_are_the_organisations_also_when_the_clock_changes():
 
     buckets = dollars_over_time(Interval(start, start + timedelta(hours=26)), "day")
 
-    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [(start, 25), (start + timedelta(hours=25), 1)]
+    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [
+        (start, 25),
+        (start + timedelta(hours=25), 1),
+    ]
 
 
 def test_a_day_whose_midnight_comes_twice_keeps_its_hours():
     use_zone("Atlantic/Azores")
-    start = datetime(2026, 10, 25, tzinfo=UTC)  # an hour later the clock is set back from 01:00 to 00:00
+    # an hour later the clock is set back from 01:00 to 00:00
+    start = datetime(2026, 10, 25, tzinfo=UTC)
     gpu = a_gpu()
     for hour in range(26):
         an_entry(gpu, start=start + timedelta(hours=hour))
 
     buckets = dollars_over_time(Interval(start, start + timedelta(hours=26)), "day")
 
-    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [(start, 25), (start + timedelta(hours=25), 1)]
+    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [
+        (start, 25),
+        (start + timedelta(hours=25), 1),
+    ]
 
 
 def test_days_of_a_half_hour_zone_begin_at_its_midnight():
@@ -329,7 +417,9 @@ def test_days_of_a_half_hour_zone_begin_at_its_midnight():
     an_entry(gpu, gpu_ms=1_000, start=midnight - timedelta(minutes=30))
     an_entry(gpu, gpu_ms=2_000, start=midnight)
 
-    buckets = dollars_over_time(Interval(midnight - timedelta(minutes=30), midnight + timedelta(minutes=30)), "day")
+    buckets = dollars_over_time(
+        Interval(midnight - timedelta(minutes=30), midnight + timedelta(minutes=30)), "day"
+    )
 
     assert [bucket.totals.capacity_ms for bucket in buckets] == [1_000, 2_000]
 
@@ -353,8 +443,21 @@ def test_spending_now_counts_every_gpu_and_what_of_it_is_idle():
     a_run(busy, job=job, state_ms={"useful": 3_570_000}, **span)
     a_run(idle, job=job, condition="quiet", state_ms={"idle": 3_570_000}, **span)
     a_run(free, condition="free", state_ms={"free": 3_570_000}, **span)
-    a_run(ended, job=job, condition="quiet", state_ms={"idle": 60_000}, start_ms=now_ms - 200_000, end_ms=now_ms - 140_000)
-    a_run(ended, condition="free", state_ms={"free": 110_000}, start_ms=now_ms - 140_000, end_ms=now_ms - 30_000)
+    a_run(
+        ended,
+        job=job,
+        condition="quiet",
+        state_ms={"idle": 60_000},
+        start_ms=now_ms - 200_000,
+        end_ms=now_ms - 140_000,
+    )
+    a_run(
+        ended,
+        condition="free",
+        state_ms={"free": 110_000},
+        start_ms=now_ms - 140_000,
+        end_ms=now_ms - 30_000,
+    )
 
     now = spending_now(HOUR)
 
@@ -369,7 +472,9 @@ def test_an_idle_half_of_a_shared_gpu_is_half_its_price():
     a_rate("3.00", gpu=gpu)
     span = {"start_ms": now_ms - 3_600_000, "end_ms": now_ms}
     a_run(gpu, job=a_job(), condition="quiet", state_ms={"idle": 1_800_000}, **span)
-    a_run(gpu, job=a_job(kind="service"), condition="quiet", state_ms={"stalled": 1_800_000}, **span)
+    a_run(
+        gpu, job=a_job(kind="service"), condition="quiet", state_ms={"stalled": 1_800_000}, **span
+    )
 
     now = spending_now(HOUR)
 
@@ -379,7 +484,14 @@ def test_an_idle_half_of_a_shared_gpu_is_half_its_price():
 def test_runs_of_long_ago_are_not_now():
     now_ms = to_ms(HOUR)
     gpu = a_gpu()
-    a_run(gpu, job=a_job(), condition="quiet", state_ms={"idle": 1_000}, start_ms=now_ms - 1_201_000, end_ms=now_ms - 1_200_000)
+    a_run(
+        gpu,
+        job=a_job(),
+        condition="quiet",
+        state_ms={"idle": 1_000},
+        start_ms=now_ms - 1_201_000,
+        end_ms=now_ms - 1_200_000,
+    )
 
     assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).idle_gpus) == (0, 0)
 
@@ -387,7 +499,13 @@ def test_runs_of_long_ago_are_not_now():
 def test_a_gpu_without_a_posted_run_of_the_last_minutes_is_not_judged_yet():
     now_ms = to_ms(HOUR)
     posted, _ = a_gpu(), a_gpu()
-    a_run(posted, condition="free", state_ms={"free": 60_000}, start_ms=now_ms - 90_000, end_ms=now_ms - 30_000)
+    a_run(
+        posted,
+        condition="free",
+        state_ms={"free": 60_000},
+        start_ms=now_ms - 90_000,
+        end_ms=now_ms - 30_000,
+    )
 
     now = spending_now(HOUR)
 
@@ -395,7 +513,9 @@ def test_a_gpu_without_a_posted_run_of_the_last_minutes_is_not_judged_yet():
 
 
 def test_gpus_that_nobody_observes_are_neither_allocated_nor_free():
-    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs without a holder."""
+    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs
+    without a holder.
+    """
     span = {"start_ms": to_ms(HOUR) - 90_000, "end_ms": to_ms(HOUR) - 30_000}
     for _ in range(2):
         a_run(a_gpu(), job=a_job(), state_ms={"useful": 60_000}, **span)
@@ -415,14 +535,27 @@ def test_a_gpu_is_observed_as_its_newest_run_says():
     for gpu, conditions in ((back, ("unobserved", "free")), (gone, ("free", "unobserved"))):
         for number, condition in enumerate(conditions):
             start_ms = now_ms - 120_000 + number * 60_000
-            a_run(gpu, condition=condition, state_ms={condition: 60_000}, start_ms=start_ms, end_ms=start_ms + 60_000)
+            a_run(
+                gpu,
+                condition=condition,
+                state_ms={condition: 60_000},
+                start_ms=start_ms,
+                end_ms=start_ms + 60_000,
+            )
 
     assert (spending_now(HOUR).unobserved_gpus, spending_now(HOUR).known_gpus) == (1, 1)
 
 
 def test_a_holder_that_is_known_is_allocated_though_nobody_observes_its_gpu():
     now_ms = to_ms(HOUR)
-    a_run(a_gpu(), job=a_job(), condition="unobserved", state_ms={"unobserved": 60_000}, start_ms=now_ms - 60_000, end_ms=now_ms)
+    a_run(
+        a_gpu(),
+        job=a_job(),
+        condition="unobserved",
+        state_ms={"unobserved": 60_000},
+        start_ms=now_ms - 60_000,
+        end_ms=now_ms,
+    )
 
     assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).unobserved_gpus) == (1, 0)
 
@@ -432,7 +565,13 @@ def test_a_gpu_in_slices_is_judged_once():
     board = a_gpu()
     for _ in range(2):
         part = a_gpu(node=board.node.name, parent=board)
-        a_run(part, condition="free", state_ms={"free": 60_000}, start_ms=now_ms - 90_000, end_ms=now_ms - 30_000)
+        a_run(
+            part,
+            condition="free",
+            state_ms={"free": 60_000},
+            start_ms=now_ms - 90_000,
+            end_ms=now_ms - 30_000,
+        )
 
     assert (spending_now(HOUR).gpus, spending_now(HOUR).judged_gpus) == (1, 1)
 

@@ -8,7 +8,14 @@ import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.services import BEGINNING, RateError, Subject, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.costs.services import (
+    BEGINNING,
+    RateError,
+    Subject,
+    ensure_example_rates,
+    set_rate,
+    withdraw_rate,
+)
 from tests.costs.factories import a_gpu, a_rate
 
 pytestmark = pytest.mark.django_db
@@ -18,14 +25,24 @@ MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))
 
 
 def spans():
-    return [(rate.price_per_gpu_hour, rate.valid_from, rate.valid_to) for rate in Rate.objects.order_by("valid_from")]
+    return [
+        (rate.price_per_gpu_hour, rate.valid_from, rate.valid_to)
+        for rate in Rate.objects.order_by("valid_from")
+    ]
 
 
 def test_a_new_rate_closes_the_one_before():
     gpu = a_gpu()
     set_rate(gpu.model, Decimal("2.50"), valid_from=MAY, now=NOW)
 
-    set_rate(gpu.model, Decimal("2.75"), valid_from=JUNE, now=NOW, source="contract 7", source_date=date(2026, 5, 20))
+    set_rate(
+        gpu.model,
+        Decimal("2.75"),
+        valid_from=JUNE,
+        now=NOW,
+        source="contract 7",
+        source_date=date(2026, 5, 20),
+    )
 
     assert spans() == [(Decimal("2.50"), MAY, JUNE), (Decimal("2.75"), JUNE, None)]
 
@@ -36,7 +53,11 @@ def test_a_rate_with_an_end_gives_way_to_the_one_before():
 
     set_rate(gpu.model, Decimal("2.00"), valid_from=JUNE, valid_to=JULY, now=NOW)
 
-    assert spans() == [(Decimal("2.50"), MAY, JUNE), (Decimal("2.00"), JUNE, JULY), (Decimal("2.50"), JULY, None)]
+    assert spans() == [
+        (Decimal("2.50"), MAY, JUNE),
+        (Decimal("2.00"), JUNE, JULY),
+        (Decimal("2.50"), JULY, None),
+    ]
 
 
 def test_history_is_not_overwritten_in_passing():
@@ -102,7 +123,9 @@ def test_or_at_the_organisations_midnight():
     here.time_zone = "Asia/Kolkata"
     here.save(update_fields=["time_zone"])
 
-    set_rate(a_gpu().model, Decimal(1), valid_from=datetime(2026, 5, 31, 18, 30, tzinfo=UTC), now=NOW)
+    set_rate(
+        a_gpu().model, Decimal(1), valid_from=datetime(2026, 5, 31, 18, 30, tzinfo=UTC), now=NOW
+    )
 
     assert Rate.objects.count() == 1
 
@@ -131,7 +154,12 @@ def test_a_model_first_seen_gets_its_example_price_once():
     assert ensure_example_rates(NOW) == {"created": 1}
     assert ensure_example_rates(NOW) == {"created": 0}
     rate = Rate.objects.get()
-    assert (rate.price_per_gpu_hour, rate.valid_from, rate.valid_to, rate.is_example) == (Decimal("3.99"), BEGINNING, None, True)
+    assert (rate.price_per_gpu_hour, rate.valid_from, rate.valid_to, rate.is_example) == (
+        Decimal("3.99"),
+        BEGINNING,
+        None,
+        True,
+    )
     assert "Lambda" in rate.source
     assert rate.source_date is not None
 
@@ -197,7 +225,17 @@ def test_a_virtual_gpu_of_a_board_without_a_price_has_none(model):
 
 
 @pytest.mark.parametrize(
-    "model", ["L40", "A100X", "H100 NVL", "RTX PRO 6000 Blackwell", "RTX 6000 Ada Generation", "A1000", "T400", "GeForce GTX 1080"]
+    "model",
+    [
+        "L40",
+        "A100X",
+        "H100 NVL",
+        "RTX PRO 6000 Blackwell",
+        "RTX 6000 Ada Generation",
+        "A1000",
+        "T400",
+        "GeForce GTX 1080",
+    ],
 )
 def test_a_model_with_a_similar_name_is_another_product(model):
     a_gpu(model=model)
@@ -219,7 +257,12 @@ def test_an_own_rate_from_now_on_ends_the_example_and_one_from_the_beginning_rep
 
 def test_rates_of_a_gpu_a_pool_and_a_class_close_the_one_before_of_their_own_only():
     gpu = a_gpu()
-    subjects = [gpu, Subject(pool="train"), Subject(gpu_model=gpu.model, node_class="spot"), Subject(gpu_model=gpu.model, region="eu")]
+    subjects = [
+        gpu,
+        Subject(pool="train"),
+        Subject(gpu_model=gpu.model, node_class="spot"),
+        Subject(gpu_model=gpu.model, region="eu"),
+    ]
     for subject in [*subjects, gpu.model]:
         set_rate(subject, Decimal(2), valid_from=MAY, now=NOW)
     for subject in subjects:
@@ -233,8 +276,16 @@ def test_rates_of_a_gpu_a_pool_and_a_class_close_the_one_before_of_their_own_onl
 def test_a_rate_for_a_class_of_nodes_is_of_that_class():
     model = a_gpu().model
 
-    assert set_rate(Subject(gpu_model=model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW).pricing_class == "spot"
-    assert set_rate(model, Decimal(1), valid_from=MAY, now=NOW, pricing_class="owned").pricing_class == "owned"
+    assert (
+        set_rate(
+            Subject(gpu_model=model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW
+        ).pricing_class
+        == "spot"
+    )
+    assert (
+        set_rate(model, Decimal(1), valid_from=MAY, now=NOW, pricing_class="owned").pricing_class
+        == "owned"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Two of eight nodes stopped half an hour ago: every figure says what they cost, and none that they were observed."""
+"""Two of eight nodes stopped half an hour ago: every figure says what they cost, and none that they
+were observed.
+"""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -20,7 +22,10 @@ def test_the_period_and_spending_now_agree_on_nodes_that_are_silent():
     now = START + timedelta(minutes=61)
     for number in range(8):
         minutes = 30 if number < 2 else 60
-        post(Sender(f"n{number}").batch(T0, *[EMPTY] * minutes), now=START + timedelta(minutes=minutes))
+        post(
+            Sender(f"n{number}").batch(T0, *[EMPTY] * minutes),
+            now=START + timedelta(minutes=minutes),
+        )
     a_rate("2.50", gpu=GPU.objects.first())
     bill_silent_nodes(now)
     post(now=now)

@@ -1,4 +1,6 @@
-"""Free capacity is never spread silently, and spreading it neither makes nor loses a micro-dollar."""
+"""Free capacity is never spread silently, and spreading it neither makes nor loses a
+micro-dollar.
+"""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -32,17 +34,25 @@ def test_proportional_follows_each_teams_own_dollars():
 
 
 def test_even_is_the_same_for_each_to_the_micro_dollar():
-    assert free_of(spread(TEAMS, Decimal(10), EVEN)) == ([Decimal("3.333334"), Decimal("3.333333"), Decimal("3.333333")], 0)
+    assert free_of(spread(TEAMS, Decimal(10), EVEN)) == (
+        [Decimal("3.333334"), Decimal("3.333333"), Decimal("3.333333")],
+        0,
+    )
 
 
 def test_fixed_follows_the_shares_and_leaves_the_rest_apart():
-    found = spread(TEAMS, Decimal(10), FIXED, shares={"speech": Decimal("0.5"), "nlp": Decimal("0.25")})
+    found = spread(
+        TEAMS, Decimal(10), FIXED, shares={"speech": Decimal("0.5"), "nlp": Decimal("0.25")}
+    )
 
     assert free_of(found) == ([Decimal("2.5"), 0, 5], Decimal("2.5"))
 
 
 def test_where_no_team_has_dollars_proportional_is_even():
-    assert spread({"a": Decimal(0), "b": Decimal(0)}, Decimal(1), PROPORTIONAL).free_usd == {"a": Decimal("0.5"), "b": Decimal("0.5")}
+    assert spread({"a": Decimal(0), "b": Decimal(0)}, Decimal(1), PROPORTIONAL).free_usd == {
+        "a": Decimal("0.5"),
+        "b": Decimal("0.5"),
+    }
 
 
 @pytest.mark.parametrize("way", [OWN_LINE, PROPORTIONAL, EVEN, FIXED])
@@ -68,8 +78,18 @@ def test_what_can_not_be_is_refused(way, shares, sentence):
 def test_lines_of_a_breakdown_keep_their_sum_and_what_no_job_held_keeps_all_but_the_free():
     gpu = a_gpu()
     a_rate("6", gpu=gpu)
-    for number, (state, team) in enumerate([("useful", "nlp"), ("useful", "nlp"), ("idle", "vision"), ("free", None), ("orphaned", None)]):
-        an_entry(gpu, state, job=a_job(team=team) if team else None, start=HOUR + timedelta(hours=number))
+    for number, (state, team) in enumerate(
+        [
+            ("useful", "nlp"),
+            ("useful", "nlp"),
+            ("idle", "vision"),
+            ("free", None),
+            ("orphaned", None),
+        ]
+    ):
+        an_entry(
+            gpu, state, job=a_job(team=team) if team else None, start=HOUR + timedelta(hours=number)
+        )
     day = Interval(HOUR, HOUR + timedelta(hours=8))
     groups = totals_by(day, "team")
 
@@ -82,7 +102,12 @@ def test_lines_of_a_breakdown_keep_their_sum_and_what_no_job_held_keeps_all_but_
 money = st.decimals(0, 10**7, places=9)
 
 
-@given(st.lists(money, max_size=12), money, st.sampled_from([OWN_LINE, PROPORTIONAL, EVEN, FIXED]), st.data())
+@given(
+    st.lists(money, max_size=12),
+    money,
+    st.sampled_from([OWN_LINE, PROPORTIONAL, EVEN, FIXED]),
+    st.data(),
+)
 def test_the_sum_before_is_the_sum_after_to_the_micro_dollar(amounts, free, way, data):
     costs = {f"team-{number}": amount for number, amount in enumerate(amounts)}
     shares = {key: Decimal(data.draw(st.integers(0, 1000 // len(costs)))) / 1000 for key in costs}
@@ -90,7 +115,12 @@ def test_the_sum_before_is_the_sum_after_to_the_micro_dollar(amounts, free, way,
     found = spread(costs, free, way, shares=shares)
 
     assert found.total_usd == usd(sum(amounts, free))
-    assert sum(found.own_usd.values(), sum(found.free_usd.values(), found.left_usd)) == found.total_usd
+    assert (
+        sum(found.own_usd.values(), sum(found.free_usd.values(), found.left_usd)) == found.total_usd
+    )
     assert all(part >= 0 for part in (*found.free_usd.values(), found.left_usd))
-    assert all(part == usd(part) for part in (*found.free_usd.values(), found.left_usd, *found.own_usd.values()))
+    assert all(
+        part == usd(part)
+        for part in (*found.free_usd.values(), found.left_usd, *found.own_usd.values())
+    )
     assert found.free_usd.keys() == found.own_usd.keys() == costs.keys()

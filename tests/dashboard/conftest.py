@@ -7,7 +7,9 @@ from tests.dashboard import factories
 @pytest.fixture(autouse=True)
 def _quick(settings):
     """Templates need no collected manifest here: the browser tests serve the real one."""
-    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
 
 
 @pytest.fixture

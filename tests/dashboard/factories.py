@@ -13,7 +13,13 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PASSWORD = "correct horse battery"
-TIER = {"orphaned": "certain", "idle": "certain", "stalled": "probable", "underused": "potential", "free": "potential"}
+TIER = {
+    "orphaned": "certain",
+    "idle": "certain",
+    "stalled": "probable",
+    "underused": "potential",
+    "free": "potential",
+}
 
 
 def user(*, role: str = "admin", username: str = "ann") -> User:
@@ -24,12 +30,18 @@ def user(*, role: str = "admin", username: str = "ann") -> User:
 
 
 def node(name: str = "node-001", *, now: datetime = NOW, **fields: Any) -> Node:
-    defaults = {"last_ms": to_ms(now), "last_received_at": now, "agent": {"version": "1.0.0", "driver": "580.159.04", "source": "nvml"}}
+    defaults = {
+        "last_ms": to_ms(now),
+        "last_received_at": now,
+        "agent": {"version": "1.0.0", "driver": "580.159.04", "source": "nvml"},
+    }
     return Node.objects.create(name=name, **defaults | fields)
 
 
 def gpu_model(name: str = "H100 SXM", **fields: Any) -> GPUModel:
-    return GPUModel.objects.get_or_create(name=name, defaults={"idle_w": 70.0, "limit_w": 700.0} | fields)[0]
+    return GPUModel.objects.get_or_create(
+        name=name, defaults={"idle_w": 70.0, "limit_w": 700.0} | fields
+    )[0]
 
 
 def gpu(on: Node, *, index: int = 0, now: datetime = NOW, hours: int = 24, **fields: Any) -> GPU:
@@ -48,18 +60,36 @@ def gpu(on: Node, *, index: int = 0, now: datetime = NOW, hours: int = 24, **fie
 def rate(usd: str = "2.00", *, model: GPUModel | None = None, **fields: Any) -> Rate:
     valid_from = datetime(2026, 1, 1, tzinfo=UTC)
     defaults = {"valid_from": valid_from, "created_at": valid_from, "is_example": False}
-    return Rate.objects.create(gpu_model=model or gpu_model(), price_per_gpu_hour=Decimal(usd), **defaults | fields)
+    return Rate.objects.create(
+        gpu_model=model or gpu_model(), price_per_gpu_hour=Decimal(usd), **defaults | fields
+    )
 
 
-def job(key: str = "slurm/della/4711", *, name: str = "train", user: str = "ann", team: str = "nlp", **fields: Any) -> Job:
+def job(
+    key: str = "slurm/della/4711",
+    *,
+    name: str = "train",
+    user: str = "ann",
+    team: str = "nlp",
+    **fields: Any,
+) -> Job:
     row = Team.objects.get_or_create(slug=team, defaults={"name": team})[0] if team else None
     scheduler, cluster, external_id = [*key.split("/", 2), "", ""][:3]
-    defaults = {"scheduler": scheduler, "cluster": cluster, "external_id": external_id, "state": "RUNNING"}
-    return Job.objects.create(key=key, name=name, user=user, account=team, team=row, **defaults | fields)
+    defaults = {
+        "scheduler": scheduler,
+        "cluster": cluster,
+        "external_id": external_id,
+        "state": "RUNNING",
+    }
+    return Job.objects.create(
+        key=key, name=name, user=user, account=team, team=row, **defaults | fields
+    )
 
 
 def policy() -> Policy:
-    return Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": NOW})[0]
+    return Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": NOW})[
+        0
+    ]
 
 
 def entry(
@@ -79,14 +109,33 @@ def entry(
 
 
 def run(
-    on: GPU, *, hours_ago: float, hours: float, states: dict[str, int], held_by: Job | None = None, now: datetime = NOW, **fields: Any
+    on: GPU,
+    *,
+    hours_ago: float,
+    hours: float,
+    states: dict[str, int],
+    held_by: Job | None = None,
+    now: datetime = NOW,
+    **fields: Any,
 ) -> Run:
     start_ms = to_ms(now) - int(hours_ago * HOUR_MS)
     condition = "quiet" if "idle" in states else next(iter(states)) if held_by is None else "active"
-    defaults = {"condition": condition, "end_ms": start_ms + int(hours * HOUR_MS), "state_ms": states}
+    defaults = {
+        "condition": condition,
+        "end_ms": start_ms + int(hours * HOUR_MS),
+        "state_ms": states,
+    }
     return Run(node_id=on.node_id, gpu=on, job=held_by, start_ms=start_ms, **defaults | fields)
 
 
-def hold(on: GPU, by: Job, *, hours_ago: float, hours: float, source: str = "slurm", now: datetime = NOW) -> Allocation:
+def hold(
+    on: GPU, by: Job, *, hours_ago: float, hours: float, source: str = "slurm", now: datetime = NOW
+) -> Allocation:
     start_ms = to_ms(now) - int(hours_ago * HOUR_MS)
-    return Allocation.objects.create(gpu=on, job=by, source=source, share=1.0, asserted=[(start_ms, start_ms + int(hours * HOUR_MS))])
+    return Allocation.objects.create(
+        gpu=on,
+        job=by,
+        source=source,
+        share=1.0,
+        asserted=[(start_ms, start_ms + int(hours * HOUR_MS))],
+    )

@@ -1,4 +1,6 @@
-"""A small fleet with every state, for page tests and screenshots; figures repeat, nothing is random."""
+"""A small fleet with every state, for page tests and screenshots; figures repeat, nothing is
+random.
+"""
 
 import gzip
 import json
@@ -17,7 +19,13 @@ from fleetwatch.telemetry.models import DayMatrix, HealthEvent
 from tests.dashboard import factories
 
 HOSTILE = "<script>alert(1)</script>"
-PEOPLE = (("ann", "nlp-research"), ("bo", "vision"), ("chen", "recsys-serving"), ("dora", "robotics"), ("eve", ""))
+PEOPLE = (
+    ("ann", "nlp-research"),
+    ("bo", "vision"),
+    ("chen", "recsys-serving"),
+    ("dora", "robotics"),
+    ("eve", ""),
+)
 MIXES = (
     {"useful": 60, "underused": 30, "stalled": 10},
     {"useful": 45, "underused": 25, "stalled": 30},
@@ -32,18 +40,30 @@ MIXES = (
 
 
 def make(*, nodes: int = 8, gpus: int = 8, hours: int = 72, now: datetime = factories.NOW) -> None:
-    """Nodes with GPUs, jobs, entries and runs over the last `hours`; the last node has one hostile job name."""
+    """Nodes with GPUs, jobs, entries and runs over the last `hours`; the last node has one hostile
+    job name.
+    """
     model = factories.gpu_model()
     factories.rate("2.49", model=model)
     entries: list[Entry] = []
     runs: list[Run] = []
     for number in range(nodes):
-        node = factories.node(f"node-{number + 1:03d}", now=now, labels={"pool": "a", "rack": str(number // 4)}, clock_offset_ms=0)
+        node = factories.node(
+            f"node-{number + 1:03d}",
+            now=now,
+            labels={"pool": "a", "rack": str(number // 4)},
+            clock_offset_ms=0,
+        )
         for index in range(gpus):
             gpu = factories.gpu(node, index=index, hours=hours, now=now)
             _history(gpu, number * gpus + index, hours=hours, now=now, entries=entries, runs=runs)
         HealthEvent.objects.create(
-            node=node, gpu=gpu, at_ms=to_ms(now) - 5 * HOUR_MS, kind="xid", code=79, text="GPU has fallen off the bus"
+            node=node,
+            gpu=gpu,
+            at_ms=to_ms(now) - 5 * HOUR_MS,
+            kind="xid",
+            code=79,
+            text="GPU has fallen off the bus",
         )
         _matrices(node, now)
     _telemetry(Node.objects.get(name="node-001"), now)
@@ -65,17 +85,39 @@ def _history(gpu, seed, *, hours, now, entries, runs) -> None:
     ago, block, policy = hours, 0, factories.policy()
     while ago > 0:
         length = min(ago, 4 + (seed * 7 + block * 3) % 8)
-        mix = MIXES[(seed * 5 + block * 2) % 9] if (seed + block) % 4 == 0 else MIXES[(seed + block) % 4]
+        mix = (
+            MIXES[(seed * 5 + block * 2) % 9]
+            if (seed + block) % 4 == 0
+            else MIXES[(seed + block) % 4]
+        )
         user, team = PEOPLE[(seed // 4 + block) % 5]
         name = HOSTILE if seed == 0 and block == 0 else f"train-{seed // 4}-{block}"
         held = not {"free", "orphaned", "unavailable", "unobserved"} & mix.keys()
-        job = factories.job(f"slurm/della/{1000 * (seed + 1) + block}", name=name, user=user, team=team) if held else None
+        job = (
+            factories.job(
+                f"slurm/della/{1000 * (seed + 1) + block}", name=name, user=user, team=team
+            )
+            if held
+            else None
+        )
         for hour in range(length):
             for state, share in mix.items():
                 gpu_ms = HOUR_MS * share // 100
-                entries.append(factories.entry(gpu, hours_ago=ago - hour, state=state, gpu_ms=gpu_ms, held_by=job, now=now, by=policy))
+                entries.append(
+                    factories.entry(
+                        gpu,
+                        hours_ago=ago - hour,
+                        state=state,
+                        gpu_ms=gpu_ms,
+                        held_by=job,
+                        now=now,
+                        by=policy,
+                    )
+                )
         states = {state: HOUR_MS * length * share // 100 for state, share in mix.items()}
-        runs.append(factories.run(gpu, hours_ago=ago, hours=length, states=states, held_by=job, now=now))
+        runs.append(
+            factories.run(gpu, hours_ago=ago, hours=length, states=states, held_by=job, now=now)
+        )
         if job is not None:
             factories.hold(gpu, job, hours_ago=ago, hours=length, now=now)
         ago -= length
@@ -83,7 +125,9 @@ def _history(gpu, seed, *, hours, now, entries, runs) -> None:
 
 
 def _telemetry(node: Node, now: datetime) -> None:
-    """Six hours of one-minute windows of the node's first GPU, with half an hour that nobody observed."""
+    """Six hours of one-minute windows of the node's first GPU, with half an hour that nobody
+    observed.
+    """
     gpu = node.gpus.order_by("index")[0]
     at = [minute for minute in range(360) if not 200 <= minute < 230]
     first_ms = to_ms(now) - 6 * HOUR_MS
@@ -99,8 +143,10 @@ def _telemetry(node: Node, now: datetime) -> None:
         "temperature_c": [40 + 30 * value for value in wave],
     }
     batch = {
-        "version": 1, "node": node.name, "boot_id": "boot-1", "boot_start_ms": first_ms, "sequence": 1, "window_s": 60,
-        "agent": {"version": "1.0.0", "driver": "580.159.04", "source": "nvml"}, "gpus": [{"uuid": gpu.uuid, "index": 0}],
+        "version": 1, "node": node.name, "boot_id": "boot-1", "boot_start_ms": first_ms,
+        "sequence": 1, "window_s": 60,
+        "agent": {"version": "1.0.0", "driver": "580.159.04", "source": "nvml"},
+        "gpus": [{"uuid": gpu.uuid, "index": 0}],
         "windows": windows,
     }  # fmt: skip
     payload = json.dumps(batch).encode()
@@ -109,17 +155,37 @@ def _telemetry(node: Node, now: datetime) -> None:
 
 def _incident(now: datetime) -> None:
     """One open incident of the job with the hostile name."""
-    idle = IdleGPU(1, "GPU-node-001-0", "node-001", 0, "H100 SXM", "", to_ms(now) - 3 * HOUR_MS, to_ms(now), 6.1e10, "7.47", "2.49", False)
-    facts = Facts("slurm/della/1000", HOSTILE, "ann", "nlp-research", "slurm", "1000", 1, 60.0, (idle,))
+    idle = IdleGPU(
+        1,
+        "GPU-node-001-0",
+        "node-001",
+        0,
+        "H100 SXM",
+        "",
+        to_ms(now) - 3 * HOUR_MS,
+        to_ms(now),
+        6.1e10,
+        "7.47",
+        "2.49",
+        False,
+    )
+    facts = Facts(
+        "slurm/della/1000", HOSTILE, "ann", "nlp-research", "slurm", "1000", 1, 60.0, (idle,)
+    )
     rule = Rule.objects.create(name="Job idle", threshold=60, created_at=now)
-    Incident.objects.create(rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=facts.to_json())
+    Incident.objects.create(
+        rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=facts.to_json()
+    )
 
 
 def _matrices(node, now) -> None:
     gpu_ids = list(node.gpus.order_by("index").values_list("pk", flat=True))
     for metric in ("util", "power", "memory"):
         cells = b"".join(
-            bytes(255 if 100 <= cell < 110 else (cell * 3 + row * 31) % 250 for cell in range(288)) for row in range(len(gpu_ids))
+            bytes(255 if 100 <= cell < 110 else (cell * 3 + row * 31) % 250 for cell in range(288))
+            for row in range(len(gpu_ids))
         )
         for day in (now.date(), now.date() - timedelta(days=1)):
-            DayMatrix.objects.create(node_id=node.pk, day=day, metric=metric, gpu_ids=gpu_ids, cells=cells)
+            DayMatrix.objects.create(
+                node_id=node.pk, day=day, metric=metric, gpu_ids=gpu_ids, cells=cells
+            )

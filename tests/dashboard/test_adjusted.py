@@ -25,9 +25,17 @@ def closed(admin):
     factories.rate("2.00")
     entry = factories.entry(gpu, hours_ago=0, now=AT)
     entry.save()
-    ClosedMonth.objects.create(month=date(2026, 10, 1), start=START, end=END, policy=factories.policy(), closed_at=END, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=date(2026, 10, 1),
+        start=START,
+        end=END,
+        policy=factories.policy(),
+        closed_at=END,
+        closed_by="ann",
+    )
     Adjustment.objects.create(
-        node=gpu.node, gpu=gpu, start=AT.replace(hour=10), state="useful", policy=factories.policy(), gpu_ms=HOUR_MS,
+        node=gpu.node, gpu=gpu, start=AT.replace(hour=10), state="useful",
+        policy=factories.policy(), gpu_ms=HOUR_MS,
         cause="late data", booked_at=factories.NOW,
     )  # fmt: skip
     return admin
@@ -38,7 +46,10 @@ def test_both_figures_and_the_reason_are_said(closed, page):
     told = " ".join(closed.get(f"{page}?from=2026-10-01&to=2026-11-01").content.decode().split())
 
     assert "October 2026 is closed:" in told
-    assert '$2.00</span>, is as it was closed. Adjustments since: +<span title="$2.000000">$2.00</span> late data.' in told
+    assert (
+        "$2.00</span>, is as it was closed. Adjustments since: +<span"
+        ' title="$2.000000">$2.00</span> late data.' in told
+    )
     assert 'Together <span title="$4.000000">$4.00</span>' in told
 
 
@@ -50,7 +61,8 @@ def test_of_a_period_without_closed_hours_or_without_adjustments_nothing_is_said
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "dollars"), [("10:00", "10:30", 1), ("10:30", "11:00", 1), ("10:15", "10:30", 0.5), ("09:30", "11:30", 2)]
+    ("start", "end", "dollars"),
+    [("10:00", "10:30", 1), ("10:30", "11:00", 1), ("10:15", "10:30", 0.5), ("09:30", "11:30", 2)],
 )
 def test_of_a_part_of_an_hour_its_adjustments_count_in_part(closed, start, end, dollars):
     ends = [datetime.fromisoformat(f"2026-10-05T{clock}Z") for clock in (start, end)]
@@ -68,4 +80,7 @@ def test_the_invoices_page_says_what_of_its_ledger_came_after_closing(closed):
     told = " ".join(closed.get("/reports/2026-10/invoice").content.decode().split())
 
     assert '<dt>Ledger</dt><dd><span title="$4.000000">$4.00</span>' in told
-    assert '<span title="$2.000000">$2.00</span> as the month was closed, +<span title="$2.000000">$2.00</span> late data since' in told
+    assert (
+        '<span title="$2.000000">$2.00</span> as the month was closed, +<span'
+        ' title="$2.000000">$2.00</span> late data since' in told
+    )

@@ -45,7 +45,14 @@ def test_an_older_version_is_told_by_its_numbers(version, than, older):
 def test_metrics_refused_alike_are_one_row():
     rows = agents.unread_of(
         [
-            ("0", {"tensor_active": "not_supported", "sm_active": "not_supported", "memory_temperature_c": "error"}),
+            (
+                "0",
+                {
+                    "tensor_active": "not_supported",
+                    "sm_active": "not_supported",
+                    "memory_temperature_c": "error",
+                },
+            ),
             ("1", {"tensor_active": "not_supported", "sm_active": "not_supported"}),
         ]
     )
@@ -57,7 +64,9 @@ def test_metrics_refused_alike_are_one_row():
 
 
 def test_a_reason_that_a_newer_agent_gives_is_shown_as_it_is():
-    assert agents.unread_of([("0", {"power_w": "asleep_too_long"})]) == [Unread("asleep too long", ["power_w"], "all")]
+    assert agents.unread_of([("0", {"power_w": "asleep_too_long"})]) == [
+        Unread("asleep too long", ["power_w"], "all")
+    ]
 
 
 def test_nothing_refused_is_nothing_to_show():
@@ -86,7 +95,9 @@ def test_the_nodes_page_tells_lag_queue_losses_and_what_is_not_read(admin):
     assert "<dt>Waiting on disk</dt><dd>3.0 MB</dd>" in page
     assert '<dt>Lost windows</dt><dd><span class="up">12</span>' in page
     assert "<dt>Memory</dt><dd>26.0 MB</dd>" in page
-    assert "<td>the agent may not ask: it needs the rights of its systemd unit, or root</td>" in page
+    assert (
+        "<td>the agent may not ask: it needs the rights of its systemd unit, or root</td>" in page
+    )
     assert '<td><code>sm_active</code> </td><td class="nowrap">0</td>' in page
 
 

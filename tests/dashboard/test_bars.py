@@ -10,7 +10,11 @@ from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
 def cells(*runs, end_ms, count):
     """The states of one GPU's cells from 0 on, of runs (start, end, milliseconds by state)."""
     order = list(words.NAMES)
-    rows = [(0, start, end, order.index(state), ms, sum(told.values())) for start, end, told in runs for state, ms in told.items()]
+    rows = [
+        (0, start, end, order.index(state), ms, sum(told.values()))
+        for start, end, told in runs
+        for state, ms in told.items()
+    ]
     told = Stretches(*np.array(rows).T)
     [found] = bars.cells(told, gpus=1, start_ms=0, end_ms=end_ms, count=count)
     return [None if place < 0 else order[place] for place in found]
@@ -44,7 +48,10 @@ def test_a_run_that_began_before_counts_only_inside():
 
 
 def test_a_run_of_two_states_is_the_larger_one():
-    assert cells((0, 100, {"useful": 40, "stalled": 60}), end_ms=100, count=2) == ["stalled", "stalled"]
+    assert cells((0, 100, {"useful": 40, "stalled": 60}), end_ms=100, count=2) == [
+        "stalled",
+        "stalled",
+    ]
 
 
 def test_of_states_with_as_much_the_first_stays():
@@ -64,7 +71,10 @@ def test_what_a_service_waits_is_drawn_apart_from_what_is_waste():
 
     found = bars.state_bar(summed([waiting, stalled]).shown_states)
 
-    assert [(segment.state, segment.width) for segment in found] == [("stalled", "75.000%"), ("waiting", "25.000%")]
+    assert [(segment.state, segment.width) for segment in found] == [
+        ("stalled", "75.000%"),
+        ("waiting", "25.000%"),
+    ]
     assert found[1].title == "Waiting 25 %"
 
 
@@ -72,4 +82,8 @@ def test_what_was_spent_alone_has_no_bar_and_beside_a_budget_its_share():
     assert bars.spend_bar(Decimal(10), None, None) is None
     assert bars.spend_bar(Decimal(0), None, None) is None
     bar = bars.spend_bar(Decimal(10), Decimal(20), None)
-    assert (bar.spent, bar.budget_x, bar.label) == ("49.020%", "98.039%", "$10.00 spent, budget $20.00")
+    assert (bar.spent, bar.budget_x, bar.label) == (
+        "49.020%",
+        "98.039%",
+        "$10.00 spent, budget $20.00",
+    )

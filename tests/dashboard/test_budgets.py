@@ -19,12 +19,25 @@ HOURS = [2.0] * 24
 
 @pytest.fixture
 def team(db):
-    """Team nlp holds a GPU at $2 an hour for four weeks: $936 until 12:00 of the 20th, $1,440 at the month's end."""
+    """Team nlp holds a GPU at $2 an hour for four weeks: $936 until 12:00 of the 20th, $1,440 at
+    the month's end.
+    """
     gpu, job, policy = factories.gpu(factories.node()), factories.job(), factories.policy()
     factories.rate("2.00")
-    Entry.objects.bulk_create(factories.entry(gpu, hours_ago=ago, held_by=job, by=policy) for ago in range(1, 19 * 24 + 13))
+    Entry.objects.bulk_create(
+        factories.entry(gpu, hours_ago=ago, held_by=job, by=policy)
+        for ago in range(1, 19 * 24 + 13)
+    )
     SpendDay.objects.bulk_create(
-        SpendDay(kind=kind, key=key, start=MIDNIGHT - timedelta(days=day), usd=48, wasted_usd=0, hours=HOURS, wasted_hours=[0.0] * 24)
+        SpendDay(
+            kind=kind,
+            key=key,
+            start=MIDNIGHT - timedelta(days=day),
+            usd=48,
+            wasted_usd=0,
+            hours=HOURS,
+            wasted_hours=[0.0] * 24,
+        )
         for day in range(1, 29)
         for kind, key in (("team", "nlp"), ("fleet", ""))
     )
@@ -59,7 +72,11 @@ def test_an_empty_hub_has_a_page_too(admin):
 
 
 def test_an_admin_sets_a_budget_and_the_team_page_shows_who_did(admin, team):
-    answer = admin.post("/budgets/set", {"team": "nlp", "month": "2026-11", "amount": "$1,200.50", "repeats": "on"}, follow=True)
+    answer = admin.post(
+        "/budgets/set",
+        {"team": "nlp", "month": "2026-11", "amount": "$1,200.50", "repeats": "on"},
+        follow=True,
+    )
     page = admin.get("/budgets/teams/nlp").content.decode()
 
     assert "The budget of nlp for November 2026 is set." in answer.content.decode()
@@ -109,11 +126,16 @@ def test_a_team_that_is_not_there_is_404(viewer, slug):
 def test_the_chart_goes_from_what_was_spent_to_what_is_expected(viewer, team):
     set_budget(team, NOW.date().replace(day=1), Decimal(1200), repeats=True, now=NOW, by="ann")
 
-    traces = {trace["name"]: trace for trace in viewer.get("/charts/budget?team=nlp").json()["data"]}
+    traces = {
+        trace["name"]: trace for trace in viewer.get("/charts/budget?team=nlp").json()["data"]
+    }
 
     assert traces["Spent"]["x"][0] == "2026-11-01T00:00:00"
     assert (traces["Spent"]["y"][0], traces["Spent"]["y"][-1]) == (0.0, 936.0)
-    assert (traces["Expected"]["x"][-1], traces["Expected"]["y"][-1]) == ("2026-12-01T00:00:00", 1440.0)
+    assert (traces["Expected"]["x"][-1], traces["Expected"]["y"][-1]) == (
+        "2026-12-01T00:00:00",
+        1440.0,
+    )
     assert traces["Expected"]["y"][0] == 936.0
     assert traces["Budget"]["y"] == [1200.0, 1200.0]
 
@@ -129,7 +151,8 @@ def test_the_chart_is_a_table_too(viewer, team):
 def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, team):
     mover = {"kind": "user", "key": "<b>eve</b>", "label": "<b>eve</b>", "usd": "41.5"}
     Anomaly.objects.create(
-        kind="team", key="nlp", metric="wasted", start=NOW - timedelta(hours=9), end=NOW - timedelta(hours=5), usd=60, usual_usd=10,
+        kind="team", key="nlp", metric="wasted", start=NOW - timedelta(hours=9),
+        end=NOW - timedelta(hours=5), usd=60, usual_usd=10,
         spreads=7.5, movers=[mover], found_at=NOW,
     )  # fmt: skip
 
@@ -142,10 +165,18 @@ def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, t
 
 
 @pytest.mark.parametrize(
-    ("amount", "kept"), [("12,000", Decimal(12000)), ("$1,234.50", Decimal("1234.50")), ("12,5", None), ("1e999999999", None)]
+    ("amount", "kept"),
+    [
+        ("12,000", Decimal(12000)),
+        ("$1,234.50", Decimal("1234.50")),
+        ("12,5", None),
+        ("1e999999999", None),
+    ],
 )
 def test_a_comma_parts_thousands_and_is_no_decimal_point(admin, team, amount, kept):
-    page = admin.post("/budgets/set", {"team": team.slug, "month": f"{NOW:%Y-%m}", "amount": amount})
+    page = admin.post(
+        "/budgets/set", {"team": team.slug, "month": f"{NOW:%Y-%m}", "amount": amount}
+    )
 
     assert page.status_code == (302 if kept else 422)
     assert [budget.amount for budget in Budget.objects.all()] == ([kept] if kept else [])

@@ -1,4 +1,6 @@
-"""What an address asks for and nobody knows is said on the page, which shows what it shows without it."""
+"""What an address asks for and nobody knows is said on the page, which shows what it shows without
+it.
+"""
 
 from html import unescape
 
@@ -22,17 +24,44 @@ def small(admin):
         (
             "/waste?group_by=colour",
             "/waste",
-            "There is no `group_by` 'colour'; there are team, project, cost_centre, user, job, node, gpu_model, cause.",
+            (
+                "There is no `group_by` 'colour'; there are team, project, cost_centre, user, job,"
+                " node, gpu_model, cause."
+            ),
         ),
-        ("/waste?group_by=user&free=maybe", "/waste?group_by=user", "There is no `free` 'maybe'; there are own,"),
-        ("/fleet?metric=hum", "/fleet", "There is no `metric` 'hum'; there are state, util, power, memory."),
+        (
+            "/waste?group_by=user&free=maybe",
+            "/waste?group_by=user",
+            "There is no `free` 'maybe'; there are own,",
+        ),
+        (
+            "/fleet?metric=hum",
+            "/fleet",
+            "There is no `metric` 'hum'; there are state, util, power, memory.",
+        ),
         ("/jobs?sort=name", "/jobs", "There is no `sort` 'name'; there are waste, cost,"),
-        ("/findings?status=lost", "/findings", "There is no `status` 'lost'; there are open, accepted,"),
-        ("/findings?cause=ghosts", "/findings", "There is no `cause` 'ghosts'; there are no_telemetry"),
+        (
+            "/findings?status=lost",
+            "/findings",
+            "There is no `status` 'lost'; there are open, accepted,",
+        ),
+        (
+            "/findings?cause=ghosts",
+            "/findings",
+            "There is no `cause` 'ghosts'; there are no_telemetry",
+        ),
         ("/findings?team=ghosts", "/findings", "There is no `team` 'ghosts'; there are nlp."),
         ("/findings?assignee=ghost", "/findings", "There is no `assignee` 'ghost'; there are ann."),
-        ("/explain?state=busy", "/explain", "There is no `state` 'busy'; there are useful, underused,"),
-        ("/explain?gpu=GPU-node-001-0&state=busy", "/explain?gpu=GPU-node-001-0", "There is no `state` 'busy'; there are useful,"),
+        (
+            "/explain?state=busy",
+            "/explain",
+            "There is no `state` 'busy'; there are useful, underused,",
+        ),
+        (
+            "/explain?gpu=GPU-node-001-0&state=busy",
+            "/explain?gpu=GPU-node-001-0",
+            "There is no `state` 'busy'; there are useful,",
+        ),
     ],
 )
 def test_what_is_not_known_is_said_and_the_default_shown(small, address, without, sentence):
@@ -47,7 +76,13 @@ def test_what_is_not_known_is_said_and_the_default_shown(small, address, without
 
 
 @pytest.mark.parametrize(
-    "address", ["/waste?group_by=user&free=even", "/waste?group_by=job&free=even", "/waste?group_by=", "/findings?cause=undetermined"]
+    "address",
+    [
+        "/waste?group_by=user&free=even",
+        "/waste?group_by=job&free=even",
+        "/waste?group_by=",
+        "/findings?cause=undetermined",
+    ],
 )
 def test_what_is_known_or_has_no_say_is_taken_without_a_word(small, address):
     assert "There is no" not in small.get(address).content.decode()

@@ -54,4 +54,7 @@ def test_the_time_zone_stays_once_a_month_is_closed(admin):
 
     assert response.status_code == 422
     assert "the time zone stays" in response.content.decode()
-    assert admin.post("/settings/organisation", {"name": "ACME", "time_zone": "UTC"}).status_code == 302
+    assert (
+        admin.post("/settings/organisation", {"name": "ACME", "time_zone": "UTC"}).status_code
+        == 302
+    )

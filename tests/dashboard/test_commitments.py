@@ -9,7 +9,14 @@ from fleetwatch.costs.models import Commitment
 from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db
-SENT = {"name": "2026-17", "gpu_model": "H100 SXM", "gpus": "64", "usd": "$2.10", "since": "2026-11-01", "until": "2027-11-01"}
+SENT = {
+    "name": "2026-17",
+    "gpu_model": "H100 SXM",
+    "gpus": "64",
+    "usd": "$2.10",
+    "since": "2026-11-01",
+    "until": "2027-11-01",
+}
 ACTIONS = ["commitment", "commitment-end", "commitment-withdraw"]
 
 
@@ -32,8 +39,15 @@ def test_a_commitment_is_added_shown_ended_and_withdrawn(admin):
     shown = add(admin)
 
     made = Commitment.objects.get()
-    assert (made.gpus, made.price_per_gpu_hour, made.amount_per_month) == (64, Decimal("2.10"), None)
-    assert (made.valid_from, made.valid_to) == (datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 11, 1, tzinfo=UTC))
+    assert (made.gpus, made.price_per_gpu_hour, made.amount_per_month) == (
+        64,
+        Decimal("2.10"),
+        None,
+    )
+    assert (made.valid_from, made.valid_to) == (
+        datetime(2026, 11, 1, tzinfo=UTC),
+        datetime(2027, 11, 1, tzinfo=UTC),
+    )
     assert "Committed: 64 H100 SXM." in shown.content.decode()
     assert ">2026-17<" in shown.content.decode()
     admin.post("/settings/commitment-end", {"id": made.pk, "until": "2026-12-01"})

@@ -19,9 +19,25 @@ def test_a_page_leads_to_the_place_after_its_last_line():
 
 def test_the_last_page_leads_nowhere():
     assert pager(a_page(before=2), is_first=False).after == ""
-    assert pager(a_page(shown=0, last=None), is_first=True) == Pager(after="", total=0, is_first=True)
+    assert pager(a_page(shown=0, last=None), is_first=True) == Pager(
+        after="", total=0, is_first=True
+    )
 
 
-@pytest.mark.parametrize("cursor", ["", "gibberish", "x~y", "1", "~", "1~", "NaN~1", "9" * 19 + "~1", "9" * 5000 + "~1", "1~-" + "9" * 30])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "gibberish",
+        "x~y",
+        "1",
+        "~",
+        "1~",
+        "NaN~1",
+        "9" * 19 + "~1",
+        "9" * 5000 + "~1",
+        "1~-" + "9" * 30,
+    ],
+)
 def test_a_place_that_means_nothing_is_the_start(cursor):
     assert read_place(cursor) is None

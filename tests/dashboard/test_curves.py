@@ -17,7 +17,8 @@ def drawn(column: str, told: dict[str, list[float | None]], gpu: GPU) -> list[li
     ("gpu", "shares"),
     [
         (GPU(model=H100), [[0.0, None, 0.5]]),
-        (GPU(model=H100, power_limit_w=500), [[0.0, None, 0.75]]),  # its own limit, below the model's
+        # its own limit, below the model's
+        (GPU(model=H100, power_limit_w=500), [[0.0, None, 0.75]]),
         (GPU(model=GPUModel(name="unknown", limit_w=700)), []),
         (GPU(), []),
     ],

@@ -8,18 +8,31 @@ W = 10_000
 
 def window(number, rule, *, state="useful", job=7, values=None, gpu_ms=W):
     part = Part(state, "", "", "", "utilization", "", gpu_ms)
-    return Stretch(1, job, number * W, (number + 1) * W, values or {"util_mean": 0.5}, W, 1, [rule], [part])
+    return Stretch(
+        1, job, number * W, (number + 1) * W, values or {"util_mean": 0.5}, W, 1, [rule], [part]
+    )
 
 
 def test_windows_that_differ_in_measured_numbers_alone_are_one_line_with_their_range():
-    [line] = by_rule([window(0, "a = 0.5, w = 0.40"), window(1, "a = 0.25, w = 0.40"), window(2, "a = 1e-05, w = 0.40")])
+    [line] = by_rule(
+        [
+            window(0, "a = 0.5, w = 0.40"),
+            window(1, "a = 0.25, w = 0.40"),
+            window(2, "a = 1e-05, w = 0.40"),
+        ]
+    )
 
     assert line.rule == ["a = 1e-05 to 0.5, w = 0.40"]
     assert (line.count, line.parts, line.times) == (3, {"useful": 3 * W}, [Time(0, 3 * W, 3)])
 
 
 def test_times_of_one_rule_that_another_interrupts_stand_apart_in_its_line():
-    found = [window(0, "active"), window(1, "quiet", state="stalled"), window(2, "active"), window(3, "active")]
+    found = [
+        window(0, "active"),
+        window(1, "quiet", state="stalled"),
+        window(2, "active"),
+        window(3, "active"),
+    ]
 
     active, quiet = by_rule(found)
 
@@ -29,16 +42,32 @@ def test_times_of_one_rule_that_another_interrupts_stand_apart_in_its_line():
 
 
 def test_runs_that_begin_at_other_times_are_one_line_and_other_names_are_other_rules():
-    [line] = by_rule([window(0, "in a run since 08:30:00 of 50 s"), window(1, "in a run since 08:10:20 of 50 s")])
+    [line] = by_rule(
+        [window(0, "in a run since 08:30:00 of 50 s"), window(1, "in a run since 08:10:20 of 50 s")]
+    )
 
     assert line.rule == ["in a run since 08:10:20 to 08:30:00 of 50 s"]
     assert len(by_rule([window(0, "xid_79 was told"), window(1, "xid_48 was told")])) == 2
 
 
 def test_each_holder_state_and_a_missing_window_has_a_line_of_its_own():
-    missing = Stretch(1, 7, 3 * W, 4 * W, None, None, 1, ["same"], [Part("useful", "", "", "", "", "", W)])
+    missing = Stretch(
+        1, 7, 3 * W, 4 * W, None, None, 1, ["same"], [Part("useful", "", "", "", "", "", W)]
+    )
 
-    assert len(by_rule([window(0, "same"), window(1, "same", job=8), window(2, "same", state="idle"), missing])) == 4
+    assert (
+        len(
+            by_rule(
+                [
+                    window(0, "same"),
+                    window(1, "same", job=8),
+                    window(2, "same", state="idle"),
+                    missing,
+                ]
+            )
+        )
+        == 4
+    )
 
 
 def test_the_rule_with_most_time_comes_first_and_values_are_ranges_of_what_was_read():

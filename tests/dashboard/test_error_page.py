@@ -1,4 +1,6 @@
-"""What people and scripts see when the database says no: that it is the database, and when to come again."""
+"""What people and scripts see when the database says no: that it is the database, and when to come
+again.
+"""
 
 import pytest
 from django.db import OperationalError, connection
@@ -45,7 +47,9 @@ def test_the_api_says_it_in_json():
 
 
 def test_a_log_in_says_that_redis_is_away(settings, tmp_path):
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": f"unix://{tmp_path}/nobody.sock"}}
+    settings.CACHES = {
+        "default": {**settings.CACHES["default"], "LOCATION": f"unix://{tmp_path}/nobody.sock"}
+    }
     client = Client(raise_request_exception=False)
 
     answer = client.post("/accounts/login/", {"login": "ada", "password": "wrong"})

@@ -25,7 +25,11 @@ def reader(client):
 @pytest.fixture
 def gpu(db):
     hostile = "slurm/della/<script>alert(1)</script>"
-    post(Sender().batch(T0, *[BUSY] * 30, *[QUIET] * 30, jobs=[a_job() | {"key": hostile}], allocations=[held()]))
+    post(
+        Sender().batch(
+            T0, *[BUSY] * 30, *[QUIET] * 30, jobs=[a_job() | {"key": hostile}], allocations=[held()]
+        )
+    )
     found = GPU.objects.get()
     factories.rate("3.60", model=found.model)
     return found
@@ -41,7 +45,9 @@ def test_the_page_tells_entries_windows_and_the_rule(reader, gpu):
 
 
 def test_htmx_gets_the_fragment_alone(reader, gpu):
-    page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}&state=idle", headers={"HX-Request": "true"}).content.decode()
+    page = reader.get(
+        f"/explain?gpu={gpu.uuid}&{PERIOD}&state=idle", headers={"HX-Request": "true"}
+    ).content.decode()
 
     assert "<h1>" not in page
     assert page.count("in a quiet run since") == 1
@@ -49,7 +55,10 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
 
 
 def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
-    assert "the newest 6 hours of it in the period" in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
+    assert (
+        "the newest 6 hours of it in the period"
+        in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
+    )
 
 
 def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
@@ -97,14 +106,21 @@ def test_of_what_no_job_held_only_that_is_told(reader, gpu):
 
 @pytest.mark.parametrize("query", ["team=nowhere", "state=lazy&user="])
 def test_a_period_without_gpu_time_says_so(reader, gpu, query):
-    page = reader.get(f"/explain?{query}&from=2026-11-19T00:00Z&to=2026-11-19T01:00Z").content.decode()
+    page = reader.get(
+        f"/explain?{query}&from=2026-11-19T00:00Z&to=2026-11-19T01:00Z"
+    ).content.decode()
 
     assert "No GPU time in this period" in page
 
 
 def test_figures_lead_to_what_they_are_made_of(reader, gpu):
     assert "/explain?" in reader.get(f"/?{PERIOD}").content.decode()
-    assert "user=ann" in re.findall(r'"/explain\?([^"]*)"', reader.get(f"/waste?group_by=user&{PERIOD}").content.decode())[0]
+    assert (
+        "user=ann"
+        in re.findall(
+            r'"/explain\?([^"]*)"', reader.get(f"/waste?group_by=user&{PERIOD}").content.decode()
+        )[0]
+    )
 
 
 @pytest.mark.parametrize("query", ["gpu=", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])

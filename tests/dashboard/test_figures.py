@@ -14,7 +14,10 @@ HOURS = [START, START + timedelta(hours=1), START + timedelta(hours=2)]
 
 def bars(starts, *, hours=1):
     """Whole ones."""
-    return [Bar(start, start + timedelta(hours=hours), hours * 3_600_000, hours * 3_600_000) for start in starts]
+    return [
+        Bar(start, start + timedelta(hours=hours), hours * 3_600_000, hours * 3_600_000)
+        for start in starts
+    ]
 
 
 def valid(figure):
@@ -25,11 +28,19 @@ def valid(figure):
 
 def test_dollars_are_stacked_in_the_order_of_the_states():
     figure = valid(
-        figures.dollars_by_state(bars(HOURS), {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]}, step="hour")
+        figures.dollars_by_state(
+            bars(HOURS),
+            {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]},
+            step="hour",
+        )
     )
 
     assert [trace["name"] for trace in figure["data"]] == ["Useful", "Idle"]
-    assert figure["data"][0]["x"] == ["2026-11-20T00:00:00", "2026-11-20T01:00:00", "2026-11-20T02:00:00"]
+    assert figure["data"][0]["x"] == [
+        "2026-11-20T00:00:00",
+        "2026-11-20T01:00:00",
+        "2026-11-20T02:00:00",
+    ]
     assert figure["data"][1]["y"] == [1.0, 0.0, 2.0]
     assert figure["layout"]["barmode"] == "stack"
 
@@ -37,7 +48,9 @@ def test_dollars_are_stacked_in_the_order_of_the_states():
 def test_many_hours_are_an_area():
     hours = [START + timedelta(hours=number) for number in range(63)]
 
-    figure = valid(figures.dollars_by_state(bars(hours), {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour"))
+    figure = valid(
+        figures.dollars_by_state(bars(hours), {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour")
+    )
 
     assert {trace["stackgroup"] for trace in figure["data"]} == {"states"}
     assert figure["data"][1]["fillpattern"]["shape"]
@@ -46,7 +59,9 @@ def test_many_hours_are_an_area():
 def test_a_day_is_a_bar_in_the_middle_of_its_day():
     days = [START + timedelta(days=number) for number in range(3)]
 
-    figure = valid(figures.dollars_by_state(bars(days, hours=24), {"useful": [1.0, 2.0, 3.0]}, step="day"))
+    figure = valid(
+        figures.dollars_by_state(bars(days, hours=24), {"useful": [1.0, 2.0, 3.0]}, step="day")
+    )
 
     assert figure["data"][0]["type"] == "bar"
     trace = figure["data"][0]
@@ -70,13 +85,26 @@ def test_ticks_stand_where_hours_begin():
     starts = [START + timedelta(hours=number) for number in range(24)]
     part = Bar(START - timedelta(minutes=20), START, 3_600_000, 1_200_000)
 
-    figure = valid(figures.dollars_by_state([part, *bars(starts)], {"useful": [1.0] * 25}, step="hour"))
+    figure = valid(
+        figures.dollars_by_state([part, *bars(starts)], {"useful": [1.0] * 25}, step="hour")
+    )
 
-    assert figure["layout"]["xaxis"]["tickvals"] == [f"2026-11-20T{hour:02}:00:00" for hour in range(0, 24, 4)]
+    assert figure["layout"]["xaxis"]["tickvals"] == [
+        f"2026-11-20T{hour:02}:00:00" for hour in range(0, 24, 4)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("top", "ticks"), [(0.004, "$,.4f"), (0.05, "$,.2f"), (0.5, "$,.2f"), (9.99, "$,.2f"), (10, "$,.0f"), (999, "$,.0f"), (1000, "$,.3~s")]
+    ("top", "ticks"),
+    [
+        (0.004, "$,.4f"),
+        (0.05, "$,.2f"),
+        (0.5, "$,.2f"),
+        (9.99, "$,.2f"),
+        (10, "$,.0f"),
+        (999, "$,.0f"),
+        (1000, "$,.3~s"),
+    ],
 )
 def test_a_money_axis_never_reads_milli(top, ticks):
     assert figures.money_ticks(top) == ticks
@@ -84,25 +112,36 @@ def test_a_money_axis_never_reads_milli(top, ticks):
 
 @pytest.mark.parametrize("state", ["free", "unobserved"])
 def test_what_is_nobodys_is_hatched(state):
-    trace = valid(figures.dollars_by_state(bars(HOURS), {state: [1.0, 1.0, 1.0]}, step="hour"))["data"][0]
+    trace = valid(figures.dollars_by_state(bars(HOURS), {state: [1.0, 1.0, 1.0]}, step="hour"))[
+        "data"
+    ][0]
 
     assert trace["marker"]["pattern"]["shape"]
     assert trace["meta"] == {"token": state}
 
 
 def test_a_figure_without_dollars_has_no_trace():
-    assert valid(figures.dollars_by_state(bars(HOURS), {"useful": [0.0, 0.0, 0.0]}, step="hour"))["data"] == []
+    assert (
+        valid(figures.dollars_by_state(bars(HOURS), {"useful": [0.0, 0.0, 0.0]}, step="hour"))[
+            "data"
+        ]
+        == []
+    )
 
 
 def test_a_line_keeps_its_gaps():
-    figure = valid(figures.series(HOURS, [Line("power", [612.5, None, 121.0])], y_format=".0f", unit=" W"))
+    figure = valid(
+        figures.series(HOURS, [Line("power", [612.5, None, 121.0])], y_format=".0f", unit=" W")
+    )
 
     assert figure["data"][0]["y"] == [612.5, None, 121.0]
     assert figure["data"][0]["connectgaps"] is False
 
 
 def test_every_state_has_one_step_of_the_maps_colours():
-    heat = HeatMap(labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 8.0]], links=["/gpus/GPU-1"])
+    heat = HeatMap(
+        labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 8.0]], links=["/gpus/GPU-1"]
+    )
 
     trace = valid(figures.state_map(heat))["data"][0]
 

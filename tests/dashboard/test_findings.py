@@ -33,7 +33,10 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "$1.20–2.40" in page
     assert "of $2.40 wasted" in page.replace('<span title="$2.400000">', "").replace("</span>", "")
     assert "Idle, still held" in page
-    assert "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost." in page
+    assert (
+        "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+        in page
+    )
     assert "<script>alert" not in page
     # one quoted word of the shell
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
@@ -41,15 +44,19 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
 
 def test_the_inbox_is_narrowed_by_the_names_of_the_api_and_says_by_what(admin, found):
     for query, is_there in (
-        ("node=n1", True), ("node=n2", False), ("kind=batch", True), ("kind=service", False), ("cluster=erie", False), ("state=idle", True),
-        ("state=stalled", False), ("gpu_model=H100+SXM", True), ("gpu_model=L4", False), ("job=slurm/della/7", True),
+        ("node=n1", True), ("node=n2", False), ("kind=batch", True), ("kind=service", False),
+        ("cluster=erie", False), ("state=idle", True),
+        ("state=stalled", False), ("gpu_model=H100+SXM", True), ("gpu_model=L4", False),
+        ("job=slurm/della/7", True),
         ("job=slurm/x/1", False), ("project=p", False), ("cost_centre=c", False),
     ):  # fmt: skip
         page = admin.get(f"/findings?{query}").content.decode()
         name, _, value = query.partition("=")
         assert (f'href="/findings/{found.pk}' in page) == is_there, query
         assert "There is no parameter" not in page
-        assert f'<input type="hidden" name="{name}" value="{value.replace("+", " ")}">' in page, query
+        assert f'<input type="hidden" name="{name}" value="{value.replace("+", " ")}">' in page, (
+            query
+        )
     page = admin.get("/findings?kind=nap").content.decode()
     assert "There is no `kind` &#x27;nap&#x27;; there are batch, interactive, service." in page
 
@@ -75,7 +82,14 @@ def test_a_job_that_ended_is_not_to_be_ended(admin, found):
 @pytest.mark.parametrize("is_other_at_work", [True, False])
 def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_other_at_work):
     of = found.its_job
-    cause("healthy" if is_other_at_work else "idle_held", of=of, on=gpu(1), start=NOW - timedelta(hours=2), high=0, low=0)
+    cause(
+        "healthy" if is_other_at_work else "idle_held",
+        of=of,
+        on=gpu(1),
+        start=NOW - timedelta(hours=2),
+        high=0,
+        low=0,
+    )
 
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_at_work
@@ -83,9 +97,18 @@ def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_oth
 
 
 @pytest.mark.parametrize(("hours_ago", "is_other_unknown"), [(24, True), (27, False)])
-def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_since(admin, found, hours_ago, is_other_unknown):
+def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_since(
+    admin, found, hours_ago, is_other_unknown
+):
     newest = found.its_job.causes.latest("start").start
-    cause("healthy", of=found.its_job, on=gpu(1, node="n2"), start=newest - timedelta(hours=hours_ago - 1), high=0, low=0)
+    cause(
+        "healthy",
+        of=found.its_job,
+        on=gpu(1, node="n2"),
+        start=newest - timedelta(hours=hours_ago - 1),
+        high=0,
+        low=0,
+    )
 
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_unknown
@@ -152,7 +175,10 @@ def test_a_stranger_decides_nothing(client, found):
     assert not found.said.exists()
 
 
-@pytest.mark.parametrize("address", ["/findings/0", "/findings/99999999999999999999", "/causes/none", "/charts/finding?finding=0"])
+@pytest.mark.parametrize(
+    "address",
+    ["/findings/0", "/findings/99999999999999999999", "/causes/none", "/charts/finding?finding=0"],
+)
 def test_what_is_not_there_is_404(admin, found, address):
     assert admin.get(address).status_code == 404
 
@@ -174,11 +200,16 @@ def test_the_job_and_the_overview_name_the_cause(admin, found):
 
 
 def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(admin):
-    """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it is no missing telemetry."""
+    """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it
+    is no missing telemetry.
+    """
     cause("no_telemetry", hours=0.1, low=0, high=0, waste="underused_ms")
     an_entry(gpu(), "underused", HOUR_MS // 10, start=NOW - timedelta(hours=2), job=job())
 
-    page, listed = (admin.get(address).content.decode() for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d"))
+    page, listed = (
+        admin.get(address).content.decode()
+        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
+    )
 
     assert "Why: too short to judge" in page
     assert "Too short to judge" in listed
@@ -187,8 +218,10 @@ def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemet
 
 def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
     Fix.objects.create(
-        user="ann", job_name=HOSTILE, gpus=1, cause="idle_held", finding=found, at=NOW - timedelta(days=1), was_noticed=True,
-        outcome="improved", runs_before=5, runs_after=4, useful_before=0.2, useful_after=0.5, effect_low=0.1, effect_high=0.5,
+        user="ann", job_name=HOSTILE, gpus=1, cause="idle_held", finding=found,
+        at=NOW - timedelta(days=1), was_noticed=True,
+        outcome="improved", runs_before=5, runs_after=4, useful_before=0.2, useful_after=0.5,
+        effect_low=0.1, effect_high=0.5,
         saved_low_ms=0, saved_high_ms=0,
     )  # fmt: skip
 
@@ -238,7 +271,10 @@ def test_who_was_deactivated_can_be_chosen_while_findings_are_theirs(admin, foun
     assert 'value="gone" selected>gone (deactivated)' in inbox
     assert "given to gone" in inbox
     assert "long gone" not in inbox
-    assert 'value="gone" selected>gone (deactivated)' in admin.get(f"/findings/{found.pk}").content.decode()
+    assert (
+        'value="gone" selected>gone (deactivated)'
+        in admin.get(f"/findings/{found.pk}").content.decode()
+    )
 
 
 def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, found):
@@ -253,7 +289,10 @@ def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, f
     assert page.count("$1.20–2.40") == 4  # the card, the line and the way there
     assert "What is wrong with it" in admin.get("/nodes/n1?range=7d").content.decode()
     assert "none of the others" in page
-    assert f"nvidia-smi --gpu-reset -i {gpu(1).index}" in admin.get(f"/findings/{broken.pk}").content.decode()
+    assert (
+        f"nvidia-smi --gpu-reset -i {gpu(1).index}"
+        in admin.get(f"/findings/{broken.pk}").content.decode()
+    )
 
 
 def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any_other(admin):
@@ -265,7 +304,10 @@ def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any
 
     assert "$0.50–1.00" in page
     assert "<script>alert" not in page
-    assert admin.post(f"/findings/{queue.pk}/dismiss", {"note": "drained for a benchmark"}).status_code == 302
+    assert (
+        admin.post(f"/findings/{queue.pk}/dismiss", {"note": "drained for a benchmark"}).status_code
+        == 302
+    )
     assert admin.post(f"/findings/{queue.pk}/snooze", {"days": ""}).status_code == 422
     assert Finding.objects.get().status == "dismissed"
     assert admin.get(f"/charts/finding?finding={queue.pk}&as=table").status_code == 200
@@ -290,7 +332,9 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
 
 
 def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
-    """$2 idle and diagnosed, $2 orphaned: $4 wasted by team and by cause, where the orphaned part has its line."""
+    """$2 idle and diagnosed, $2 orphaned: $4 wasted by team and by cause, where the orphaned part
+    has its line.
+    """
     rate("2.00")
     row = cause()
     for state, of in (("idle", row.job), ("orphaned", None)):
@@ -304,7 +348,10 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     assert cards["team"] == cards["node"] == cards["cause"]
     assert "$4.00" in cards["cause"]
     assert "Held by no job" in page
-    assert "a cause's line is the idle, stalled, underused and orphaned time that it explains, and its share is of that" in page
+    assert (
+        "a cause's line is the idle, stalled, underused and orphaned time that it explains, and its"
+        " share is of that" in page
+    )
 
 
 def test_the_inbox_leads_from_wasted_to_recoverable(admin):
@@ -341,7 +388,9 @@ def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin)
     on = gpu(1)
     capacity("orphaned", on=on, start=NOW - timedelta(hours=2))
     orphan = place("orphaned", node=on.node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
-    GPUProcess.objects.create(gpu=on, job=None, pid=17, user="bob", name=HOSTILE, memory_bytes=2**30, seen_ms=to_ms(NOW))
+    GPUProcess.objects.create(
+        gpu=on, job=None, pid=17, user="bob", name=HOSTILE, memory_bytes=2**30, seen_ms=to_ms(NOW)
+    )
 
     inbox = admin.get("/findings").content.decode()
     page = admin.get(f"/findings/{orphan.pk}").content.decode()
@@ -355,7 +404,12 @@ def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin)
 
 @pytest.mark.parametrize(
     ("conditions", "typed"),
-    [(("orphaned", "orphaned"), "-i 1,2"), (("free", "orphaned"), "-i 2"), (("active", "free"), None), (("free", "unobserved"), "-i 2")],
+    [
+        (("orphaned", "orphaned"), "-i 1,2"),
+        (("free", "orphaned"), "-i 2"),
+        (("active", "free"), None),
+        (("free", "unobserved"), "-i 2"),
+    ],
 )
 def test_only_gpus_that_are_still_held_by_no_job_are_to_be_reset(admin, conditions, typed):
     on = [gpu(1), gpu(2)]
@@ -364,17 +418,24 @@ def test_only_gpus_that_are_still_held_by_no_job_are_to_be_reset(admin, conditio
     for one, condition in zip(on, conditions, strict=True):
         capacity("orphaned", on=one, start=NOW - timedelta(hours=2))
         a_run(one, condition=condition, state_ms={}, start_ms=last_ms - 60_000, end_ms=last_ms)
-    orphan = place("orphaned", node=on[0].node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
+    orphan = place(
+        "orphaned", node=on[0].node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW)
+    )
 
     page = admin.get(f"/findings/{orphan.pk}").content.decode()
 
-    assert ("gpu-reset" in page, "Nothing is left to free" in page) == (typed is not None, typed is None)
+    assert ("gpu-reset" in page, "Nothing is left to free" in page) == (
+        typed is not None,
+        typed is None,
+    )
     assert typed is None or f"--gpu-reset {typed}<" in page
 
 
 def test_what_else_a_finding_may_be_stands_in_the_inbox_and_on_its_page(admin):
     rate("2.40")
-    cause("oversized_gpu", start=NOW - timedelta(hours=2), also=["small_batch"], waste="underused_ms")
+    cause(
+        "oversized_gpu", start=NOW - timedelta(hours=2), also=["small_batch"], waste="underused_ms"
+    )
     one = finding(cause="oversized_gpu")
 
     inbox = admin.get("/findings").content.decode()

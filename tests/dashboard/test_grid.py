@@ -17,7 +17,14 @@ def test_rows_are_the_values_of_their_numbers():
     assert [*cells] == [[0.0, 0.001, None], [0.5, 1.0, 0.123]]
 
 
-@pytest.mark.parametrize("numbers", [np.array([[0, 1, -1], [8, 2, 0]]), np.zeros((0, 3), dtype=np.int64), np.zeros((2, 0), dtype=np.int64)])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        np.array([[0, 1, -1], [8, 2, 0]]),
+        np.zeros((0, 3), dtype=np.int64),
+        np.zeros((2, 0), dtype=np.int64),
+    ],
+)
 @pytest.mark.parametrize("values", [maps.STATES, maps.THOUSANDTHS])
 def test_the_json_says_the_same(numbers, values):
     cells = Grid(numbers, values)

@@ -5,7 +5,14 @@ import pytest
 from fleetwatch.accounts.services import set_organisation
 from tests.dashboard import factories
 
-ADDRESSES = ["/jobs?user=%00", "/nodes/%00", "/gpus/%00", "/jobs/%00", "/charts/spend?gpu=%00", "/?team=a%00b"]
+ADDRESSES = [
+    "/jobs?user=%00",
+    "/nodes/%00",
+    "/gpus/%00",
+    "/jobs/%00",
+    "/charts/spend?gpu=%00",
+    "/?team=a%00b",
+]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -17,12 +24,20 @@ def test_a_rate_from_the_first_day_of_the_calendar_is_refused_east_of_greenwich(
     set_organisation(name="Fleet", time_zone=ZoneInfo("Asia/Kolkata"))
     node = factories.node()
 
-    answer = admin.post("/settings/rate", {"subject": f"node:{node.pk}", "usd": "2.50", "since": "0001-01-01"})
+    answer = admin.post(
+        "/settings/rate", {"subject": f"node:{node.pk}", "usd": "2.50", "since": "0001-01-01"}
+    )
 
     assert answer.status_code == 422
 
 
-@pytest.mark.parametrize("form", [{"subject": "model:H100 SXM", "usd": "1", "source": "a\x00"}, {"subject": "model:\x00", "usd": "1"}])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"subject": "model:H100 SXM", "usd": "1", "source": "a\x00"},
+        {"subject": "model:\x00", "usd": "1"},
+    ],
+)
 def test_a_form_with_the_character_0_is_a_bad_request(admin, form):
     assert admin.post("/settings/rate", form).status_code == 400
 

@@ -18,7 +18,13 @@ NOW_MS = to_ms(NOW)
 def unknown():
     """A GPU of a model that nobody knows."""
     model = GPUModel.objects.create(name="RTX 9999")
-    return factories.gpu(factories.node("gpu-01"), uuid="GPU-1", model=model, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
+    return factories.gpu(
+        factories.node("gpu-01"),
+        uuid="GPU-1",
+        model=model,
+        first_ms=NOW_MS - HOUR_MS,
+        last_ms=NOW_MS,
+    )
 
 
 def shown(client):
@@ -32,7 +38,14 @@ def test_what_is_not_known_is_said_and_what_follows_from_it(viewer, unknown):
 
 def test_what_was_learned_is_shown_with_count_and_time(viewer, unknown):
     IdlePower.objects.create(
-        gpu=unknown, from_ms=0, watts=21.5, readings=90, condition="free", first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS, created_at=NOW
+        gpu=unknown,
+        from_ms=0,
+        watts=21.5,
+        readings=90,
+        condition="free",
+        first_ms=NOW_MS - HOUR_MS,
+        last_ms=NOW_MS,
+        created_at=NOW,
     )
 
     assert "learned: 5th percentile of 90 readings while free" in shown(viewer)

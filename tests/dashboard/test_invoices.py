@@ -29,12 +29,16 @@ def fleet():
 
 
 def sent(admin, content=FILE, **fields):
-    return admin.post(f"{PAGE}/import", {"file": SimpleUploadedFile("aws <1>.csv", content)} | fields, follow=True)
+    return admin.post(
+        f"{PAGE}/import", {"file": SimpleUploadedFile("aws <1>.csv", content)} | fields, follow=True
+    )
 
 
 @pytest.mark.parametrize("path", [PAGE, *(f"{PAGE}/{action}" for action in ACTIONS)])
 def test_a_stranger_is_sent_to_the_log_in(client, path):
-    assert (client.get(path) if path == PAGE else client.post(path))["Location"].startswith("/accounts/login/")
+    assert (client.get(path) if path == PAGE else client.post(path))["Location"].startswith(
+        "/accounts/login/"
+    )
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -56,7 +60,9 @@ def test_an_invoice_is_imported_mapped_booked_and_the_booking_withdrawn(admin, f
     assert "&lt;b&gt;disk" in page
     assert "<b>disk" not in page
 
-    mapped = admin.post(f"{PAGE}/sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "1"}, follow=True)
+    mapped = admin.post(
+        f"{PAGE}/sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "1"}, follow=True
+    )
     [line] = [line for line in mapped.context["lines"] if line.kind == "matched"]
     assert line.open.rate_usd == 1
     form = {"line": [line.key], "seen": mapped.context["found"].fingerprint, "reason": "checked"}
@@ -98,7 +104,9 @@ def test_a_booking_without_a_reason_keeps_what_was_chosen(admin, fleet):
     sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
     found = admin.get(PAGE).context["found"]
 
-    response = admin.post(f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": " "})
+    response = admin.post(
+        f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": " "}
+    )
 
     assert response.status_code == 422
     assert "Why is it booked?" in text_of(response)
@@ -125,15 +133,29 @@ def test_what_cannot_be_done_is_said(admin, fleet, action, form, status):
 
 @pytest.mark.parametrize("month", ["2026-12", "9999-12", "soon"])
 def test_nothing_is_booked_of_what_is_no_month(admin, month):
-    assert admin.post(f"/reports/{month}/invoice/book", {"line": ["x"], "seen": "x", "reason": "x"}).status_code == 404
+    assert (
+        admin.post(
+            f"/reports/{month}/invoice/book", {"line": ["x"], "seen": "x", "reason": "x"}
+        ).status_code
+        == 404
+    )
 
 
 def test_a_closed_months_booking_stays(admin, fleet):
     sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
     found = admin.get(PAGE).context["found"]
-    admin.post(f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": "x"})
+    admin.post(
+        f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": "x"}
+    )
     start, end = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
-    ClosedMonth.objects.create(month=start.date(), start=start, end=end, policy=factories.policy(), closed_at=end, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=start.date(),
+        start=start,
+        end=end,
+        policy=factories.policy(),
+        closed_at=end,
+        closed_by="ann",
+    )
 
     response = admin.post(f"{PAGE}/withdraw", {"id": InvoiceAdjustment.objects.get().pk})
 

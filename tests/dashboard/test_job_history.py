@@ -15,7 +15,10 @@ def stolen():
     """A job of node good, which node evil claims for itself under a hostile name."""
     for node, start_ms, user in (("good", T0, "ann"), ("evil", T0 + 30_000, "<b>victim</b>")):
         parsed, packed = batch(
-            node=node, start_ms=start_ms, gpus=[gpu(f"GPU-{node}")], **holding(job(user=user, state="RUNNING", end_ms=T0 + 60_000))
+            node=node,
+            start_ms=start_ms,
+            gpus=[gpu(f"GPU-{node}")],
+            **holding(job(user=user, state="RUNNING", end_ms=T0 + 60_000)),
         )
         store_batch(node_by_name(node), parsed, packed, received_at=NOW)
 
@@ -24,15 +27,26 @@ def stolen():
 def test_the_page_shows_what_is_said_otherwise_and_who_said_what(admin):
     page = " ".join(admin.get("/jobs/slurm/della/1").content.decode().replace("\xa0", " ").split())
 
-    assert '<td class="name">evil</td><td data-label="How it knows">by its scheduler or engine</td>' in page
+    assert (
+        '<td class="name">evil</td><td data-label="How it knows">by its scheduler or engine</td>'
+        in page
+    )
     assert '<td data-label="What it says">user &lt;b&gt;victim&lt;/b&gt;</td>' in page
-    assert '<td data-label="What it said">user ann, account nlp, state RUNNING, ended 2026-11-20 11:51:00 UTC</td>' in page
+    assert (
+        '<td data-label="What it said">user ann, account nlp, state RUNNING, ended 2026-11-20'
+        " 11:51:00 UTC</td>" in page
+    )
     assert '<div class="sub">of slurm/della/1~2</div>' in page
-    assert '<a href="/jobs/slurm/della/1~2">slurm/della/1~2</a></td><td data-label="User">&lt;b&gt;victim&lt;/b&gt;</td>' in page
+    assert (
+        '<a href="/jobs/slurm/della/1~2">slurm/della/1~2</a></td><td'
+        ' data-label="User">&lt;b&gt;victim&lt;/b&gt;</td>' in page
+    )
 
 
 @pytest.mark.usefixtures("stolen")
-@pytest.mark.parametrize(("key", "user"), [("1", "ann"), ("1~1", "ann"), ("1~2", "&lt;b&gt;victim&lt;/b&gt;")])
+@pytest.mark.parametrize(
+    ("key", "user"), [("1", "ann"), ("1~1", "ann"), ("1~2", "&lt;b&gt;victim&lt;/b&gt;")]
+)
 def test_each_job_of_a_key_has_a_page(admin, key, user):
     page = admin.get(f"/jobs/slurm/della/{key}")
 
@@ -41,7 +55,9 @@ def test_each_job_of_a_key_has_a_page(admin, key, user):
 
 
 def test_a_number_that_no_job_has_is_404(admin):
-    assert [admin.get(f"/jobs/slurm/della/{key}").status_code for key in ("1", "1~1", "1~2", "~1")] == [404] * 4
+    assert [
+        admin.get(f"/jobs/slurm/della/{key}").status_code for key in ("1", "1~1", "1~2", "~1")
+    ] == [404] * 4
 
 
 def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
@@ -64,15 +80,24 @@ def test_the_api_gives_contradictions_and_history(admin):
     answer = admin.get("/api/v1/jobs/slurm/della/1").json()
 
     assert answer["user"] == "ann"
-    assert answer["namesakes"] == [{"key": "slurm/della/1~2", "user": "<b>victim</b>", "account": "nlp"}]
-    assert answer["contradictions"] == [{"node": "evil", "by": "books", "fact": "user", "value": "<b>victim</b>"}]
+    assert answer["namesakes"] == [
+        {"key": "slurm/della/1~2", "user": "<b>victim</b>", "account": "nlp"}
+    ]
+    assert answer["contradictions"] == [
+        {"node": "evil", "by": "books", "fact": "user", "value": "<b>victim</b>"}
+    ]
     assert answer["history"] == [
         {
             "key": "slurm/della/1~2",
             "at": "2026-11-20T12:00:00Z",
             "node": "evil",
             "by": "books",
-            "facts": {"user": "<b>victim</b>", "account": "nlp", "state": "RUNNING", "end_ms": T0 + 60_000},
+            "facts": {
+                "user": "<b>victim</b>",
+                "account": "nlp",
+                "state": "RUNNING",
+                "end_ms": T0 + 60_000,
+            },
             "refused": [],
         },
         {

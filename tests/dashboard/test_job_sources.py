@@ -1,4 +1,6 @@
-"""A job source that does not answer, and a node that takes no jobs, are said where somebody looks."""
+"""A job source that does not answer, and a node that takes no jobs, are said where somebody
+looks.
+"""
 
 import pytest
 
@@ -18,7 +20,13 @@ WHY = "job 11+0: <script>alert(1)</script> scontrol's answer does not begin with
 def report(minute, *, node="n1", ok=True, why=None, **keys):
     """A batch of the minute `minute` from T0 on, received when it was over."""
     sources = [{"kind": "slurm", "ok": ok, "why": why}]
-    said = {"start_ms": T0 + minute * MINUTE, "count": 6, "sequence": minute, "gpus": [gpu(f"GPU-{node}")], "sources": sources}
+    said = {
+        "start_ms": T0 + minute * MINUTE,
+        "count": 6,
+        "sequence": minute,
+        "gpus": [gpu(f"GPU-{node}")],
+        "sources": sources,
+    }
     parsed, packed = batch(node=node, **said | keys)
     store_batch(node_by_name(node), parsed, packed, received_at=factories.NOW)
 
@@ -79,7 +87,12 @@ def test_a_drained_node_says_why_until_it_is_back(viewer):
 
 def test_a_host_that_only_imports_accounting_is_no_agent(viewer):
     report(8, node="gpu-01")
-    nothing = {"gpus": [], "windows": {"gpu": [], "start_ms": [], "observed_ms": []}, "boot_start_ms": 0, "sources": []}
+    nothing = {
+        "gpus": [],
+        "windows": {"gpu": [], "start_ms": [], "observed_ms": []},
+        "boot_start_ms": 0,
+        "sources": [],
+    }
     report(8, node="slurmdbd-host", jobs=[job(start_ms=T0, end_ms=T0 + MINUTE)], **nothing)
 
     for address in ("/status", "/fleet"):

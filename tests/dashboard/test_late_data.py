@@ -14,9 +14,14 @@ def test_status_and_node_say_how_many_hours_came_too_late(viewer):
     late, other = factories.node("late"), factories.node("in-time")
     for hours in (900, 901):
         hour = factories.NOW - timedelta(hours=hours)
-        LateHour.objects.create(node_id=late.pk, hour=hour, batches=3, received_at=factories.NOW - timedelta(hours=2))
+        LateHour.objects.create(
+            node_id=late.pk, hour=hour, batches=3, received_at=factories.NOW - timedelta(hours=2)
+        )
 
-    assert "2 node-hours</b> got windows after they were final" in viewer.get("/status").content.decode()
+    assert (
+        "2 node-hours</b> got windows after they were final"
+        in viewer.get("/status").content.decode()
+    )
     assert "2 hours</span>" in viewer.get("/nodes/late").content.decode()
     assert "Came too late" not in viewer.get(f"/nodes/{other.name}").content.decode()
 

@@ -67,7 +67,9 @@ def test_ending_and_withdrawing_are_shown_first_too(admin, do):
     assert MappingRule.objects.get().valid_to is None
 
     admin.post(PAGE, change | {"confirmed": "yes"})
-    assert [rule.valid_to is not None for rule in MappingRule.objects.all()] == ([True] if do == "end" else [])
+    assert [rule.valid_to is not None for rule in MappingRule.objects.all()] == (
+        [True] if do == "end" else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,9 +101,21 @@ def test_a_rule_that_is_gone_is_not_found(admin):
 
 def test_the_waste_page_groups_by_project_and_opens_the_jobs_behind_a_line(admin):
     an_hour_of_ann()
-    admin.post(PAGE, {"do": "add", "user": "ann", "project": "A&B", "valid_from": "beginning", "confirmed": "yes"})
+    admin.post(
+        PAGE,
+        {
+            "do": "add",
+            "user": "ann",
+            "project": "A&B",
+            "valid_from": "beginning",
+            "confirmed": "yes",
+        },
+    )
 
     assert "project=A%26B" in text_of(admin.get("/waste?group_by=project&range=7d"))
-    assert [line.group.totals.cost_usd for line in admin.get("/jobs?project=A%26B&range=7d").context["lines"]] == [2]
+    assert [
+        line.group.totals.cost_usd
+        for line in admin.get("/jobs?project=A%26B&range=7d").context["lines"]
+    ] == [2]
     assert "A&amp;B" in text_of(admin.get("/waste?group_by=project&range=7d"))
     assert admin.get("/waste.csv?group_by=cost_centre&range=7d").status_code == 200

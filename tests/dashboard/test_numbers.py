@@ -149,11 +149,15 @@ def test_other_units():
     assert numbers.kilowatt_hours(None) == "–"
 
 
-@pytest.mark.parametrize(("amount", "text"), [("1234.505", "$1,234.51"), ("0", "$0.00"), ("-3", "−$3.00"), (None, "–")])
+@pytest.mark.parametrize(
+    ("amount", "text"), [("1234.505", "$1,234.51"), ("0", "$0.00"), ("-3", "−$3.00"), (None, "–")]
+)
 def test_a_statements_amounts_are_to_the_cent(amount, text):
     assert numbers.cents(None if amount is None else Decimal(amount)) == text
 
 
-@pytest.mark.parametrize(("gpu_ms", "text"), [(5_400_000, "+1.50"), (-900_000, "−0.25"), (0, "+0.00")])
+@pytest.mark.parametrize(
+    ("gpu_ms", "text"), [(5_400_000, "+1.50"), (-900_000, "−0.25"), (0, "+0.00")]
+)
 def test_hours_that_were_added_or_taken_away_have_their_sign(gpu_ms, text):
     assert numbers.signed_hours(gpu_ms) == text

@@ -49,7 +49,9 @@ def test_a_stranger_is_sent_to_the_log_in(client, address):
 def test_every_page_answers(admin):
     fleet.make(nodes=2, gpus=2, hours=48)
 
-    assert {address: admin.get(address).status_code for address in PAGES} == dict.fromkeys(PAGES, 200)
+    assert {address: admin.get(address).status_code for address in PAGES} == dict.fromkeys(
+        PAGES, 200
+    )
 
 
 @pytest.mark.parametrize("address", ["/", "/fleet", "/waste"])

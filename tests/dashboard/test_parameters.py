@@ -1,4 +1,6 @@
-"""An address never lies: what a page does not know of it is said, old names lead on, files refuse."""
+"""An address never lies: what a page does not know of it is said, old names lead on, files
+refuse.
+"""
 
 from html import unescape
 
@@ -30,7 +32,9 @@ def text(answer):
 
 
 def test_every_page_says_what_its_address_may_ask_for():
-    pages = [each for each in urls.urlpatterns if each.name not in {None, CHARTS, "explain"} | FORMS]
+    pages = [
+        each for each in urls.urlpatterns if each.name not in {None, CHARTS, "explain"} | FORMS
+    ]
 
     assert [each.name for each in pages if not hasattr(each.callback, "parameters")] == []
     assert len(pages) > 30
@@ -40,17 +44,38 @@ def test_every_page_says_what_its_address_may_ask_for():
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("/?team=nlp", "There is no parameter 'team': parameters are from, to, range. What you see is not narrowed by it."),
-        ("/jobs?state=running", "There is no parameter 'state': parameters are q, team, user, project, cost_centre, node, gpu_model,"),
-        ("/waste?tz=America/New_York", "There is no parameter 'tz': parameters are group_by, team,"),
-        ("/fleet?team=nlp", "There is no parameter 'team': parameters are metric, from, to, range."),
+        (
+            "/?team=nlp",
+            (
+                "There is no parameter 'team': parameters are from, to, range. What you see is not"
+                " narrowed by it."
+            ),
+        ),
+        (
+            "/jobs?state=running",
+            (
+                "There is no parameter 'state': parameters are q, team, user, project, cost_centre,"
+                " node, gpu_model,"
+            ),
+        ),
+        (
+            "/waste?tz=America/New_York",
+            "There is no parameter 'tz': parameters are group_by, team,",
+        ),
+        (
+            "/fleet?team=nlp",
+            "There is no parameter 'team': parameters are metric, from, to, range.",
+        ),
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, cause,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),
         ("/search?q=x&limit=3", "There is no parameter 'limit': parameters are q."),
         ("/explain?team=nlp&gpus=1", "There is no parameter 'gpus': parameters are team,"),
-        ("/explain?gpu=GPU-node-001-0&team=nlp", "There is no parameter 'team': parameters are gpu, job, state,"),
+        (
+            "/explain?gpu=GPU-node-001-0&team=nlp",
+            "There is no parameter 'team': parameters are gpu, job, state,",
+        ),
     ],
 )
 def test_a_page_says_what_it_does_not_know(small, address, sentence):
@@ -61,7 +86,15 @@ def test_a_page_says_what_it_does_not_know(small, address, sentence):
     assert "There is no parameter" not in text(small.get(address.partition("?")[0], follow=True))
 
 
-@pytest.mark.parametrize("address", ["/waste.csv?teams=nlp", "/now?team=nlp", "/worst?team=nlp", "/charts/spend?model=H100&colour=1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/waste.csv?teams=nlp",
+        "/now?team=nlp",
+        "/worst?team=nlp",
+        "/charts/spend?model=H100&colour=1",
+    ],
+)
 def test_a_file_or_a_fragment_refuses_it(small, address):
     answer = small.get(address, follow=True)
 
@@ -74,12 +107,23 @@ FILES = ("/waste.csv", "/now", "/worst", "/charts/spend")
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize(
-    "query", ["from=x", "range=bogus", "from=now&to=now-7d", "from=now-1h&from=now-7d", "range=1h&from=now-7d", "from=now-4000d"]
+    "query",
+    [
+        "from=x",
+        "range=bogus",
+        "from=now&to=now-7d",
+        "from=now-1h&from=now-7d",
+        "range=1h&from=now-7d",
+        "from=now-4000d",
+    ],
 )
 def test_a_file_of_a_period_that_cannot_be_read_is_not_one_of_another_period(small, file, query):
     answer = small.get(f"{file}?{query}")
 
-    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "text/plain; charset=utf-8")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (
+        422,
+        "text/plain; charset=utf-8",
+    )
     # nothing is left to be said on the next page
     assert not list(small.get("/jobs").context["messages"])
 
@@ -87,7 +131,10 @@ def test_a_file_of_a_period_that_cannot_be_read_is_not_one_of_another_period(sma
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("team=a&team=b", "The parameter 'team' is there more than once. What you see is that of the last one."),
+        (
+            "team=a&team=b",
+            "The parameter 'team' is there more than once. What you see is that of the last one.",
+        ),
         ("range=1h&from=now-7d", "`range` is a whole period: leave out `from` and `to`, or it."),
     ],
 )

@@ -1,4 +1,6 @@
-"""Periods on pages are exactly what they say; nothing lies in the future; no part of an hour looks like a whole one."""
+"""Periods on pages are exactly what they say; nothing lies in the future; no part of an hour looks
+like a whole one.
+"""
 
 import csv
 import io
@@ -19,14 +21,18 @@ AT = NOW + timedelta(minutes=46)  # 12:46
 
 @pytest.fixture
 def at_1246(client):
-    """A GPU at $2 an hour, idle and held since 09:00, seen on a page at 12:46; posted until 12:45."""
+    """A GPU at $2 an hour, idle and held since 09:00, seen on a page at 12:46; posted until
+    12:45.
+    """
     client.force_login(factories.user())
     gpu, job = factories.gpu(factories.node(now=AT), now=AT, hours=4), factories.job()
     factories.rate("2.00")
     for hours_ago, minutes in ((3, 60), (2, 60), (1, 60), (0, 45)):
         ms = minutes * MINUTE_MS
         factories.entry(gpu, hours_ago=hours_ago, state="idle", gpu_ms=ms, held_by=job).save()
-        factories.run(gpu, hours_ago=hours_ago, hours=minutes / 60, states={"idle": ms}, held_by=job).save()
+        factories.run(
+            gpu, hours_ago=hours_ago, hours=minutes / 60, states={"idle": ms}, held_by=job
+        ).save()
     with time_machine.travel(AT, tick=False):
         yield client
 
@@ -55,7 +61,8 @@ def test_a_part_of_an_hour_is_as_high_as_it_costs_by_the_hour(at_1246):
     trace = at_1246.get("/charts/spend?range=1h").json()["data"][0]
 
     assert trace["x"] == ["2026-11-20T11:46:00", "2026-11-20T12:00:00"]
-    # 14 minutes before noon; of the 46 since then the ledger has 45, as 14 minutes of the GPU before tell
+    # 14 minutes before noon; of the 46 since then the ledger has 45, as 14 minutes of the GPU
+    # before tell
     assert trace["customdata"] == [pytest.approx(2 * 14 / 60, abs=1e-6), 1.5]
     assert trace["y"] == [pytest.approx(2, abs=1e-5), pytest.approx(2, abs=1e-5)]
     assert trace["width"][0] < trace["width"][1] < HOUR_MS

@@ -23,7 +23,11 @@ SERVER = {
     "pue": "1.25",
     "usd_per_kwh": "0.10",
 }
-MONTHLY = {"rack_usd_per_month": "584", "network_usd_per_month": "292", "staff_usd_per_month": "146"}
+MONTHLY = {
+    "rack_usd_per_month": "584",
+    "network_usd_per_month": "292",
+    "staff_usd_per_month": "146",
+}
 FILE = "gpu_model,price,valid_from\nH100 SXM,3,2026-11-01\n"
 
 
@@ -48,13 +52,17 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
     factories.rate("2.00")
     factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
 
-    shown = admin.post("/settings/rates/import", {"file": SimpleUploadedFile("rates.csv", FILE.encode())})
+    shown = admin.post(
+        "/settings/rates/import", {"file": SimpleUploadedFile("rates.csv", FILE.encode())}
+    )
 
     assert shown.status_code == 200
     assert "$1.00" in text_of(shown)
     assert "Set 1 rate<" in text_of(shown)
     assert Rate.objects.count() == 1
-    done = admin.post("/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True)
+    done = admin.post(
+        "/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True
+    )
     assert "1 rate was set; 0 stood already." in text_of(done)
     assert Rate.objects.count() == 2
 
@@ -65,13 +73,18 @@ def test_a_rate_of_what_nobody_has_is_doubted_before_it_is_set_and_when(admin):
 
     shown = text_of(admin.post("/settings/rates/import", {"text": text}))
 
-    assert "Line 2: No GPU of the model H100 SMX is known. Line 3: No node of the pool trian is known." in shown
+    assert (
+        "Line 2: No GPU of the model H100 SMX is known. Line 3: No node of the pool trian is known."
+        in shown
+    )
     assert "Set 2 rates<" in shown
     done = admin.post("/settings/rate", {"subject": "model:H100 SMX", "usd": "2"}, follow=True)
     assert "No GPU of the model H100 SMX is known." in text_of(done)
 
 
-def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_the_next_step(admin):
+def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_the_next_step(
+    admin,
+):
     gpu = factories.gpu(factories.node())
     factories.rate("2.00")
     factories.entry(gpu, hours_ago=48, held_by=factories.job(user="ann", team="nlp")).save()
@@ -79,19 +92,25 @@ def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_
 
     shown = admin.post("/settings/mappings/import", sent)
 
-    assert [(each.owner, each.label, each.difference_usd) for each in shown.context["dry_run"].changes][:2] == [
+    assert [
+        (each.owner, each.label, each.difference_usd) for each in shown.context["dry_run"].changes
+    ][:2] == [
         ("team", "nlp", -2),
         ("team", "vision", 2),
     ]
     assert "Set 1 rule<" in text_of(shown)
     assert not MappingRule.objects.exists()
-    done = admin.post("/settings/mappings/import", {"do": "import", "text": shown.context["text"]}, follow=True)
+    done = admin.post(
+        "/settings/mappings/import", {"do": "import", "text": shown.context["text"]}, follow=True
+    )
     assert "1 rule was set; 0 stood already." in text_of(done)
     assert MappingRule.objects.get().created_by == "ann"
 
 
 def test_bad_lines_are_listed_and_the_text_stays(admin):
-    response = admin.post("/settings/rates/import", {"text": "gpu_model,price,valid_from\n<b>,x,2026-11-01\n"})
+    response = admin.post(
+        "/settings/rates/import", {"text": "gpu_model,price,valid_from\n<b>,x,2026-11-01\n"}
+    )
 
     assert response.status_code == 422
     assert '<td class="num">2</td><td><code>price</code></td>' in text_of(response)
@@ -110,7 +129,10 @@ def test_a_file_that_is_too_large_is_refused_and_not_repeated(admin):
 
 
 def test_what_can_no_longer_be_set_is_said_by_the_second_step_too(admin):
-    response = admin.post("/settings/rates/import", {"do": "import", "text": "node,price,valid_from\nmoon,1,beginning\n"})
+    response = admin.post(
+        "/settings/rates/import",
+        {"do": "import", "text": "node,price,valid_from\nmoon,1,beginning\n"},
+    )
 
     assert response.status_code == 422
     assert "There is no node" in text_of(response)
@@ -131,12 +153,27 @@ def test_what_was_worked_out_is_booked_with_its_parts(admin):
     model = factories.gpu(factories.node()).model
 
     page = text_of(
-        admin.post("/settings/rates/calculator", SERVER | MONTHLY | {"gpu_model": model.name, "since": "2026-11-01"}, follow=True)
+        admin.post(
+            "/settings/rates/calculator",
+            SERVER | MONTHLY | {"gpu_model": model.name, "since": "2026-11-01"},
+            follow=True,
+        )
     )
 
     rate = Rate.objects.get()
-    assert (rate.gpu_model, f"{rate.price_per_gpu_hour:f}", rate.pricing_class, rate.node_class) == (model, "1.275000", "owned", "")
-    assert [part["name"] for part in rate.components] == ["capital", "energy", "rack", "network", "staff"]
+    assert (
+        rate.gpu_model,
+        f"{rate.price_per_gpu_hour:f}",
+        rate.pricing_class,
+        rate.node_class,
+    ) == (model, "1.275000", "owned", "")
+    assert [part["name"] for part in rate.components] == [
+        "capital",
+        "energy",
+        "rack",
+        "network",
+        "staff",
+    ]
     assert "costs $1.28 per GPU-hour as owned" in page
     assert "$280,320 a server ÷ 8 GPUs ÷ 4 years" in page
 
@@ -166,7 +203,10 @@ def test_empty_watts_are_the_measured_ones(admin):
         ({"usd_per_kwh": "<b>"}, "A number from 0 to 100, please."),
         ({"since": "soon"}, "A date, please"),
         ({"node_class": "gold"}, "A class is"),
-        ({"server_usd": "100000000", "gpus_per_server": "1", "years": "0.1"}, "A GPU-hour costs 0 to 10000 dollars"),
+        (
+            {"server_usd": "100000000", "gpus_per_server": "1", "years": "0.1"},
+            "A GPU-hour costs 0 to 10000 dollars",
+        ),
     ],
 )
 def test_what_can_not_be_worked_out_or_booked_is_said_at_its_field(admin, sent, sentence):
@@ -194,7 +234,8 @@ def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
     page = text_of(admin.get("/waste?group_by=team&free=proportional"))
     assert "With free" in page
     assert '<span title="$4.000000">$4.00</span>' in page
-    # what it was and what it is with free capacity, summed: 1 h held and 1 h free at $2 are $4 either way
+    # what it was and what it is with free capacity, summed: 1 h held and 1 h free at $2 are $4
+    # either way
     together = page[page.index("Together") :]
     assert together.count('<span title="$4.000000">$4.00</span>') == 2
     for query in ("group=team&free=<b>", "group=node&free=even"):
@@ -213,7 +254,14 @@ def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
     assert "no price per kWh is set" in text_of(admin.get("/nodes/node-001"))
     admin.post(
         "/settings/region",
-        {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>", "since": "beginning"},
+        {
+            "region": "",
+            "pue": "1.25",
+            "usd_per_kwh": "0.20",
+            "g_per_kwh": "400",
+            "source": "<b>meter</b>",
+            "since": "beginning",
+        },
     )
     page = text_of(admin.get("/nodes/node-001"))
     assert "1.25 kWh" in page
@@ -224,11 +272,15 @@ def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
 def test_a_job_and_the_waste_page_tell_what_was_drawn_and_what_of_it_is_not_known(admin):
     gpu, job = factories.gpu(factories.node()), factories.job()
     used, idle, stalled = (
-        factories.entry(gpu, hours_ago=ago, state=state, held_by=job) for ago, state in ((3, "useful"), (2, "idle"), (1, "stalled"))
+        factories.entry(gpu, hours_ago=ago, state=state, held_by=job)
+        for ago, state in ((3, "useful"), (2, "idle"), (1, "stalled"))
     )
     used.energy_j, idle.energy_j = 7_200_000.0, 3_600_000.0
     Entry.objects.bulk_create([used, idle, stalled])
-    admin.post("/settings/region", {"region": "", "pue": "1.5", "usd_per_kwh": "0.20", "since": "beginning"})
+    admin.post(
+        "/settings/region",
+        {"region": "", "pue": "1.5", "usd_per_kwh": "0.20", "since": "beginning"},
+    )
 
     of_job = text_of(admin.get(f"/jobs/{job.key}"))
     wasted = text_of(admin.get("/waste"))
@@ -243,7 +295,11 @@ def test_a_job_and_the_waste_page_tell_what_was_drawn_and_what_of_it_is_not_know
 
 @pytest.mark.parametrize(
     ("sent", "sentence"),
-    [({"pue": "0.5"}, "A number from 1 to 5"), ({"g_per_kwh": "x"}, "A number, please"), ({"pue": ""}, "The energy at the meter")],
+    [
+        ({"pue": "0.5"}, "A number from 1 to 5"),
+        ({"g_per_kwh": "x"}, "A number, please"),
+        ({"pue": ""}, "The energy at the meter"),
+    ],
 )
 def test_a_region_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
     response = admin.post("/settings/region", {"region": "eu", "pue": "1.3"} | sent)
@@ -251,7 +307,9 @@ def test_a_region_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
     assert response.status_code == 422
 
 
-@pytest.mark.parametrize(("field", "typed"), [("usd_per_kwh", "0,12"), ("years", "2,5"), ("pue", "1,3")])
+@pytest.mark.parametrize(
+    ("field", "typed"), [("usd_per_kwh", "0,12"), ("years", "2,5"), ("pue", "1,3")]
+)
 def test_a_decimal_comma_is_asked_about_and_never_left_out(admin, field, typed):
     factories.gpu(factories.node())
 

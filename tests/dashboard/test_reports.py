@@ -55,7 +55,12 @@ def test_the_list_has_the_months_of_the_ledger_and_an_admin_computes_one(admin):
     work(factories.NOW)
     after = text(admin.get("/reports"))
 
-    assert [name in before for name in ("2026-11", "2026-10", "2026-09", "2026-08")] == [True, True, True, False]
+    assert [name in before for name in ("2026-11", "2026-10", "2026-09", "2026-08")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert "not computed yet" in before
     assert 'hx-trigger="every 3s"' in waiting
     assert "waiting for a worker" in text(answer)
@@ -111,7 +116,15 @@ def test_a_stranger_goes_to_the_log_in():
     computed()
     pk = newest().pk
 
-    for address in ("", "/months", f"/{pk}", f"/{pk}/print", f"/{pk}/csv", f"/{pk}/xlsx", f"/{pk}/focus"):
+    for address in (
+        "",
+        "/months",
+        f"/{pk}",
+        f"/{pk}/print",
+        f"/{pk}/csv",
+        f"/{pk}/xlsx",
+        f"/{pk}/focus",
+    ):
         assert Client().get(f"/reports{address}").status_code == 302
     assert Client().post("/reports/compute", {"month": "2026-10"}).status_code == 302
     assert MonthRun.objects.count() == 1
@@ -136,7 +149,9 @@ def test_a_statement_shows_lines_waste_and_why_it_differs(viewer):
         assert part in page
 
 
-def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_with_their_energy(admin):
+def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_with_their_energy(
+    admin,
+):
     a_fleet()
     refused = admin.post("/settings/free-capacity", {"way": "<b>"})
     assert refused.status_code == 422
@@ -182,11 +197,15 @@ def test_files_come_as_attachments(viewer):
     a_fleet()
     computed()
 
-    answers = [viewer.get(f"/reports/{newest('nlp').pk}/{name}") for name in ("csv", "xlsx", "focus")]
+    answers = [
+        viewer.get(f"/reports/{newest('nlp').pk}/{name}") for name in ("csv", "xlsx", "focus")
+    ]
 
     for answer in answers:
         assert answer.status_code == 200
-        assert answer["Content-Disposition"].startswith('attachment; filename="fleetwatch-2026-10-nlp-v1.')
+        assert answer["Content-Disposition"].startswith(
+            'attachment; filename="fleetwatch-2026-10-nlp-v1.'
+        )
         assert len(answer.content) > 300
 
 
@@ -201,7 +220,10 @@ def test_the_paper_has_every_line_and_no_navigation(viewer):
     assert "print.css" in page.content.decode()
 
 
-@pytest.mark.parametrize("address", ["/reports/999999", "/reports/1/exe", "/reports/999999/csv", "/reports/99999999999999999999"])
+@pytest.mark.parametrize(
+    "address",
+    ["/reports/999999", "/reports/1/exe", "/reports/999999/csv", "/reports/99999999999999999999"],
+)
 def test_what_is_not_there_is_404(viewer, address):
     assert viewer.get(address).status_code == 404
 
@@ -209,10 +231,16 @@ def test_what_is_not_there_is_404(viewer, address):
 def test_names_are_shown_as_text(viewer):
     a_fleet()
     Team.objects.filter(slug="nlp").update(name="<script>alert(1)</script>")
-    Job.objects.filter(key="slurm/della/1").update(name="<img src=x onerror=alert(1)>", user='"><marquee>')
+    Job.objects.filter(key="slurm/della/1").update(
+        name="<img src=x onerror=alert(1)>", user='"><marquee>'
+    )
     computed()
 
-    for address in (f"/reports/{newest('nlp').pk}", f"/reports/{newest().pk}", f"/reports/{newest('nlp').pk}/print"):
+    for address in (
+        f"/reports/{newest('nlp').pk}",
+        f"/reports/{newest().pk}",
+        f"/reports/{newest('nlp').pk}/print",
+    ):
         page = viewer.get(address).content.decode()
         assert "<script>alert" not in page
         assert "<img src=x" not in page

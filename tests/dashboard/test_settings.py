@@ -64,17 +64,27 @@ def test_a_viewer_reads_the_settings_without_buttons(viewer):
     page = text_of(viewer.get("/settings"))
 
     assert "an admin can change them" in page
-    assert 'action="/settings/' not in page.replace('action="/settings/organisation"', "").replace('action="/settings/rule"', "")
+    assert 'action="/settings/' not in page.replace('action="/settings/organisation"', "").replace(
+        'action="/settings/rule"', ""
+    )
 
 
 def test_a_rate_is_set_from_this_hour_on(admin):
     model = factories.gpu(factories.node()).model
 
-    response = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "$2.49", "since": "", "source": "contract 7"})
+    response = admin.post(
+        "/settings/rate",
+        {"subject": f"model:{model.name}", "usd": "$2.49", "since": "", "source": "contract 7"},
+    )
 
     assert response["Location"] == "/settings#rates"
     rate = Rate.objects.get()
-    assert (rate.price_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (Decimal("2.49"), factories.NOW, "contract 7", False)
+    assert (rate.price_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (
+        Decimal("2.49"),
+        factories.NOW,
+        "contract 7",
+        False,
+    )
 
 
 def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
@@ -82,7 +92,9 @@ def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
     node = factories.node()
     factories.gpu(node)
 
-    admin.post("/settings/rate", {"subject": f"node:{node.name}", "usd": "1", "since": "2026-11-01"})
+    admin.post(
+        "/settings/rate", {"subject": f"node:{node.name}", "usd": "1", "since": "2026-11-01"}
+    )
 
     assert Rate.objects.get(node=node).valid_from == datetime(2026, 10, 31, 23, tzinfo=UTC)
 
@@ -90,7 +102,10 @@ def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
 @pytest.mark.parametrize(
     ("since", "sentence"),
     [
-        ("2026-11-01", "costs $2.49 per GPU-hour from 2026-11-01 00:00 on; hours before keep their price."),
+        (
+            "2026-11-01",
+            "costs $2.49 per GPU-hour from 2026-11-01 00:00 on; hours before keep their price.",
+        ),
         ("beginning", "costs $2.49 per GPU-hour from the beginning. Every page shows it at once."),
     ],
 )
@@ -98,7 +113,11 @@ def test_the_answer_to_a_rate_says_which_hours_it_changes(admin, since, sentence
     Organisation.objects.create(pk=1, time_zone="Europe/Berlin")
     model = factories.gpu(factories.node()).model
 
-    page = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2.49", "since": since}, follow=True).content.decode()
+    page = admin.post(
+        "/settings/rate",
+        {"subject": f"model:{model.name}", "usd": "2.49", "since": since},
+        follow=True,
+    ).content.decode()
 
     assert sentence in page
 
@@ -118,7 +137,10 @@ def test_the_answer_to_a_rate_says_which_hours_it_changes(admin, since, sentence
 def test_a_wrong_rate_says_what_is_wrong(admin, field, value, sentence):
     model = factories.gpu(factories.node()).model
 
-    response = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": ""} | {field: value})
+    response = admin.post(
+        "/settings/rate",
+        {"subject": f"model:{model.name}", "usd": "2", "since": ""} | {field: value},
+    )
 
     assert response.status_code == 422
     assert sentence in text_of(response)
@@ -127,12 +149,20 @@ def test_a_wrong_rate_says_what_is_wrong(admin, field, value, sentence):
 
 @pytest.mark.parametrize(
     ("named", "name"),
-    [("gpu GPU-node-001-0", "GPU GPU-node-001-0"), ("GPU GPU-node-001-0", "GPU GPU-node-001-0"), ("pool train", "pool train")],
+    [
+        ("gpu GPU-node-001-0", "GPU GPU-node-001-0"),
+        ("GPU GPU-node-001-0", "GPU GPU-node-001-0"),
+        ("pool train", "pool train"),
+    ],
 )
 def test_a_gpu_or_a_pool_is_named_as_the_list_has_it(admin, named, name):
     model = factories.gpu(factories.node()).model
 
-    page = admin.post("/settings/rate", {"subject": f"model:{model.name}", "named": named, "usd": "2"}, follow=True).content.decode()
+    page = admin.post(
+        "/settings/rate",
+        {"subject": f"model:{model.name}", "named": named, "usd": "2"},
+        follow=True,
+    ).content.decode()
 
     assert f"{name} costs $2.00" in page
     assert f'<td class="name">{name}' in page
@@ -141,10 +171,18 @@ def test_a_gpu_or_a_pool_is_named_as_the_list_has_it(admin, named, name):
 def test_a_models_rate_can_be_for_a_class_and_a_region_of_nodes(admin):
     model = factories.gpu(factories.node()).model
 
-    admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "node_class": "spot", "region": "eu-1"})
+    admin.post(
+        "/settings/rate",
+        {"subject": f"model:{model.name}", "usd": "2", "node_class": "spot", "region": "eu-1"},
+    )
 
     rate = Rate.objects.get()
-    assert (rate.gpu_model, rate.node_class, rate.region, rate.pricing_class) == (model, "spot", "eu-1", "spot")
+    assert (rate.gpu_model, rate.node_class, rate.region, rate.pricing_class) == (
+        model,
+        "spot",
+        "eu-1",
+        "spot",
+    )
     assert "H100 SXM, spot, eu-1" in text_of(admin.get("/settings"))
 
 
@@ -170,7 +208,12 @@ def test_a_subject_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
 
 def test_a_pool_with_a_hostile_name_is_text(admin):
     factories.gpu(factories.node())
-    Rate.objects.create(pool="<script>alert(1)</script>", price_per_gpu_hour=1, valid_from=factories.NOW, created_at=factories.NOW)
+    Rate.objects.create(
+        pool="<script>alert(1)</script>",
+        price_per_gpu_hour=1,
+        valid_from=factories.NOW,
+        created_at=factories.NOW,
+    )
 
     assert "pool &lt;script&gt;" in text_of(admin.get("/settings"))
 
@@ -180,8 +223,13 @@ def test_a_price_in_another_currency_needs_an_exchange_rate_and_is_shown_in_its_
     price = {"subject": f"model:{model.name}", "usd": "2.50", "currency": "eur"}
 
     refused = admin.post("/settings/rate", price)
-    assert (refused.status_code, "Nobody said what one &#x27;EUR&#x27; is in dollars" in text_of(refused)) == (422, True)
-    told = admin.post("/settings/exchange", {"currency": "EUR", "usd": "1.1", "since": "beginning"}, follow=True)
+    assert (
+        refused.status_code,
+        "Nobody said what one &#x27;EUR&#x27; is in dollars" in text_of(refused),
+    ) == (422, True)
+    told = admin.post(
+        "/settings/exchange", {"currency": "EUR", "usd": "1.1", "since": "beginning"}, follow=True
+    )
     assert "One EUR is $1.1 from the beginning" in text_of(told)
     page = text_of(admin.post("/settings/rate", price, follow=True))
     assert "H100 SXM costs 2.50 EUR per GPU-hour" in page
@@ -230,8 +278,9 @@ def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin,
     page = text_of(response)
     secret = SECRET.search(page).group()
     assert (
-        f"curl -fsSL https://fleet.example.com/agent/install.sh | {{ echo FLEETWATCH_TOKEN={secret}; cat; }}"
-        " | sudo sh -s -- --server https://fleet.example.com" in page
+        "curl -fsSL https://fleet.example.com/agent/install.sh | { echo"
+        f" FLEETWATCH_TOKEN={secret}; cat; }} | sudo sh -s -- --server https://fleet.example.com"
+        in page
     )
     assert "no-store" in response["Cache-Control"]
     assert tokens.enroll(secret, "gpu-07", factories.NOW)
@@ -239,7 +288,9 @@ def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin,
     assert not SECRET.search(text_of(admin.get("/settings")))
 
 
-@pytest.mark.parametrize(("uses", "days"), [("0", "1"), ("1001", "1"), ("1", "0"), ("1", "367"), ("x", "1"), ("²", "1")])
+@pytest.mark.parametrize(
+    ("uses", "days"), [("0", "1"), ("1001", "1"), ("1", "0"), ("1", "367"), ("x", "1"), ("²", "1")]
+)
 def test_an_enrolment_token_out_of_range_is_refused(admin, uses, days):
     assert admin.post("/settings/enrollment", {"uses": uses, "days": days}).status_code == 422
     assert not EnrollmentToken.objects.exists()
@@ -253,7 +304,10 @@ def test_where_nodes_enrolled_from_is_shown_and_a_new_network_is_marked(admin):
 
     page = admin.get("/settings").content.decode()
 
-    rows = [" ".join(re.sub("<[^>]*>", " ", row).split()) for row in re.findall("<tr>.*?</tr>", page, re.DOTALL)]
+    rows = [
+        " ".join(re.sub("<[^>]*>", " ", row).split())
+        for row in re.findall("<tr>.*?</tr>", page, re.DOTALL)
+    ]
     (newest,) = [row for row in rows if row.startswith("gpu-08 198.51.100.7")]
     (first,) = [row for row in rows if row.startswith("gpu-07 10.1.2.3")]
     assert newest.startswith("gpu-08 198.51.100.7 new network ")
@@ -295,7 +349,14 @@ def test_a_channels_secret_is_never_shown_again(admin):
 
 def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
     response = admin.post(
-        "/settings/channel", {"kind": "email", "name": "mail", "host": "smtp.example.com", "recipients": "", "sender": "a@b.c"}
+        "/settings/channel",
+        {
+            "kind": "email",
+            "name": "mail",
+            "host": "smtp.example.com",
+            "recipients": "",
+            "sender": "a@b.c",
+        },
     )
 
     assert response.status_code == 422
@@ -304,11 +365,21 @@ def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
 
 
 def test_a_channel_is_edited_and_a_secret_left_blank_stays(admin):
-    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/kept"})
+    admin.post(
+        "/settings/channel",
+        {
+            "kind": "slack",
+            "name": "ops",
+            "webhook_url": "https://hooks.slack.com/services/T/B/kept",
+        },
+    )
     channel = Channel.objects.get()
     assert 'value="ops"' in text_of(admin.get(f"/settings?edit={channel.pk}"))
 
-    admin.post("/settings/channel-edit", {"id": channel.pk, "name": "on-call", "webhook_url": "", "gets_digest": "on"})
+    admin.post(
+        "/settings/channel-edit",
+        {"id": channel.pk, "name": "on-call", "webhook_url": "", "gets_digest": "on"},
+    )
 
     channel.refresh_from_db()
     assert (channel.name, channel.gets_digest) == ("on-call", True)
@@ -316,10 +387,16 @@ def test_a_channel_is_edited_and_a_secret_left_blank_stays(admin):
 
 
 def test_a_wrong_edit_keeps_what_was_typed_and_changes_nothing(admin):
-    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"})
+    admin.post(
+        "/settings/channel",
+        {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"},
+    )
     channel = Channel.objects.get()
 
-    response = admin.post("/settings/channel-edit", {"id": channel.pk, "name": "on-call", "webhook_url": "not an address"})
+    response = admin.post(
+        "/settings/channel-edit",
+        {"id": channel.pk, "name": "on-call", "webhook_url": "not an address"},
+    )
 
     assert response.status_code == 422
     assert 'value="on-call"' in text_of(response)
@@ -329,11 +406,24 @@ def test_a_wrong_edit_keeps_what_was_typed_and_changes_nothing(admin):
 
 def test_a_rule_tells_the_channels_that_were_chosen(admin):
     for name in ("ops", "ml"):
-        admin.post("/settings/channel", {"kind": "slack", "name": name, "webhook_url": f"https://hooks.slack.com/services/T/B/{name}"})
-    rule = Rule.objects.get_or_create(condition="job_idle", defaults={"name": "Job idle", "threshold": 60, "created_at": factories.NOW})[0]
+        admin.post(
+            "/settings/channel",
+            {
+                "kind": "slack",
+                "name": name,
+                "webhook_url": f"https://hooks.slack.com/services/T/B/{name}",
+            },
+        )
+    rule = Rule.objects.get_or_create(
+        condition="job_idle",
+        defaults={"name": "Job idle", "threshold": 60, "created_at": factories.NOW},
+    )[0]
     chosen = Channel.objects.get(name="ml")
 
-    admin.post("/settings/rule", {"id": rule.pk, "threshold": "45", "is_enabled": "on", f"channel-{chosen.pk}": "on"})
+    admin.post(
+        "/settings/rule",
+        {"id": rule.pk, "threshold": "45", "is_enabled": "on", f"channel-{chosen.pk}": "on"},
+    )
     assert list(rule.channels.all()) == [chosen]
     assert "None chosen: every channel" in text_of(admin.get("/settings"))
 
@@ -342,7 +432,10 @@ def test_a_rule_tells_the_channels_that_were_chosen(admin):
 
 
 def test_a_channel_can_be_switched_off_and_removed(admin):
-    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"})
+    admin.post(
+        "/settings/channel",
+        {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"},
+    )
     channel = Channel.objects.get()
 
     admin.post("/settings/channel-toggle", {"id": channel.pk})
@@ -358,7 +451,9 @@ def test_a_rules_threshold_is_changed_within_its_bounds(admin):
     rule = Rule.objects.create(name="Job idle", threshold=60, created_at=factories.NOW)
 
     admin.post("/settings/rule", {"id": rule.pk, "threshold": "30", "is_enabled": "on"})
-    refused = admin.post("/settings/rule", {"id": rule.pk, "threshold": "99999", "is_enabled": "on"})
+    refused = admin.post(
+        "/settings/rule", {"id": rule.pk, "threshold": "99999", "is_enabled": "on"}
+    )
 
     rule.refresh_from_db()
     assert (rule.threshold, rule.is_enabled) == (30.0, True)
@@ -376,7 +471,9 @@ def test_another_zone_has_every_hour_posted_again(admin):
 
 
 def test_a_zone_that_is_none_is_refused(admin):
-    response = admin.post("/settings/organisation", {"name": "Lab", "time_zone": "../../etc/passwd"})
+    response = admin.post(
+        "/settings/organisation", {"name": "Lab", "time_zone": "../../etc/passwd"}
+    )
 
     assert response.status_code == 422
     assert "An IANA name, please" in text_of(response)
@@ -386,7 +483,9 @@ def test_an_admin_gives_a_token_rights_and_takes_them_back(admin):
     tokens.create_agent_token("gpu-07", factories.NOW)
     token = AgentToken.objects.get()
 
-    admin.post("/settings/agent-token-rights", {"id": token.pk, "speaks_for": "della", "may_import": "on"})
+    admin.post(
+        "/settings/agent-token-rights", {"id": token.pk, "speaks_for": "della", "may_import": "on"}
+    )
     page = text_of(admin.get("/settings"))
     token.refresh_from_db()
     given = (token.may_import, token.speaks_for)
@@ -418,11 +517,16 @@ def test_a_viewer_sees_rights_and_no_form(viewer):
     assert "agent-token-rights" not in page
 
 
-@pytest.mark.parametrize(("since", "begins"), [("2026-11-19T14:00Z", "2026-11-19T14:00Z"), ("2026-11-19T15:00+01:00", "2026-11-19T14:00Z")])
+@pytest.mark.parametrize(
+    ("since", "begins"),
+    [("2026-11-19T14:00Z", "2026-11-19T14:00Z"), ("2026-11-19T15:00+01:00", "2026-11-19T14:00Z")],
+)
 def test_a_rate_begins_at_a_time_as_in_a_file(admin, since, begins):
     model = factories.gpu(factories.node()).model
 
-    answer = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since})
+    answer = admin.post(
+        "/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since}
+    )
 
     assert answer.status_code == 302
     assert Rate.objects.get().valid_from == datetime.fromisoformat(begins)
@@ -430,12 +534,17 @@ def test_a_rate_begins_at_a_time_as_in_a_file(admin, since, begins):
 
 @pytest.mark.parametrize(
     ("since", "sentence"),
-    [("2026-11-19T14:30Z", "A rate changes on a full UTC hour"), ("2026-11-19T14:00", "A date, please, like 2026-11-01, or a time like")],
+    [
+        ("2026-11-19T14:30Z", "A rate changes on a full UTC hour"),
+        ("2026-11-19T14:00", "A date, please, like 2026-11-01, or a time like"),
+    ],
 )
 def test_a_time_that_no_rate_can_begin_at_is_said(admin, since, sentence):
     model = factories.gpu(factories.node()).model
 
-    answer = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since})
+    answer = admin.post(
+        "/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since}
+    )
 
     assert answer.status_code == 422
     assert sentence in text_of(answer)

@@ -15,7 +15,9 @@ MINUTE = 60_000
 
 def a_node(name, *, silent_minutes=0, gpus=1, **fields):
     last_ms = NOW_MS - silent_minutes * MINUTE
-    node = factories.node(name, last_ms=last_ms, silent_ms=NOW_MS - MINUTE if silent_minutes else None)
+    node = factories.node(
+        name, last_ms=last_ms, silent_ms=NOW_MS - MINUTE if silent_minutes else None
+    )
     for index in range(gpus):
         factories.gpu(node, index=index, **fields)
 

@@ -8,7 +8,11 @@ from django.contrib.staticfiles import finders
 from fleetwatch import settings
 
 ROOT = settings.BASE_DIR
-TEMPLATES = [path for path in (ROOT / "templates").rglob("*.html") if path.parts[-2] not in ("notify", "reports")]
+TEMPLATES = [
+    path
+    for path in (ROOT / "templates").rglob("*.html")
+    if path.parts[-2] not in ("notify", "reports")
+]
 
 
 def test_plotly_never_offers_to_upload_a_chart():

@@ -108,26 +108,42 @@ def test_what_cannot_be_read_is_said_in_a_sentence(params, field, sentence):
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
 @pytest.mark.parametrize(
-    ("start", "end"), [("0001-01-01T00:30Z", "0001-01-02T00:00Z"), ("9999-12-31T00:00Z", "9999-12-31T23:59Z"), ("now+90000M", "now+90001M")]
+    ("start", "end"),
+    [
+        ("0001-01-01T00:30Z", "0001-01-02T00:00Z"),
+        ("9999-12-31T00:00Z", "9999-12-31T23:59Z"),
+        ("now+90000M", "now+90001M"),
+    ],
 )
 def test_a_period_at_the_ends_of_the_calendar_is_refused_in_every_zone(start, end, zone):
     with pytest.raises(TimeframeError, match="between 1990 and 2200"):
         parse({"from": start, "to": end}, now=NOW, zone=ZoneInfo(zone))
 
 
-@pytest.mark.parametrize(("start", "step"), [("now-400h", "hour"), ("now-401h", "day"), ("now-30d", "day")])
+@pytest.mark.parametrize(
+    ("start", "step"), [("now-400h", "hour"), ("now-401h", "day"), ("now-30d", "day")]
+)
 def test_the_step_keeps_a_chart_under_400_points(start, step):
     assert parse({"from": start}, now=at(2026, 11, 20, 12), zone=UTC_ZONE).step == step
 
 
-@pytest.mark.parametrize(("start", "step_s"), [("now-1h", 10), ("now-4000s", 10), ("now-4001s", 30), ("now-24h", 300), ("now-7d", 1800)])
+@pytest.mark.parametrize(
+    ("start", "step_s"),
+    [("now-1h", 10), ("now-4000s", 10), ("now-4001s", 30), ("now-24h", 300), ("now-7d", 1800)],
+)
 def test_a_series_has_the_finest_round_step(start, step_s):
     assert parse({"from": start}, now=NOW, zone=UTC_ZONE).step_s == step_s
 
 
 def test_a_free_period_says_its_days_in_the_organisations_zone():
-    assert parse({"from": "2026-11-01", "to": "2026-11-08"}, now=NOW, zone=UTC_ZONE).label == "1 Nov – 7 Nov 2026"
-    assert parse({"from": "2026-11-01T06:00", "to": "2026-11-01T09:15"}, now=NOW, zone=BERLIN).label == "1 Nov 2026, 07:00 – 10:15"
+    assert (
+        parse({"from": "2026-11-01", "to": "2026-11-08"}, now=NOW, zone=UTC_ZONE).label
+        == "1 Nov – 7 Nov 2026"
+    )
+    assert (
+        parse({"from": "2026-11-01T06:00", "to": "2026-11-01T09:15"}, now=NOW, zone=BERLIN).label
+        == "1 Nov 2026, 07:00 – 10:15"
+    )
 
 
 def test_a_period_survives_its_own_link():

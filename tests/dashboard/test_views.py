@@ -70,7 +70,8 @@ def test_a_change_is_told_where_half_a_period_of_history_came_before(small):
     change = small.get("/?from=now-2h&to=now").context["change"]
     young = small.get("/?from=now-4h&to=now").context["change"]
 
-    # one idle hour now and none of the two before, which were useful; before four hours there is nothing
+    # one idle hour now and none of the two before, which were useful; before four hours there is
+    # nothing
     assert (change.wasted, change.useful_points) == (None, -100.0)
     assert (young.wasted, young.useful_points) == (None, None)
 
@@ -80,7 +81,10 @@ def test_the_overview_says_that_history_is_still_being_posted(small):
     for hour in (floor_hour(now), floor_hour(now) - timedelta(hours=40)):
         TouchedHour.objects.create(node_id=node_id, hour=hour)
 
-    assert "1 hour of nodes in this period is not in these figures yet, or not as it came last." in text_of(small.get("/"))
+    assert (
+        "1 hour of nodes in this period is not in these figures yet, or not as it came last."
+        in text_of(small.get("/"))
+    )
     TouchedHour.objects.filter(hour__lt=floor_hour(now)).delete()
     assert "still being posted" not in text_of(small.get("/"))
 
@@ -92,7 +96,11 @@ def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(
     page = text_of(admin.get("/"))
     assert "<b>The newest minutes are not judged yet.</b>" in page
     assert "2 GPUs, not judged yet" in page
-    assert ("0 allocated" in page, "of 2 allocated" in page, "No GPU is idle" in page) == (False, False, False)
+    assert ("0 allocated" in page, "of 2 allocated" in page, "No GPU is idle" in page) == (
+        False,
+        False,
+        False,
+    )
 
     factories.run(first, hours_ago=0.1, hours=0.1, states={"free": HOUR_MS // 10}).save()
     page = text_of(admin.get("/"))
@@ -102,7 +110,9 @@ def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(
 
 
 def test_the_overview_counts_gpus_of_silent_nodes_as_not_observed(admin):
-    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs without a holder."""
+    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs
+    without a holder.
+    """
     seen, silent = factories.node(), factories.node("silent")
     span = {"hours_ago": 0.1, "hours": 0.1}
     lasted = HOUR_MS // 10
@@ -117,7 +127,9 @@ def test_the_overview_counts_gpus_of_silent_nodes_as_not_observed(admin):
 
     job = factories.job()
     for index in range(2):
-        factories.run(factories.gpu(seen, index=index), states={"useful": lasted}, held_by=job, **span).save()
+        factories.run(
+            factories.gpu(seen, index=index), states={"useful": lasted}, held_by=job, **span
+        ).save()
     factories.run(factories.gpu(seen, index=2), states={"free": lasted}, **span).save()
 
     page = text_of(admin.get("/"))
@@ -130,8 +142,15 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
     gpu = factories.gpu(factories.node(), hours=4)
     factories.rate("2.00")
     job = factories.job()
-    Entry.objects.bulk_create([factories.entry(gpu, hours_ago=ago, state="idle", held_by=job) for ago in (3, 2, 1)])
-    parts = [factories.run(gpu, hours_ago=ago, hours=1, states={"idle": HOUR_MS}, held_by=job, continues=ago < 3) for ago in (3, 2, 1)]
+    Entry.objects.bulk_create(
+        [factories.entry(gpu, hours_ago=ago, state="idle", held_by=job) for ago in (3, 2, 1)]
+    )
+    parts = [
+        factories.run(
+            gpu, hours_ago=ago, hours=1, states={"idle": HOUR_MS}, held_by=job, continues=ago < 3
+        )
+        for ago in (3, 2, 1)
+    ]
     Run.objects.bulk_create(parts)
 
     page = text_of(admin.get("/now"))
@@ -160,7 +179,12 @@ def test_a_jobs_page_without_a_period_shows_its_whole_life(admin):
 
 
 def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_for(admin):
-    factories.job("slurm/della/12", state="FAILED", end_ms=1_793_606_400_000, labels={"requested_gpus": "2", "exit_code": "1:0"})
+    factories.job(
+        "slurm/della/12",
+        state="FAILED",
+        end_ms=1_793_606_400_000,
+        labels={"requested_gpus": "2", "exit_code": "1:0"},
+    )
 
     page = text_of(admin.get("/jobs/slurm/della/12"))
 
@@ -208,16 +232,33 @@ def test_the_spend_chart_is_the_ledger_by_hour(small):
     figure = small.get("/charts/spend?from=now-4h&to=now").json()
 
     by_name = {trace["name"]: trace["y"] for trace in figure["data"]}
-    assert by_name == {"Useful": [2.0, 2.0, 0.0, 0.0], "Idle": [0.0, 0.0, 2.0, 0.0], "Free": [0.0, 0.0, 0.0, 2.0]}
+    assert by_name == {
+        "Useful": [2.0, 2.0, 0.0, 0.0],
+        "Idle": [0.0, 0.0, 2.0, 0.0],
+        "Free": [0.0, 0.0, 0.0, 2.0],
+    }
     assert figure["data"][0]["x"][0] == "2026-11-20T08:00:00"
 
 
 def test_a_charts_table_and_csv_have_the_same_numbers(small):
-    rows = list(csv.reader(io.StringIO(small.get("/charts/spend?from=now-4h&to=now&as=csv").content.decode())))
+    rows = list(
+        csv.reader(
+            io.StringIO(small.get("/charts/spend?from=now-4h&to=now&as=csv").content.decode())
+        )
+    )
     table = text_of(small.get("/charts/spend?from=now-4h&to=now&as=table"))
 
     assert rows[0][:4] == ["Start (UTC)", "End (UTC)", "Useful $", "Busy, unverified $"]
-    assert rows[3][:8] == ["2026-11-20 10:00", "2026-11-20 11:00", "0.0", "0.0", "0.0", "0.0", "0.0", "2.0"]
+    assert rows[3][:8] == [
+        "2026-11-20 10:00",
+        "2026-11-20 11:00",
+        "0.0",
+        "0.0",
+        "0.0",
+        "0.0",
+        "0.0",
+        "2.0",
+    ]
     assert "2026-11-20 10:00" in table
 
 
@@ -238,7 +279,13 @@ def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
     # 12:00 is cell 144: the hour before it holds a value six times, then nothing observed
     for metric, value in (("util", 100), ("power", 50)):
         cells = bytes([255] * 132 + [value] * 6 + [255] * 150)
-        DayMatrix.objects.create(node_id=gpu.node_id, day=factories.NOW.date(), metric=metric, gpu_ids=[gpu.pk], cells=cells)
+        DayMatrix.objects.create(
+            node_id=gpu.node_id,
+            day=factories.NOW.date(),
+            metric=metric,
+            gpu_ids=[gpu.pk],
+            cells=cells,
+        )
 
     util = small.get("/charts/fleet?metric=util&from=now-1h&to=now").json()["data"][0]["z"]
     power = small.get("/charts/fleet?metric=power&from=now-1h&to=now").json()["data"][0]["z"]
@@ -252,10 +299,16 @@ def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):
     node_id = Run.objects.first().gpu.node_id
     for hours in (2, 3, 40):
         SealMark.objects.create(
-            node_id=node_id, hour=factories.NOW - timedelta(hours=hours), batch_received_at=factories.NOW, batch_id=hours
+            node_id=node_id,
+            hour=factories.NOW - timedelta(hours=hours),
+            batch_received_at=factories.NOW,
+            batch_id=hours,
         )
 
-    util, state = (text_of(small.get(f"/fleet?metric={metric}&from=now-4h&to=now")) for metric in ("util", "state"))
+    util, state = (
+        text_of(small.get(f"/fleet?metric={metric}&from=now-4h&to=now"))
+        for metric in ("util", "state")
+    )
 
     assert "2 hours of nodes in this period are still to come" in util
     assert "still to come" not in state
@@ -274,7 +327,15 @@ def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
 
 
 @pytest.mark.parametrize(
-    "address", ["/charts/nothing", "/charts/fleet?metric=x", "/charts/gpu-util?gpu=none", "/nodes/x", "/gpus/x", "/jobs/x/y"]
+    "address",
+    [
+        "/charts/nothing",
+        "/charts/fleet?metric=x",
+        "/charts/gpu-util?gpu=none",
+        "/nodes/x",
+        "/gpus/x",
+        "/jobs/x/y",
+    ],
 )
 def test_what_is_not_there_is_a_designed_404(admin, address):
     response = admin.get(address)
@@ -295,10 +356,19 @@ def test_hostile_names_are_text_everywhere(admin):
     node = factories.node()
     gpu = factories.gpu(node, model_name=HOSTILE)
     factories.rate("2.00")
-    job = factories.job(f"slurm/x/{HOSTILE}", name=HOSTILE, user=HOSTILE, team=HOSTILE, state=HOSTILE[:30], labels={HOSTILE: HOSTILE})
+    job = factories.job(
+        f"slurm/x/{HOSTILE}",
+        name=HOSTILE,
+        user=HOSTILE,
+        team=HOSTILE,
+        state=HOSTILE[:30],
+        labels={HOSTILE: HOSTILE},
+    )
     factories.hold(gpu, job, hours_ago=2, hours=2)
     Entry.objects.bulk_create([factories.entry(gpu, hours_ago=1, state="idle", held_by=job)])
-    Run.objects.bulk_create([factories.run(gpu, hours_ago=2, hours=2, states={"idle": 2 * HOUR_MS}, held_by=job)])
+    Run.objects.bulk_create(
+        [factories.run(gpu, hours_ago=2, hours=2, states={"idle": 2 * HOUR_MS}, held_by=job)]
+    )
 
     for address in (
         "/",
@@ -346,7 +416,13 @@ def test_an_example_price_is_badged_on_the_overview(small):
 
 
 def test_the_status_page_shows_a_failed_run_and_a_silent_agent(small):
-    JobRun.objects.create(name="ledger.post", started_at=factories.NOW, finished_at=factories.NOW, ok=False, error="ValueError: <b>")
+    JobRun.objects.create(
+        name="ledger.post",
+        started_at=factories.NOW,
+        finished_at=factories.NOW,
+        ok=False,
+        error="ValueError: <b>",
+    )
     factories.node("node-silent", last_ms=to_ms(factories.NOW) - 3 * HOUR_MS)
 
     page = text_of(small.get("/status"))
@@ -404,7 +480,11 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
 
     found = costs.wasters(interval, 3)
 
-    assert found.totals == costs.totals(interval) == together([group.totals for group in costs.totals_by(interval, "job")])
+    assert (
+        found.totals
+        == costs.totals(interval)
+        == together([group.totals for group in costs.totals_by(interval, "job")])
+    )
     assert found.teams == [group for group in costs.totals_by(interval, "team") if group.key]
     for ranked, group_by in ((found.users, "user"), (found.jobs, "job")):
         lines = [group for group in costs.totals_by(interval, group_by) if group.key]
@@ -434,11 +514,15 @@ def test_a_page_asks_no_more_of_the_database_when_the_fleet_grows(admin):
 
     asked = {address: queries_of(admin, address) for address in BUDGETS}
 
-    assert {address: count for address, count in asked.items() if not 3 <= count <= BUDGETS[address]} == {}
+    assert {
+        address: count for address, count in asked.items() if not 3 <= count <= BUDGETS[address]
+    } == {}
 
 
 def queries_of(client, address) -> int:
-    """How often the page asks; what it writes is undone, so that no page finds what another one has kept."""
+    """How often the page asks; what it writes is undone, so that no page finds what another one has
+    kept.
+    """
     cache.clear()
     with transaction.atomic():
         with CaptureQueriesContext(connection) as captured:

@@ -20,7 +20,10 @@ def test_blocks_cover_a_fill_exactly_and_none_is_longer_than_a_batch_may_be():
 def test_only_the_newest_hours_come_in_the_agents_own_windows():
     told = blocks(Fill(UNTIL - DAY_MS, UNTIL))
 
-    assert next((block.start_ms, block.window_s) for block in told if block.window_s == 10) == (UNTIL - 6.5 * HOUR_MS, 10)
+    assert next((block.start_ms, block.window_s) for block in told if block.window_s == 10) == (
+        UNTIL - 6.5 * HOUR_MS,
+        10,
+    )
     assert {block.window_s for block in told if block.start_ms < UNTIL - 6.5 * HOUR_MS} == {60}
 
 
@@ -35,7 +38,9 @@ def test_an_unknown_node_is_told_from_the_first_day_on_newest_first():
 
     assert told[0].end_ms == UNTIL
     assert told[-1].start_ms == UNTIL - 14 * DAY_MS
-    assert [block.start_ms for block in told] == sorted((block.start_ms for block in told), reverse=True)
+    assert [block.start_ms for block in told] == sorted(
+        (block.start_ms for block in told), reverse=True
+    )
 
 
 def test_live_agents_that_reported_first_do_not_hide_the_past():
@@ -53,7 +58,9 @@ def test_a_gap_is_told_from_the_last_window_on():
     fill = Fill(UNTIL - DAY_MS, UNTIL)
     received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
 
-    (told,) = missing(received, last_ms=UNTIL + HOUR_MS + 10_000, until_ms=UNTIL + 2 * HOUR_MS, days=1)
+    (told,) = missing(
+        received, last_ms=UNTIL + HOUR_MS + 10_000, until_ms=UNTIL + 2 * HOUR_MS, days=1
+    )
 
     gap = Fill(UNTIL + HOUR_MS + 60_000, UNTIL + 2 * HOUR_MS)
     assert told == Block(gap, gap.start_ms, gap.end_ms, 10)
@@ -63,7 +70,10 @@ def test_an_old_gap_is_told_no_further_back_than_the_days_asked_for():
     fill = Fill(UNTIL - 90 * DAY_MS, UNTIL - 89 * DAY_MS)
     received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
 
-    assert missing(received, last_ms=fill.end_ms, until_ms=UNTIL, days=14)[-1].start_ms == UNTIL - 14 * DAY_MS
+    assert (
+        missing(received, last_ms=fill.end_ms, until_ms=UNTIL, days=14)[-1].start_ms
+        == UNTIL - 14 * DAY_MS
+    )
 
 
 def test_a_network_delivers_everything_some_of_it_late_and_some_twice_and_always_the_same_way():

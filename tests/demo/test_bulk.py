@@ -35,7 +35,9 @@ def test_nodes_are_parted_so_that_echoes_are_of_one_model_and_use():
     groups = bulk.groups(fleet.nodes(8 * 100), 20)  # 16 patterns fit in 20
 
     assert [len(groups), sum(map(len, groups))] == [16, 100]
-    assert {len({(node.spec.split(",")[0], node.labels["pool"]) for node in group}) for group in groups} == {1}
+    assert {
+        len({(node.spec.split(",")[0], node.labels["pool"]) for node in group}) for group in groups
+    } == {1}
 
 
 def test_an_echo_has_its_own_gpus_jobs_and_digits():
@@ -53,7 +55,9 @@ def test_an_echo_of_an_earlier_day_says_the_same_batch_a_day_earlier():
     today, earlier = (_voices([back])[0][0] for back in (0, 1))
 
     assert earlier.sequence == today.sequence - 8640
-    assert earlier.windows["start_ms"] == [start - 24 * HOUR_MS for start in today.windows["start_ms"]]
+    assert earlier.windows["start_ms"] == [
+        start - 24 * HOUR_MS for start in today.windows["start_ms"]
+    ]
 
 
 @pytest.mark.django_db
@@ -64,7 +68,13 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
     assert again == bulk.Told()
     assert Chunk.objects.count() == 8
     node_ids = sorted(set(Chunk.objects.values_list("node_id", flat=True)))
-    assert sum(len(frames.read(node_id, DAY.start_ms, DAY.end_ms, ["util_mean"])) for node_id in node_ids) == told.windows
+    assert (
+        sum(
+            len(frames.read(node_id, DAY.start_ms, DAY.end_ms, ["util_mean"]))
+            for node_id in node_ids
+        )
+        == told.windows
+    )
 
     post(NOON, 1_000)
     posted = Entry.objects.aggregate(total=Sum("gpu_ms"))["total"]
@@ -72,7 +82,10 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
 
     assert tiling.untiled(DAY, 2) == [1, 2]
     tiling.keep(DAY)
-    assert tiling.tile(DAY, 1) == (DAY.start - timedelta(days=1), Entry.objects.filter(start__gte=DAY.start).count())
+    assert tiling.tile(DAY, 1) == (
+        DAY.start - timedelta(days=1),
+        Entry.objects.filter(start__gte=DAY.start).count(),
+    )
     tiling.take_for_granted(DAY, 1)
     yesterday = Entry.objects.filter(start__lt=DAY.start)
     assert yesterday.aggregate(total=Sum("gpu_ms"))["total"] == posted
@@ -88,7 +101,9 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
 
 def _indexes() -> set[str]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT indexdef FROM pg_indexes WHERE tablename IN ('ledger_entry', 'ledger_run')")
+        cursor.execute(
+            "SELECT indexdef FROM pg_indexes WHERE tablename IN ('ledger_entry', 'ledger_run')"
+        )
         return {row[0] for row in cursor.fetchall()}
 
 

@@ -25,7 +25,10 @@ def _mean(case: Case, name: str, gpu: int = 0) -> float:
 
 @pytest.mark.parametrize("name", [*NAMES, *MIXTURES, *EXTRAS])
 def test_a_case_is_the_same_each_time_and_within_what_the_wire_takes(name):
-    case, again = draw_case(name, 5, held_out=True, minutes=10), draw_case(name, 5, held_out=True, minutes=10)
+    case, again = (
+        draw_case(name, 5, held_out=True, minutes=10),
+        draw_case(name, 5, held_out=True, minutes=10),
+    )
 
     assert len(case.truth) == len(case.columns) == len(case.gpus) == len(case.job.gpus)
     assert {len(told) for told in case.truth} == {2}
@@ -41,7 +44,10 @@ def test_a_case_is_the_same_each_time_and_within_what_the_wire_takes(name):
 
 
 def test_seeds_differ_and_held_out_numbers_leave_the_range():
-    tensor = [_mean(draw_case("no_tensor_cores", seed, held_out=True, minutes=5), "fp32_active") for seed in range(30)]
+    tensor = [
+        _mean(draw_case("no_tensor_cores", seed, held_out=True, minutes=5), "fp32_active")
+        for seed in range(30)
+    ]
 
     assert len(set(tensor)) == 30
     assert min(tensor) < 0.45 * 0.95 or max(tensor) > 0.70 * 1.05
@@ -50,24 +56,32 @@ def test_seeds_differ_and_held_out_numbers_leave_the_range():
 
 def test_sensors_that_are_not_there_have_no_columns():
     everything, no_gpm, no_host, bare = (
-        draw_case("healthy_llm", 1, sensors=sensors, minutes=5).columns[0] for sensors in ("all", "no_gpm", "no_host", "utilisation_only")
+        draw_case("healthy_llm", 1, sensors=sensors, minutes=5).columns[0]
+        for sensors in ("all", "no_gpm", "no_host", "utilisation_only")
     )
 
     assert {"tensor_active", "job_cpu_ratio", "power_w", "util_dips"} <= set(everything)
     assert set(everything) - set(no_gpm) == {
-        "gr_engine_active", "sm_active", "sm_active_max", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+        "gr_engine_active", "sm_active", "sm_active_max", "sm_occupancy", "tensor_active",
+        "dram_active", "fp64_active", "fp32_active",
         "fp16_active", "memory_util_mean",
     }  # fmt: skip
-    assert {name for name in everything if name.startswith("job_")} == set(everything) - set(no_host)
+    assert {name for name in everything if name.startswith("job_")} == set(everything) - set(
+        no_host
+    )
     assert "power_w" not in bare
     assert "spin_fraction" not in bare
     assert {"util_mean", "util_dips", "memory_used_bytes"} <= set(bare)
 
 
 def test_what_makes_an_archetype_shows_in_its_columns():
-    starved, fast, saving = (draw_case(name, 2) for name in ("data_starved_cpu", "data_starved_fast", "checkpoint_stall"))
+    starved, fast, saving = (
+        draw_case(name, 2) for name in ("data_starved_cpu", "data_starved_fast", "checkpoint_stall")
+    )
     comm, hung, slow = (draw_case(name, 2) for name in ("communication_bound", "hung", "straggler"))
-    idle, held, hot = (draw_case(name, 2) for name in ("allocated_no_process", "idle_script", "throttled"))
+    idle, held, hot = (
+        draw_case(name, 2) for name in ("allocated_no_process", "idle_script", "throttled")
+    )
 
     assert _mean(starved, "util_dips") > 0.9
     assert _mean(starved, "job_cpu_ratio") > 0.9
@@ -116,35 +130,62 @@ def test_an_outage_reads_nothing_and_a_lost_gpu_says_why():
     assert lost.truth[1][-1] == "healthy"
 
 
-@pytest.mark.parametrize("name", ["data_starved_io", "checkpoint_stall", "bursty_service", "communication_bound", "h2d_transfer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "data_starved_io",
+        "checkpoint_stall",
+        "bursty_service",
+        "communication_bound",
+        "h2d_transfer",
+    ],
+)
 def test_drawn_windows_are_those_of_a_live_agent_that_reads_the_same_job(name):
-    """The reference: a live source's readings, second by second, closed by the agent's own window code."""
+    """The reference: a live source's readings, second by second, closed by the agent's own window
+    code.
+    """
     node, text = "h100-02", "8xH100,seed=2,mix=mixed"
     source = Simulated(text, node=node, start_ms=START)
-    job = next(job for job in jobs_between(source.spec, START, START + 400 * 24 * HOUR_MS) if job.archetype.name == name)
+    job = next(
+        job
+        for job in jobs_between(source.spec, START, START + 400 * 24 * HOUR_MS)
+        if job.archetype.name == name
+    )
     start_ms = (job.start_ms + 900_000) // 10_000 * 10_000
     source = Simulated(text, node=node, start_ms=start_ms - 3000)
     gpu = source.gpus()[job.gpus[0]]
     readings: list[Reading] = [
-        reading for at_ms in range(start_ms - 2000, start_ms + 61_001, 1000) if (reading := source.read(gpu.uuid, at_ms)) is not None
+        reading
+        for at_ms in range(start_ms - 2000, start_ms + 61_001, 1000)
+        if (reading := source.read(gpu.uuid, at_ms)) is not None
     ]
     fill = Fill(start_ms, start_ms + 60_000)
-    drawn = by_gpu(DemoNode(node, text, {}), source, Block(fill, fill.start_ms, fill.end_ms, 10))[gpu.index]
+    drawn = by_gpu(DemoNode(node, text, {}), source, Block(fill, fill.start_ms, fill.end_ms, 10))[
+        gpu.index
+    ]
 
     for place in range(6):
         begin = start_ms + place * 10_000
         near = [reading for reading in readings if begin - 1000 <= reading.at_ms <= begin + 11_000]
-        live = close_window(near, gpu=gpu, start_ms=begin, end_ms=begin + 10_000, interval_ms=1000).columns
+        live = close_window(
+            near, gpu=gpu, start_ms=begin, end_ms=begin + 10_000, interval_ms=1000
+        ).columns
         for column, value in live.items():
             if not np.isnan(drawn[column][place]):
-                assert drawn[column][place] == pytest.approx(value, rel=0.05, abs=LOOSE.get(column, 0.03)), column
+                assert drawn[column][place] == pytest.approx(
+                    value, rel=0.05, abs=LOOSE.get(column, 0.03)
+                ), column
 
 
-# Watts, degrees and seconds; a percentile may fall on the other side of a step, and each begins with a heat sink of its own.
+# Watts, degrees and seconds; a percentile may fall on the other side of a step, and each begins
+# with a heat sink of its own.
 LOOSE = {
-    "temperature_c": 15.0, "memory_temperature_c": 15.0, "util_p5": 1.0, "util_p10": 1.0, "util_p50": 1.0, "util_p90": 1.0, "util_dips": 1,
-    "util_longest_low_s": 0.2, "util_cycle_s": 0.2, "util_cycle_cv": 0.1, "pcie_rx_bytes_s": 1e7, "pcie_tx_bytes_s": 1e7,
-    "nvlink_rx_bytes_s": 1e8, "nvlink_tx_bytes_s": 1e8, "spin_fraction": 0.11, "util_min": 0.03, "sm_clock_hz": 1e8,
+    "temperature_c": 15.0, "memory_temperature_c": 15.0, "util_p5": 1.0, "util_p10": 1.0,
+    "util_p50": 1.0, "util_p90": 1.0, "util_dips": 1,
+    "util_longest_low_s": 0.2, "util_cycle_s": 0.2, "util_cycle_cv": 0.1, "pcie_rx_bytes_s": 1e7,
+    "pcie_tx_bytes_s": 1e7,
+    "nvlink_rx_bytes_s": 1e8, "nvlink_tx_bytes_s": 1e8, "spin_fraction": 0.11, "util_min": 0.03,
+    "sm_clock_hz": 1e8,
 }  # fmt: skip
 
 
@@ -154,9 +195,17 @@ def test_truth_covers_each_job_from_its_start_to_its_end_and_a_job_is_healthy_un
 
     told = truth_between(member, START, end_ms)
 
-    jobs = jobs_between(Simulated(member.spec, node=member.name, start_ms=START).spec, START, end_ms)
-    hung = next(job for job in jobs if job.archetype.name == "hung" and len(causes(job, job.gpus[0])) == 2)
-    spans = [(span.start_ms, span.end_ms, span.cause) for span in told if span.job_key == hung.key and span.gpu == told[0].gpu]
+    jobs = jobs_between(
+        Simulated(member.spec, node=member.name, start_ms=START).spec, START, end_ms
+    )
+    hung = next(
+        job for job in jobs if job.archetype.name == "hung" and len(causes(job, job.gpus[0])) == 2
+    )
+    spans = [
+        (span.start_ms, span.end_ms, span.cause)
+        for span in told
+        if span.job_key == hung.key and span.gpu == told[0].gpu
+    ]
     assert spans in ([], causes(hung, hung.gpus[0]))
     assert [cause for _, _, cause in causes(hung, hung.gpus[0])] == ["healthy", "hung"]
     assert {"gpu_fault", "unobserved", "healthy"} <= {span.cause for span in told}
@@ -169,4 +218,6 @@ def test_of_a_job_that_leaves_gpus_unused_those_that_it_uses_are_healthy():
 
     used = [float(columns["util_mean"].mean()) > 0.5 for columns in case.columns]
     assert {True, False} == set(used)
-    assert [told[0] for told in case.truth] == ["healthy" if is_used else "partial_idle" for is_used in used]
+    assert [told[0] for told in case.truth] == [
+        "healthy" if is_used else "partial_idle" for is_used in used
+    ]

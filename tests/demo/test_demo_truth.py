@@ -16,7 +16,10 @@ def test_the_command_prints_what_was_true_of_each_gpu():
     assert first == "node,gpu,job_key,start_ms,end_ms,cause"
     assert {row.split(",")[0] for row in rows} == {"h100-01"}
     assert len({row.split(",")[1] for row in rows}) == 8
-    assert all(1795132800000 <= int(row.split(",")[3]) < int(row.split(",")[4]) <= 1795154400000 for row in rows)
+    assert all(
+        1795132800000 <= int(row.split(",")[3]) < int(row.split(",")[4]) <= 1795154400000
+        for row in rows
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The demo must look like a fleet that people run: these bounds are what a visitor would find odd beyond."""
+"""The demo must look like a fleet that people run: these bounds are what a visitor would find odd
+beyond.
+"""
 
 from collections import Counter
 
@@ -17,7 +19,9 @@ def _held() -> dict[str, Counter[str]]:
     for member in nodes(64):
         for job in jobs_between(parse_spec(member.spec), START, END):
             if job.archetype.is_allocated:
-                hours = (min(job.end_ms, END) - max(job.start_ms, START)) * len(job.gpus) / 3_600_000
+                hours = (
+                    (min(job.end_ms, END) - max(job.start_ms, START)) * len(job.gpus) / 3_600_000
+                )
                 held["archetype"][job.archetype.name] += hours
                 held["team"][job.account] += hours
                 held["size"][str(len(job.gpus))] += hours

@@ -22,19 +22,35 @@ HALF = 0.5  # of a wasteful run is wasted
 
 @pytest.fixture
 def past():
-    """Two weeks of the recurring jobs, as diagnosed: of a wasteful run all has the cause, of a mended one nothing."""
+    """Two weeks of the recurring jobs, as diagnosed: of a wasteful run all has the cause, of a
+    mended one nothing.
+    """
     User.objects.create(username="admin", role=User.Role.ADMIN)
     gpu = a_gpu()
     for run in (run for day in range(TODAY - 14, TODAY) for run in runs_of_day(7, day)):
         job = Job.objects.create(
-            key=f"slurm/a/{run.name}/{run.start_ms}", user=run.series.user, name=run.name, start_ms=run.start_ms, end_ms=run.end_ms
+            key=f"slurm/a/{run.name}/{run.start_ms}",
+            user=run.series.user,
+            name=run.name,
+            start_ms=run.start_ms,
+            end_ms=run.end_ms,
         )
         Allocation.objects.create(gpu=gpu, job=job, source="slurm")
         truth, held_ms = BY_NAME[run.archetype].truth, run.end_ms - run.start_ms
         wasted_ms = 0 if truth == "healthy" else int(held_ms * HALF)
-        parts = dict.fromkeys(("idle_certain_ms", "idle_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms"), 0)
+        parts = dict.fromkeys(
+            (
+                "idle_certain_ms",
+                "idle_probable_ms",
+                "stalled_potential_ms",
+                "underused_ms",
+                "low_ms",
+            ),
+            0,
+        )
         CauseEntry.objects.create(
-            node=gpu.node, gpu=gpu, job=job, start=from_ms(run.start_ms), cause=truth, confidence=3, cells=1, held_ms=held_ms,
+            node=gpu.node, gpu=gpu, job=job, start=from_ms(run.start_ms), cause=truth, confidence=3,
+            cells=1, held_ms=held_ms,
             stalled_probable_ms=wasted_ms, high_ms=wasted_ms, **parts,
         )  # fmt: skip
         if wasted_ms:
@@ -57,9 +73,17 @@ def test_one_fix_is_seen_to_have_saved_hours_and_others_to_be_back(past):
     mended.tell(NOW, days=14)
 
     outcomes = {fix.job_name: fix.outcome for fix in Fix.objects.all()}
-    assert outcomes == {"tiles-refresh-2077": "regressed", "reward-refresh-2076": "regressed", "reward-refresh-2077": "improved"}
+    assert outcomes == {
+        "tiles-refresh-2077": "regressed",
+        "reward-refresh-2076": "regressed",
+        "reward-refresh-2077": "improved",
+    }
     improved = Fix.objects.get(outcome="improved")
-    assert (improved.useful_before, improved.useful_after, improved.was_noticed) == (pytest.approx(0.5), 1.0, False)
+    assert (improved.useful_before, improved.useful_after, improved.was_noticed) == (
+        pytest.approx(0.5),
+        1.0,
+        False,
+    )
     assert 0 < improved.saved_low_ms <= improved.saved_high_ms
 
 

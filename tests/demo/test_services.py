@@ -48,7 +48,9 @@ def test_a_later_start_tells_only_the_gap_since_the_last_window():
 
     gap = untold(gpus=8, days=1, until=UNTIL + timedelta(hours=2, minutes=30))
 
-    assert [(chapter.block.start_ms, chapter.block.end_ms) for chapter in gap] == [(1795174200000, 1795176000000)]
+    assert [(chapter.block.start_ms, chapter.block.end_ms) for chapter in gap] == [
+        (1795174200000, 1795176000000)
+    ]
 
 
 @pytest.mark.django_db

@@ -1,4 +1,6 @@
-"""The columns drawn in numpy are those that an agent makes of the same readings, to the last digit."""
+"""The columns drawn in numpy are those that an agent makes of the same readings, to the
+last digit.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from fleetwatch.demo.shapes import utilisation
 
 GPU = GPUInfo("GPU-1")
 NAMES = (
-    "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90", "util_zero_fraction", "util_low_fraction",
+    "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90",
+    "util_zero_fraction", "util_low_fraction",
     "util_high_fraction", "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv",
 )  # fmt: skip
 SIX = 6
@@ -22,9 +25,20 @@ def _by_agent(percents: list[list[int]]) -> dict[str, float]:
     """The window [0 s, n - 2 s) of readings from -1 s on, each with the six samples before it."""
     readings = []
     for second, samples in enumerate(percents, start=-1):
-        stamps = [((second * SIX - 5 + place) * 1_000_000 // SIX, percent / 100) for place, percent in enumerate(samples)]
-        readings.append(Reading(at_ms=10_000 + second * 1000, util=samples[-1] / 100, util_samples=stamps))
-    return close_window(readings, gpu=GPU, start_ms=10_000, end_ms=10_000 + (len(percents) - 2) * 1000, interval_ms=1000).columns
+        stamps = [
+            ((second * SIX - 5 + place) * 1_000_000 // SIX, percent / 100)
+            for place, percent in enumerate(samples)
+        ]
+        readings.append(
+            Reading(at_ms=10_000 + second * 1000, util=samples[-1] / 100, util_samples=stamps)
+        )
+    return close_window(
+        readings,
+        gpu=GPU,
+        start_ms=10_000,
+        end_ms=10_000 + (len(percents) - 2) * 1000,
+        interval_ms=1000,
+    ).columns
 
 
 LEVELS = st.sampled_from([0, 3, 9, 10, 29, 30, 31, 50, 69, 70, 71, 89, 90, 97, 100])
@@ -41,7 +55,8 @@ def test_windows_have_the_shape_that_an_agent_would_see(percents):
     ordered = np.sort(samples[0]) / 100
     for name in NAMES:
         found = drawn[name][0]
-        if name in SHARES:  # where exactly that many samples are smaller, the microseconds of their stamps decide
+        # where exactly that many samples are smaller, the microseconds of their stamps decide
+        if name in SHARES:
             place = round(SHARES[name] * len(ordered))
             assert expected[name] in (ordered[place - 1], ordered[place])
             assert found == ordered[place - 1]

@@ -24,7 +24,9 @@ def _told(member: DemoNode, start_ms: int, *, minutes: int = 60, window_s: int =
     return wire.decode(wire.encode(told))
 
 
-def _measured(member: DemoNode, start_ms: int, *, windows: int) -> dict[tuple[int, int], dict[str, float]]:
+def _measured(
+    member: DemoNode, start_ms: int, *, windows: int
+) -> dict[tuple[int, int], dict[str, float]]:
     """(gpu, start) -> columns, by a live agent's own sampling at 1 Hz."""
     source = Simulated(member.spec, node=member.name, start_ms=start_ms - 2000)
     found = {}
@@ -36,8 +38,12 @@ def _measured(member: DemoNode, start_ms: int, *, windows: int) -> dict[tuple[in
                 readings.append(reading)
         for window in range(windows):
             begin = start_ms + window * 10_000
-            near = [reading for reading in readings if begin - 1000 <= reading.at_ms <= begin + 11_000]
-            found[gpu.index, begin] = close_window(near, gpu=gpu, start_ms=begin, end_ms=begin + 10_000, interval_ms=1000).columns
+            near = [
+                reading for reading in readings if begin - 1000 <= reading.at_ms <= begin + 11_000
+            ]
+            found[gpu.index, begin] = close_window(
+                near, gpu=gpu, start_ms=begin, end_ms=begin + 10_000, interval_ms=1000
+            ).columns
     return found
 
 
@@ -52,19 +58,26 @@ def test_history_says_what_a_live_agent_measures(number, hour):
     measured = _measured(member, start_ms, windows=12)
     powers: dict[int, list[tuple[float, float]]] = {}
 
-    for place, (gpu, begin) in enumerate(zip(told.windows["gpu"], told.windows["start_ms"], strict=True)):
+    for place, (gpu, begin) in enumerate(
+        zip(told.windows["gpu"], told.windows["start_ms"], strict=True)
+    ):
         live = measured[gpu, begin]
         where = f"{member.name} gpu {gpu} at {begin}"
         row = {name: column[place] for name, column in told.windows.items()}
         assert row["util_mean"] == pytest.approx(live["util_mean"], abs=0.04), where
-        assert row["util_zero_fraction"] == pytest.approx(live["util_zero_fraction"], abs=0.12), where
+        assert row["util_zero_fraction"] == pytest.approx(live["util_zero_fraction"], abs=0.12), (
+            where
+        )
         assert row["energy_j"] == pytest.approx(live["energy_j"], rel=0.04, abs=80), where
         assert row["memory_used_bytes"] == pytest.approx(live["memory_used_bytes"], rel=1e-3), where
         assert row["spin_fraction"] == pytest.approx(live["spin_fraction"], abs=0.11), where
         powers.setdefault(gpu, []).append((row["power_w"], live["power_w"]))
-        assert row.get("sm_active") == (None if "sm_active" not in live else pytest.approx(live["sm_active"], abs=0.04)), where
+        assert row.get("sm_active") == (
+            None if "sm_active" not in live else pytest.approx(live["sm_active"], abs=0.04)
+        ), where
     for gpu, pairs in powers.items():
-        # a reading's power is that of the second before it: single windows differ at the edges of a slow wave
+        # a reading's power is that of the second before it: single windows differ at the edges of a
+        # slow wave
         drawn, live = np.mean(pairs, axis=0)
         assert drawn == pytest.approx(live, rel=0.03, abs=8), f"{member.name} gpu {gpu}"
 
@@ -87,10 +100,14 @@ def test_history_tells_of_holders_and_host_what_a_live_agent_tells():
 def test_history_names_the_jobs_that_the_live_scheduler_names():
     member = MEMBER[1]
     told = _told(member, START, minutes=360)
-    live = Simulated(member.spec, node=member.name, start_ms=START).resolve({}, gpus=[], start_ms=START, end_ms=START + 6 * HOUR_MS)
+    live = Simulated(member.spec, node=member.name, start_ms=START).resolve(
+        {}, gpus=[], start_ms=START, end_ms=START + 6 * HOUR_MS
+    )
 
     assert {job["key"] for job in told.jobs} == {job.key for job in live.jobs}
-    assert [gpu["uuid"] for gpu in told.gpus] == [gpu.uuid for gpu in Simulated(member.spec, node=member.name, start_ms=0).gpus()]
+    assert [gpu["uuid"] for gpu in told.gpus] == [
+        gpu.uuid for gpu in Simulated(member.spec, node=member.name, start_ms=0).gpus()
+    ]
     assert told.sources[0]["kind"] == "slurm"
 
 
@@ -118,12 +135,16 @@ def test_a_lost_gpu_is_sent_but_observes_nothing():
         ("xid", spec.faulty, lost_ms),
         ("gpu_lost", spec.faulty, lost_ms),
     ]
-    assert [event["kind"] for event in _told(member, found_ms - 60_000, minutes=2).events] == ["gpu_ok"]
+    assert [event["kind"] for event in _told(member, found_ms - 60_000, minutes=2).events] == [
+        "gpu_ok"
+    ]
 
 
 def test_in_an_outage_the_agent_sent_no_windows_of_any_gpu_and_of_the_host():
     member = MEMBER[0]
-    (begin_ms, end_ms), *_ = outages_between(parse_spec(member.spec), START, START + 30 * 24 * HOUR_MS)
+    (begin_ms, end_ms), *_ = outages_between(
+        parse_spec(member.spec), START, START + 30 * 24 * HOUR_MS
+    )
     start_ms = begin_ms // HOUR_MS * HOUR_MS
 
     told = _told(member, start_ms, minutes=120)
@@ -139,4 +160,7 @@ def test_the_fleet_has_64_gpus_and_grows_by_nodes_of_other_seeds():
     assert len(nodes(64)) == 8
     assert len({node.source for node in nodes(200)}) == 25
     assert nodes(64) == nodes(200)[:8]
-    assert (nodes(64)[0].name, nodes(64)[0].source) == ("h100-01", "simulated:8xH100,seed=1,mix=train,cluster=aurora,outages=yes,queue=yes")
+    assert (nodes(64)[0].name, nodes(64)[0].source) == (
+        "h100-01",
+        "simulated:8xH100,seed=1,mix=train,cluster=aurora,outages=yes,queue=yes",
+    )

@@ -17,7 +17,9 @@ NAMES = {
     cell_figures.MEMORY_DROPS,
 }
 NAMES |= {cell_figures.MEMORY_ERRORS, cell_figures.BUSIEST_MINUTE, cell_figures.ENGINES}
-NAMES |= {f"{name}_max" for name in cell_figures.MAXIMA} | {f"host_{name}" for name in cell_figures.HOST_MEANS}
+NAMES |= {f"{name}_max" for name in cell_figures.MAXIMA} | {
+    f"host_{name}" for name in cell_figures.HOST_MEANS
+}
 
 
 def lanes(
@@ -36,9 +38,14 @@ def lanes(
     sevenths=7,
     **figures,
 ) -> Lanes:
-    """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
+    """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it
+    was seen.
+    """
     jobs = jobs or [1]
-    given = {name: np.array(values, dtype=float).reshape(len(jobs), -1) for name, values in figures.items()}
+    given = {
+        name: np.array(values, dtype=float).reshape(len(jobs), -1)
+        for name, values in figures.items()
+    }
     shape = next(iter(given.values())).shape
     unread = {name: np.full(shape, np.nan) for name in NAMES}
     count = len(jobs)
@@ -55,7 +62,9 @@ def lanes(
         start_ms=0,
         held=is_held,
         held_ms=np.where(is_held, held_ms, 0.0),
-        shared=np.zeros(shape, dtype=bool) if gpus is None else features.shared(np.array(gpus), is_held),
+        shared=np.zeros(shape, dtype=bool)
+        if gpus is None
+        else features.shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
         warm_up=np.full(count, warm_up),
         is_over=np.full(count, is_over),
@@ -66,7 +75,9 @@ def lanes(
     )
 
 
-def evidence(*, kind: str = "batch", is_serving: bool = False, failures: int = 0, **known: float) -> Features:
+def evidence(
+    *, kind: str = "batch", is_serving: bool = False, failures: int = 0, **known: float
+) -> Features:
     """A window of one GPU in which exactly these features were read."""
     nothing = lanes(kind=kind, failures=failures, util_mean=[np.nan])
     nothing.is_serving[:] = is_serving

@@ -1,4 +1,6 @@
-"""A few held-out cases of each kind: fails when a class breaks. docs/benchmarks.md has the whole matrix."""
+"""A few held-out cases of each kind: fails when a class breaks. docs/benchmarks.md has the whole
+matrix.
+"""
 
 import pytest
 
@@ -7,7 +9,8 @@ from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES
 
 SEEDS = 1
 SENSORS = ("all", "no_gpm")
-# Without GPM these can't be told from other busy work, and small batches only where one thread is full.
+# Without GPM these can't be told from other busy work, and small batches only where one thread is
+# full.
 NEEDS_GPM = {"memory_bound", "no_tensor_cores", "communication_bound"}
 HARDER_WITHOUT_GPM = {"small_batch", "half_way_small_batch"}
 SHARED = {"two_services", "service_and_small_batch"}  # two jobs on one GPU: mostly undetermined
@@ -21,7 +24,11 @@ def found() -> dict[str, Judged]:
 
 @pytest.mark.parametrize("sensors", SENSORS)
 def test_each_kind_is_mostly_told_right(found, sensors):
-    names = {*NAMES, *EXTRAS, *MIXTURES} - SHARED - (NEEDS_GPM | HARDER_WITHOUT_GPM if sensors == "no_gpm" else set())
+    names = (
+        {*NAMES, *EXTRAS, *MIXTURES}
+        - SHARED
+        - (NEEDS_GPM | HARDER_WITHOUT_GPM if sensors == "no_gpm" else set())
+    )
 
     assert {name for name in names if found[sensors].share([name], RIGHT) < 70} == set()
 
@@ -40,4 +47,6 @@ def test_what_a_missing_sensor_forbids_is_left_open_and_not_guessed(found):
 
 
 def test_of_two_jobs_on_one_gpu_nothing_wrong_is_said(found):
-    assert {sensors: one.share(SHARED, "wrong") for sensors, one in found.items()} == dict.fromkeys(SENSORS, 0)
+    assert {sensors: one.share(SHARED, "wrong") for sensors, one in found.items()} == dict.fromkeys(
+        SENSORS, 0
+    )

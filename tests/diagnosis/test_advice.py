@@ -19,7 +19,9 @@ def test_every_cause_has_its_words_and_no_words_are_left_over():
     assert {cause.code for cause in CATALOGUE} == {*CAUSES, *OF_NODES, *OF_CLUSTERS}
 
 
-@pytest.mark.parametrize("cause", [cause for cause in CATALOGUE if cause.code not in NOTHING_TO_DO], ids=lambda c: c.code)
+@pytest.mark.parametrize(
+    "cause", [cause for cause in CATALOGUE if cause.code not in NOTHING_TO_DO], ids=lambda c: c.code
+)
 def test_every_cause_that_wastes_says_what_helps(cause):
     assert cause.fixes
     assert cause.sentence.endswith(".")
@@ -39,7 +41,10 @@ def test_an_idle_session_is_likely_a_notebook_and_a_batch_job_is_not():
 
 
 def test_persistence_mode_is_switched_on_where_it_is_off():
-    assert advice.command("persistence_off", Place("slurm", node="n 1")) == "ssh -- 'n 1' nvidia-smi -pm 1"
+    assert (
+        advice.command("persistence_off", Place("slurm", node="n 1"))
+        == "ssh -- 'n 1' nvidia-smi -pm 1"
+    )
 
 
 def test_full_cores_want_more_cores_and_not_more_workers():
@@ -57,7 +62,9 @@ def test_a_slow_disk_wants_the_data_staged_and_not_more_workers():
     assert first.code.startswith("rsync -a DATASET/")
 
 
-@pytest.mark.parametrize(("indexes", "typed"), [((3,), "-i 3"), ((0, 3), "-i 0,3"), ((), "-i INDEX")])
+@pytest.mark.parametrize(
+    ("indexes", "typed"), [((3,), "-i 3"), ((0, 3), "-i 0,3"), ((), "-i INDEX")]
+)
 def test_the_gpus_to_reset_are_named_where_they_are_known(indexes, typed):
     steps = advice.advise("gpu_fault", Facts(indexes=indexes)).steps
 
@@ -65,7 +72,9 @@ def test_the_gpus_to_reset_are_named_where_they_are_known(indexes, typed):
 
 
 def test_one_full_thread_wants_workers():
-    first = advice.advise("data_starved", Facts(cores=32.0, gpus=4, gpus_on_node=4, met=frozenset({"main1"}))).steps[0]
+    first = advice.advise(
+        "data_starved", Facts(cores=32.0, gpus=4, gpus_on_node=4, met=frozenset({"main1"}))
+    ).steps[0]
 
     assert "num_workers=8" in first.code
     assert "num_workers=0" in first.text
@@ -106,7 +115,9 @@ def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
     made = "nvidia-smi -i {0} -mig 1 && nvidia-smi mig -i {0} -cgi 1g.12gb -C"
 
     assert advice.advise("oversized_gpu", facts).steps[0].code == made.format("INDEX")
-    assert advice.advise("oversized_gpu", replace(facts, indexes=(3,))).steps[0].code == made.format(3)
+    assert advice.advise("oversized_gpu", replace(facts, indexes=(3,))).steps[
+        0
+    ].code == made.format(3)
 
 
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
@@ -167,16 +178,34 @@ def test_a_pod_that_is_made_again_is_told_of():
 
 
 def test_the_slow_rank_is_named_and_its_node_left_out():
-    told = advice.advise("straggler", Facts(Place("slurm", "7", node="gpu-02"), gpus=16, indexes=(5,)))
+    told = advice.advise(
+        "straggler", Facts(Place("slurm", "7", node="gpu-02"), gpus=16, indexes=(5,))
+    )
 
-    assert told.steps[0] == advice.Step("The slow one is GPU 5 of gpu-02.", "sbatch --exclude=gpu-02 job.sh")
+    assert told.steps[0] == advice.Step(
+        "The slow one is GPU 5 of gpu-02.", "sbatch --exclude=gpu-02 job.sh"
+    )
 
 
 @pytest.mark.parametrize(
     ("cause", "place", "step"),
     [
-        ("hung", Place("slurm", "7"), ("End it and let it start again from its last checkpoint: steps since then are lost.", "scancel 7")),
-        ("bursty_service", Place("slurm", "7"), ("Put several models or replicas on one GPU: MPS, time-slicing or MIG.", "")),
+        (
+            "hung",
+            Place("slurm", "7"),
+            (
+                (
+                    "End it and let it start again from its last checkpoint: steps since then are"
+                    " lost."
+                ),
+                "scancel 7",
+            ),
+        ),
+        (
+            "bursty_service",
+            Place("slurm", "7"),
+            ("Put several models or replicas on one GPU: MPS, time-slicing or MIG.", ""),
+        ),
         ("no_tensor_cores", Place(), ("Compute in BF16.", "")),  # its code takes two lines
         ("undetermined", Place(), ("", "")),
     ],
@@ -200,13 +229,16 @@ def test_loaders_that_wait_for_the_disk_are_told_how_many_they_may_be():
 
 
 def test_a_sick_node_is_taken_out_of_service_and_no_job_is_ended():
-    assert advice.command("throttled", Place("slurm", "7", node="gpu-01")) == (
-        "scontrol update nodename=gpu-01 state=drain reason='GPU slowed by heat or power'"
+    assert (
+        advice.command("throttled", Place("slurm", "7", node="gpu-01"))
+        == "scontrol update nodename=gpu-01 state=drain reason='GPU slowed by heat or power'"
     )
     assert advice.command("data_starved", Place("slurm", "7")) == ""
 
 
-@pytest.mark.parametrize("name", ["7; rm -rf /", "$(id)", "`id`", "a'b\"c", "x\ny && id", "--all", "-f", "a\x1b[31m"])
+@pytest.mark.parametrize(
+    "name", ["7; rm -rf /", "$(id)", "`id`", "a'b\"c", "x\ny && id", "--all", "-f", "a\x1b[31m"]
+)
 def test_a_hostile_name_is_one_word_of_the_command(name):
     for place, words in ((Place("slurm", name), 2), (Place("docker", name), 4)):
         typed = advice.command("hung", place)
@@ -243,7 +275,10 @@ def test_a_service_that_rests_is_no_notebook_and_is_not_to_be_ended():
 def test_cores_and_gpus_are_those_of_one_node():
     facts = Facts(Place("slurm", "7"), gpus=16, gpus_on_node=8, cores=64.0)
 
-    assert advice.advise("data_starved", facts).steps[0].text == "With 64 cores for 8 GPUs of a node, 8 workers per GPU."
+    assert (
+        advice.advise("data_starved", facts).steps[0].text
+        == "With 64 cores for 8 GPUs of a node, 8 workers per GPU."
+    )
     more = advice.advise("data_starved", replace(facts, met=frozenset({"cpu"}))).steps[0]
     assert more.code == "#SBATCH --cpus-per-gpu=16"
 
@@ -252,7 +287,10 @@ def test_fewer_gpus_of_several_nodes_are_asked_for_together():
     facts = Facts(Place("slurm", "7"), gpus=16, gpus_on_node=8, affected_gpus=4)
 
     assert advice.advise("partial_idle", facts).steps[0].code == "#SBATCH --gpus=12"
-    assert advice.advise("partial_idle", replace(facts, gpus=8)).steps[0].code == "#SBATCH --gres=gpu:4"
+    assert (
+        advice.advise("partial_idle", replace(facts, gpus=8)).steps[0].code
+        == "#SBATCH --gres=gpu:4"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,8 +302,19 @@ def test_fewer_gpus_of_several_nodes_are_asked_for_together():
         ("9g.1gb", 39.25, ("a T4",)),
     ],
 )
-def test_of_a_mig_instance_smaller_slices_of_its_parent_are_named_and_none_is_made(profile, memory_gib, found):
-    facts = Facts(gpu_model="NVIDIA A100-SXM4-80GB", mig_profile=profile, memory_total_bytes=memory_gib * GIB, memory_peak_ratio=0.1)
+def test_of_a_mig_instance_smaller_slices_of_its_parent_are_named_and_none_is_made(
+    profile, memory_gib, found
+):
+    facts = Facts(
+        gpu_model="NVIDIA A100-SXM4-80GB",
+        mig_profile=profile,
+        memory_total_bytes=memory_gib * GIB,
+        memory_peak_ratio=0.1,
+    )
 
-    assert advice.smaller(facts.gpu_model, facts.memory_total_bytes, 0.1, mig_profile=profile) == found
-    assert not any("nvidia-smi mig" in step.code for step in advice.advise("oversized_gpu", facts).steps)
+    assert (
+        advice.smaller(facts.gpu_model, facts.memory_total_bytes, 0.1, mig_profile=profile) == found
+    )
+    assert not any(
+        "nvidia-smi mig" in step.code for step in advice.advise("oversized_gpu", facts).steps
+    )

@@ -1,4 +1,6 @@
-"""Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the real ledger."""
+"""Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the
+real ledger.
+"""
 
 from datetime import timedelta
 from unittest.mock import Mock
@@ -10,7 +12,14 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.costs import selectors as costs
-from fleetwatch.diagnosis import advice, capacity, cause_checks, machine_findings, selectors, services
+from fleetwatch.diagnosis import (
+    advice,
+    capacity,
+    cause_checks,
+    machine_findings,
+    selectors,
+    services,
+)
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -22,7 +31,12 @@ from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_jo
 pytestmark = pytest.mark.django_db
 
 ALL = Interval(START, NOW)
-HOT = BUSY | {"power_w": 300.0, "throttle_thermal_ratio": 0.5, "sm_clock_hz": 1.2e9, "sm_clock_max_hz": 2e9}
+HOT = BUSY | {
+    "power_w": 300.0,
+    "throttle_thermal_ratio": 0.5,
+    "sm_clock_hz": 1.2e9,
+    "sm_clock_max_hz": 2e9,
+}
 
 
 def diagnosed(*mappings) -> None:
@@ -33,13 +47,19 @@ def diagnosed(*mappings) -> None:
 def waits(*gpus: float | None) -> dict[str, list]:
     """The queue's demand, told every ten minutes."""
     starts = [T0 + place * 10 * MINUTE for place in range(len(gpus))]
-    told = [(start + step * MINUTE, value) for start, value in zip(starts, gpus, strict=True) for step in range(10)]
+    told = [
+        (start + step * MINUTE, value)
+        for start, value in zip(starts, gpus, strict=True)
+        for step in range(10)
+    ]
     return {"start_ms": [at for at, _ in told], "pending_gpus": [value for _, value in told]}
 
 
 def free_hour(sender: Sender, pending, **keys):
     """Two GPUs, of which a job holds the first and nobody the second."""
-    return sender.batch(T0, *[EMPTY] * 60, jobs=[a_job()], allocations=[held()], host=waits(*pending), **keys)
+    return sender.batch(
+        T0, *[EMPTY] * 60, jobs=[a_job()], allocations=[held()], host=waits(*pending), **keys
+    )
 
 
 def sums(**which) -> dict[str, tuple[int, int, int]]:
@@ -63,7 +83,12 @@ def test_free_gpus_beside_a_queue_are_a_finding_of_the_cluster():
 
 def test_a_node_that_is_free_altogether_could_have_taken_what_waits():
     other = Sender(node="n2", gpus=2)
-    before = other.batch(T0 - HOUR_MS, *[EMPTY] * 60, jobs=[a_job("slurm/della/9")], allocations=[held(start=T0 - HOUR_MS, end=T0)])
+    before = other.batch(
+        T0 - HOUR_MS,
+        *[EMPTY] * 60,
+        jobs=[a_job("slurm/della/9")],
+        allocations=[held(start=T0 - HOUR_MS, end=T0)],
+    )
     diagnosed(before, other.batch(T0, *[EMPTY] * 60), free_hour(Sender(gpus=2), [3] * 6))
 
     # three GPUs are wanted: the two of the whole node for sure, the single one perhaps
@@ -71,16 +96,29 @@ def test_a_node_that_is_free_altogether_could_have_taken_what_waits():
 
 
 def test_more_capacity_than_was_free_unavailable_or_orphaned_does_not_balance():
-    lost = {"gpu": 0, "at_ms": T0 + 30 * MINUTE, "kind": "gpu_lost", "code": None, "text": "fallen off the bus"}
+    lost = {
+        "gpu": 0,
+        "at_ms": T0 + 30 * MINUTE,
+        "kind": "gpu_lost",
+        "code": None,
+        "text": "fallen off the bus",
+    }
     broken = Sender(node="n2").batch(T0, *[BUSY] * 30, *[EMPTY] * 30, events=[lost])
     diagnosed(free_hour(Sender(gpus=2), [4] * 6), broken)
-    assert sums() == {"queue_or_scheduler": (60, 0, 60), "gpu_fault": (30, 30, 30), "orphaned": (30, 30, 30)}
+    assert sums() == {
+        "queue_or_scheduler": (60, 0, 60),
+        "gpu_fault": (30, 30, 30),
+        "orphaned": (30, 30, 30),
+    }
     assert list(cause_checks.faults(ALL)) == []
 
     CapacityEntry.objects.update(gpu_ms=F("gpu_ms") + 1, high_ms=F("high_ms") + 1)
 
     rule = "no more capacity is won than was free, unavailable or orphaned"
-    assert list(cause_checks.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 2 ms off"]
+    assert list(cause_checks.faults(ALL)) == [
+        f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off",
+        f"{rule}: n2 at 2026-11-20 06:00 is 2 ms off",
+    ]
 
 
 @pytest.mark.parametrize("pending", [[0] * 6, [None] * 6])
@@ -96,14 +134,27 @@ def test_where_nobody_tells_of_the_queue_not_every_node_is_asked(django_assert_m
     nodes = [node.pk for node in Node.objects.order_by("pk")]
 
     with CaptureQueriesContext(connection) as few:
-        assert capacity._pending(nodes[:1] * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS) is None
+        assert (
+            capacity._pending(
+                nodes[:1] * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS
+            )
+            is None
+        )
     with django_assert_max_num_queries(len(few)):
-        assert capacity._pending(nodes * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS) is None
+        assert (
+            capacity._pending(nodes * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS)
+            is None
+        )
 
 
 @pytest.mark.parametrize(("now_ms", "asked"), [(T0 + HOUR_MS, 1), (T0 + HOUR_MS + MINUTE * 5, 3)])
 def test_another_node_is_asked_only_of_cells_that_are_over_and_untold(monkeypatch, now_ms, asked):
-    post(*(Sender(node=f"n{number}").batch(T0, *[EMPTY] * 60, host=waits(*[3] * 6)) for number in range(4)))
+    post(
+        *(
+            Sender(node=f"n{number}").batch(T0, *[EMPTY] * 60, host=waits(*[3] * 6))
+            for number in range(4)
+        )
+    )
     nodes = list(Node.objects.order_by("pk").values_list("pk", flat=True))
     read = Mock(wraps=frames.host)
     monkeypatch.setattr(frames, "host", read)
@@ -121,7 +172,10 @@ def test_what_waits_across_an_hours_end_is_told_whichever_hour_is_judged_first(o
     queues = [[0.0] * 55 + [2.0] * 5, [2.0] * 5 + [0.0] * 55]
     for place in order:
         start_ms = T0 + place * HOUR_MS
-        told = {"start_ms": [start_ms + step * MINUTE for step in range(60)], "pending_gpus": queues[place]}
+        told = {
+            "start_ms": [start_ms + step * MINUTE for step in range(60)],
+            "pending_gpus": queues[place],
+        }
         diagnosed(sender.batch(start_ms, *[EMPTY] * 60, host=told, **jobs))
 
     assert sums() == {"queue_or_scheduler": (10, 0, 10)}
@@ -131,8 +185,14 @@ def test_a_node_that_went_to_another_cluster_is_free_in_one_queue_only():
     sender = Sender(gpus=2)
     diagnosed(free_hour(sender, [4] * 6))
     start_ms = T0 + HOUR_MS
-    there = {"jobs": [a_job("slurm/tiger/9", cluster="tiger")], "allocations": [held(start=start_ms, end=start_ms + HOUR_MS)]}
-    told = {"start_ms": [start_ms + step * MINUTE for step in range(60)], "pending_gpus": [4.0] * 60}
+    there = {
+        "jobs": [a_job("slurm/tiger/9", cluster="tiger")],
+        "allocations": [held(start=start_ms, end=start_ms + HOUR_MS)],
+    }
+    told = {
+        "start_ms": [start_ms + step * MINUTE for step in range(60)],
+        "pending_gpus": [4.0] * 60,
+    }
     diagnosed(sender.batch(start_ms, *[EMPTY] * 60, host=told, **there))
 
     capacity.replace([(Node.objects.get().pk, at) for at in (T0, start_ms)], throttled=(), now=NOW)
@@ -147,7 +207,9 @@ def test_a_machine_that_was_called_fixed_is_open_again_when_its_trouble_is_back(
     for place, says in enumerate((HOT, BUSY, HOT)):
         diagnosed(sender.batch(T0 + place * HOUR_MS, *[says] * 60, **jobs))
         seen.append(Finding.objects.get(cause="throttled").status)
-        Finding.objects.filter(cause="throttled", decided_at=None).update(status="fixed", decided_at=hour(1))
+        Finding.objects.filter(cause="throttled", decided_at=None).update(
+            status="fixed", decided_at=hour(1)
+        )
 
     assert seen == ["open", "fixed", "open"]
 
@@ -164,7 +226,9 @@ def a_dismissed(cause: str, *hours_before: int, high: float = 1) -> Finding:
     return factories.place(cause, node=node, status="dismissed", decided_at=DISMISSED_AT)
 
 
-def status_after(finding: Finding, cause: str, *, on: int = 0, after: timedelta, high: float = 1) -> str:
+def status_after(
+    finding: Finding, cause: str, *, on: int = 0, after: timedelta, high: float = 1
+) -> str:
     """Of the finding, once that GPU had an hour of the cause so long after the decision."""
     factories.capacity(cause, on=factories.gpu(on), start=DISMISSED_AT + after, high=high, low=high)
     capacity.replace([(finding.node_id, T0)], throttled=(), now=NOW + 30 * DAY)
@@ -173,8 +237,12 @@ def status_after(finding: Finding, cause: str, *, on: int = 0, after: timedelta,
 
 
 @pytest.mark.parametrize("cause", ["gpu_fault", "no_telemetry"])
-@pytest.mark.parametrize(("after", "status"), [(0, "dismissed"), (24, "dismissed"), (25, "open"), (72, "open")])
-def test_what_was_dismissed_is_open_again_when_its_gpu_was_well_for_more_than_a_day(cause, after, status):
+@pytest.mark.parametrize(
+    ("after", "status"), [(0, "dismissed"), (24, "dismissed"), (25, "open"), (72, "open")]
+)
+def test_what_was_dismissed_is_open_again_when_its_gpu_was_well_for_more_than_a_day(
+    cause, after, status
+):
     finding = a_dismissed(cause, 2, 1, 0)
 
     assert status_after(finding, cause, after=timedelta(hours=after)) == status
@@ -188,7 +256,10 @@ def test_a_fault_that_goes_on_for_days_stays_dismissed():
 
 
 def test_the_fault_of_another_gpu_is_not_the_one_that_was_dismissed():
-    assert status_after(a_dismissed("gpu_fault", 1), "gpu_fault", on=1, after=timedelta(hours=1)) == "open"
+    assert (
+        status_after(a_dismissed("gpu_fault", 1), "gpu_fault", on=1, after=timedelta(hours=1))
+        == "open"
+    )
 
 
 def test_a_gpu_that_was_let_count_errors_is_told_of_when_it_can_not_work():
@@ -199,13 +270,31 @@ def test_a_gpu_that_was_let_count_errors_is_told_of_when_it_can_not_work():
 
 
 def test_how_a_machine_is_stays_dismissed():
-    assert status_after(a_dismissed("persistence_off", 1), "persistence_off", on=1, after=3 * DAY) == "dismissed"
+    assert (
+        status_after(a_dismissed("persistence_off", 1), "persistence_off", on=1, after=3 * DAY)
+        == "dismissed"
+    )
 
 
 def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_nothing_of_waste():
     rate("2.00")
-    lost = {"gpu": 0, "at_ms": T0 + 30 * MINUTE, "kind": "gpu_lost", "code": None, "text": "fallen off the bus"}
-    diagnosed(Sender().batch(T0, *[BUSY] * 30, *[EMPTY] * 30, jobs=[a_job()], allocations=[held(end=T0 + 30 * MINUTE)], events=[lost]))
+    lost = {
+        "gpu": 0,
+        "at_ms": T0 + 30 * MINUTE,
+        "kind": "gpu_lost",
+        "code": None,
+        "text": "fallen off the bus",
+    }
+    diagnosed(
+        Sender().batch(
+            T0,
+            *[BUSY] * 30,
+            *[EMPTY] * 30,
+            jobs=[a_job()],
+            allocations=[held(end=T0 + 30 * MINUTE)],
+            events=[lost],
+        )
+    )
 
     assert sums() == {"gpu_fault": (30, 30, 30)}
     [line] = machine_findings.findings(ALL, now=NOW)
@@ -219,7 +308,9 @@ def test_new_memory_errors_under_a_job_are_a_finding_of_the_node_without_anythin
     diagnosed(Sender().batch(T0, *errors, jobs=[a_job()], allocations=[held()]))
 
     assert sums() == {"gpu_fault": (5, 0, 0)}
-    assert list(Finding.objects.filter(cause="gpu_fault").values_list("node__name", "job")) == [("n1", None)]
+    assert list(Finding.objects.filter(cause="gpu_fault").values_list("node__name", "job")) == [
+        ("n1", None)
+    ]
     [line] = machine_findings.findings(ALL, now=NOW)
     assert [one.job.key for one in machine_findings.hurt(line.finding, ALL)] == ["slurm/della/7"]
 
@@ -240,14 +331,18 @@ def test_less_than_three_fifths_of_an_hour_seen_is_no_telemetry(seen, expected):
 
 
 def test_persistence_mode_off_is_said_with_the_gpu_and_costs_nothing():
-    sender = Sender(gpus=0, extra_gpus=[{"uuid": "GPU-x", "index": 0, "model": "NVIDIA L40S", "persistence": False}])
+    sender = Sender(
+        gpus=0,
+        extra_gpus=[{"uuid": "GPU-x", "index": 0, "model": "NVIDIA L40S", "persistence": False}],
+    )
     diagnosed(sender.batch(T0, *[EMPTY] * 60))
 
     assert sums() == {"persistence_off": (60, 0, 0)}
 
 
 def an_orphan(**fields):
-    return {"gpu": 0, "job": None, "pid": 4711, "started_ms": T0 - DAY // timedelta(milliseconds=1), "user": "ann", "name": "python",
+    return {"gpu": 0, "job": None, "pid": 4711, "started_ms": T0 - DAY // timedelta(milliseconds=1),
+    "user": "ann", "name": "python",
             "state": "S", "memory_bytes": 30 * 2**30} | fields  # fmt: skip
 
 
@@ -259,26 +354,43 @@ def test_what_holds_a_gpu_without_a_job_is_a_finding_of_its_node_with_its_proces
     assert sums() == {"orphaned": (45, 45, 45)}
     [line] = machine_findings.findings(ALL, now=NOW, cause="orphaned")
     assert (line.finding.subject, line.finding.job, line.gpus) == ("n1", None, 1)
-    assert (line.caused.wasted_ms, line.caused.tier_usd["certain"], line.caused.saving.low_usd) == (45 * MINUTE, 3, 3)
+    assert (line.caused.wasted_ms, line.caused.tier_usd["certain"], line.caused.saving.low_usd) == (
+        45 * MINUTE,
+        3,
+        3,
+    )
     [process] = machine_findings.processes(line.finding, ALL)
-    assert (process.pid, process.user, process.name, process.memory_bytes) == (4711, "ann", "python", 30 * 2**30)
+    assert (process.pid, process.user, process.name, process.memory_bytes) == (
+        4711,
+        "ann",
+        "python",
+        30 * 2**30,
+    )
     told = advice.advise("orphaned", machine_findings.facts(line.finding, ALL))
     assert told.command == ""
-    assert [step.code for step in told.steps][:2] == ["ssh -- n1 ps -o pid,user,lstart,args -p 4711", "ssh -- n1 kill 4711"]
+    assert [step.code for step in told.steps][:2] == [
+        "ssh -- n1 ps -o pid,user,lstart,args -p 4711",
+        "ssh -- n1 kill 4711",
+    ]
     assert list(cause_checks.faults(ALL)) == []
 
 
 def test_causes_of_a_period_and_orphaned_sum_to_what_was_wasted():
     holding = EMPTY | {"process_count": 1, "memory_used_bytes": 30 * 2**30}
     jobs, holds = [a_job("slurm/della/7")], [held(0, 0)]
-    diagnosed(Sender().batch(T0, *[EMPTY] * 60, jobs=jobs, allocations=holds), Sender(node="n2").batch(T0, *[holding] * 60))
+    diagnosed(
+        Sender().batch(T0, *[EMPTY] * 60, jobs=jobs, allocations=holds),
+        Sender(node="n2").batch(T0, *[holding] * 60),
+    )
 
     found = selectors.waste_by_cause(ALL)
 
     told = {group.key: group.totals.capacity_ms for group in found.lines}
     assert told["orphaned"] == HOUR_MS
     whole = costs.totals(ALL)
-    assert sum(told.values()) == sum(whole.states[state] for state in ("idle", "stalled", "underused", "orphaned"))
+    assert sum(told.values()) == sum(
+        whole.states[state] for state in ("idle", "stalled", "underused", "orphaned")
+    )
     assert found.totals.waste_ms["certain"] == whole.waste_ms["certain"]
 
 
@@ -287,8 +399,13 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
     holds = [held(0, 0), held(1, 1)]
     diagnosed(Sender(gpus=2).batch(T0, *[HOT] * 60, jobs=jobs, allocations=holds))
 
-    assert set(CauseEntry.objects.filter(cause="throttled").values_list("job__key", flat=True)) == {"slurm/della/7", "slurm/della/8"}
-    assert list(Finding.objects.filter(cause="throttled").values_list("node__name", "job")) == [("n1", None)]
+    assert set(CauseEntry.objects.filter(cause="throttled").values_list("job__key", flat=True)) == {
+        "slurm/della/7",
+        "slurm/della/8",
+    }
+    assert list(Finding.objects.filter(cause="throttled").values_list("node__name", "job")) == [
+        ("n1", None)
+    ]
     [line] = machine_findings.findings(ALL, now=NOW, cause="throttled")
     assert 0 < line.caused.high_ms <= line.caused.wasted_ms
     assert len(machine_findings.hurt(line.finding, ALL)) == 2
@@ -296,7 +413,9 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
 
 def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more():
     sender = Sender()
-    diagnosed(sender.batch(T0, *[EMPTY] * 20), Sender(boot_id="boot-2").batch(T0 + 59 * MINUTE, EMPTY))
+    diagnosed(
+        sender.batch(T0, *[EMPTY] * 20), Sender(boot_id="boot-2").batch(T0 + 59 * MINUTE, EMPTY)
+    )
     assert Finding.objects.filter(cause="no_telemetry").exists()
 
     diagnosed(sender.batch(T0 + 20 * MINUTE, *[EMPTY] * 39))

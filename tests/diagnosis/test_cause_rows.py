@@ -27,10 +27,15 @@ def cells(places: str, **facts) -> CauseEntry:
 def refreshed(*pairs) -> set[tuple[int, int]]:
     """In cells since FIRST_MS, where the findings of these jobs and causes begin and end."""
     cause_rows.refresh_findings({(one.pk, name) for one, name in pairs})
-    return {((one.first_ms - FIRST_MS) // CELL_MS, (one.last_ms - FIRST_MS) // CELL_MS) for one in Finding.objects.all()}
+    return {
+        ((one.first_ms - FIRST_MS) // CELL_MS, (one.last_ms - FIRST_MS) // CELL_MS)
+        for one in Finding.objects.all()
+    }
 
 
-@pytest.mark.parametrize(("places", "span"), [("0", (0, 1)), ("11", (11, 12)), ("3 5", (3, 6)), ("0 11", (0, 12))])
+@pytest.mark.parametrize(
+    ("places", "span"), [("0", (0, 1)), ("11", (11, 12)), ("3 5", (3, 6)), ("0 11", (0, 12))]
+)
 def test_a_finding_is_as_long_as_from_its_first_cell_to_its_last(places, span):
     entry = cells(places)
 

@@ -42,13 +42,22 @@ def windows(*, gpus: int = 1, first_ms: int = START, **columns: list[float]) -> 
 
 
 def made(
-    found: Windows, *, gpus: int = 1, start_ms: int = START, count: int = 1, jobs=None, memory=None, host=NO_HOST, before=lows.NOTHING
+    found: Windows,
+    *,
+    gpus: int = 1,
+    start_ms: int = START,
+    count: int = 1,
+    jobs=None,
+    memory=None,
+    host=NO_HOST,
+    before=lows.NOTHING,
 ) -> dict[str, np.ndarray]:
     """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
     ids = list(range(1, gpus + 1))
     holders = np.repeat(np.array(jobs or [0] * gpus).reshape(-1, 1), count, axis=1)
     told = cell_figures.cells(
-        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=start_ms, count=count,
+        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=start_ms,
+        count=count,
         memory_bytes=memory or {}, holders=holders, before=before,
     )  # fmt: skip
     return told.figures
@@ -76,19 +85,25 @@ def test_new_memory_errors_are_what_the_counter_rose_by_and_a_driver_that_began_
     counted = [3, 3, 4, np.nan, 6, 7, 0, 1]  # beside the gap nothing is known
 
     assert made(windows(ecc_uncorrected=counted))[cell_figures.MEMORY_ERRORS].tolist() == [[3.0]]
-    assert made(windows(gpus=2, ecc_uncorrected=[3, 3, 8, 8]), gpus=2)[cell_figures.MEMORY_ERRORS].tolist() == [[0.0], [0.0]]
-    assert np.isnan(made(windows(ecc_uncorrected=[3]))[cell_figures.MEMORY_ERRORS]).all()  # of the first window nobody knows
+    assert made(windows(gpus=2, ecc_uncorrected=[3, 3, 8, 8]), gpus=2)[
+        cell_figures.MEMORY_ERRORS
+    ].tolist() == [[0.0], [0.0]]
+    # of the first window nobody knows
+    assert np.isnan(made(windows(ecc_uncorrected=[3]))[cell_figures.MEMORY_ERRORS]).all()
 
 
 def test_the_busiest_minute_is_the_largest_mean_of_the_windows_that_start_in_it():
     found = windows(util_mean=[0.2] * 6 + [0.0, 0.9, 0.9, 0.0, 0.0, 0.0] + [0.1, np.nan])
 
-    assert made(found, count=2)[cell_figures.BUSIEST_MINUTE][0, 0] == pytest.approx(0.3)  # 1.8 of six, not the 0.9 of one window
+    # 1.8 of six, not the 0.9 of one window
+    assert made(found, count=2)[cell_figures.BUSIEST_MINUTE][0, 0] == pytest.approx(0.3)
     assert np.isnan(made(found, count=2)[cell_figures.BUSIEST_MINUTE][0, 1])
 
 
 def test_of_the_engines_beside_the_units_the_busiest_of_each_window_counts():
-    figures = made(windows(encoder_ratio=[0.9, 0.1], decoder_ratio=[0.2, np.nan], ofa_ratio=[np.nan, 0.5]))
+    figures = made(
+        windows(encoder_ratio=[0.9, 0.1], decoder_ratio=[0.2, np.nan], ofa_ratio=[np.nan, 0.5])
+    )
 
     assert figures[cell_figures.ENGINES][0, 0] == pytest.approx(0.7)
 
@@ -106,7 +121,9 @@ def test_extremes_pass_over_what_was_not_read():
 
 
 def test_a_clock_says_something_only_while_the_gpu_works():
-    figures = made(windows(util_mean=[0.9, 0.5], sm_clock_hz=[1.0e9, 0.2e9], sm_clock_max_hz=[2.0e9, 2.0e9]))
+    figures = made(
+        windows(util_mean=[0.9, 0.5], sm_clock_hz=[1.0e9, 0.2e9], sm_clock_max_hz=[2.0e9, 2.0e9])
+    )
 
     assert figures[cell_figures.CLOCK_RATIO][0, 0] == 0.5
 
@@ -211,7 +228,13 @@ def test_without_the_drivers_samples_a_window_is_a_pause_or_it_is_not():
 
 
 def test_a_gpu_that_spins_pauses_however_busy_it_seems():
-    figures = made(windows(util_mean=[1.0, 1.0, 1.0], util_longest_low_s=[0.0, 0.0, 0.0], spin_fraction=[0.0, 0.8, 0.0]))
+    figures = made(
+        windows(
+            util_mean=[1.0, 1.0, 1.0],
+            util_longest_low_s=[0.0, 0.0, 0.0],
+            spin_fraction=[0.0, 0.8, 0.0],
+        )
+    )
 
     assert figures[lows.LOW_S][0, 0] == 8
     assert figures[lows.ONSETS][0, 0] == 1
@@ -249,7 +272,9 @@ def test_a_window_in_which_nothing_was_observed_is_the_last_one_too():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_before(seed):
-    """Of two GPUs, a quarter of an hour before the cell and the cell; some windows are not there."""
+    """Of two GPUs, a quarter of an hour before the cell and the cell; some windows are not
+    there.
+    """
     draw = np.random.default_rng(seed)
     count = 120
     stretch = np.repeat(draw.choice([0.0, 0.05, 0.6, np.nan], 2 * count // 8), 8)
@@ -262,10 +287,21 @@ def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_befor
         "memory_used_bytes": draw.choice([10.0, 60.0], 2 * count),
         "ecc_uncorrected": np.cumsum(draw.random(2 * count) < 0.1).astype(float),
     }
-    every = taken(windows(gpus=2, first_ms=START - 90 * 10_000, **columns), draw.random(2 * count) < 0.95)
+    every = taken(
+        windows(gpus=2, first_ms=START - 90 * 10_000, **columns), draw.random(2 * count) < 0.95
+    )
     told = {"gpus": 2, "memory": {1: 80.0, 2: 80.0}}
-    earlier = made(taken(every, every.start_ms < START), start_ms=START - 3 * cell_figures.CELL_MS, count=3, **told)
-    last_ms = START - cell_figures.CELL_MS + np.rint(earlier[lows.LAST_START][:, -1] * 1000).astype(np.int64)
+    earlier = made(
+        taken(every, every.start_ms < START),
+        start_ms=START - 3 * cell_figures.CELL_MS,
+        count=3,
+        **told,
+    )
+    last_ms = (
+        START
+        - cell_figures.CELL_MS
+        + np.rint(earlier[lows.LAST_START][:, -1] * 1000).astype(np.int64)
+    )
 
     before = lows.Before(np.array([1, 2]), last_ms, earlier[lows.SO_FAR][:, -1])
     short = made(taken(every, every.start_ms >= last_ms[every.gpu_id - 1]), before=before, **told)
@@ -277,4 +313,10 @@ def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_befor
 
 def taken(found: Windows, where: np.ndarray) -> Windows:
     columns = {name: values[where] for name, values in found.columns.items()}
-    return Windows(found.gpu_id[where], found.start_ms[where], found.end_ms[where], found.observed_ms[where], columns)
+    return Windows(
+        found.gpu_id[where],
+        found.start_ms[where],
+        found.end_ms[where],
+        found.observed_ms[where],
+        columns,
+    )

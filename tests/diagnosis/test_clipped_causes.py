@@ -25,14 +25,22 @@ def minutes(first, last):
 
 @pytest.fixture
 def wasted():
-    """An hour of a held GPU: 20 minutes useful, then 40 idle, of which idle_held explains all and half could be saved."""
+    """An hour of a held GPU: 20 minutes useful, then 40 idle, of which idle_held explains all and
+    half could be saved.
+    """
     rate("3.00")
     on, of = gpu(), job()
     an_entry(on, "useful", 20 * MINUTE, start=START, job=of)
     an_entry(on, "idle", 40 * MINUTE, start=START, job=of, tier="certain")
     for first, last, state in ((0, 20, "useful"), (20, 60, "idle")):
         ms = (last - first) * MINUTE
-        a_run(on, start_ms=to_ms(START) + first * MINUTE, end_ms=to_ms(START) + last * MINUTE, job=of, state_ms={state: ms})
+        a_run(
+            on,
+            start_ms=to_ms(START) + first * MINUTE,
+            end_ms=to_ms(START) + last * MINUTE,
+            job=of,
+            state_ms={state: ms},
+        )
     row = cause(of=of, on=on, start=START, hours=40 / 60, low=0.5, high=1.0)
     row.held_ms = HOUR_MS
     row.save()
@@ -40,11 +48,16 @@ def wasted():
     return row
 
 
-@pytest.mark.parametrize(("first", "last", "idle"), [(0, 60, 40), (30, 60, 30), (10, 30, 10), (0, 21, 1), (-60, 50, 30), (59, 120, 1)])
+@pytest.mark.parametrize(
+    ("first", "last", "idle"),
+    [(0, 60, 40), (30, 60, 30), (10, 30, 10), (0, 21, 1), (-60, 50, 30), (59, 120, 1)],
+)
 def test_causes_of_a_part_are_the_ledgers_waste_in_it(wasted, first, last, idle):
     found = waste_by_cause(minutes(first, last))
 
-    assert [(group.key, group.totals.states["idle"]) for group in found.lines] == [("idle_held", idle * MINUTE)]
+    assert [(group.key, group.totals.states["idle"]) for group in found.lines] == [
+        ("idle_held", idle * MINUTE)
+    ]
     assert found.totals == costs.totals(minutes(first, last), scope=Scope(states=CAUSED_STATES))
     assert found.totals.waste_usd["certain"] == Decimal(idle) * 3 / 60
 
@@ -71,13 +84,19 @@ def test_two_causes_share_the_part_and_leave_no_millisecond(wasted):
     found = waste_by_cause(minutes(20.00005, 59.99995))
 
     assert {group.key for group in found.lines} == {"idle_held", "data_starved"}
-    assert sum(group.totals.states["idle"] for group in found.lines) == found.totals.states["idle"] == 40 * MINUTE - 6
+    assert (
+        sum(group.totals.states["idle"] for group in found.lines)
+        == found.totals.states["idle"]
+        == 40 * MINUTE - 6
+    )
 
 
 def test_what_causes_do_not_explain_stays_undetermined(wasted):
     wasted.idle_certain_ms = wasted.low_ms = wasted.high_ms = 10 * MINUTE
     wasted.save()
 
-    found = {group.key: group.totals.states["idle"] for group in waste_by_cause(minutes(40, 60)).lines}
+    found = {
+        group.key: group.totals.states["idle"] for group in waste_by_cause(minutes(40, 60)).lines
+    }
 
     assert found == {"idle_held": 5 * MINUTE, "undetermined": 15 * MINUTE}

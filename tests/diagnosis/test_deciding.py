@@ -5,7 +5,15 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.deciding import KINDS, LONGEST_SNOOZE, Decision, DecisionError, assignee, decide, may_decide
+from fleetwatch.diagnosis.deciding import (
+    KINDS,
+    LONGEST_SNOOZE,
+    Decision,
+    DecisionError,
+    assignee,
+    decide,
+    may_decide,
+)
 from fleetwatch.diagnosis.models import Finding
 from tests.diagnosis.told import DAY, NOW, finding
 
@@ -18,7 +26,14 @@ def admin():
 
 
 @pytest.mark.parametrize(
-    ("action", "status"), [("accept", "accepted"), ("dismiss", "dismissed"), ("fixed", "fixed"), ("reopen", "open"), ("confirm", "open")]
+    ("action", "status"),
+    [
+        ("accept", "accepted"),
+        ("dismiss", "dismissed"),
+        ("fixed", "fixed"),
+        ("reopen", "open"),
+        ("confirm", "open"),
+    ],
 )
 def test_a_decision_is_written_down_and_sets_the_status(admin, action, status):
     one = finding()
@@ -27,7 +42,13 @@ def test_a_decision_is_written_down_and_sets_the_status(admin, action, status):
 
     one.refresh_from_db()
     said = one.said.get()
-    assert (one.status, said.kind, said.by, said.note, said.at) == (status, KINDS[action], admin, "as agreed", NOW)
+    assert (one.status, said.kind, said.by, said.note, said.at) == (
+        status,
+        KINDS[action],
+        admin,
+        "as agreed",
+        NOW,
+    )
     assert one.decided_at == (None if action == "confirm" else NOW)
 
 

@@ -1,4 +1,6 @@
-"""Every rule as a specification: what it needs, where its bounds are, and which missing sensor forbids it."""
+"""Every rule as a specification: what it needs, where its bounds are, and which missing sensor
+forbids it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -38,7 +40,10 @@ LEAST, BELOW = "at least", "below"
 
 @dataclass(frozen=True)
 class Rule:
-    """What a detector needs: feature -> (LEAST or BELOW, bound, a value that meets it). `given` is read beside that."""
+    """What a detector needs: feature -> (LEAST or BELOW, bound, a value that meets it).
+
+    `given` is read beside that.
+    """
 
     detector: Detector
     needs: Mapping[str, tuple[str, float, float]]
@@ -47,26 +52,37 @@ class Rule:
     failures: int = 0
 
     def finds(self, **instead: float | None) -> bool:
-        known = {name: good for name, (_, _, good) in self.needs.items()} | dict(self.given) | instead
+        known = (
+            {name: good for name, (_, _, good) in self.needs.items()} | dict(self.given) | instead
+        )
         read = {name: np.nan if value is None else value for name, value in known.items()}
-        return bool(self.detector.find(evidence(kind=self.kind, failures=self.failures, **read)).hits[0, 0])
+        return bool(
+            self.detector.find(evidence(kind=self.kind, failures=self.failures, **read)).hits[0, 0]
+        )
 
 
 RULES = {
     "allocated_no_process": Rule(
         allocated_no_process.DETECTOR,
-        {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1), "processes": (BELOW, 0.5, 0)},
+        {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1),
+        "processes": (BELOW, 0.5, 0)},
     ),
-    "idle_held": Rule(idle_held.DETECTOR, {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1)}),
-    "thinking": Rule(idle_held.THINKING, {"util": (BELOW, 0.05, 0.01), "longest_low_s": (LEAST, 600, 900)}, kind="interactive"),
+    "idle_held": Rule(idle_held.DETECTOR,
+    {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1)}),
+    "thinking": Rule(idle_held.THINKING,
+    {"util": (BELOW, 0.05, 0.01), "longest_low_s": (LEAST, 600, 900)}, kind="interactive"),
     "partial_idle": Rule(
-        partial_idle.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0), "job_util_max": (LEAST, 0.20, 0.9)}
+        partial_idle.DETECTOR,
+        {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0),
+        "job_util_max": (LEAST, 0.20, 0.9)}
     ),
     "partial_idle by the ledger": Rule(
         partial_idle.IDLE_BY_LEDGER,
-        {"job_gpus": (LEAST, 2, 8), "ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (BELOW, 0.5, 0)},
+        {"job_gpus": (LEAST, 2, 8), "ledger_idle": (LEAST, 0.5, 1),
+        "job_ledger_idle_min": (BELOW, 0.5, 0)},
     ),
-    "throttled": Rule(throttled.DETECTOR, {"thr": (LEAST, 0.10, 0.5), "clk": (BELOW, 0.85, 0.6), "util": (LEAST, 0.50, 0.9)}),
+    "throttled": Rule(throttled.DETECTOR,
+    {"thr": (LEAST, 0.10, 0.5), "clk": (BELOW, 0.85, 0.6), "util": (LEAST, 0.50, 0.9)}),
     "video_engines": Rule(video_engines.DETECTOR, {"eng": (LEAST, 0.85, 1.0)}),
     "hung": Rule(
         hung.DETECTOR,
@@ -76,20 +92,23 @@ RULES = {
     "hung in silence": Rule(
         hung.DETECTOR,
         {
-            "p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.30, 0.27), "ten": (BELOW, 0.005, 0), "dram": (BELOW, 0.02, 0),
+            "p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.30, 0.27), "ten": (BELOW, 0.005, 0),
+            "dram": (BELOW, 0.02, 0),
             "sm": (BELOW, 0.30, 0.1),
         },
         {"job_gpus": 8},
     ),
     "straggler": Rule(
         straggler.DETECTOR,
-        {"job_gpus": (LEAST, 2, 8), "job_util_min": (LEAST, 0.60, 0.9), "job_clk_min": (BELOW, 0.90, 0.7)},
+        {"job_gpus": (LEAST, 2, 8), "job_util_min": (LEAST, 0.60, 0.9),
+        "job_clk_min": (BELOW, 0.90, 0.7)},
         {"job_clk_median": 1.0},
     ),
     "checkpoint_stall": Rule(
         checkpoint_stall.DETECTOR,
         {
-            "long_n": (LEAST, 3, 6), "long_frac": (LEAST, 0.08, 0.2), "long_cv": (BELOW, 0.5, 0.1), "long_per_s": (LEAST, 60, 300),
+            "long_n": (LEAST, 3, 6), "long_frac": (LEAST, 0.08, 0.2), "long_cv": (BELOW, 0.5, 0.1),
+            "long_per_s": (LEAST, 60, 300),
             "hi": (LEAST, 0.4, 0.8),
         },
         {"job_spin_max": 0},
@@ -100,55 +119,67 @@ RULES = {
     "data_starved": Rule(
         data_starved.DETECTOR,
         {
-            "util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "cyc_s": (BELOW, 60, 3), "dips_per_min": (LEAST, 2, 20),
+            "util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "cyc_s": (BELOW, 60, 3),
+            "dips_per_min": (LEAST, 2, 20),
             "cyc_cv": (BELOW, 0.6, 0.1),
         },
     ),
     "data_starved by its cores": Rule(
-        data_starved.DETECTOR, {"util": (BELOW, 0.85, 0.5), "cpu": (LEAST, 0.85, 0.95), "long_frac": (BELOW, 0.25, 0)}
+        data_starved.DETECTOR,
+        {"util": (BELOW, 0.85, 0.5), "cpu": (LEAST, 0.85, 0.95), "long_frac": (BELOW, 0.25, 0)}
     ),
     "bursty_service": Rule(
         bursty_service.DETECTOR,
-        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.15, 0.6), "long_frac": (LEAST, 0.08, 0.5)},
+        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.15, 0.6),
+        "long_frac": (LEAST, 0.08, 0.5)},
         kind="service",
     ),
     "bursty_service of a batch job": Rule(
         bursty_service.DETECTOR,
-        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.30, 0.6), "long_frac": (LEAST, 0.15, 0.5)},
+        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.30, 0.6),
+        "long_frac": (LEAST, 0.15, 0.5)},
     ),
     "rank_wait": Rule(
         rank_wait.DETECTOR,
         {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "spin": (LEAST, 0.30, 0.5)},
     ),
-    "rank_wait near idle": Rule(rank_wait.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.12, 0.05)}),
+    "rank_wait near idle": Rule(rank_wait.DETECTOR,
+    {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.12, 0.05)}),
     "rank_wait of units that stand still": Rule(
         rank_wait.DETECTOR,
         {
-            "job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.35, 0.2), "ten": (BELOW, 0.005, 0),
+            "job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.35, 0.2),
+            "ten": (BELOW, 0.005, 0),
             "dram": (BELOW, 0.02, 0),
         },
     ),
     "no_tensor_cores": Rule(
         no_tensor_cores.DETECTOR,
-        {"util_lowest": (LEAST, 0.85, 0.98), "sm": (LEAST, 0.50, 0.8), "ten": (BELOW, 0.03, 0), "fp32": (LEAST, 0.20, 0.5)},
+        {"util_lowest": (LEAST, 0.85, 0.98), "sm": (LEAST, 0.50, 0.8), "ten": (BELOW, 0.03, 0),
+        "fp32": (LEAST, 0.20, 0.5)},
     ),
     "memory_bound": Rule(
-        memory_bound.DETECTOR, {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.55, 0.7), "ten": (BELOW, 0.15, 0.05)}
+        memory_bound.DETECTOR,
+        {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.55, 0.7), "ten": (BELOW, 0.15, 0.05)}
     ),
     "memory_bound where it leads": Rule(
-        memory_bound.DETECTOR, {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.40, 0.5), "ten": (BELOW, 0.15, 0.05)}, {"sm": 0.3}
+        memory_bound.DETECTOR,
+        {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.40, 0.5),
+        "ten": (BELOW, 0.15, 0.05)}, {"sm": 0.3}
     ),
     "communication_bound": Rule(
         communication_bound.DETECTOR,
         {
-            "job_gpus": (LEAST, 2, 8), "util_lowest": (LEAST, 0.85, 1), "sm": (BELOW, 0.70, 0.5), "ten": (BELOW, 0.28, 0.2),
+            "job_gpus": (LEAST, 2, 8), "util_lowest": (LEAST, 0.85, 1), "sm": (BELOW, 0.70, 0.5),
+            "ten": (BELOW, 0.28, 0.2),
             "nic_rx": (LEAST, 2e9, 9e9),
         },
     ),
     "small_batch": Rule(
         small_batch.DETECTOR,
         {
-            "util": (LEAST, 0.30, 0.8), "long_frac": (BELOW, 0.10, 0), "sm": (BELOW, 0.30, 0.1), "ten": (BELOW, 0.06, 0.01),
+            "util": (LEAST, 0.30, 0.8), "long_frac": (BELOW, 0.10, 0), "sm": (BELOW, 0.30, 0.1),
+            "ten": (BELOW, 0.06, 0.01),
         },
     ),
     "small_batch without the counters": Rule(
@@ -157,9 +188,12 @@ RULES = {
             "util": (LEAST, 0.30, 0.8), "long_frac": (BELOW, 0.10, 0), "pr": (BELOW, 0.38, 0.2),
         },
     ),
-    "oversized_gpu": Rule(oversized_gpu.DETECTOR, {"util": (BELOW, 0.30, 0.1), "mem_max": (BELOW, 0.25, 0.1)}),
-    "oom_thrash": Rule(oom_thrash.DETECTOR, {"memory_drops_per_min": (LEAST, 1, 3), "dips_per_min": (LEAST, 1, 3)}),
-    "oom_thrash by its restarts": Rule(oom_thrash.RESTARTS, {"memory_at_end": (LEAST, 0.95, 0.99)}, failures=3),
+    "oversized_gpu": Rule(oversized_gpu.DETECTOR,
+    {"util": (BELOW, 0.30, 0.1), "mem_max": (BELOW, 0.25, 0.1)}),
+    "oom_thrash": Rule(oom_thrash.DETECTOR,
+    {"memory_drops_per_min": (LEAST, 1, 3), "dips_per_min": (LEAST, 1, 3)}),
+    "oom_thrash by its restarts": Rule(oom_thrash.RESTARTS, {"memory_at_end": (LEAST, 0.95, 0.99)},
+    failures=3),
     "healthy": Rule(healthy.DETECTOR, {"util": (LEAST, 0.85, 0.95), "ten": (LEAST, 0.15, 0.4)}),
     "busy": Rule(healthy.BUSY, {"util": (LEAST, 0.85, 0.95)}),
 }  # fmt: skip
@@ -181,8 +215,12 @@ def share(cause: str, **known: float) -> tuple[float, float]:
     return float(told.low[0, 0]), float(told.high[0, 0])
 
 
-@pytest.mark.parametrize(("dram", "sm", "is_found"), [(0.45, 0.42, True), (0.45, 0.43, False), (0.55, 0.9, True)])
-def test_memory_is_the_limit_where_it_lies_a_fifth_nearer_to_its_ceiling_than_the_units(dram, sm, is_found):
+@pytest.mark.parametrize(
+    ("dram", "sm", "is_found"), [(0.45, 0.42, True), (0.45, 0.43, False), (0.55, 0.9, True)]
+)
+def test_memory_is_the_limit_where_it_lies_a_fifth_nearer_to_its_ceiling_than_the_units(
+    dram, sm, is_found
+):
     """0.45 of 0.75 is 0.6, a fifth above 0.5 of the 0.85 that SMs reach: 0.425."""
     assert RULES["memory_bound"].finds(dram=dram, sm=sm) == is_found
 
@@ -204,11 +242,15 @@ def test_by_power_alone_a_full_memory_is_no_small_batch(memory, is_found):
 
 @pytest.mark.parametrize(("low", "waited"), [(None, 0.5), (0.2, 0.5), (0.6, 0.6)])
 def test_copies_too_short_for_the_samples_wait_by_the_mean(low, waited):
-    assert share("h2d_transfer", lo=np.nan if low is None else low) == pytest.approx((0.3 * waited, 0.8 * waited))
+    assert share("h2d_transfer", lo=np.nan if low is None else low) == pytest.approx(
+        (0.3 * waited, 0.8 * waited)
+    )
 
 
 @pytest.mark.parametrize("power_ratio", [0.2, 0.36, None])
-def test_ranks_wait_for_as_long_as_they_were_seen_to_spin_whatever_the_mean_of_their_power(power_ratio):
+def test_ranks_wait_for_as_long_as_they_were_seen_to_spin_whatever_the_mean_of_their_power(
+    power_ratio,
+):
     pr = np.nan if power_ratio is None else power_ratio
 
     assert share("rank_wait", spin=0.5, pr=pr) == pytest.approx((0.15, 0.45))
@@ -220,7 +262,9 @@ def test_an_idle_gpu_is_less_sure_where_no_other_of_its_job_was_seen_to_work(use
 
 
 def test_every_detector_has_its_specification_here():
-    assert {id(rule.detector) for rule in RULES.values()} == {id(detector) for detector in DETECTORS}
+    assert {id(rule.detector) for rule in RULES.values()} == {
+        id(detector) for detector in DETECTORS
+    }
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -249,10 +293,14 @@ def test_an_idle_gpu_of_a_working_job_is_not_an_idle_job():
 
 
 def test_only_a_session_thinks():
-    assert not bool(idle_held.THINKING.find(evidence(kind="batch", util=0.01, longest_low_s=900)).hits[0, 0])
+    assert not bool(
+        idle_held.THINKING.find(evidence(kind="batch", util=0.01, longest_low_s=900)).hits[0, 0]
+    )
 
 
-@pytest.mark.parametrize(("feature", "bound"), [("nvl", 50 * MIB), ("rx", 10 * MIB), ("ten", 0.005), ("dram", 0.02)])
+@pytest.mark.parametrize(
+    ("feature", "bound"), [("nvl", 50 * MIB), ("rx", 10 * MIB), ("ten", 0.005), ("dram", 0.02)]
+)
 def test_a_job_that_moves_data_or_computes_does_not_hang(feature, bound):
     assert RULES["hung"].finds(**{feature: bound * 0.999})
     assert not RULES["hung"].finds(**{feature: bound})
@@ -267,7 +315,8 @@ def test_a_hang_is_sure_where_all_ranks_and_the_counters_are_seen():
     assert int(hung.DETECTOR.find(serving).confidence[0, 0]) == MEDIUM
 
 
-# one row per rank over two cells of five minutes; the boards idle at 100 W of 700: 220 W are a fifth of the range, 280 W are 0.3
+# one row per rank over two cells of five minutes; the boards idle at 100 W of 700: 220 W are a
+# fifth of the range, 280 W are 0.3
 STUCK, AT_WORK, UNREAD = (1.0, 220.0), (1.0, 280.0), (np.nan, np.nan)
 
 
@@ -275,7 +324,11 @@ def hang(*ranks: tuple[float, float]) -> list[int]:
     """How surely each rank of a job hangs, 0 = not."""
     p5, power_w = ([[one[place]] * 2 for one in ranks] for place in (0, 1))
     known = lanes(
-        jobs=[1] * len(ranks), util_p5=p5, power_max_w_max=power_w, tensor_active=np.zeros_like(p5), dram_active=np.zeros_like(p5)
+        jobs=[1] * len(ranks),
+        util_p5=p5,
+        power_max_w_max=power_w,
+        tensor_active=np.zeros_like(p5),
+        dram_active=np.zeros_like(p5),
     )
     return [int(one) for one in hung.DETECTOR.find(Features(known, 2)).confidence[:, -1]]
 
@@ -295,17 +348,32 @@ def test_all_ranks_hang_or_all_but_one(ranks, told):
     assert hang(*ranks) == told
 
 
-@pytest.mark.parametrize(("gpus", "farthest", "is_found"), [(4, 0.16, True), (4, 0.149, False), (3, 0.4, False)])
+@pytest.mark.parametrize(
+    ("gpus", "farthest", "is_found"), [(4, 0.16, True), (4, 0.149, False), (3, 0.4, False)]
+)
 def test_a_rank_whose_power_deviates_is_a_straggler_among_four_and_more(gpus, farthest, is_found):
     known = {"job_gpus": gpus, "job_util_min": 0.9, "job_clk_min": 0.97, "job_clk_median": 0.97}
-    power = {"job_pr_max_median": 0.5, "job_pr_max_mad": 0.01, "job_pr_max_min": 0.5 - farthest, "job_pr_max_max": 0.51}
+    power = {
+        "job_pr_max_median": 0.5,
+        "job_pr_max_mad": 0.01,
+        "job_pr_max_min": 0.5 - farthest,
+        "job_pr_max_max": 0.51,
+    }
 
     assert RULES["straggler"].finds(**known, **power) == is_found
 
 
-@pytest.mark.parametrize(("one", "most", "is_found"), [(-0.51, 0.5, True), (-0.5, 0.5, False), (-0.51, 0.49, False), (None, None, False)])
+@pytest.mark.parametrize(
+    ("one", "most", "is_found"),
+    [(-0.51, 0.5, True), (-0.5, 0.5, False), (-0.51, 0.49, False), (None, None, False)],
+)
 def test_a_rank_that_works_while_the_others_wait_is_a_straggler(one, most, is_found):
-    known = {"job_clk_min": 0.97, "job_clk_median": 0.97, "job_corr_min": one, "job_corr_median": most}
+    known = {
+        "job_clk_min": 0.97,
+        "job_clk_median": 0.97,
+        "job_corr_min": one,
+        "job_corr_median": most,
+    }
 
     assert RULES["straggler"].finds(**known) == is_found
 
@@ -314,7 +382,8 @@ def test_a_rank_that_works_while_the_others_wait_is_a_straggler(one, most, is_fo
     ("read", "rank"),
     [
         ({"clk": (0.97, 0.97, 0.6, 0.97)}, 2),
-        ({"clk": (0.97, 0.97, 0.6, 0.97), "ten": (0.3, 0.3, 0.3, 0.5)}, 2),  # the clock says more than what follows from it
+        # the clock says more than what follows from it
+        ({"clk": (0.97, 0.97, 0.6, 0.97), "ten": (0.3, 0.3, 0.3, 0.5)}, 2),
         ({"clk": (0.97, 0.97, 0.96, 0.97), "ten": (0.3, 0.3, 0.3, 0.5)}, 3),
         ({"pr_max": (0.5, 0.2, 0.5, 0.5)}, 1),
         ({"corr": (0.9, 0.9, 0.9, -0.8)}, 3),
@@ -329,10 +398,17 @@ def test_the_slow_rank_is_the_one_that_a_met_sign_is_about(read, rank):
 
 
 def test_deviation_within_the_ranks_own_spread_is_none():
-    power = {"job_pr_max_median": 0.5, "job_pr_max_mad": 0.1, "job_pr_max_min": 0.21, "job_pr_max_max": 0.6}
+    power = {
+        "job_pr_max_median": 0.5,
+        "job_pr_max_mad": 0.1,
+        "job_pr_max_min": 0.21,
+        "job_pr_max_max": 0.6,
+    }
 
     assert not RULES["straggler"].finds(job_clk_min=0.97, job_clk_median=0.97, **power)
-    assert RULES["straggler"].finds(job_clk_min=0.97, job_clk_median=0.97, **(power | {"job_pr_max_min": 0.19}))
+    assert RULES["straggler"].finds(
+        job_clk_min=0.97, job_clk_median=0.97, **(power | {"job_pr_max_min": 0.19})
+    )
 
 
 def test_pauses_of_single_ranks_are_no_checkpoint_but_those_beside_spinning_ranks_need_not_fall_together():
@@ -370,14 +446,19 @@ def test_ranks_that_neither_compute_nor_move_data_wait_though_they_draw_more():
 def test_of_the_counters_of_a_small_batch_the_one_that_was_read_may_contradict(counter):
     # an exporter's default has tensor activity without that of the SMs
     assert not RULES["small_batch without the counters"].finds(**counter)
-    assert RULES["small_batch without the counters"].finds(**{name: value * 0.99 for name, value in counter.items()})
+    assert RULES["small_batch without the counters"].finds(
+        **{name: value * 0.99 for name, value in counter.items()}
+    )
 
 
 @pytest.mark.parametrize("written", [{"tx_max": 4 * 2**30}, {"disk_write": 200e6}])
 def test_a_checkpoint_is_sure_when_something_is_written(written):
     assert sure("checkpoint_stall") == MEDIUM
     assert sure("checkpoint_stall", **written) == HIGH
-    assert sure("checkpoint_stall", **{name: value * 0.999 for name, value in written.items()}) == MEDIUM
+    assert (
+        sure("checkpoint_stall", **{name: value * 0.999 for name, value in written.items()})
+        == MEDIUM
+    )
 
 
 @pytest.mark.parametrize("reason", [{"cpu": 0.85}, {"iop": 0.2}, {"main1": 0.95}])
@@ -397,7 +478,10 @@ def test_cycles_too_long_for_a_windows_own_variation_are_compared_between_window
 
 
 def test_pauses_may_be_copies_where_pcie_is_not_read():
-    blind, read = (h2d_transfer.DETECTOR.find(evidence(util=0.5, lo=0.4, **known)) for known in ({}, {"rx": 1.0}))
+    blind, read = (
+        h2d_transfer.DETECTOR.find(evidence(util=0.5, lo=0.4, **known))
+        for known in ({}, {"rx": 1.0})
+    )
 
     assert (bool(blind.hits[0, 0]), bool(blind.possible[0, 0])) == (False, True)
     assert (bool(read.hits[0, 0]), bool(read.possible[0, 0])) == (False, False)
@@ -416,12 +500,17 @@ def test_a_service_whose_cores_are_full_waits_for_its_input():
 def test_without_the_drivers_samples_only_a_known_service_is_bursty():
     known = {"util": 0.3, "longest_low_s": 60, "long_frac": 0.5, "window_lo": 0.5}
 
-    assert [bool(bursty_service.DETECTOR.find(evidence(kind=kind, **known)).hits[0, 0]) for kind in ("service", "batch")] == [True, False]
+    assert [
+        bool(bursty_service.DETECTOR.find(evidence(kind=kind, **known)).hits[0, 0])
+        for kind in ("service", "batch")
+    ] == [True, False]
 
 
 def test_a_person_who_thinks_is_no_service():
     assert not bool(
-        bursty_service.DETECTOR.find(evidence(kind="interactive", util=0.1, longest_low_s=60, lo=0.9, long_frac=0.9)).hits[0, 0]
+        bursty_service.DETECTOR.find(
+            evidence(kind="interactive", util=0.1, longest_low_s=60, lo=0.9, long_frac=0.9)
+        ).hits[0, 0]
     )
 
 
@@ -436,7 +525,10 @@ def test_traffic_beyond_the_node_says_communication(traffic, bound):
     assert not RULES["communication_bound"].finds(**({"nic_rx": None} | {traffic: bound * 0.999}))
 
 
-@pytest.mark.parametrize(("nvl", "sm", "ten", "is_found"), [(20e9, 0.49, 0.19, True), (20e9, 0.50, 0.19, False), (19e9, 0.49, 0.19, False)])
+@pytest.mark.parametrize(
+    ("nvl", "sm", "ten", "is_found"),
+    [(20e9, 0.49, 0.19, True), (20e9, 0.50, 0.19, False), (19e9, 0.49, 0.19, False)],
+)
 def test_nvlink_alone_says_communication_only_where_the_units_wait_more(nvl, sm, ten, is_found):
     assert RULES["communication_bound"].finds(nic_rx=None, nvl=nvl, sm=sm, ten=ten) == is_found
 
@@ -459,7 +551,9 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
     offers = ((24.0, 0.25), (48.0, 0.5))
 
     def shares(used: float, **figures) -> tuple[float, float]:
-        known = lanes(util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[used], **figures)
+        known = lanes(
+            util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[used], **figures
+        )
         told = oversized_gpu.DETECTOR.find(Features(known, 1))
         return float(told.low[0, 0]), float(told.high[0, 0])
 
@@ -471,9 +565,11 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
 @pytest.mark.parametrize(
     ("sevenths", "peak", "low", "high"),
     [
-        (7, 0.09, 3 / 7, 6 / 7),  # of a whole GPU 1g: an eighth of the memory, a seventh of the price
+        # of a whole GPU 1g: an eighth of the memory, a seventh of the price
+        (7, 0.09, 3 / 7, 6 / 7),
         (7, 0.20, 2 / 7, 4 / 7),  # 3g: 0.26 is more than a quarter
-        (4, 0.19, 3 / 8, 3 / 4),  # of 4g with half of the memory 1g: 0.247 of it is within a quarter
+        # of 4g with half of the memory 1g: 0.247 of it is within a quarter
+        (4, 0.19, 3 / 8, 3 / 4),
         (3, 0.19, 1 / 3, 2 / 3),
         (3, 0.20, 1 / 6, 1 / 3),  # 2g
         (2, 0.20, 1 / 4, 1 / 2),
@@ -481,8 +577,15 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
         (0, 0.01, 0.0, 0.0),  # of which slice it is nobody said
     ],
 )
-def test_of_an_instance_only_a_smaller_slice_saves_and_only_by_what_it_is_smaller(sevenths, peak, low, high):
-    known = lanes(util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[80 * peak], sevenths=sevenths)
+def test_of_an_instance_only_a_smaller_slice_saves_and_only_by_what_it_is_smaller(
+    sevenths, peak, low, high
+):
+    known = lanes(
+        util_mean=[0.1],
+        util_low_fraction=[0.5],
+        memory_used_bytes_max=[80 * peak],
+        sevenths=sevenths,
+    )
 
     told = oversized_gpu.DETECTOR.find(Features(known, 1))
 
@@ -528,14 +631,38 @@ def test_with_the_counters_nothing_is_merely_busy():
         ("checkpoint_stall", {"long_frac": 0.2}, 0.1, 0.18),
         ("h2d_transfer", {"lo": 0.6}, 0.18, 0.48),
         ("data_starved", {"lo": 0.4, "util": 0.7}, 0.16, 0.36),
-        ("data_starved", {"lo": 0.4, "util": 0.5}, 0.2, 0.45),  # pauses shorter than a sample: by the mean
+        # pauses shorter than a sample: by the mean
+        ("data_starved", {"lo": 0.4, "util": 0.5}, 0.2, 0.45),
         # at 70 % each, 1.4 is the need of two GPUs, and a little more one of three
-        ("bursty_service", {"job_gpus": 4, "job_util_peak": 0.7, "job_minute_peak": 1.4}, 0.5, 0.75),
-        ("bursty_service", {"job_gpus": 4, "job_util_peak": 0.71, "job_minute_peak": 1.41}, 0.25, 0.5),
-        ("bursty_service", {"job_gpus": 2, "job_util_peak": 0.35, "job_minute_peak": 2.0}, 0.0, 0.5),
-        ("bursty_service", {"job_gpus": 1, "job_util_peak": 0.35, "job_minute_peak": 0.5}, 0.0, 0.5),  # can be shared, not given back
-        ("bursty_service", {"job_gpus": 2}, 0.0, 0.0),  # what a replica did was not read all the time
-        ("oversized_gpu", {"mem_max": 0.096, "lo": 0.5}, 3 / 7, 6 / 7),  # fits the smallest slice with its headroom
+        (
+            "bursty_service",
+            {"job_gpus": 4, "job_util_peak": 0.7, "job_minute_peak": 1.4},
+            0.5,
+            0.75,
+        ),
+        (
+            "bursty_service",
+            {"job_gpus": 4, "job_util_peak": 0.71, "job_minute_peak": 1.41},
+            0.25,
+            0.5,
+        ),
+        (
+            "bursty_service",
+            {"job_gpus": 2, "job_util_peak": 0.35, "job_minute_peak": 2.0},
+            0.0,
+            0.5,
+        ),
+        # can be shared, not given back
+        (
+            "bursty_service",
+            {"job_gpus": 1, "job_util_peak": 0.35, "job_minute_peak": 0.5},
+            0.0,
+            0.5,
+        ),
+        # what a replica did was not read all the time
+        ("bursty_service", {"job_gpus": 2}, 0.0, 0.0),
+        # fits the smallest slice with its headroom
+        ("oversized_gpu", {"mem_max": 0.096, "lo": 0.5}, 3 / 7, 6 / 7),
         ("oversized_gpu", {"mem_max": 0.097, "lo": 0.5}, 2.5 / 7, 5 / 7),
         ("oversized_gpu", {"mem_max": 0.2, "lo": 0.5}, 2 / 7, 4 / 7),
         ("rank_wait", {"spin": 0.5}, 0.15, 0.45),
@@ -543,8 +670,19 @@ def test_with_the_counters_nothing_is_merely_busy():
         ("small_batch", {}, 1 - 1 / 1.2, 0.6),
         ("no_tensor_cores", {}, 1 - 1 / 1.3, 2 / 3),
         ("straggler", {"job_clk_min": 0.6}, 0.4, 0.4),
-        ("straggler", {"job_clk_min": 0.6, "job_spin_median": 0.35, "job_spin_min": 0.05}, 0.3, 0.4),  # by waiting, and by the clock
-        ("straggler", {"job_clk_min": 0.8, "job_spin_median": 0.35, "job_spin_min": 0.05}, 0.2, 0.3),
+        # by waiting, and by the clock
+        (
+            "straggler",
+            {"job_clk_min": 0.6, "job_spin_median": 0.35, "job_spin_min": 0.05},
+            0.3,
+            0.4,
+        ),
+        (
+            "straggler",
+            {"job_clk_min": 0.8, "job_spin_median": 0.35, "job_spin_min": 0.05},
+            0.2,
+            0.3,
+        ),
         ("hung", {}, 1.0, 1.0),
         ("healthy", {}, 0.0, 0.0),
     ],

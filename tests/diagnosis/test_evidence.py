@@ -14,10 +14,16 @@ FAST = {"sm_clock_hz": 1.8e9, "sm_clock_max_hz": 2.0e9}
 
 
 def drawn(cause: str, *says: dict) -> tuple[str, str | None]:
-    """Of a job with a GPU on each of so many nodes, two hours long: the node of the GPU looked at, and of the one beside it."""
+    """Of a job with a GPU on each of so many nodes, two hours long: the node of the GPU looked at,
+    and of the one beside it.
+    """
     job = a_job()
     for number, said in enumerate(says):
-        post(Sender(f"n{number}").batch(T0, *[said] * 120, jobs=[job], allocations=[held(end=T0 + 120 * 60_000)]))
+        post(
+            Sender(f"n{number}").batch(
+                T0, *[said] * 120, jobs=[job], allocations=[held(end=T0 + 120 * 60_000)]
+            )
+        )
     services.diagnose(NOW, 1000)
     found = evidence(Job.objects.get(), cause)
     return found.gpu.node.name, found.beside and found.beside.node.name
@@ -31,7 +37,13 @@ def test_of_a_slow_rank_the_slow_one_is_looked_at_and_not_those_that_wait_for_it
     watts = [{"power_w": 500.0}, {"power_w": 510.0}, {"power_w": 520.0}]
 
     # beside it the GPU in the middle of the others
-    assert drawn("straggler", BUSY | FAST | watts[0], BUSY | FAST | watts[1], BUSY | SLOW, BUSY | FAST | watts[2]) == ("n2", "n1")
+    assert drawn(
+        "straggler",
+        BUSY | FAST | watts[0],
+        BUSY | FAST | watts[1],
+        BUSY | SLOW,
+        BUSY | FAST | watts[2],
+    ) == ("n2", "n1")
 
 
 def test_of_a_cause_that_compares_nothing_no_other_gpu_is_drawn():

@@ -43,10 +43,12 @@ def test_an_extreme_is_of_the_windows_cells(length, largest):
 
 
 def test_the_time_between_pauses_counts_across_cells():
-    # pauses begin at 100 s and 200 s of the first cell and at 20 s of the third: 100 s and 420 s between them
+    # pauses begin at 100 s and 200 s of the first cell and at 20 s of the third: 100 s and 420 s
+    # between them
     found = Features(
         lanes(
-            long_low_s=[20, 0, 10], long_onsets=[2, 0, 1], long_first_onset_s=[100, np.nan, 20], long_last_onset_s=[200, np.nan, 20],
+            long_low_s=[20, 0, 10], long_onsets=[2, 0, 1], long_first_onset_s=[100, np.nan, 20],
+            long_last_onset_s=[200, np.nan, 20],
             long_interval_s=[100, 0, 0], long_interval_s2=[10_000, 0, 0],
         ), 3,
     )  # fmt: skip
@@ -65,7 +67,11 @@ def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure(
     x, m = np.array([0.0, 1.0, 0.5]), np.array([0.1, 0.9, 0.5])
     sums = {
         name: [value]
-        for name, value in zip(cell_figures.PEERS, (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()), strict=True)
+        for name, value in zip(
+            cell_figures.PEERS,
+            (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()),
+            strict=True,
+        )
     }
 
     assert at_the_end(Features(lanes(**sums), 6), "corr") == pytest.approx(np.corrcoef(x, m)[0, 1])
@@ -74,7 +80,12 @@ def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure(
 
 def test_a_job_is_seen_as_a_whole_while_its_gpus_are_held():
     found = Features(
-        lanes(jobs=[7, 7, 7, 8], util_mean=[[0.9, 0.9], [0.7, 0.7], [0.0, 0.0], [0.2, 0.2]], held=[[1, 1], [1, 1], [1, 0], [1, 1]]), 1
+        lanes(
+            jobs=[7, 7, 7, 8],
+            util_mean=[[0.9, 0.9], [0.7, 0.7], [0.0, 0.0], [0.2, 0.2]],
+            held=[[1, 1], [1, 1], [1, 0], [1, 1]],
+        ),
+        1,
     )
 
     assert found["job_gpus"].tolist() == [[3, 2], [3, 2], [3, 2], [1, 1]]

@@ -32,29 +32,57 @@ def a_run(gpu: GPU, day: int, told: tuple[float, float, str], **facts) -> Job:
     """One run on that day: hours held, of these stalled, and the cause of all of it."""
     hours, wasted, cause = told
     begins = to_ms(START + day * DAY)
-    facts = {"user": "ann", "name": "train", "start_ms": begins, "end_ms": begins + 12 * HOUR} | facts
-    job, _ = Job.objects.get_or_create(key=facts.pop("key", f"slurm/della/{facts['name']}-{day}"), defaults=facts)
+    facts = {
+        "user": "ann",
+        "name": "train",
+        "start_ms": begins,
+        "end_ms": begins + 12 * HOUR,
+    } | facts
+    job, _ = Job.objects.get_or_create(
+        key=facts.pop("key", f"slurm/della/{facts['name']}-{day}"), defaults=facts
+    )
     Allocation.objects.get_or_create(gpu=gpu, job=job, source="slurm")
-    nothing = dict.fromkeys(("idle_certain_ms", "idle_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms"), 0)
+    nothing = dict.fromkeys(
+        (
+            "idle_certain_ms",
+            "idle_probable_ms",
+            "stalled_potential_ms",
+            "underused_ms",
+            "low_ms",
+            "high_ms",
+        ),
+        0,
+    )
     CauseEntry.objects.create(
-        node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause=cause, confidence=2, cells=1, held_ms=hours * HOUR,
+        node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause=cause, confidence=2,
+        cells=1, held_ms=hours * HOUR,
         stalled_probable_ms=wasted * HOUR, **nothing,
     )  # fmt: skip
     return job
 
 
 def fixed(job: Job, day: int, cause: str = "data_starved") -> Finding:
-    return Finding.objects.create(job=job, cause=cause, first_ms=0, last_ms=1, status="fixed", decided_at=START + day * DAY)
+    return Finding.objects.create(
+        job=job, cause=cause, first_ms=0, last_ms=1, status="fixed", decided_at=START + day * DAY
+    )
 
 
 def test_a_told_fix_is_measured_by_the_runs_around_it_and_priced(gpu):
-    jobs = [a_run(gpu, day, STARVED) for day in range(3)] + [a_run(gpu, day, SHORTER) for day in (3, 4, 5)]
+    jobs = [a_run(gpu, day, STARVED) for day in range(3)] + [
+        a_run(gpu, day, SHORTER) for day in (3, 4, 5)
+    ]
     finding = fixed(jobs[2], 3)
 
     assert fixing.measure(NOW) == {"fixes": 1, "noticed": 0}
 
     fix = Fix.objects.get()
-    assert (fix.finding, fix.outcome, fix.gpus, fix.runs_before, fix.runs_after) == (finding, "improved", 1, 3, 3)
+    assert (fix.finding, fix.outcome, fix.gpus, fix.runs_before, fix.runs_after) == (
+        finding,
+        "improved",
+        1,
+        3,
+        3,
+    )
     assert (fix.useful_before, fix.useful_after) == (0.5, pytest.approx(5 / 6))
     assert (fix.saved_low_ms, fix.saved_high_ms) == (12 * HOUR, 12 * HOUR)
 
@@ -64,8 +92,10 @@ def test_time_that_nobody_saw_is_no_part_of_a_run_and_neither_is_what_of_it_was_
         job = a_run(gpu, day, STARVED if day < 3 else SHORTER)
         # of five hours too little was seen to say why, and that was idle
         CauseEntry.objects.create(
-            node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause="no_telemetry", confidence=0, cells=2, held_ms=5 * HOUR,
-            idle_certain_ms=2 * HOUR, idle_probable_ms=0, stalled_probable_ms=0, stalled_potential_ms=0, underused_ms=0,
+            node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause="no_telemetry",
+            confidence=0, cells=2, held_ms=5 * HOUR,
+            idle_certain_ms=2 * HOUR, idle_probable_ms=0, stalled_probable_ms=0,
+            stalled_potential_ms=0, underused_ms=0,
             low_ms=0, high_ms=0,
         )  # fmt: skip
     fixed(Job.objects.get(key="slurm/della/train-2"), 3)
@@ -129,7 +159,9 @@ def test_jobs_without_a_name_or_of_another_size_are_no_runs_of_the_series(gpu):
 
 
 def test_a_fix_keeps_its_figures_when_the_runs_before_it_are_too_old_to_be_read(gpu):
-    jobs = [a_run(gpu, day, STARVED) for day in range(3)] + [a_run(gpu, day, SHORTER) for day in (3, 4, 5)]
+    jobs = [a_run(gpu, day, STARVED) for day in range(3)] + [
+        a_run(gpu, day, SHORTER) for day in (3, 4, 5)
+    ]
     fixed(jobs[2], 3)
     fixing.measure(NOW)
     before = list(Fix.objects.values())
@@ -174,7 +206,11 @@ def test_the_top_fixes_are_those_that_saved_most_and_the_unproven_come_last(gpu)
 
     top = fixes.top_fixes(QUARTER)
 
-    assert [(one.fix.job_name, one.fix.outcome) for one in top] == [("b", "improved"), ("a", "improved"), ("c", "unproven")]
+    assert [(one.fix.job_name, one.fix.outcome) for one in top] == [
+        ("b", "improved"),
+        ("a", "improved"),
+        ("c", "unproven"),
+    ]
     assert [one.saving.high_usd for one in top] == [Decimal(24), 0, 0]
     assert fixes.realised(top).low_ms == 12 * HOUR
     assert fixes.top_fixes(Interval(START + 4 * DAY, START + 5 * DAY)) == []
@@ -217,4 +253,6 @@ def test_a_findings_fix_is_told_once_it_is_measured(gpu):
 def test_a_quarter_begins_at_the_organisations_midnight(at, start, end):
     berlin = ZoneInfo("Europe/Berlin")
 
-    assert fixes.quarter(at, berlin) == Interval(datetime(*start, 1, tzinfo=berlin), datetime(*end, 1, tzinfo=berlin))
+    assert fixes.quarter(at, berlin) == Interval(
+        datetime(*start, 1, tzinfo=berlin), datetime(*end, 1, tzinfo=berlin)
+    )

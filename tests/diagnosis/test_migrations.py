@@ -30,7 +30,11 @@ def test_what_wasted_more_than_it_may_is_no_longer_called_well(wasted_ms, told):
 
     assert CauseEntry.objects.get().cause == told
     assert DiagnosedDay.objects.get().is_summed == (told == "healthy")
-    assert not [fault for fault in cause_checks.faults(Interval(NOW - 3 * DAY, NOW)) if fault.startswith("what is called")]
+    assert not [
+        fault
+        for fault in cause_checks.faults(Interval(NOW - 3 * DAY, NOW))
+        if fault.startswith("what is called")
+    ]
 
 
 def test_days_whose_windows_are_all_kept_are_judged_anew():

@@ -14,11 +14,17 @@ def an_hour(**figures: list[list[float]]) -> Hour:
 
 
 def test_what_was_read_comes_back():
-    hour = an_hour(util_mean=[[0.5, np.nan], [1.0, 0.25]], power_w=[[100.0, 200.0], [300.0, np.nan]])
+    hour = an_hour(
+        util_mean=[[0.5, np.nan], [1.0, 0.25]], power_w=[[100.0, 200.0], [300.0, np.nan]]
+    )
 
     found = unpack(pack(hour))
 
-    assert (found.gpu_ids.tolist(), found.names, found.told) == ([7, 8], ("util_mean", "power_w"), TOLD)
+    assert (found.gpu_ids.tolist(), found.names, found.told) == (
+        [7, 8],
+        ("util_mean", "power_w"),
+        TOLD,
+    )
     np.testing.assert_array_equal(found.figures, hour.figures)
 
 
@@ -29,11 +35,22 @@ def test_what_nobody_read_is_left_out():
 
 
 def test_an_hour_without_gpus_comes_back_empty():
-    found = unpack(pack(Hour(np.zeros(0, dtype=np.int64), ("util_mean",), np.zeros((1, 0, 12), dtype=np.float32), TOLD)))
+    found = unpack(
+        pack(
+            Hour(
+                np.zeros(0, dtype=np.int64),
+                ("util_mean",),
+                np.zeros((1, 0, 12), dtype=np.float32),
+                TOLD,
+            )
+        )
+    )
 
     assert found.gpu_ids.tolist() == []
 
 
-@pytest.mark.parametrize("payload", [b"", b"C2", b"C2" + pack(an_hour(util_mean=[[0.5]]))[len(FORMAT) :]])
+@pytest.mark.parametrize(
+    "payload", [b"", b"C2", b"C2" + pack(an_hour(util_mean=[[0.5]]))[len(FORMAT) :]]
+)
 def test_bytes_of_another_format_are_no_hour(payload):
     assert unpack(payload) is None

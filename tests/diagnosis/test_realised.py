@@ -13,7 +13,13 @@ DAY = 24 * HOUR
 def runs(*told: tuple[float, float, float], first_day: int = 0) -> list[Run]:
     """A run each day of (hours held, of these wasted, of these under the cause)."""
     return [
-        Run((first_day + day) * DAY, (first_day + day) * DAY + 10 * HOUR, round(held * HOUR), round(wasted * HOUR), round(cause * HOUR))
+        Run(
+            (first_day + day) * DAY,
+            (first_day + day) * DAY + 10 * HOUR,
+            round(held * HOUR),
+            round(wasted * HOUR),
+            round(cause * HOUR),
+        )
         for day, (held, wasted, cause) in enumerate(told)
     ]
 
@@ -49,10 +55,13 @@ def test_shorter_runs_that_waste_as_much_saved_nothing():
 def test_no_more_is_saved_than_was_wasted():
     found = effect(runs(STARVED, STARVED, STARVED, (1, 0, 0), (1, 0, 0), (1, 0, 0)), FIX)
 
-    assert found.saved_high_ms == 3 * 5 * HOUR  # each is nine hours shorter, five of which were wasted
+    # each is nine hours shorter, five of which were wasted
+    assert found.saved_high_ms == 3 * 5 * HOUR
 
 
-@pytest.mark.parametrize(("before", "after", "outcome"), [(2, 3, "waiting"), (3, 2, "waiting"), (3, 3, "improved")])
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"), [(2, 3, "waiting"), (3, 2, "waiting"), (3, 3, "improved")]
+)
 def test_three_runs_on_each_side_are_enough(before, after, outcome):
     told = runs(*[STARVED] * before, first_day=3 - before) + runs(*[SHORTER] * after, first_day=3)
 
@@ -60,28 +69,39 @@ def test_three_runs_on_each_side_are_enough(before, after, outcome):
 
 
 def test_a_run_that_goes_on_during_the_fix_is_on_neither_side():
-    found = effect(runs(STARVED, STARVED, STARVED, STARVED, SHORTER, SHORTER, SHORTER), 3 * DAY + HOUR)
+    found = effect(
+        runs(STARVED, STARVED, STARVED, STARVED, SHORTER, SHORTER, SHORTER), 3 * DAY + HOUR
+    )
 
     assert (found.runs_before, found.runs_after) == (3, 3)
 
 
 def test_a_run_of_which_nothing_was_seen_is_no_run():
-    assert effect(runs(STARVED, STARVED, (0, 0, 0), SHORTER, SHORTER, SHORTER), FIX).outcome == Outcome.WAITING
+    assert (
+        effect(runs(STARVED, STARVED, (0, 0, 0), SHORTER, SHORTER, SHORTER), FIX).outcome
+        == Outcome.WAITING
+    )
 
 
 def test_runs_that_differ_widely_prove_nothing():
-    found = effect(runs((10, 1, 1), (10, 9, 9), (10, 5, 5), (10, 2, 2), (10, 8, 8), (10, 4, 4)), FIX)
+    found = effect(
+        runs((10, 1, 1), (10, 9, 9), (10, 5, 5), (10, 2, 2), (10, 8, 8), (10, 4, 4)), FIX
+    )
 
     assert found.low < 0 < found.high
     assert found.outcome == Outcome.UNPROVEN
 
 
 def test_few_runs_make_the_interval_as_wide_as_students():
-    # useful shares 0.4, 0.5, 0.6, then 0.8, 0.9, 1.0: each mean has a standard error of 0.1 / sqrt(3), their difference 0.0816;
+    # useful shares 0.4, 0.5, 0.6, then 0.8, 0.9, 1.0: each mean has a standard error of 0.1 /
+    # sqrt(3), their difference 0.0816;
     # four degrees of freedom: 2.776 of it, 0.227, around 0.4
-    found = effect(runs((10, 6, 6), (10, 5, 5), (10, 4, 4), (10, 2, 0), (10, 1, 0), (10, 0, 0)), FIX)
+    found = effect(
+        runs((10, 6, 6), (10, 5, 5), (10, 4, 4), (10, 2, 0), (10, 1, 0), (10, 0, 0)), FIX
+    )
 
-    assert (found.low, found.high) == (pytest.approx(0.4 - 0.227, abs=0.02), 0.5)  # no share is above 1
+    # no share is above 1
+    assert (found.low, found.high) == (pytest.approx(0.4 - 0.227, abs=0.02), 0.5)
 
 
 def test_runs_without_a_change_are_seldom_called_improved():
@@ -100,11 +120,16 @@ def test_the_same_runs_in_any_order_give_the_same_interval():
     assert effect(told, FIX) == effect(told[::-1], FIX)
 
 
-@pytest.mark.parametrize(("share", "outcome"), [(0.49, "improved"), (0.50, "regressed"), (0.51, "regressed")])
+@pytest.mark.parametrize(
+    ("share", "outcome"), [(0.49, "improved"), (0.50, "regressed"), (0.51, "regressed")]
+)
 def test_a_cause_is_back_when_three_runs_show_half_of_what_it_was(share, outcome):
     back = (10, 1, 10 * share)
 
-    assert effect(runs(STARVED, STARVED, STARVED, SHORTER, SHORTER, back, back, back), FIX).outcome == outcome
+    assert (
+        effect(runs(STARVED, STARVED, STARVED, SHORTER, SHORTER, back, back, back), FIX).outcome
+        == outcome
+    )
 
 
 def test_a_cause_that_never_went_away_is_no_regression():
@@ -112,7 +137,9 @@ def test_a_cause_that_never_went_away_is_no_regression():
 
 
 def test_a_change_is_noticed_at_the_first_run_without_the_cause():
-    assert changed_at(runs(STARVED, STARVED, STARVED, STARVED, SHORTER, SHORTER, SHORTER)) == 4 * DAY
+    assert (
+        changed_at(runs(STARVED, STARVED, STARVED, STARVED, SHORTER, SHORTER, SHORTER)) == 4 * DAY
+    )
 
 
 @pytest.mark.parametrize(

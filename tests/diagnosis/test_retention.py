@@ -1,4 +1,6 @@
-"""What goes by age, and what stays: causes with the ledger's entries, findings with the last of their causes."""
+"""What goes by age, and what stays: causes with the ledger's entries, findings with the last of
+their causes.
+"""
 
 from datetime import datetime, timedelta
 
@@ -65,10 +67,14 @@ def test_a_finding_goes_with_the_last_of_its_causes_but_not_while_a_fix_tells_of
     gone = finding(**span, status="accepted")
     Said.objects.create(finding=gone, kind="accepted", at=HORIZON)
     place("gpu_fault", node=gpu().node, **span)
-    stays = {finding(cause="hung", first_ms=0, last_ms=to_ms(HORIZON) + 1), finding(job("slurm/della/8"), **span, status="fixed")}
+    stays = {
+        finding(cause="hung", first_ms=0, last_ms=to_ms(HORIZON) + 1),
+        finding(job("slurm/della/8"), **span, status="fixed"),
+    }
     told = Finding.objects.get(status="fixed")
     Fix.objects.create(
-        user="ann", job_name="train", gpus=1, cause="idle_held", finding=told, at=HORIZON, was_noticed=False, outcome="waiting",
+        user="ann", job_name="train", gpus=1, cause="idle_held", finding=told, at=HORIZON,
+        was_noticed=False, outcome="waiting",
         runs_before=0, runs_after=0, saved_low_ms=0, saved_high_ms=0,
     )  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""Findings by dollars and waste by cause, from rows of causes whose sums were worked out by hand."""
+"""Findings by dollars and waste by cause, from rows of causes whose sums were worked out by
+hand.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -41,8 +43,15 @@ def test_a_finding_costs_its_hours_at_the_rate_of_their_hours():
     [line] = found()
 
     # one hour at $2 and one at $4, of which half to all
-    assert (line.caused.wasted_usd, line.caused.saving.low_usd, line.caused.saving.high_usd) == (6, 3, 6)
-    assert (line.caused.held_ms, line.caused.tier_ms) == (2 * HOUR_MS, {"certain": 2 * HOUR_MS, "probable": 0, "potential": 0})
+    assert (line.caused.wasted_usd, line.caused.saving.low_usd, line.caused.saving.high_usd) == (
+        6,
+        3,
+        6,
+    )
+    assert (line.caused.held_ms, line.caused.tier_ms) == (
+        2 * HOUR_MS,
+        {"certain": 2 * HOUR_MS, "probable": 0, "potential": 0},
+    )
 
 
 def test_the_largest_saving_stands_first():
@@ -71,15 +80,26 @@ def test_every_finding_is_on_exactly_one_page_and_what_appears_before_the_cursor
     second = page_of(selectors.findings(WEEK, now=NOW), after=first.after, size=2)
 
     assert numbers == ["1", "2", "0", "3"]
-    assert [[line.finding.its_job.key[-1] for line in page.rows] for page in (first, second)] == [["1", "2"], ["0", "3"]]
-    assert (first.total, first.is_first, second.total, second.is_first, second.after) == (4, True, 5, False, "")
+    assert [[line.finding.its_job.key[-1] for line in page.rows] for page in (first, second)] == [
+        ["1", "2"],
+        ["0", "3"],
+    ]
+    assert (first.total, first.is_first, second.total, second.is_first, second.after) == (
+        4,
+        True,
+        5,
+        False,
+        "",
+    )
     assert page_of(selectors.findings(WEEK, now=NOW), after="x~y~z", size=2).is_first
 
 
 def test_findings_are_counted_and_summed_by_status_and_by_whom_they_are_given_to():
     rate()
     ann = User.objects.create(username="ann")
-    for number, facts in enumerate(({}, {"status": "accepted", "assignee": ann}, {"status": "snoozed", "snoozed_until": NOW})):
+    for number, facts in enumerate(
+        ({}, {"status": "accepted", "assignee": ann}, {"status": "snoozed", "snoozed_until": NOW})
+    ):
         run = job(f"slurm/della/{number}")
         cause(of=run, on=gpu(number))
         finding(run, **facts)
@@ -121,7 +141,11 @@ def test_without_a_rate_hours_are_counted_and_dollars_are_not():
 
     [line] = found()
 
-    assert (line.caused.saving.high_ms, line.caused.saving.high_usd, line.caused.unpriced_ms) == (HOUR_MS, 0, HOUR_MS)
+    assert (line.caused.saving.high_ms, line.caused.saving.high_usd, line.caused.unpriced_ms) == (
+        HOUR_MS,
+        0,
+        HOUR_MS,
+    )
 
 
 def test_sums_of_days_say_what_entries_say_also_around_a_change_of_rates():
@@ -159,7 +183,9 @@ def test_a_sum_that_is_wrong_is_found():
 
     CauseEntry.objects.filter(pk=entry.pk).update(held_ms=1)
 
-    assert "sums of causes are those of their hours: n1 on 2026-11-18 differs in 1 lines" in list(cause_checks.faults(whole))
+    assert "sums of causes are those of their hours: n1 on 2026-11-18 differs in 1 lines" in list(
+        cause_checks.faults(whole)
+    )
     assert day.pk
 
 
@@ -169,17 +195,28 @@ def test_causes_that_no_entry_has_do_not_balance():
 
     [fault] = cause_checks.faults(Interval(NOW - 10 * DAY, NOW))
 
-    assert fault == f"causes sum to idle, stalled and underused: n1 at 2026-11-18 12:00 is {HOUR_MS} ms off"
+    assert (
+        fault
+        == f"causes sum to idle, stalled and underused: n1 at 2026-11-18 12:00 is {HOUR_MS} ms off"
+    )
 
 
 @pytest.mark.parametrize("verdict", ["healthy", "busy", "video_engines", "no_telemetry"])
-@pytest.mark.parametrize(("wasted_ms", "off_ms"), [(540_000, 0), (540_001, 1), (HOUR_MS, HOUR_MS - 540_000)])
-def test_what_is_called_well_and_wastes_more_than_it_may_does_not_balance(verdict, wasted_ms, off_ms):
+@pytest.mark.parametrize(
+    ("wasted_ms", "off_ms"), [(540_000, 0), (540_001, 1), (HOUR_MS, HOUR_MS - 540_000)]
+)
+def test_what_is_called_well_and_wastes_more_than_it_may_does_not_balance(
+    verdict, wasted_ms, off_ms
+):
     diagnosed(NOW - 2 * DAY)
     cause(verdict, start=NOW - 2 * DAY, low=0, high=0)
     CauseEntry.objects.update(idle_certain_ms=wasted_ms)
 
-    faults = [fault for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+    faults = [
+        fault
+        for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW))
+        if fault.startswith("what is called")
+    ]
 
     told = f"{cause_checks.RULES['well']}: n1 at 2026-11-18 12:00 is {off_ms} ms off"
     assert faults == ([told] if off_ms else [])
@@ -189,7 +226,11 @@ def test_a_cause_that_wastes_is_no_fault():
     diagnosed(NOW - 2 * DAY)
     cause("undetermined", start=NOW - 2 * DAY)
 
-    assert not [fault for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+    assert not [
+        fault
+        for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW))
+        if fault.startswith("what is called")
+    ]
 
 
 def test_a_snooze_that_is_over_is_open_again():
@@ -254,7 +295,23 @@ def test_dollars_are_divided_once():
 
 
 def an_idle_hour(on: GPU, of: Job, start: datetime) -> cause_rows.Row:
-    return (on.pk, start, of.pk, "idle_held", 3, (), 0b111111111111, HOUR_MS, HOUR_MS, 0, 0, 0, 0, 0, HOUR_MS)
+    return (
+        on.pk,
+        start,
+        of.pk,
+        "idle_held",
+        3,
+        (),
+        0b111111111111,
+        HOUR_MS,
+        HOUR_MS,
+        0,
+        0,
+        0,
+        0,
+        0,
+        HOUR_MS,
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -267,7 +324,9 @@ def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
 
     def write():
         with closing(connection), transaction.atomic():
-            cause_rows.replace({gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS)
+            cause_rows.replace(
+                {gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS
+            )
             is_written.set()
             is_summed.wait(60)
 
@@ -326,7 +385,10 @@ def test_waste_by_cause_is_of_one_moment(monkeypatch):
     told = selectors.taken.read
     monkeypatch.setattr(selectors.taken, "read", read)
 
-    assert (selectors.waste_by_cause(WEEK).lines, selectors.waste_by_cause(WEEK).totals.capacity_ms) == ([], HOUR_MS)
+    assert (
+        selectors.waste_by_cause(WEEK).lines,
+        selectors.waste_by_cause(WEEK).totals.capacity_ms,
+    ) == ([], HOUR_MS)
 
 
 def test_of_what_no_job_held_there_is_no_finding():

@@ -17,7 +17,21 @@ from fleetwatch.diagnosis.packing import pack, unpack
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from tests.ledger.fleet import BUSY, EMPTY, GIB, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    GIB,
+    HALF,
+    MINUTE,
+    NOW,
+    QUIET,
+    START,
+    T0,
+    Sender,
+    a_job,
+    held,
+    post,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +69,13 @@ def test_an_idle_job_with_a_process_is_held_for_nothing_and_becomes_a_finding():
 
 @pytest.mark.parametrize(("failures", "used"), [(3, 77), (2, 77), (3, 75)])
 def test_runs_that_fail_soon_with_their_memory_full_are_one_cause_from_the_third_on(failures, used):
-    board = {"uuid": "GPU-x", "index": 0, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0, "memory_total_bytes": 80 * GIB}
+    board = {
+        "uuid": "GPU-x",
+        "index": 0,
+        "model": "NVIDIA H100 80GB HBM3",
+        "power_limit_w": 700.0,
+        "memory_total_bytes": 80 * GIB,
+    }
     runs = [(T0 + place * 20 * MINUTE, T0 + (place + 1) * 20 * MINUTE) for place in range(3)]
     states = ["FAILED" if place < failures else "COMPLETED" for place in range(3)]
     jobs = [
@@ -64,7 +84,9 @@ def test_runs_that_fail_soon_with_their_memory_full_are_one_cause_from_the_third
     ]
     holds = [held(job=place, start=start, end=end) for place, (start, end) in enumerate(runs)]
     said = QUIET | {"util_mean": 0.5, "util_max": 1.0, "memory_used_bytes": used * GIB}
-    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 60, jobs=jobs, allocations=holds))
+    diagnosed(
+        Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 60, jobs=jobs, allocations=holds)
+    )
 
     is_found = (failures, used) == (3, 77)  # 76 GiB are 95 % of 80
     assert by_cause().get("oom_thrash", 0) == (HOUR_MS if is_found else 0)
@@ -80,21 +102,56 @@ def test_an_idle_job_without_a_process_was_never_started():
 @pytest.mark.parametrize("processes", [{"process_count": 0}, {}])
 def test_a_video_stream_of_which_no_process_is_seen_is_nobodys_finding(processes):
     """An L4 at 99 % NVENC, 38 of 72 W and 230 MiB, for two hours."""
-    board = {"uuid": "GPU-x", "index": 0, "model": "NVIDIA L4", "power_limit_w": 72.0, "memory_total_bytes": 24 * GIB}
-    said = {"util_mean": 0.08, "util_max": 0.1, "encoder_ratio": 0.99, "power_w": 38.0, "memory_used_bytes": 230 * 2**20} | processes
-    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 120, jobs=[a_job()], allocations=[held()]))
+    board = {
+        "uuid": "GPU-x",
+        "index": 0,
+        "model": "NVIDIA L4",
+        "power_limit_w": 72.0,
+        "memory_total_bytes": 24 * GIB,
+    }
+    said = {
+        "util_mean": 0.08,
+        "util_max": 0.1,
+        "encoder_ratio": 0.99,
+        "power_w": 38.0,
+        "memory_used_bytes": 230 * 2**20,
+    } | processes
+    diagnosed(
+        Sender(gpus=0, extra_gpus=[board]).batch(
+            T0, *[said] * 120, jobs=[a_job()], allocations=[held()]
+        )
+    )
 
     assert by_cause() == {"video_engines": 2 * HOUR_MS}
     assert not Finding.objects.exists()
     assert list(Entry.objects.values_list("state", "tier").distinct()) == [("useful", "")]
 
 
-@pytest.mark.parametrize("model", ["NVIDIA A100-SXM4-40GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090", "NVIDIA RTX 9999"])
+@pytest.mark.parametrize(
+    "model", ["NVIDIA A100-SXM4-40GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090", "NVIDIA RTX 9999"]
+)
 def test_a_hang_is_a_hang_on_cards_of_which_no_catalogue_knows_the_idle_power(model):
-    board = {"uuid": "GPU-x", "index": 0, "model": model, "power_limit_w": 400.0, "memory_total_bytes": 40 * GIB}
-    said = {"util_mean": 1.0, "util_max": 1.0, "util_p5": 1.0, "power_w": 60.0, "power_max_w": 62.0, "memory_used_bytes": 30 * GIB}
+    board = {
+        "uuid": "GPU-x",
+        "index": 0,
+        "model": model,
+        "power_limit_w": 400.0,
+        "memory_total_bytes": 40 * GIB,
+    }
+    said = {
+        "util_mean": 1.0,
+        "util_max": 1.0,
+        "util_p5": 1.0,
+        "power_w": 60.0,
+        "power_max_w": 62.0,
+        "memory_used_bytes": 30 * GIB,
+    }
     said |= {"process_count": 1}
-    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 120, jobs=[a_job()], allocations=[held()]))
+    diagnosed(
+        Sender(gpus=0, extra_gpus=[board]).batch(
+            T0, *[said] * 120, jobs=[a_job()], allocations=[held()]
+        )
+    )
 
     # its first ten minutes are a warm-up
     assert by_cause() == {"undetermined": 10 * MINUTE, "hung": 110 * MINUTE}
@@ -110,7 +167,9 @@ def test_savings_are_never_more_than_what_was_wasted():
 
 
 def spinning(gpus: int, **instead: float) -> None:
-    """Two hours of a job whose sender tells a mean of each window, and not what its readings were."""
+    """Two hours of a job whose sender tells a mean of each window, and not what its
+    readings were.
+    """
     said = BUSY | {"power_w": 120.0} | instead
     jobs, holds = [a_job()], [held(place) for place in range(gpus)]
     diagnosed(Sender(gpus=gpus).batch(T0, *[said] * 120, jobs=jobs, allocations=holds))
@@ -166,10 +225,14 @@ def test_twice_changes_nothing_and_finds_nothing_to_do():
 
 def test_late_windows_change_the_causes_of_the_hours_they_touch():
     sender = Sender()
-    diagnosed(sender.batch(T0, *[QUIET] * 60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)]))
+    diagnosed(
+        sender.batch(T0, *[QUIET] * 60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)])
+    )
     assert by_cause() == {"idle_held": HOUR_MS}
 
-    more = Sender(boot_id="boot-2").batch(T0, *[BUSY] * 60, window_s=60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)])
+    more = Sender(boot_id="boot-2").batch(
+        T0, *[BUSY] * 60, window_s=60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)]
+    )
     diagnosed(more | {"boot_start_ms": T0 - 60_000})
 
     assert by_cause() == {"busy": HOUR_MS}
@@ -194,9 +257,22 @@ def test_causes_go_when_the_ledger_says_that_nobody_held_the_node():
 
 
 def test_so_does_the_nodes_finding_though_only_another_node_of_the_job_changed():
-    hot = BUSY | {"power_w": 300.0, "throttle_thermal_ratio": 0.5, "sm_clock_hz": 1.2e9, "sm_clock_max_hz": 2e9}
-    diagnosed(*(Sender(node).batch(T0, *[hot] * 60, jobs=[a_job()], allocations=[held()]) for node in ("n1", "n2")))
-    assert set(Finding.objects.values_list("node__name", "cause")) == {("n1", "throttled"), ("n2", "throttled")}
+    hot = BUSY | {
+        "power_w": 300.0,
+        "throttle_thermal_ratio": 0.5,
+        "sm_clock_hz": 1.2e9,
+        "sm_clock_max_hz": 2e9,
+    }
+    diagnosed(
+        *(
+            Sender(node).batch(T0, *[hot] * 60, jobs=[a_job()], allocations=[held()])
+            for node in ("n1", "n2")
+        )
+    )
+    assert set(Finding.objects.values_list("node__name", "cause")) == {
+        ("n1", "throttled"),
+        ("n2", "throttled"),
+    }
     HourCells.objects.filter(node__name="n1").delete()
     changed(node__name="n2")
 
@@ -224,7 +300,8 @@ def test_gpus_of_a_job_on_two_nodes_are_judged_together():
 
     services.diagnose(NOW, 1000)
 
-    # a quiet GPU of a job whose other GPU works is no idle job: it is a GPU that the job does not use
+    # a quiet GPU of a job whose other GPU works is no idle job: it is a GPU that the job does not
+    # use
     assert by_cause(node__name="n2") == {"partial_idle": HOUR_MS}
     assert "partial_idle" not in by_cause(node__name="n1")
 
@@ -242,7 +319,8 @@ def test_the_hour_that_goes_on_waits_while_it_is_not_asked_for():
     post(an_idle_hour(Sender()))
     within = START + timedelta(minutes=59)
 
-    assert services.diagnose(within, 10, is_live=False)["hours"] == 1  # of which nothing was known yet
+    # of which nothing was known yet
+    assert services.diagnose(within, 10, is_live=False)["hours"] == 1
     changed()
     assert services.diagnose(within, 10, is_live=False)["hours"] == 0
     assert services.diagnose(within, 10)["hours"] == 1
@@ -256,7 +334,9 @@ def test_cells_are_forgotten_after_two_days_and_made_again_when_needed():
     assert services.forget_cells(START + timedelta(days=2)) == 0
     assert services.forget_cells(START + timedelta(days=2, milliseconds=1)) == 1
 
-    post(Sender(sequence=9).batch(T0 + HOUR_MS, *[QUIET] * 60, jobs=[a_job()], allocations=[held()]))
+    post(
+        Sender(sequence=9).batch(T0 + HOUR_MS, *[QUIET] * 60, jobs=[a_job()], allocations=[held()])
+    )
     services.diagnose(NOW, 1000)
     assert by_cause() == {"idle_held": 2 * HOUR_MS}
 
@@ -267,7 +347,10 @@ def stored_cells() -> list[tuple]:
     return [
         hour.gpu_ids.tolist(),
         hour.told,
-        {name: one.tolist() for name, one in zip(hour.names, np.nan_to_num(hour.figures, nan=-1), strict=True)},
+        {
+            name: one.tolist()
+            for name, one in zip(hour.names, np.nan_to_num(hour.figures, nan=-1), strict=True)
+        },
     ]
 
 
@@ -277,7 +360,10 @@ def test_an_hour_that_grows_has_the_cells_of_one_that_came_whole(minutes):
     sender, allocated = Sender(), {"jobs": [a_job()], "allocations": [held()]}
     for first in range(0, 60, minutes):
         part = says[first : first + minutes]
-        diagnosed(sender.batch(T0 + first * 60_000, *part, **allocated), now=START + timedelta(minutes=first + len(part) - 1))
+        diagnosed(
+            sender.batch(T0 + first * 60_000, *part, **allocated),
+            now=START + timedelta(minutes=first + len(part) - 1),
+        )
     grown, causes = stored_cells(), by_cause()
 
     NodeCells.objects.all().delete()
@@ -292,10 +378,14 @@ def test_of_an_hour_that_goes_on_what_the_ledger_says_as_before_is_not_read_agai
     diagnosed(sender.batch(T0, *[BUSY] * 30, **allocated), now=START + timedelta(minutes=29))
     hour = NodeCells.objects.get()
     known = unpack(hour.payload)
-    marked = np.where(np.array(known.names)[:, None, None] == "memory_used_bytes", np.float32(7), known.figures)
+    marked = np.where(
+        np.array(known.names)[:, None, None] == "memory_used_bytes", np.float32(7), known.figures
+    )
     NodeCells.objects.update(payload=pack(replace(known, figures=marked)))
 
-    diagnosed(sender.batch(T0 + 30 * 60_000, *[BUSY] * 10, **allocated), now=START + timedelta(minutes=39))
+    diagnosed(
+        sender.batch(T0 + 30 * 60_000, *[BUSY] * 10, **allocated), now=START + timedelta(minutes=39)
+    )
 
     found = unpack(NodeCells.objects.get().payload)
     memory = found.figures[found.names.index("memory_used_bytes"), 0]
@@ -306,24 +396,50 @@ def test_of_an_hour_that_goes_on_what_the_ledger_says_as_before_is_not_read_agai
 said = st.sampled_from([QUIET, BUSY, HALF, EMPTY, None])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(said, min_size=20, max_size=100), st.sampled_from(["batch", "interactive", "service"]), st.integers(0, 50))
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(said, min_size=20, max_size=100),
+    st.sampled_from(["batch", "interactive", "service"]),
+    st.integers(0, 50),
+)
 def test_causes_sum_to_the_ledgers_waste_whatever_happens(says, kind, begins):
     CauseEntry.objects.all().delete()
     Entry.objects.all().delete()
     node = f"n{abs(hash((tuple(map(str, says)), kind, begins))) % 10**9}"
     sender = Sender(node)
-    post(sender.batch(T0, *says, jobs=[a_job(kind=kind)], allocations=[held(start=T0 + begins * 60_000)]))
+    post(
+        sender.batch(
+            T0, *says, jobs=[a_job(kind=kind)], allocations=[held(start=T0 + begins * 60_000)]
+        )
+    )
 
     services.diagnose(NOW, 1000)
 
     for state, columns in WASTE.items():
-        entries = Entry.objects.filter(node__name=node, state=state).aggregate(ms=Sum("gpu_ms"))["ms"] or 0
-        causes = CauseEntry.objects.filter(node__name=node).aggregate(**{name: Sum(name) for name in columns})
+        entries = (
+            Entry.objects.filter(node__name=node, state=state).aggregate(ms=Sum("gpu_ms"))["ms"]
+            or 0
+        )
+        causes = CauseEntry.objects.filter(node__name=node).aggregate(
+            **{name: Sum(name) for name in columns}
+        )
         assert sum(value or 0 for value in causes.values()) == entries, state
-    allocated = Entry.objects.filter(node__name=node, job__isnull=False).aggregate(ms=Sum("gpu_ms"))["ms"] or 0
-    assert (CauseEntry.objects.filter(node__name=node).aggregate(ms=Sum("held_ms"))["ms"] or 0) == allocated
-    wasted = F("idle_certain_ms") + F("idle_probable_ms") + F("stalled_probable_ms") + F("stalled_potential_ms") + F("underused_ms")
+    allocated = (
+        Entry.objects.filter(node__name=node, job__isnull=False).aggregate(ms=Sum("gpu_ms"))["ms"]
+        or 0
+    )
+    assert (
+        CauseEntry.objects.filter(node__name=node).aggregate(ms=Sum("held_ms"))["ms"] or 0
+    ) == allocated
+    wasted = (
+        F("idle_certain_ms")
+        + F("idle_probable_ms")
+        + F("stalled_probable_ms")
+        + F("stalled_potential_ms")
+        + F("underused_ms")
+    )
     assert not CauseEntry.objects.filter(high_ms__gt=wasted).exists()
 
 
@@ -333,7 +449,10 @@ def test_an_organisations_midnight_within_an_hour_cuts_causes_too():
     sender = Sender()
     diagnosed(an_idle_hour(sender, start), now=START + timedelta(hours=20))
 
-    assert [(row.start.hour, row.start.minute, row.held_ms) for row in CauseEntry.objects.order_by("start")] == [
+    assert [
+        (row.start.hour, row.start.minute, row.held_ms)
+        for row in CauseEntry.objects.order_by("start")
+    ] == [
         (18, 0, HOUR_MS // 2),
         (18, 30, HOUR_MS // 2),
     ]

@@ -38,7 +38,11 @@ def test_the_hour_that_goes_on_is_looked_at_once_in_each_five_minutes(monkeypatc
 
 
 def test_a_run_that_failed_or_found_another_at_work_is_none(monkeypatch):
-    assert ran(monkeypatch, "12:00:30", "12:01:30", "12:02:30", fails="12:00") == [True, True, False]
+    assert ran(monkeypatch, "12:00:30", "12:01:30", "12:02:30", fails="12:00") == [
+        True,
+        True,
+        False,
+    ]
 
     with monkeypatch.context() as another:
         another.setattr(tasks, "advisory_lock", lambda name: nullcontext(False))

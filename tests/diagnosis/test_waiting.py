@@ -10,7 +10,9 @@ NAN = float("nan")
 
 
 def told(free, pending, whole=None):
-    """Sums over cells and GPUs of (free, low, high), in cells of one GPU; `free` as shares of cells."""
+    """Sums over cells and GPUs of (free, low, high), in cells of one GPU; `free` as shares of
+    cells.
+    """
     free_ms = np.array(free, dtype=float) * CELL
     is_whole = np.zeros(free_ms.shape, dtype=bool) if whole is None else np.array(whole, dtype=bool)
     found = waited(free_ms, is_whole, np.array(pending, dtype=float))

@@ -1,4 +1,6 @@
-"""Evidence in words: measures with units, rules read from their detectors, stretches marked on curves, a service's need."""
+"""Evidence in words: measures with units, rules read from their detectors, stretches marked on
+curves, a service's need.
+"""
 
 import math
 
@@ -79,7 +81,8 @@ def test_what_nobody_told_of_spinning_is_marked_by_power_where_the_board_is_know
 
 
 def test_a_service_needs_enough_gpus_for_all_but_its_rarest_minutes():
-    # 100 minutes on 4 GPUs: 94 of them 0.35 in sum (half a GPU at 0.7), 4 of them 1.4 (two), 2 of them 2.8 (four)
+    # 100 minutes on 4 GPUs: 94 of them 0.35 in sum (half a GPU at 0.7), 4 of them 1.4 (two), 2 of
+    # them 2.8 (four)
     sums = [0.35] * 94 + [1.4] * 4 + [2.8] * 2
     by_gpu = [[one / 4 for one in sums]] * 4
 

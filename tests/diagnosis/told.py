@@ -13,20 +13,34 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
-WASTE = ("idle_certain_ms", "idle_probable_ms", "stalled_probable_ms", "stalled_potential_ms", "underused_ms")
+WASTE = (
+    "idle_certain_ms",
+    "idle_probable_ms",
+    "stalled_probable_ms",
+    "stalled_potential_ms",
+    "underused_ms",
+)
 
 
 def gpu(index: int = 0, *, node: str = "n1") -> GPU:
     on, _ = Node.objects.get_or_create(name=node)
     model, _ = GPUModel.objects.get_or_create(name="H100 SXM")
-    found, _ = GPU.objects.get_or_create(uuid=f"GPU-{node}-{index}", defaults={"node": on, "index": index, "model": model, "first_ms": 0})
+    found, _ = GPU.objects.get_or_create(
+        uuid=f"GPU-{node}-{index}",
+        defaults={"node": on, "index": index, "model": model, "first_ms": 0},
+    )
     return found
 
 
 def rate(usd: str = "2.00", *, valid_from: datetime = NOW - 100 * DAY) -> Rate:
     model, _ = GPUModel.objects.get_or_create(name="H100 SXM")
     Rate.objects.filter(gpu_model=model, valid_to=None).update(valid_to=valid_from)
-    return Rate.objects.create(gpu_model=model, price_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=valid_from)
+    return Rate.objects.create(
+        gpu_model=model,
+        price_per_gpu_hour=Decimal(usd),
+        valid_from=valid_from,
+        created_at=valid_from,
+    )
 
 
 def job(key: str = "slurm/della/7", **facts: Any) -> Job:
@@ -51,8 +65,10 @@ def cause(
     """An hour of one GPU, all of it wasted; `low` and `high` are shares of it."""
     of, on, ms = of or job(), on or gpu(), round(hours * HOUR_MS)
     return CauseEntry.objects.create(
-        node=on.node, gpu=on, start=start, job=of, cause=cause, confidence=facts.pop("confidence", 3), cells=0b111111111111, held_ms=ms,
-        **{name: ms if name == waste else 0 for name in WASTE}, low_ms=int(ms * low), high_ms=int(ms * high), **facts,
+        node=on.node, gpu=on, start=start, job=of, cause=cause,
+        confidence=facts.pop("confidence", 3), cells=0b111111111111, held_ms=ms,
+        **{name: ms if name == waste else 0 for name in WASTE}, low_ms=int(ms * low),
+        high_ms=int(ms * high), **facts,
     )  # fmt: skip
 
 
@@ -61,7 +77,9 @@ def finding(of: Job | None = None, cause: str = "idle_held", **facts: Any) -> Fi
     return Finding.objects.create(job=of or job(), cause=cause, **(span | facts))
 
 
-def diagnosed(day: datetime, *, node: str = "n1", version: int = 1, posted: int = 1, **facts: Any) -> DiagnosedDay:
+def diagnosed(
+    day: datetime, *, node: str = "n1", version: int = 1, posted: int = 1, **facts: Any
+) -> DiagnosedDay:
     """A node's day, diagnosed at `version` of a ledger that stands at `posted`."""
     on, _ = Node.objects.get_or_create(name=node)
     NodeDay.objects.create(node=on, day=day.date(), versions=[posted] * 24)
@@ -69,7 +87,13 @@ def diagnosed(day: datetime, *, node: str = "n1", version: int = 1, posted: int 
 
 
 def capacity(
-    cause: str, *, on: GPU | None = None, cluster: str = "", start: datetime = NOW - timedelta(hours=2), low: float = 1, high: float = 1
+    cause: str,
+    *,
+    on: GPU | None = None,
+    cluster: str = "",
+    start: datetime = NOW - timedelta(hours=2),
+    low: float = 1,
+    high: float = 1,
 ) -> CapacityEntry:
     """An hour of one GPU that no job explains; `low` and `high` are shares of it."""
     on = on or gpu()

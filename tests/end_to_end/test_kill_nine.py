@@ -1,4 +1,6 @@
-"""Each process is killed by kill -9 during ingest and during posting: the ledger equals that of a run nobody disturbed."""
+"""Each process is killed by kill -9 during ingest and during posting: the ledger equals that of a
+run nobody disturbed.
+"""
 
 import random
 import subprocess
@@ -32,21 +34,39 @@ def write_logs(folder: Path) -> list[Path]:
     paths = []
     for number in range(LOGS):
         draw = random.Random(number)
-        lines = ["timestamp, index, name, utilization.gpu [%], power.draw [W], memory.used [MiB], power.limit [W]"]
+        lines = [
+            "timestamp, index, name, utilization.gpu [%], power.draw [W], memory.used [MiB],"
+            " power.limit [W]"
+        ]
         begin = START + timedelta(hours=number)
         util = 0
         for step in range(720):
             if step % 60 == 0:
                 util = draw.choice((0, 0, 35, 100))
             at = (begin + timedelta(seconds=5 * step)).strftime("%Y/%m/%d %H:%M:%S.000")
-            lines.append(f"{at}, 0, NVIDIA H100 80GB HBM3, {util} %, {80 + 5 * util + number}.00 W, 4096 MiB, 700.00 W")
+            lines.append(
+                f"{at}, 0, NVIDIA H100 80GB HBM3, {util} %, {80 + 5 * util + number}.00 W, 4096"
+                " MiB, 700.00 W"
+            )
         paths.append(folder / f"hour-{number:02}.csv")
         paths[-1].write_text("\n".join(lines) + "\n")
     return paths
 
 
 def replaying(stack: Living, node: str, logs: list[Path], token: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "agent", "replay", *map(str, logs), "--server", stack.url, "--token", token, "--node", node]
+    command = [
+        sys.executable,
+        "-m",
+        "agent",
+        "replay",
+        *map(str, logs),
+        "--server",
+        stack.url,
+        "--token",
+        token,
+        "--node",
+        node,
+    ]
     command += ["--job", "slurm/della/4711", "--user", "ann", "--kind", "batch"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -63,8 +83,9 @@ def received(stack: Living, node: str) -> int:
     try:
         rows = query(
             stack,
-            "SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM telemetry_receivedsequence received"
-            " JOIN inventory_node node ON node.id = received.node_id, unnest(received.received) part WHERE node.name = %s",
+            "SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM telemetry_receivedsequence"
+            " received JOIN inventory_node node ON node.id = received.node_id,"
+            " unnest(received.received) part WHERE node.name = %s",
             node,
         )
     except psycopg.OperationalError:
@@ -74,21 +95,31 @@ def received(stack: Living, node: str) -> int:
 
 def test_kill_9_of_every_process_loses_nothing_and_doubles_nothing(stack: Living, tmp_path):
     logs = write_logs(tmp_path)
-    calm, storm = (stack.manage("create_agent_token", node).stdout.strip() for node in ("calm", "storm"))
+    calm, storm = (
+        stack.manage("create_agent_token", node).stdout.strip() for node in ("calm", "storm")
+    )
     assert replaying(stack, "calm", logs, calm).wait(120) == 0
     expected_batches = received(stack, "calm")
 
     for victim in VICTIMS:  # while batches come in: the agent dies too, and goes on where it was
         agent = replaying(stack, "storm", logs, storm)
         already = received(stack, "storm")
-        stack.wait_until(lambda a=agent, n=already: received(stack, "storm") > n or a.poll() is not None, what="sending")
+        stack.wait_until(
+            lambda a=agent, n=already: received(stack, "storm") > n or a.poll() is not None,
+            what="sending",
+        )
         stack.kill(victim)
         agent.kill()
         agent.wait()
     stack.wait_until(lambda: stack.answers("/readyz"), what="ready again")
     assert replaying(stack, "storm", logs, storm).wait(120) == 0
     for victim in VICTIMS:  # while hours are posted
-        settling = subprocess.Popen([sys.executable, "manage.py", "settle"], cwd=ROOT, env=stack.environment, stderr=subprocess.DEVNULL)
+        settling = subprocess.Popen(
+            [sys.executable, "manage.py", "settle"],
+            cwd=ROOT,
+            env=stack.environment,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(1.2)  # into its work: the moment is meant to be arbitrary
         stack.kill(victim)
         settling.kill()
@@ -102,4 +133,11 @@ def test_kill_9_of_every_process_loses_nothing_and_doubles_nothing(stack: Living
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert received(stack, "storm") == expected_batches > LOGS - 1
     assert Counter(query(stack, ENTRIES, "storm")) == Counter(query(stack, ENTRIES, "calm"))
-    assert query(stack, "SELECT sum(gpu_ms) FROM ledger_entry e JOIN inventory_node n ON n.id = e.node_id WHERE n.name = 'storm'")[0][0] > 0  # type: ignore[operator]
+    assert (
+        query(
+            stack,
+            "SELECT sum(gpu_ms) FROM ledger_entry e JOIN inventory_node n ON n.id = e.node_id WHERE"
+            " n.name = 'storm'",
+        )[0][0]
+        > 0
+    )  # type: ignore[operator]

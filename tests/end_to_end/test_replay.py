@@ -1,14 +1,16 @@
-"""A recorded nvidia-smi log, sent by the real agent over HTTP, ends as the states and dollars worked out by hand.
+"""A recorded nvidia-smi log, sent by the real agent over HTTP, ends as the states and dollars
+worked out by hand.
 
 One hour of two H100 at one reading per 5 s, declared as one batch job, at $3.60 per GPU-hour
 (so a million GPU-milliseconds cost one dollar):
 
-GPU 0, 20 min at 100 %, 612 W: a = 1; pr = (612 - 70) / (700 - 70) = 0.860, above 0.65: all useful, 1,200,000 ms.
-GPU 0, 20 min at 0 %, 122 W: quiet for more than 15 minutes: idle, exactly zero: certain waste, 1,200,000 ms.
-GPU 0, 20 min at 50 %, 230 W: half of each 10 s window is inactive: stalled, 600,000 ms. The rest draws
-    (230 - 0.5 x 110) / 0.5 = 350 W, with P_rest = 70 + min(40, 0.2 x 630) = 110; pr = 280 / 630 = 0.444; e = 0.444 / 0.65 = 0.68376.
-    Of 5,000 ms a window 3,418.8 are useful and 1,581.2 underused: 3,419 and 1,581 by largest remainder, 120 windows:
-    410,280 and 189,720 ms.
+GPU 0, 20 min at 100 %, 612 W: a = 1; pr = (612 - 70) / (700 - 70) = 0.860, above 0.65: all useful,
+1,200,000 ms. GPU 0, 20 min at 0 %, 122 W: quiet for more than 15 minutes: idle, exactly zero:
+certain waste, 1,200,000 ms. GPU 0, 20 min at 50 %, 230 W: half of each 10 s window is inactive:
+stalled, 600,000 ms. The rest draws
+    (230 - 0.5 x 110) / 0.5 = 350 W, with P_rest = 70 + min(40, 0.2 x 630) = 110; pr = 280 / 630 =
+    0.444; e = 0.444 / 0.65 = 0.68376. Of 5,000 ms a window 3,418.8 are useful and 1,581.2
+    underused: 3,419 and 1,581 by largest remainder, 120 windows: 410,280 and 189,720 ms.
 GPU 1, 60 min at 0 %, 0 MiB: idle from the start: certain waste, 3,600,000 ms.
 """
 
@@ -35,19 +37,41 @@ USEFUL, UNDERUSED, STALLED, IDLE = 1_610_280, 189_720, 600_000, 4_800_000
 
 def write_log(path: Path) -> None:
     """What `nvidia-smi --query-gpu=timestamp,index,… --format=csv -l 5` prints."""
-    lines = ["timestamp, power.draw [W], index, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.limit [W], name"]
+    lines = [
+        "timestamp, power.draw [W], index, utilization.gpu [%], memory.used [MiB], memory.total"
+        " [MiB], power.limit [W], name"
+    ]
     for step in range(720):
         at = (START + timedelta(seconds=5 * step)).strftime("%Y/%m/%d %H:%M:%S.000")
-        util, watts, used = ((100, 612.00, 61440), (0, 122.00, 61440), (50, 230.00, 61440))[step // 240]
+        util, watts, used = ((100, 612.00, 61440), (0, 122.00, 61440), (50, 230.00, 61440))[
+            step // 240
+        ]
         for index, row in enumerate(((util, watts, used), (0, 71.50, 0))):
-            lines.append(f"{at}, {row[1]:.2f} W, {index}, {row[0]} %, {row[2]} MiB, 81559 MiB, 700.00 W, NVIDIA H100 80GB HBM3")
+            lines.append(
+                f"{at}, {row[1]:.2f} W, {index}, {row[0]} %, {row[2]} MiB, 81559 MiB, 700.00 W,"
+                " NVIDIA H100 80GB HBM3"
+            )
     path.write_text("\n".join(lines) + "\n")
 
 
 def replay(log: Path, *, server: str, token: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "agent", "replay", str(log), "--server", server, "--token", token, "--node", "gpu-07"]
+    command = [
+        sys.executable,
+        "-m",
+        "agent",
+        "replay",
+        str(log),
+        "--server",
+        server,
+        "--token",
+        token,
+        "--node",
+        "gpu-07",
+    ]
     job = ["--job", "slurm/della/4711", "--user", "ann", "--kind", "batch"]
-    return subprocess.run([*command, *job], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [*command, *job], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.fixture

@@ -92,7 +92,10 @@ class Server:
 
 
 def head(method, path, **headers):
-    given = {"host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    given = {
+        "host": "127.0.0.1",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
@@ -111,7 +114,9 @@ def batch_head(*, bearer, length):
 def minute_ago(node, *, sequence=1):
     """A batch of the node's last minute."""
     start_ms = int(time.time()) // 10 * 10_000 - 60_000 + sequence * 10_000
-    return payload(node=node, gpus=[gpu(f"GPU-{node}")], count=1, start_ms=start_ms, sequence=sequence)
+    return payload(
+        node=node, gpus=[gpu(f"GPU-{node}")], count=1, start_ms=start_ms, sequence=sequence
+    )
 
 
 class Answer:
@@ -128,7 +133,10 @@ class Answer:
             given += _more(peer)
         first, _, body = given.partition(b"\r\n\r\n")
         line, *lines = first.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (each.partition(":") for each in lines)
+        }
         while len(body) < int(headers.get("content-length", 0)):
             body += _more(peer)
         return cls(int(line.split()[1]), headers, body)

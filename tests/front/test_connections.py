@@ -1,4 +1,6 @@
-"""Who is disconnected: who let us wait too long, and where there is no room, who let us wait longest."""
+"""Who is disconnected: who let us wait too long, and where there is no room, who let us wait
+longest.
+"""
 
 import pytest
 
@@ -24,7 +26,14 @@ def register(*peers, per_address=10, in_all=10):
 
 @pytest.mark.parametrize(
     ("waits_for", "unsent", "limit_s"),
-    [(Waits.HEAD, 0, 10), (Waits.NEXT, 0, 75), (Waits.ANSWER, 0, 20), (Waits.ANSWER, 1, 20), (Waits.NEXT, 1, 20), (Waits.HEAD, 1, 10)],
+    [
+        (Waits.HEAD, 0, 10),
+        (Waits.NEXT, 0, 75),
+        (Waits.ANSWER, 0, 20),
+        (Waits.ANSWER, 1, 20),
+        (Waits.NEXT, 1, 20),
+        (Waits.HEAD, 1, 10),
+    ],
 )
 def test_each_wait_has_its_end(waits_for, unsent, limit_s):
     peer = Peer(since=100.0, waits_for=waits_for, unsent=unsent)
@@ -82,7 +91,13 @@ def test_one_more_of_an_address_costs_the_one_of_it_that_let_us_wait_longest():
 
     assert connections.add(one_more.connection)
 
-    assert [peer.is_ended for peer in (patient, older, newer, other, one_more)] == [False, True, False, False, False]
+    assert [peer.is_ended for peer in (patient, older, newer, other, one_more)] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert len(connections) == 4
 
 

@@ -1,4 +1,6 @@
-"""One request at a time of a connection: what comes behind it is neither kept nor a way to be spared."""
+"""One request at a time of a connection: what comes behind it is neither kept nor a way to be
+spared.
+"""
 
 import time
 
@@ -7,7 +9,10 @@ import pytest
 from fleetwatch.front import connections, protocol
 from tests.front.serving import Answer, Server, head, is_closed
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("plain_static_files")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("plain_static_files"),
+]
 
 LARGE = 8_000_000
 MOST_TAKEN = 16 * 1024 * 1024  # what the kernels of both ends may hold, and more
@@ -23,7 +28,9 @@ def server(settings, tmp_path):
 
 
 def is_stopped(peer, piece):
-    """Whether the server takes no more of what the peer sends without end: it reads nothing, or is gone."""
+    """Whether the server takes no more of what the peer sends without end: it reads nothing, or is
+    gone.
+    """
     peer.settimeout(1)
     sent = 0
     try:
@@ -37,7 +44,9 @@ def is_stopped(peer, piece):
 @pytest.mark.parametrize("piece", [PIECE, b"a" * 65_536], ids=["headers", "one header"])
 def test_trailers_without_end_are_refused(server, piece):
     with server.connect() as peer:
-        peer.sendall(head("POST", "/accounts/login/", transfer_encoding="chunked") + b"1\r\na\r\n0\r\nx-a: ")
+        peer.sendall(
+            head("POST", "/accounts/login/", transfer_encoding="chunked") + b"1\r\na\r\n0\r\nx-a: "
+        )
 
         assert is_stopped(peer, piece)
         server.wait_until(lambda: len(server.register) == 0)
@@ -45,7 +54,9 @@ def test_trailers_without_end_are_refused(server, piece):
 
 def test_trailers_that_are_too_large_are_told_so(server):
     with server.connect() as peer:
-        peer.sendall(head("POST", "/accounts/login/", transfer_encoding="chunked") + b"1\r\na\r\n0\r\n")
+        peer.sendall(
+            head("POST", "/accounts/login/", transfer_encoding="chunked") + b"1\r\na\r\n0\r\n"
+        )
         time.sleep(0.1)  # else they come with the head
         peer.sendall(b"x: y\r\n" * 12_000)
 
@@ -82,7 +93,9 @@ def test_a_request_that_came_while_another_was_answered_is_answered_after_it(ser
             given = given[-100:] + more
 
 
-@pytest.mark.parametrize("behind", [head("GET", "/healthz") * 1000, b"nonsense\r\n\r\n"], ids=["requests", "nonsense"])
+@pytest.mark.parametrize(
+    "behind", [head("GET", "/healthz") * 1000, b"nonsense\r\n\r\n"], ids=["requests", "nonsense"]
+)
 def test_what_came_with_a_request_makes_it_the_last(server, behind):
     with server.connect() as peer:
         peer.sendall(head("GET", "/healthz") + behind)

@@ -1,4 +1,6 @@
-"""One node can't take the house: whoever waits for its rows waits a second, and people have connections of their own."""
+"""One node can't take the house: whoever waits for its rows waits a second, and people have
+connections of their own.
+"""
 
 import threading
 from contextlib import contextmanager
@@ -14,7 +16,10 @@ from fleetwatch.operations import disk
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, many, minute_ago
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("plain_static_files")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("plain_static_files"),
+]
 
 
 @pytest.fixture
@@ -66,7 +71,9 @@ def test_a_node_that_is_held_does_not_hold_up_those_in_its_group(server):
     with rows_held("held"):
         held, free = sent_together(
             *[
-                lambda name=name, bearer=bearer: server.post_batch(minute_ago(name, sequence=2), bearer=bearer)
+                lambda name=name, bearer=bearer: server.post_batch(
+                    minute_ago(name, sequence=2), bearer=bearer
+                )
                 for name, bearer in bearers.items()
             ]
         )
@@ -79,7 +86,9 @@ def test_while_more_nodes_are_held_than_agents_have_threads_pages_answer(server)
     bearers = {name: create_agent_token(name, timezone.now()) for name in names}
     with rows_held(*names):
         stuck = [
-            threading.Thread(target=server.post_batch, args=(minute_ago(name),), kwargs={"bearer": bearer})
+            threading.Thread(
+                target=server.post_batch, args=(minute_ago(name),), kwargs={"bearer": bearer}
+            )
             for name, bearer in bearers.items()
         ]
         for thread in stuck:
@@ -136,7 +145,9 @@ def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(ser
     assert server.get("/accounts/login/").status == 200
 
 
-def test_on_a_full_disk_agents_and_machines_are_told_so_and_people_are_served(server, settings, tmp_path, monkeypatch):
+def test_on_a_full_disk_agents_and_machines_are_told_so_and_people_are_served(
+    server, settings, tmp_path, monkeypatch
+):
     bearer = create_agent_token("n1", timezone.now())
     assert server.post_batch(minute_ago("n1"), bearer=bearer).status == 200
     found = type("Found", (), {"f_bavail": 39, "f_blocks": 200, "f_frsize": 1024**2})

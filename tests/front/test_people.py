@@ -1,4 +1,6 @@
-"""People beside strangers: who is known is served by threads of their own, and passwords by one that no page waits for."""
+"""People beside strangers: who is known is served by threads of their own, and passwords by one
+that no page waits for.
+"""
 
 import re
 import socket
@@ -22,7 +24,10 @@ from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.lib import cache as cache_module
 from tests.front.serving import Answer, Server, head, many
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("plain_static_files")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("plain_static_files"),
+]
 
 RIGHT = "correct horse battery"
 LARGE = 2_300_000
@@ -57,7 +62,13 @@ def held(table):
 
 
 def form(*, length, **headers):
-    return head("POST", "/settings/rates/import", content_length=str(length), content_type="application/x-www-form-urlencoded", **headers)
+    return head(
+        "POST",
+        "/settings/rates/import",
+        content_length=str(length),
+        content_type="application/x-www-form-urlencoded",
+        **headers,
+    )
 
 
 def sent(server, length=LARGE, **headers):
@@ -71,7 +82,11 @@ def log_in_head(server):
     page = server.get(LOGIN)
     token = re.search(r"csrftoken=(\w+)", page.headers["set-cookie"])[1]
     body = b"login=ada&password=wrong"
-    return body, {"cookie": f"csrftoken={token}", "x_csrftoken": token, "content_type": "application/x-www-form-urlencoded"}
+    return body, {
+        "cookie": f"csrftoken={token}",
+        "x_csrftoken": token,
+        "content_type": "application/x-www-form-urlencoded",
+    }
 
 
 def log_in(server, peer, password=b"wrong", **headers):
@@ -85,7 +100,10 @@ def logging_in(server, count):
     """So many wrong passwords at once, each from an address of its own."""
     body, headers = log_in_head(server)
     with ExitStack() as stack:
-        peers = [stack.enter_context(server.connect(address=f"127.0.{number}.2")) for number in range(1, count + 1)]
+        peers = [
+            stack.enter_context(server.connect(address=f"127.0.{number}.2"))
+            for number in range(1, count + 1)
+        ]
         for peer in peers:
             peer.sendall(head("POST", LOGIN, content_length=str(len(body)), **headers) + body)
         yield peers
@@ -94,11 +112,14 @@ def logging_in(server, count):
 def test_a_live_session_and_a_token_may_send_a_large_body(server, ada):
     token = create_api_token(ada, scope="read", now=timezone.now())
 
-    assert sent(server, cookie=session_of(ada)).status == 403  # read whole: the form has no token of ours
+    # read whole: the form has no token of ours
+    assert sent(server, cookie=session_of(ada)).status == 403
     assert sent(server, authorization=f"Bearer {token}").status == 403
 
 
-@pytest.mark.parametrize("cookie", ["x=y", "sessionid=abcdefghijklmnopqrstuvwxyz012345", "sessionid="])
+@pytest.mark.parametrize(
+    "cookie", ["x=y", "sessionid=abcdefghijklmnopqrstuvwxyz012345", "sessionid="]
+)
 def test_any_other_cookie_may_not(server, cookie):
     refused = sent(server, cookie=cookie)
 
@@ -109,7 +130,11 @@ def test_any_other_cookie_may_not(server, cookie):
 
 def test_a_body_without_a_length_is_a_strangers_too(server):
     with server.connect() as peer:
-        peer.sendall(head("POST", "/settings/rates/import", cookie="x=y", transfer_encoding="chunked") + b"%x\r\n" % LARGE + b"x" * LARGE)
+        peer.sendall(
+            head("POST", "/settings/rates/import", cookie="x=y", transfer_encoding="chunked")
+            + b"%x\r\n" % LARGE
+            + b"x" * LARGE
+        )
 
         assert Answer.of(peer).status == 413
 
@@ -131,7 +156,8 @@ def test_what_one_user_may_have_under_way_is_bounded_and_others_send_theirs(serv
     of_ada, of_ben = session_of(ada), session_of(User.objects.create_user("ben"))
     with many(8, server.connect) as peers:
         for peer in peers[:7]:
-            peer.sendall(form(length=8_000_000, cookie=of_ada) + b"x" * LARGE)  # 16 MiB hold seven of them
+            # 16 MiB hold seven of them
+            peer.sendall(form(length=8_000_000, cookie=of_ada) + b"x" * LARGE)
         server.wait_until(lambda: server.front.held_bytes == 7 * LARGE)
         peers[7].sendall(form(length=8_000_000, cookie=of_ada) + b"x" * LARGE)
         refused = Answer.of(peers[7])
@@ -181,7 +207,12 @@ def test_strangers_who_wait_hold_up_nobody_who_is_known(server, ada):
 
 
 @pytest.mark.parametrize(
-    "cookie", ["fleetwatch_device=forged", "fleetwatch_device=WyJhZG1pbiIsIngiXQ:1vMOKt:forged", "x=fleetwatch_device"]
+    "cookie",
+    [
+        "fleetwatch_device=forged",
+        "fleetwatch_device=WyJhZG1pbiIsIngiXQ:1vMOKt:forged",
+        "x=fleetwatch_device",
+    ],
 )
 def test_a_forged_cookie_makes_nobody_known(cookie):
     assert senders.Known().sender({b"cookie": cookie.encode()}) is None
@@ -211,7 +242,9 @@ def refused_log_in(server):
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
-def test_without_redis_log_ins_are_told_so_and_all_else_goes_on(settings, tmp_path, monkeypatch, is_frozen):
+def test_without_redis_log_ins_are_told_so_and_all_else_goes_on(
+    settings, tmp_path, monkeypatch, is_frozen
+):
     monkeypatch.setattr(cache_module, "TIMEOUT_S", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "redis.sock"))
@@ -240,7 +273,15 @@ def test_what_was_on_its_way_when_the_database_left_is_told_so(path):
             raise ConnectionError
 
     with Server(ask_database=ask) as server, server.connect() as peer:
-        peer.sendall(head("POST", path, content_length="10", expect="100-continue", authorization=f"Bearer {bearer}"))
+        peer.sendall(
+            head(
+                "POST",
+                path,
+                content_length="10",
+                expect="100-continue",
+                authorization=f"Bearer {bearer}",
+            )
+        )
         assert peer.recv(100).startswith(b"HTTP/1.1 100")
         is_gone.set()
         server.wait_until(lambda: server.front.database.is_away)
@@ -253,7 +294,15 @@ def test_what_was_on_its_way_when_the_database_left_is_told_so(path):
 @pytest.mark.parametrize("path", [LOGIN, "/api/v1/nodes", "/healthz"])
 def test_what_is_not_utf_8_is_told_so(server, path, charset):
     with server.connect() as peer:
-        peer.sendall(head("POST", path, content_length="3", content_type=f"application/x-www-form-urlencoded; charset={charset}") + b"a=b")
+        peer.sendall(
+            head(
+                "POST",
+                path,
+                content_length="3",
+                content_type=f"application/x-www-form-urlencoded; charset={charset}",
+            )
+            + b"a=b"
+        )
         refused = Answer.of(peer)
 
     assert refused.status == 415
@@ -263,14 +312,20 @@ def test_what_is_not_utf_8_is_told_so(server, path, charset):
 def test_a_content_type_that_is_too_long_is_told_so_and_not_that_its_charset_is_wrong(server):
     refused = server.get(LOGIN, content_type="a" * 257)
 
-    assert (refused.status, refused.json()["error"]) == (415, "send a Content-Type of at most 256 characters")
+    assert (refused.status, refused.json()["error"]) == (
+        415,
+        "send a Content-Type of at most 256 characters",
+    )
 
 
 @pytest.mark.parametrize(("length", "status"), [(256, 200), (257, 415)])
 def test_a_content_type_is_short(server, length, status):
     content_type = 'text/plain; a="'
 
-    assert server.get(LOGIN, content_type=content_type + ";" * (length - len(content_type))).status == status
+    assert (
+        server.get(LOGIN, content_type=content_type + ";" * (length - len(content_type))).status
+        == status
+    )
 
 
 def test_an_escaped_cookie_is_not_unescaped(server, ada):
@@ -315,7 +370,14 @@ def test_a_charset_that_can_t_be_read_is_told_so_and_utf_8_is_read(server):
     assert server.get(LOGIN, content_type='text/plain; charset="UTF-8"').status == 200
 
 
-@pytest.mark.parametrize("key", ['"aaaaaaaaaaaaaaaa\\000b"', "abcdefghijklmnopqrstuvwxyz01234_", "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        '"aaaaaaaaaaaaaaaa\\000b"',
+        "abcdefghijklmnopqrstuvwxyz01234_",
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345",
+    ],
+)
 def test_a_key_that_no_session_can_have_is_none(server, key, capfd):
     answer = server.get("/", cookie=f"sessionid={key}")
 

@@ -14,7 +14,14 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], running.register.in_all)
 
 
 def test_each_connection_may_be_sent_a_file_too():
-    told = subprocess.run([sys.executable, "-c", ROOM], cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=60, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", ROOM],
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     files, connections = map(int, told.stdout.split())
 
     assert files == 1000

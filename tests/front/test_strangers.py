@@ -1,4 +1,6 @@
-"""Peers that are slow on purpose hold connections, and nobody up: pages and other nodes are answered meanwhile."""
+"""Peers that are slow on purpose hold connections, and nobody up: pages and other nodes are
+answered meanwhile.
+"""
 
 import gzip
 import json
@@ -12,9 +14,21 @@ from django.utils import timezone
 
 from fleetwatch.front import bodies, connections, protocol
 from fleetwatch.ingest.tokens import create_agent_token
-from tests.front.serving import Answer, Server, batch_head, head, is_closed, many, minute_ago, read_all
+from tests.front.serving import (
+    Answer,
+    Server,
+    batch_head,
+    head,
+    is_closed,
+    many,
+    minute_ago,
+    read_all,
+)
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("plain_static_files")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("plain_static_files"),
+]
 
 
 LARGE = 8_000_000
@@ -22,7 +36,9 @@ LARGE = 8_000_000
 
 @pytest.fixture
 def server(settings, tmp_path):
-    """Serves; it has a file that is larger than what a kernel takes in for a peer that does not read."""
+    """Serves; it has a file that is larger than what a kernel takes in for a peer that does not
+    read.
+    """
     (tmp_path / "large.js").write_bytes(b"x" * LARGE)
     settings.STATIC_ROOT = tmp_path
     with Server() as running:
@@ -34,7 +50,10 @@ def assert_everybody_else_is_served(server):
 
     assert server.get("/healthz").json() == {"ok": True}
     assert server.get("/accounts/login/").status == 200
-    assert [server.post_batch(minute_ago("honest", sequence=number), bearer=bearer).json()["stored"] for number in (1, 2)] == [1, 1]
+    assert [
+        server.post_batch(minute_ago("honest", sequence=number), bearer=bearer).json()["stored"]
+        for number in (1, 2)
+    ] == [1, 1]
 
 
 def drip(peers):
@@ -67,7 +86,9 @@ def test_60_senders_with_a_right_token_that_drip_hold_nobody_up(server):
         assert_everybody_else_is_served(server)
 
         refused = [Answer.of(peer) for peer in peers[1:]]
-        assert {(answer.status, answer.json()["error"]) for answer in refused} == {(503, "another batch of this node is being stored")}
+        assert {(answer.status, answer.json()["error"]) for answer in refused} == {
+            (503, "another batch of this node is being stored")
+        }
         assert {answer.headers["retry-after"] for answer in refused} == {"2"}
 
 
@@ -90,7 +111,14 @@ def test_200_readers_that_do_not_read_hold_nobody_up(server):
 def test_forms_that_drip_hold_nobody_up(server):
     with many(66, server.connect) as peers:
         for peer in peers:
-            peer.sendall(head("POST", "/accounts/login/", content_length="60000", content_type="application/x-www-form-urlencoded"))
+            peer.sendall(
+                head(
+                    "POST",
+                    "/accounts/login/",
+                    content_length="60000",
+                    content_type="application/x-www-form-urlencoded",
+                )
+            )
         drip(peers)
 
         assert_everybody_else_is_served(server)
@@ -156,7 +184,11 @@ def test_half_a_head_is_not_waited_for_for_ever(server, monkeypatch):
     [
         (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 500_000, 431, b"100 headers"),
         (b"GET / HTTP/1.1\r\nx: " + b"a" * 3_000_000, 431, b"64 KiB"),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * 12_000 + b"\r\n", 431, b"100 headers"),
+        (
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * 12_000 + b"\r\n",
+            431,
+            b"100 headers",
+        ),
         (b"nonsense\r\n\r\n" + b"a" * 3_000_000, 400, b"no request"),
     ],
     ids=["endless headers", "one header", "many small headers", "nonsense"],
@@ -177,7 +209,9 @@ def test_what_is_no_head_is_told_so_though_its_peer_still_sends(server, sent, st
 def test_a_request_has_at_most_100_headers(server, count, status):
     with server.connect() as peer:
         for _ in range(2 if status == 200 else 1):  # each request is counted for itself
-            peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * (count - 1) + b"\r\n")
+            peer.sendall(
+                b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * (count - 1) + b"\r\n"
+            )
 
             assert Answer.of(peer).status == status
 
@@ -248,7 +282,9 @@ def test_a_reader_that_does_not_read_is_not_waited_for_for_ever(server, monkeypa
 
 def taken_of(file):
     """How many bytes of the file the server has read, while it has it open."""
-    handle = next(each for each in Path("/proc/self/fd").iterdir() if each.exists() and each.resolve() == file)
+    handle = next(
+        each for each in Path("/proc/self/fd").iterdir() if each.exists() and each.resolve() == file
+    )
     return int(Path("/proc/self/fdinfo", handle.name).read_text().split()[1])
 
 
@@ -304,7 +340,9 @@ def test_addresses_of_one_ipv6_network_are_one_holder():
         assert is_closed(peers[0])
 
 
-@pytest.mark.parametrize(("path", "size"), [("/static/large.js", LARGE), ("/agent/fleetwatch-agent.pyz", None)])
+@pytest.mark.parametrize(
+    ("path", "size"), [("/static/large.js", LARGE), ("/agent/fleetwatch-agent.pyz", None)]
+)
 def test_what_is_large_comes_whole_and_its_head_alone(server, path, size):
     whole = server.get(path)
     with server.connect() as peer:
@@ -314,7 +352,12 @@ def test_what_is_large_comes_whole_and_its_head_alone(server, path, size):
         while b'{"ok": true}' not in told:
             told += peer.recv(65_536)
 
-    assert len(whole.body) == int(whole.headers["content-length"]) == (size or len(whole.body)) > 65_536
+    assert (
+        len(whole.body)
+        == int(whole.headers["content-length"])
+        == (size or len(whole.body))
+        > 65_536
+    )
     assert b"content-length: " + whole.headers["content-length"].encode() in told
 
 

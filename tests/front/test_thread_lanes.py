@@ -1,4 +1,6 @@
-"""Threads for one kind of work: who asked least is next, and who comes when too many wait is told so."""
+"""Threads for one kind of work: who asked least is next, and who comes when too many wait is told
+so.
+"""
 
 import asyncio
 import threading
@@ -57,7 +59,9 @@ def test_who_asked_less_is_served_before_who_asked_more():
         running = [asyncio.create_task(lane.run(("greedy",), calls.named("greedy 0")))]
         await until(lambda: calls.order)
         for number in (1, 2, 3):
-            running.append(asyncio.create_task(lane.run(("greedy",), calls.named(f"greedy {number}"))))
+            running.append(
+                asyncio.create_task(lane.run(("greedy",), calls.named(f"greedy {number}")))
+            )
         await asyncio.sleep(0)
         running.append(asyncio.create_task(lane.run(("modest",), calls.named("modest"))))
         await asyncio.sleep(0)
@@ -106,7 +110,9 @@ def test_who_asks_for_the_first_time_comes_before_a_crowd_that_keeps_asking_and_
         for sender in crowd:
             running.append(asyncio.create_task(lane.run(sender, calls.named(sender[1]))))
         await asyncio.sleep(0)
-        running.append(asyncio.create_task(lane.run(("192.0.2.0/24", "192.0.2.1"), calls.named("honest"))))
+        running.append(
+            asyncio.create_task(lane.run(("192.0.2.0/24", "192.0.2.1"), calls.named("honest")))
+        )
         await asyncio.sleep(0)
         calls.go_on.set()
         told = await asyncio.gather(*running, return_exceptions=True)

@@ -14,23 +14,47 @@ T0 = NOW_MS - 600_000  # 11:50
 
 
 def gpu(uuid="GPU-1", **facts):
-    return {"uuid": uuid, "index": 0, "model": "NVIDIA H100 80GB HBM3", "memory_total_bytes": 85520809984, "power_limit_w": 700.0, **facts}
+    return {
+        "uuid": uuid,
+        "index": 0,
+        "model": "NVIDIA H100 80GB HBM3",
+        "memory_total_bytes": 85520809984,
+        "power_limit_w": 700.0,
+        **facts,
+    }
 
 
 def job(key="slurm/della/1", **facts):
     scheduler, cluster, number = key.split("/", 2)
-    return {"key": key, "scheduler": scheduler, "cluster": cluster, "id": number, "user": "ann", "account": "nlp", **facts}
+    return {
+        "key": key,
+        "scheduler": scheduler,
+        "cluster": cluster,
+        "id": number,
+        "user": "ann",
+        "account": "nlp",
+        **facts,
+    }
 
 
 def holding(*jobs, **facts):
-    """Jobs that hold the batch's first GPU, as Slurm's books have it; `facts` of the allocations."""
-    return {"jobs": list(jobs), "allocations": [{"gpu": 0, "job": place, "source": "slurm", **facts} for place in range(len(jobs))]}
+    """Jobs that hold the batch's first GPU, as Slurm's books have it; `facts` of the
+    allocations.
+    """
+    return {
+        "jobs": list(jobs),
+        "allocations": [
+            {"gpu": 0, "job": place, "source": "slurm", **facts} for place in range(len(jobs))
+        ],
+    }
 
 
 def payload(*, node="n1", start_ms=T0, count=3, gpus=None, **keys):
     """The JSON object of a batch: `count` windows of 10 s for every GPU from `start_ms` on."""
     gpus = [gpu()] if gpus is None else gpus
-    cells = [(place, start_ms + step * 10_000) for step in range(count) for place in range(len(gpus))]
+    cells = [
+        (place, start_ms + step * 10_000) for step in range(count) for place in range(len(gpus))
+    ]
     batch = {
         "version": 1,
         "node": node,

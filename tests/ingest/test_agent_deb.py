@@ -1,4 +1,6 @@
-"""The Debian package, installed, upgraded and purged by the real dpkg below a folder, with nobody to answer a question."""
+"""The Debian package, installed, upgraded and purged by the real dpkg below a folder, with nobody
+to answer a question.
+"""
 
 import shutil
 import subprocess
@@ -9,7 +11,8 @@ import pytest
 from fleetwatch.ingest import agent_deb, agent_package, agent_tree
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("dpkg") and shutil.which("deb-systemd-helper")), reason="dpkg or init-system-helpers are not installed"
+    not (shutil.which("dpkg") and shutil.which("deb-systemd-helper")),
+    reason="dpkg or init-system-helpers are not installed",
 )
 SETTINGS = "etc/fleetwatch-agent/environment"
 ENABLED = "etc/systemd/system/multi-user.target.wants/fleetwatch-agent.service"
@@ -28,14 +31,32 @@ class Host:
     def dpkg(self, *arguments: "str | Path") -> str:
         """What it printed. It must end well, though nobody answers questions."""
         # the package's scripts run with this folder for their root
-        force = ("--force-not-root", "--force-script-chrootless", "--force-depends", "--force-bad-path")
+        force = (
+            "--force-not-root",
+            "--force-script-chrootless",
+            "--force-depends",
+            "--force-bad-path",
+        )
         command = ["dpkg", f"--root={self.root}", "--log=/dev/null", *force, *map(str, arguments)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     def status(self) -> str:
-        shown = ["dpkg-query", f"--admindir={self.root}/var/lib/dpkg", "-W", "-f=${db:Status-Abbrev}${Version}", "fleetwatch-agent"]
+        shown = [
+            "dpkg-query",
+            f"--admindir={self.root}/var/lib/dpkg",
+            "-W",
+            "-f=${db:Status-Abbrev}${Version}",
+            "fleetwatch-agent",
+        ]
         return subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
     @property
@@ -66,7 +87,11 @@ def _with_conffile(folder: Path, package: Path) -> Path:
     (tree / "etc/fleetwatch-agent").mkdir(parents=True)
     (tree / SETTINGS).write_text("# settings of an older release\n")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}\n")
-    control = (tree / "DEBIAN/control").read_text().replace(f"Version: {agent_package.version()}", "Version: 0.9.0")
+    control = (
+        (tree / "DEBIAN/control")
+        .read_text()
+        .replace(f"Version: {agent_package.version()}", "Version: 0.9.0")
+    )
     (tree / "DEBIAN/control").write_text(control)
     older = folder / "older.deb"
     subprocess.run(["dpkg-deb", "--build", tree, older], check=True, capture_output=True)
@@ -76,14 +101,20 @@ def _with_conffile(folder: Path, package: Path) -> Path:
 def test_the_package_holds_file_unit_page_and_licences(tmp_path, package):
     subprocess.run(["dpkg-deb", "-R", package, tmp_path / "tree"], check=True)
     tree = tmp_path / "tree"
-    listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["dpkg-deb", "-c", package], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
     assert f"Version: {agent_package.version()}\n" in (tree / "DEBIAN/control").read_text()
-    assert (tree / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz").read_bytes() == agent_package.build()
-    assert (tree / "usr/bin/fleetwatch-agent").resolve() == tree / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz"
-    assert (tree / "usr/lib/systemd/system/fleetwatch-agent.service").read_text() == agent_package.unit(
-        python="/usr/bin/python3", home="/usr/lib/fleetwatch-agent"
-    )
+    assert (
+        tree / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz"
+    ).read_bytes() == agent_package.build()
+    assert (
+        tree / "usr/bin/fleetwatch-agent"
+    ).resolve() == tree / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz"
+    assert (
+        tree / "usr/lib/systemd/system/fleetwatch-agent.service"
+    ).read_text() == agent_package.unit(python="/usr/bin/python3", home="/usr/lib/fleetwatch-agent")
     assert (tree / "usr/share/man/man1/fleetwatch-agent.1.gz").is_file()
     licences = (tree / "usr/share/doc/fleetwatch-agent/copyright").read_text()
     assert "/usr/share/common-licenses/Apache-2.0" in licences
@@ -95,7 +126,12 @@ def test_the_package_holds_file_unit_page_and_licences(tmp_path, package):
 
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="lintian is not installed")
 def test_lintian_has_neither_errors_nor_warnings(package):
-    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "warning", str(package)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["lintian", "--allow-root", "--fail-on", "warning", str(package)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -117,7 +153,10 @@ def test_a_first_installation_writes_settings_for_root_alone_and_says_what_to_do
     assert all(line.startswith("#") for line in settings.read_text().splitlines())
     assert settings.stat().st_mode & 0o777 == 0o600
     assert settings.parent.stat().st_mode & 0o777 == 0o700
-    assert "name the hub in /etc/fleetwatch-agent/environment, then: systemctl enable --now fleetwatch-agent" in said
+    assert (
+        "name the hub in /etc/fleetwatch-agent/environment, then: systemctl enable --now"
+        " fleetwatch-agent" in said
+    )
     assert not host.is_enabled
 
 
@@ -132,7 +171,9 @@ def test_settings_that_were_there_first_are_kept_and_the_agent_is_enabled(host, 
     assert host.is_enabled
 
 
-def test_an_upgrade_whose_settings_read_otherwise_asks_nobody_and_keeps_the_hosts(host, package, tmp_path, monkeypatch):
+def test_an_upgrade_whose_settings_read_otherwise_asks_nobody_and_keeps_the_hosts(
+    host, package, tmp_path, monkeypatch
+):
     host.dpkg("-i", package)
     (host.root / SETTINGS).write_text(TOLD)
     monkeypatch.setattr(agent_tree, "SETTINGS", tmp_path / "environment")
@@ -145,7 +186,9 @@ def test_an_upgrade_whose_settings_read_otherwise_asks_nobody_and_keeps_the_host
     assert host.status() == "ii 99.0.0"
 
 
-def test_an_upgrade_from_a_release_whose_settings_were_a_conffile_asks_nobody(host, package, tmp_path):
+def test_an_upgrade_from_a_release_whose_settings_were_a_conffile_asks_nobody(
+    host, package, tmp_path
+):
     host.dpkg("-i", _with_conffile(tmp_path, package))
     (host.root / SETTINGS).write_text(TOLD)
 
@@ -157,7 +200,9 @@ def test_an_upgrade_from_a_release_whose_settings_were_a_conffile_asks_nobody(ho
 
 
 @pytest.mark.parametrize("disabled", [False, True])
-def test_an_upgrade_leaves_the_agent_enabled_or_not_as_the_admin_had_it(host, package, tmp_path, disabled):
+def test_an_upgrade_leaves_the_agent_enabled_or_not_as_the_admin_had_it(
+    host, package, tmp_path, disabled
+):
     (host.root / SETTINGS).parent.mkdir(parents=True)
     (host.root / SETTINGS).write_text(TOLD)
     host.dpkg("-i", package)

@@ -10,7 +10,13 @@ def test_the_agent_that_is_served_runs(client, tmp_path):
     path = tmp_path / "agent.pyz"
     path.write_bytes(answer.content)
 
-    told = subprocess.run([sys.executable, "-I", path, "--help"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    told = subprocess.run(
+        [sys.executable, "-I", path, "--help"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
 
     assert answer.status_code == 200
     assert told.returncode == 0, told.stderr
@@ -20,7 +26,8 @@ def test_the_checksum_is_the_files(client):
     file = client.get("/agent/fleetwatch-agent.pyz").content
 
     assert (
-        client.get("/agent/fleetwatch-agent.pyz.sha256").content.decode() == f"{hashlib.sha256(file).hexdigest()}  fleetwatch-agent.pyz\n"
+        client.get("/agent/fleetwatch-agent.pyz.sha256").content.decode()
+        == f"{hashlib.sha256(file).hexdigest()}  fleetwatch-agent.pyz\n"
     )
 
 

@@ -19,7 +19,9 @@ from fleetwatch.ingest import agent_package
 
 
 class _Hub(BaseHTTPRequestHandler):
-    """GET /agent/fleetwatch-agent.pyz and /agent/install.sh, as the hub hands them out; meanwhile `watch` is called."""
+    """GET /agent/fleetwatch-agent.pyz and /agent/install.sh, as the hub hands them out; meanwhile
+    `watch` is called.
+    """
 
     body = b""
     watch: Callable[[], None] | None = None
@@ -52,7 +54,14 @@ def _install(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
     script = agent_package.install_script()
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DESTDIR": str(folder)}
     shell = shutil.which("dash") or "sh"  # the strictest that hosts have
-    return subprocess.run([shell, "-s", "--", *arguments], input=script, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [shell, "-s", "--", *arguments],
+        input=script,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_same_sources_give_the_same_file():
@@ -65,8 +74,15 @@ def test_the_same_sources_give_the_same_file():
 
 def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
     root = agent_package.ROOT
-    files = [*(root / "agent").rglob("*.py"), *(root / "deploy/agent").rglob("*"), *(root / "fleetwatch").glob("*.py")]
-    files += [root / "fleetwatch/ingest/__init__.py", *(root / "fleetwatch/ingest").glob("agent_*.py")]
+    files = [
+        *(root / "agent").rglob("*.py"),
+        *(root / "deploy/agent").rglob("*"),
+        *(root / "fleetwatch").glob("*.py"),
+    ]
+    files += [
+        root / "fleetwatch/ingest/__init__.py",
+        *(root / "fleetwatch/ingest").glob("agent_*.py"),
+    ]
     for path in (path for path in files if path.is_file()):
         copy = tmp_path / "elsewhere" / path.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -78,7 +94,15 @@ def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
     def built(folder: Path, seed: str, mask: int) -> dict[str, bytes]:
         command = [sys.executable, "-m", "fleetwatch.ingest.agent_dist", str(tmp_path / seed)]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run(command, cwd=folder, env=environment, umask=mask, check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            umask=mask,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
         return {path.name: path.read_bytes() for path in (tmp_path / seed).iterdir()}
 
     here, elsewhere = built(root, "1", 0o022), built(tmp_path / "elsewhere", "2", 0o077)
@@ -93,7 +117,15 @@ def test_the_file_holds_the_agent_the_bindings_and_their_licences():
     archive = zipfile.ZipFile(io.BytesIO(agent_package.build()))
 
     names = archive.namelist()
-    assert {"__main__.py", "agent/wire.py", "agent/daemon.py", "pynvml.py", "LICENSE", "NOTICE", "LICENSE.nvidia-ml-py"} <= set(names)
+    assert {
+        "__main__.py",
+        "agent/wire.py",
+        "agent/daemon.py",
+        "pynvml.py",
+        "LICENSE",
+        "NOTICE",
+        "LICENSE.nvidia-ml-py",
+    } <= set(names)
     assert not [name for name in names if name.startswith("fleetwatch")]
     assert b"Apache License" in archive.read("LICENSE")
     assert b"BSD 3-clause" in archive.read("NOTICE")
@@ -108,7 +140,8 @@ def test_the_file_runs_alone_far_from_the_sources(tmp_path):
     package.write_bytes(agent_package.build())
 
     result = subprocess.run(
-        [sys.executable, "-I", str(package), "once", "--json", "--source", "simulated:2xH100,seed=7"],
+        [sys.executable, "-I", str(package), "once", "--json", "--source",
+        "simulated:2xH100,seed=7"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
 
@@ -120,49 +153,105 @@ def test_a_python_that_is_too_old_hands_over_to_a_newer_one_beside_it(tmp_path):
     newer = tmp_path / "python3.11"
     newer.write_text('#!/bin/sh\necho "newer $*"\n')
     newer.chmod(0o755)
-    old = f"import sys; sys.version_info = (3, 6, 8); sys.argv = ['agent.pyz', 'run']; exec({agent_package.MAIN.read_text()!r})"
+    old = (
+        "import sys; sys.version_info = (3, 6, 8); sys.argv = ['agent.pyz', 'run'];"
+        f" exec({agent_package.MAIN.read_text()!r})"
+    )
 
-    done = subprocess.run([sys.executable, "-c", old], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
-    alone = subprocess.run([sys.executable, "-c", old], env={"PATH": "/nowhere"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", old],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    alone = subprocess.run(
+        [sys.executable, "-c", old],
+        env={"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (done.stdout, done.returncode) == ("newer -I agent.pyz run\n", 0)
-    assert (alone.stderr, alone.returncode) == ("fleetwatch-agent: Python 3.8 or newer is needed, this is 3.6\n", 2)
+    assert (alone.stderr, alone.returncode) == (
+        "fleetwatch-agent: Python 3.8 or newer is needed, this is 3.6\n",
+        2,
+    )
 
 
 def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):
-    result = _install(tmp_path, "--server", hub + "/", "--token", "secret", "--node", "gpu-07", "--labels", "rack=7", "--docker")
+    result = _install(
+        tmp_path,
+        "--server",
+        hub + "/",
+        "--token",
+        "secret",
+        "--node",
+        "gpu-07",
+        "--labels",
+        "rack=7",
+        "--docker",
+    )
 
     assert result.returncode == 0, result.stderr
     package = tmp_path / "usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz"
     assert package.read_bytes() == agent_package.build()
     assert package.stat().st_mode & 0o777 == 0o755
     settings = tmp_path / "etc/fleetwatch-agent/environment"
-    assert settings.read_text() == (
-        f'FLEETWATCH_SERVER="{hub}"\nFLEETWATCH_TOKEN="secret"\nFLEETWATCH_NODE="gpu-07"\nFLEETWATCH_LABELS="rack=7"\n'
+    assert (
+        settings.read_text()
+        == f'FLEETWATCH_SERVER="{hub}"\nFLEETWATCH_TOKEN="secret"\nFLEETWATCH_NODE="gpu-07"\nFLEETWATCH_LABELS="rack=7"\n'
     )
     assert settings.stat().st_mode & 0o777 == 0o600
     unit = (tmp_path / "etc/systemd/system/fleetwatch-agent.service").read_text()
     assert "/usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz run\n" in unit
-    assert "Environment=FLEETWATCH_TOKEN_FILE=/etc/fleetwatch-agent/token\nEnvironmentFile=/etc/fleetwatch-agent/environment\n" in unit
-    assert (tmp_path / "etc/systemd/system/fleetwatch-agent.service.d/docker.conf").read_text() == "[Service]\nSupplementaryGroups=docker\n"
+    assert (
+        "Environment=FLEETWATCH_TOKEN_FILE=/etc/fleetwatch-agent/token\nEnvironmentFile=/etc/fleetwatch-agent/environment\n"
+        in unit
+    )
+    assert (
+        tmp_path / "etc/systemd/system/fleetwatch-agent.service.d/docker.conf"
+    ).read_text() == "[Service]\nSupplementaryGroups=docker\n"
     assert "secret" not in unit
     assert str(tmp_path) not in unit
     assert "@" not in re.sub("SystemCallFilter=.*", "", unit)
     command = tmp_path / "usr/local/bin/fleetwatch-agent"
-    assert command.read_text() == '#!/bin/sh\nexec /usr/bin/python3 -I /usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz "$@"\n'
+    assert (
+        command.read_text() == "#!/bin/sh\nexec /usr/bin/python3 -I"
+        ' /usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz "$@"\n'
+    )
     assert command.stat().st_mode & 0o777 == 0o755
 
 
-COMMANDS = ("cat", "chmod", "curl", "dirname", "grep", "install", "mkdir", "mktemp", "mv", "rm", "sed")
+COMMANDS = (
+    "cat",
+    "chmod",
+    "curl",
+    "dirname",
+    "grep",
+    "install",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "rm",
+    "sed",
+)
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """An environment in which each command that is started, sudo too, writes its arguments to folder/arguments and goes on."""
+    """An environment in which each command that is started, sudo too, writes its arguments to
+    folder/arguments and goes on.
+    """
     (folder / "bin").mkdir()
     for name in COMMANDS:
         real = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
-        (folder / "bin" / name).write_text(f'#!/bin/sh\necho "{name} $@" >> {folder}/arguments\nexec {real} "$@"\n')
-    (folder / "bin/sudo").write_text(f'#!/bin/sh\necho "sudo $@" >> {folder}/arguments\nexec "$@"\n')
+        (folder / "bin" / name).write_text(
+            f'#!/bin/sh\necho "{name} $@" >> {folder}/arguments\nexec {real} "$@"\n'
+        )
+    (folder / "bin/sudo").write_text(
+        f'#!/bin/sh\necho "sudo $@" >> {folder}/arguments\nexec "$@"\n'
+    )
     for path in (folder / "bin").iterdir():
         path.chmod(0o755)
     return {"PATH": f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DESTDIR": str(folder / "root")}
@@ -173,7 +262,9 @@ def _processes(what: str) -> str:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            found.append((entry / what).read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            found.append(
+                (entry / what).read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            )
     return "\n".join(found)
 
 
@@ -210,9 +301,17 @@ def test_a_token_comes_from_a_file_or_a_pipe(hub, tmp_path):
     command = ["sh", str(tmp_path / "install.sh"), "--server", hub, "--token-file"]
     settings = tmp_path / "root/etc/fleetwatch-agent/environment"
 
-    subprocess.run([*command, str(tmp_path / "token")], env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [*command, str(tmp_path / "token")], env=environment, check=True, capture_output=True
+    )
     from_file = settings.read_text()
-    subprocess.run([*command, "/dev/stdin"], input=b"fw_from-pipe", env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [*command, "/dev/stdin"],
+        input=b"fw_from-pipe",
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
 
     assert 'FLEETWATCH_TOKEN="fw_from-file"\n' in from_file
     assert 'FLEETWATCH_TOKEN="fw_from-pipe"\n' in settings.read_text()
@@ -227,7 +326,10 @@ def test_a_token_file_without_a_token_is_one_clear_line(hub, tmp_path, content):
     result = _install(tmp_path / "root", "--server", hub, "--token-file", str(tmp_path / "token"))
 
     assert result.returncode == 2
-    assert result.stderr == f"fleetwatch-agent: --token-file {tmp_path}/token can't be read, or is empty\n"
+    assert (
+        result.stderr
+        == f"fleetwatch-agent: --token-file {tmp_path}/token can't be read, or is empty\n"
+    )
 
 
 def test_installing_again_keeps_settings_and_queue_and_brings_the_new_file(hub, tmp_path):
@@ -246,7 +348,8 @@ def test_installing_again_keeps_settings_and_queue_and_brings_the_new_file(hub, 
     assert package.read_bytes() == agent_package.build()
     assert f"it reports to {hub}" in result.stdout
     assert sorted(settings.read_text().splitlines()) == [
-        'FLEETWATCH_FLUSH_S="60"', 'FLEETWATCH_NODE="gpu-07"', f'FLEETWATCH_SERVER="{hub}"', 'FLEETWATCH_TOKEN="secret"',
+        'FLEETWATCH_FLUSH_S="60"', 'FLEETWATCH_NODE="gpu-07"', f'FLEETWATCH_SERVER="{hub}"',
+        'FLEETWATCH_TOKEN="secret"',
     ]  # fmt: skip
     assert settings.stat().st_mode & 0o777 == 0o600
     assert waiting.read_bytes() == b"batch"
@@ -263,7 +366,10 @@ def test_installing_again_with_another_token_changes_only_that(hub, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("token", ["FLEETWATCH_TOKEN=secret", "FLEETWATCH_TOKEN_FILE=/run/token", 'FLEETWATCH_TOKEN_FILE="/t"'])
+@pytest.mark.parametrize(
+    "token",
+    ["FLEETWATCH_TOKEN=secret", "FLEETWATCH_TOKEN_FILE=/run/token", 'FLEETWATCH_TOKEN_FILE="/t"'],
+)
 def test_installing_again_understands_settings_that_an_operator_wrote(hub, tmp_path, token):
     settings = tmp_path / "etc/fleetwatch-agent/environment"
     settings.parent.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""The RPM, installed, upgraded and removed by the real rpm below a folder, with nobody to answer a question."""
+"""The RPM, installed, upgraded and removed by the real rpm below a folder, with nobody to answer a
+question.
+"""
 
 import os
 import shutil
@@ -10,7 +12,8 @@ import pytest
 from fleetwatch.ingest import agent_package, agent_rpm, agent_tree
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("rpmbuild") is None or os.geteuid() != 0, reason="rpmbuild is not installed, or this is not root, whom rpm --root needs"
+    shutil.which("rpmbuild") is None or os.geteuid() != 0,
+    reason="rpmbuild is not installed, or this is not root, whom rpm --root needs",
 )
 SETTINGS = "etc/fleetwatch-agent/environment"
 TOLD = "FLEETWATCH_SERVER=https://hub.example.org\nFLEETWATCH_TOKEN=secret\n"
@@ -29,7 +32,9 @@ def _packed(folder: Path, version: str) -> Path:
 
 def _rpm(*arguments: "str | Path") -> str:
     command = ["rpm", *map(str, arguments)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -40,15 +45,24 @@ def _change(host: Path, *arguments: "str | Path") -> None:
 
 
 def test_the_package_holds_file_unit_page_licences_and_settings_for_root_alone(package):
-    listed = _rpm("-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", package)
+    listed = _rpm(
+        "-qp",
+        "--qf",
+        "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]",
+        package,
+    )
 
     files = {line.split()[0]: line.split()[1:] for line in listed.splitlines()}
     assert files["/etc/fleetwatch-agent"] == ["drwx------", "root:root"]
-    assert files["/etc/fleetwatch-agent/environment"] == ["-rw-------", "root:root", "cn"]  # a configuration, not replaced
+    # a configuration, not replaced
+    assert files["/etc/fleetwatch-agent/environment"] == ["-rw-------", "root:root", "cn"]
     assert files["/usr/lib/fleetwatch-agent/fleetwatch-agent.pyz"] == ["-rwxr-xr-x", "root:root"]
     assert files["/usr/lib/systemd/system/fleetwatch-agent.service"] == ["-rw-r--r--", "root:root"]
     assert {"/usr/bin/fleetwatch-agent", "/usr/share/man/man1/fleetwatch-agent.1.gz"} <= set(files)
-    assert {"/usr/share/licenses/fleetwatch-agent/LICENSE", "/usr/share/licenses/fleetwatch-agent/LICENSE.nvidia-ml-py"} <= set(files)
+    assert {
+        "/usr/share/licenses/fleetwatch-agent/LICENSE",
+        "/usr/share/licenses/fleetwatch-agent/LICENSE.nvidia-ml-py",
+    } <= set(files)
     assert {facts[1] for facts in files.values()} == {"root:root"}
 
 
@@ -56,7 +70,9 @@ def test_it_asks_for_a_python_and_for_nothing_that_rpmbuild_found_by_itself(pack
     required = _rpm("-qp", "--requires", package).splitlines()
 
     own = [line for line in required if not line.startswith(("rpmlib(", "/bin/sh"))]
-    assert own == ["(python3 >= 3.8 or python3.12 or python3.11 or python311 or python39 or python38)"]
+    assert own == [
+        "(python3 >= 3.8 or python3.12 or python3.11 or python311 or python39 or python38)"
+    ]
 
 
 def test_it_tells_nothing_of_the_machine_that_built_it(package):
@@ -68,9 +84,16 @@ def test_it_tells_nothing_of_the_machine_that_built_it(package):
 def test_what_is_installed_is_the_agent(package, tmp_path):
     _change(tmp_path, "-i", package)
 
-    said = subprocess.run([tmp_path / "usr/bin/fleetwatch-agent", "--version"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [tmp_path / "usr/bin/fleetwatch-agent", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert said == f"fleetwatch-agent {agent_package.version()}\n"
-    assert (tmp_path / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz").read_bytes() == agent_package.build()
+    assert (
+        tmp_path / "usr/lib/fleetwatch-agent/fleetwatch-agent.pyz"
+    ).read_bytes() == agent_package.build()
     assert (tmp_path / SETTINGS).read_bytes() == agent_tree.SETTINGS.read_bytes()
 
 

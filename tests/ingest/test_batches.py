@@ -36,9 +36,15 @@ def _noon():
 
 def counts():
     """How many rows every table holds."""
-    tables = [model._meta.db_table for model in apps.get_models() if model._meta.db_table != "costs_gpurate"]
+    tables = [
+        model._meta.db_table
+        for model in apps.get_models()
+        if model._meta.db_table != "costs_gpurate"
+    ]
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(f"SELECT '{table}', count(*) FROM {table}" for table in tables))
+        cursor.execute(
+            " UNION ALL ".join(f"SELECT '{table}', count(*) FROM {table}" for table in tables)
+        )
         return dict(cursor.fetchall())
 
 
@@ -83,7 +89,11 @@ def refused_cases():
         "unknown token": (401, good, {"authorization": "Bearer fw_unknown"}),
         "token of another node": (403, payload(node="n2"), {}),
         "too many bytes": (413, b"x" * (8 * 1024 * 1024 + 1), {}),
-        "too many bytes as they are": (413, b" " * (8 * 1024 * 1024 + 1), {"content_encoding": None}),
+        "too many bytes as they are": (
+            413,
+            b" " * (8 * 1024 * 1024 + 1),
+            {"content_encoding": None},
+        ),
         "a gzip bomb": (413, bomb, {}),
         "no gzip": (422, b"{}", {}),
         "a gzip cut off": (422, pack(good)[:-5], {}),
@@ -93,13 +103,21 @@ def refused_cases():
         "nothing": (422, gzip.compress(b""), {}),
         "no UTF-8": (422, gzip.compress(b'{"node": "\xff"}'), {}),
         "a JSON depth bomb": (422, gzip.compress(b"[" * 200_000 + b"]" * 200_000), {}),
-        "a depth bomb in an ignored key": (422, gzip.compress(b'{"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"), {}),
+        "a depth bomb in an ignored key": (
+            422,
+            gzip.compress(b'{"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
+            {},
+        ),
         "no object": (422, gzip.compress(b"[1]"), {}),
         "a form": (422, good, {"content_type": "application/x-www-form-urlencoded"}),
         "a wrong clock header": (422, good, {"x_fleetwatch_sent_ms": "yesterday"}),
         "an endless clock header": (422, good, {"x_fleetwatch_sent_ms": "9" * 5000}),
         "a missing key": (422, {key: value for key, value in good.items() if key != "boot_id"}, {}),
-        "a ratio above 1": (422, payload(windows=payload()["windows"] | {"util_mean": [7.0] * 3}), {}),
+        "a ratio above 1": (
+            422,
+            payload(windows=payload()["windows"] | {"util_mean": [7.0] * 3}),
+            {},
+        ),
     }
 
 
@@ -152,7 +170,11 @@ def test_a_gpu_that_another_node_is_reporting_costs_its_own_windows_and_not_the_
     [refused] = answer.json()["refused"]
     assert refused["gpu"] == "GPU-1"
     assert "node n1 reports this GPU too" in refused["why"]
-    assert list(GPU.objects.filter(first_ms__isnull=False).order_by("uuid").values_list("uuid", "node__name")) == [
+    assert list(
+        GPU.objects.filter(first_ms__isnull=False)
+        .order_by("uuid")
+        .values_list("uuid", "node__name")
+    ) == [
         ("GPU-1", "n1"),
         ("GPU-2", "n2"),
     ]
@@ -164,7 +186,11 @@ def test_a_batch_that_is_partly_believed_says_how_many_windows_are_stored(client
     post(client, payload(node="n2", start_ms=NOW_MS - 20 * MINUTE, count=12), bearer=thief)
 
     # of n1's ten minutes until 30 minutes ago six windows are new to n2 and six n1's own
-    answer = post(client, payload(node="n2", sequence=2, start_ms=NOW_MS - 31 * MINUTE, count=12), bearer=thief)
+    answer = post(
+        client,
+        payload(node="n2", sequence=2, start_ms=NOW_MS - 31 * MINUTE, count=12),
+        bearer=thief,
+    )
 
     assert answer.json()["stored"] == 6
     assert [refused["gpu"] for refused in answer.json()["refused"]] == ["GPU-1"]
@@ -176,7 +202,9 @@ def test_a_database_that_is_away_is_503_with_retry_after(client, monkeypatch):
     def away(*args, **keywords):
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr("fleetwatch.ingest.tokens.AgentToken.objects", type("Away", (), {"select_related": away})())
+    monkeypatch.setattr(
+        "fleetwatch.ingest.tokens.AgentToken.objects", type("Away", (), {"select_related": away})()
+    )
     answer = post(client, payload(), bearer=bearer)
 
     assert answer.status_code == 503
@@ -227,7 +255,12 @@ def test_a_clock_that_is_two_seconds_off_is_left_alone(client):
 
 
 def test_a_clock_that_is_further_off_is_corrected_and_flagged(client):
-    post(client, payload(start_ms=T0 - 7_200_000), bearer=token(), x_fleetwatch_sent_ms=str(NOW_MS - 7_200_000))
+    post(
+        client,
+        payload(start_ms=T0 - 7_200_000),
+        bearer=token(),
+        x_fleetwatch_sent_ms=str(NOW_MS - 7_200_000),
+    )
 
     assert Batch.objects.get().offset_ms == 7_200_000
     assert Node.objects.get().clock_offset_ms == 7_200_000
@@ -237,7 +270,12 @@ def test_a_clock_that_is_further_off_is_corrected_and_flagged(client):
 def test_the_correction_of_a_boot_does_not_jitter(client):
     bearer = token()
     post(client, payload(), bearer=bearer, x_fleetwatch_sent_ms=str(NOW_MS - 10_000))
-    post(client, payload(sequence=2, start_ms=T0 + 30_000), bearer=bearer, x_fleetwatch_sent_ms=str(NOW_MS - 11_500))
+    post(
+        client,
+        payload(sequence=2, start_ms=T0 + 30_000),
+        bearer=bearer,
+        x_fleetwatch_sent_ms=str(NOW_MS - 11_500),
+    )
 
     assert list(Batch.objects.values_list("offset_ms", flat=True)) == [10_000, 10_000]
     assert ReceivedSequence.objects.get().clock_offset_ms == 10_000
@@ -246,7 +284,9 @@ def test_the_correction_of_a_boot_does_not_jitter(client):
 def test_a_batch_without_windows_is_a_sign_of_life(client):
     empty = {"gpu": [], "start_ms": [], "observed_ms": []}
 
-    answer = post(client, payload(windows=empty, host={"start_ms": [T0], "cpu_ratio": [0.5]}), bearer=token())
+    answer = post(
+        client, payload(windows=empty, host={"start_ms": [T0], "cpu_ratio": [0.5]}), bearer=token()
+    )
 
     assert answer.json()["stored"] == 0
     assert Node.objects.get().last_ms == T0 + 10_000
@@ -256,10 +296,41 @@ def test_everything_a_batch_can_hold_is_stored(client):
     mapping = payload(
         gpus=[gpu("GPU-1"), gpu("GPU-2", index=1)],
         sources=[{"kind": "slurm", "ok": True}],
-        jobs=[{"key": "slurm/della/1", "scheduler": "slurm", "cluster": "della", "id": "1", "account": "nlp", "kind": "batch"}],
-        allocations=[{"gpu": 0, "job": 0, "start_ms": T0 - 1000, "end_ms": None, "source": "slurm", "share": 1.0}],
-        processes=[{"gpu": 0, "job": 0, "pid": 7, "started_ms": T0, "user": "ann", "name": "python", "state": "S", "memory_bytes": 5}],
-        events=[{"gpu": 1, "at_ms": T0 + 5, "kind": "xid", "code": 79, "text": "fallen off the bus"}],
+        jobs=[
+            {
+                "key": "slurm/della/1",
+                "scheduler": "slurm",
+                "cluster": "della",
+                "id": "1",
+                "account": "nlp",
+                "kind": "batch",
+            }
+        ],
+        allocations=[
+            {
+                "gpu": 0,
+                "job": 0,
+                "start_ms": T0 - 1000,
+                "end_ms": None,
+                "source": "slurm",
+                "share": 1.0,
+            }
+        ],
+        processes=[
+            {
+                "gpu": 0,
+                "job": 0,
+                "pid": 7,
+                "started_ms": T0,
+                "user": "ann",
+                "name": "python",
+                "state": "S",
+                "memory_bytes": 5,
+            }
+        ],
+        events=[
+            {"gpu": 1, "at_ms": T0 + 5, "kind": "xid", "code": 79, "text": "fallen off the bus"}
+        ],
         host={"start_ms": [T0], "cpu_ratio": [0.4]},
     )
 
@@ -267,8 +338,17 @@ def test_everything_a_batch_can_hold_is_stored(client):
 
     assert answer.json()["stored"] == 6
     rows = counts()
-    assert (rows["jobs_job"], rows["jobs_allocation"], rows["jobs_sourcereport"], rows["jobs_gpuprocess"]) == (1, 1, 1, 1)
-    assert (rows["telemetry_healthevent"], rows["accounts_team"], rows["inventory_gpu"]) == (1, 1, 2)
+    assert (
+        rows["jobs_job"],
+        rows["jobs_allocation"],
+        rows["jobs_sourcereport"],
+        rows["jobs_gpuprocess"],
+    ) == (1, 1, 1, 1)
+    assert (rows["telemetry_healthevent"], rows["accounts_team"], rows["inventory_gpu"]) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_the_steady_state_asks_the_database_little(client, django_assert_max_num_queries):

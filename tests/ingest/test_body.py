@@ -26,7 +26,9 @@ class Endless:
 
 
 def chunked(stream):
-    environ = RequestFactory()._base_environ(REQUEST_METHOD="POST", CONTENT_TYPE="application/json", HTTP_TRANSFER_ENCODING="chunked")
+    environ = RequestFactory()._base_environ(
+        REQUEST_METHOD="POST", CONTENT_TYPE="application/json", HTTP_TRANSFER_ENCODING="chunked"
+    )
     return WSGIRequest(environ | {"wsgi.input": stream})
 
 
@@ -51,7 +53,9 @@ def test_a_chunked_body_is_read():
 
 def test_a_declared_length_over_the_limit_is_refused_unread():
     stream = Endless()
-    environ = RequestFactory()._base_environ(REQUEST_METHOD="POST", CONTENT_TYPE="application/json", CONTENT_LENGTH="1001")
+    environ = RequestFactory()._base_environ(
+        REQUEST_METHOD="POST", CONTENT_TYPE="application/json", CONTENT_LENGTH="1001"
+    )
 
     with pytest.raises(TooLargeError):
         read_body(WSGIRequest(environ | {"wsgi.input": stream}), limit=1000)
@@ -70,7 +74,9 @@ def test_an_expanded_body_fits_or_not(size, fits):
             expand(packed, "gzip", limit=1000)
 
 
-@pytest.mark.parametrize("body", [b"", b"x", gzip.compress(b"x", mtime=0)[:-1], gzip.compress(b"x", mtime=0) * 2])
+@pytest.mark.parametrize(
+    "body", [b"", b"x", gzip.compress(b"x", mtime=0)[:-1], gzip.compress(b"x", mtime=0) * 2]
+)
 def test_what_is_no_single_gzip_is_refused(body):
     with pytest.raises(WireError):
         expand(body, "gzip")

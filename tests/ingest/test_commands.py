@@ -41,7 +41,15 @@ def test_an_enrolment_token_has_its_uses_and_its_end(capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--uses", "0"], ["--uses", "1001"], ["--ttl", "0s"], ["--ttl", "1w"], ["--ttl", "400d"], ["--uses", "x"]]
+    "arguments",
+    [
+        ["--uses", "0"],
+        ["--uses", "1001"],
+        ["--ttl", "0s"],
+        ["--ttl", "1w"],
+        ["--ttl", "400d"],
+        ["--uses", "x"],
+    ],
 )
 def test_a_wrong_option_is_a_clear_error(arguments):
     with pytest.raises(CommandError):

@@ -1,4 +1,6 @@
-"""The door in front of Django: the same rows and answers as Django's view alone, by a shorter way."""
+"""The door in front of Django: the same rows and answers as Django's view alone, by a
+shorter way.
+"""
 
 import random
 from datetime import timedelta
@@ -115,7 +117,9 @@ def test_a_uuid_in_another_case_is_the_same_gpu_stored_hot_and_by_the_short_way(
     bearer = token()
     for number in range(6):
         written_as = written[cases[number // 3]]
-        assert post(client, step(number, gpus=[gpu(written_as)]), bearer=bearer).json()["stored"] == 6
+        assert (
+            post(client, step(number, gpus=[gpu(written_as)]), bearer=bearer).json()["stored"] == 6
+        )
 
     [row] = GPU.objects.all()
     windows = hot.decode(hot.marked_since(row.node_id, 0), None).windows
@@ -190,10 +194,15 @@ def test_a_gpu_that_moved_away_is_not_continued_where_it_was(client):
 
 
 def test_a_mig_instance_keeps_its_parent_alive(client):
-    bearer, parts = token(), [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")]
+    bearer, parts = (
+        token(),
+        [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")],
+    )
     post(client, step(0, gpus=parts), bearer=bearer)
     only_the_part = step(1, gpus=parts)
-    only_the_part["windows"] = {name: values[1::2] for name, values in only_the_part["windows"].items()}
+    only_the_part["windows"] = {
+        name: values[1::2] for name, values in only_the_part["windows"].items()
+    }
 
     post(client, only_the_part, bearer=bearer)
 
@@ -227,7 +236,10 @@ def test_where_a_gpu_has_no_last_window_its_own_row_says_so(client):
     post(client, step(3, gpus=both), bearer=bearer)
 
     assert (client.long, client.short) == (2, 2)
-    assert set(GPU.objects.values_list("uuid", "last_ms")) == {("GPU-1", BEGIN + 180_000), ("GPU-2", BEGIN + 170_000)}
+    assert set(GPU.objects.values_list("uuid", "last_ms")) == {
+        ("GPU-1", BEGIN + 180_000),
+        ("GPU-2", BEGIN + 170_000),
+    }
     assert {each.newest_ms for each in GPU.objects.select_related("node")} == {BEGIN + 240_000}
 
 
@@ -254,7 +266,9 @@ def test_a_silence_on_the_bill_ends_by_the_short_way_too(client):
 
     assert client.short == 2
     assert silent == {"silent": 5 * minute}
-    assert dict(Entry.objects.filter(reason__in=UNHEARD).values_list("reason", "gpu_ms")) == {"missing": 8 * minute}
+    assert dict(Entry.objects.filter(reason__in=UNHEARD).values_list("reason", "gpu_ms")) == {
+        "missing": 8 * minute
+    }
     assert unbalanced(NOW - timedelta(hours=2), NOW + timedelta(hours=1), now=NOW) == []
 
 
@@ -275,11 +289,16 @@ def test_a_node_that_was_removed_comes_back_the_long_way(client):
 
 
 def test_the_part_of_a_gpu_is_capacity_to_its_last_window_by_the_short_way_too(client):
-    bearer, parts = token(), [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")]
+    bearer, parts = (
+        token(),
+        [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")],
+    )
     for number in range(2):
         post(client, step(number, gpus=parts), bearer=bearer)
 
-    found = {capacity.parent_id is None: capacity.end_ms for capacity in capacities(Node.objects.get())}
+    found = {
+        capacity.parent_id is None: capacity.end_ms for capacity in capacities(Node.objects.get())
+    }
 
     assert client.short == 1
     assert found == {True: BEGIN + 120_000, False: BEGIN + 120_000}
@@ -320,7 +339,9 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
         ("n2", pack(step(1, node="n2", gpus=[gpu("GPU-n2")], count=3))),
     ]
 
-    stored = door.store_group([door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies])
+    stored = door.store_group(
+        [door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies]
+    )
 
     assert stored == [6, 0, 0, 0, 3]
     assert Batch.objects.count() == 5
@@ -342,10 +363,17 @@ def test_a_door_that_knows_too_many_begins_anew(client, monkeypatch):
 
 
 def story(seed):
-    """Batches of two nodes as agents may send them, as (node, body, headers); most of them continue."""
+    """Batches of two nodes as agents may send them, as (node, body, headers); most of them
+    continue.
+    """
     draw = random.Random(seed)
     sent, told = [], {"n1": 0, "n2": 0}
-    limits, labels, kind, state = {"n1": 700.0, "n2": 700.0}, {"n1": {}, "n2": {}}, "batch", "RUNNING"
+    limits, labels, kind, state = (
+        {"n1": 700.0, "n2": 700.0},
+        {"n1": {}, "n2": {}},
+        "batch",
+        "RUNNING",
+    )
     for _ in range(30):
         node = draw.choice(("n1", "n2"))
         told[node] += 1
@@ -353,24 +381,56 @@ def story(seed):
             limits[node] = draw.choice((500.0, 600.0, 700.0))
         if draw.random() < 0.05:
             labels[node] = {"rack": draw.choice("12")}
-        kind, state = draw.choice((kind, kind, kind, "service")), draw.choice((state, state, state, "COMPLETED"))
+        kind, state = (
+            draw.choice((kind, kind, kind, "service")),
+            draw.choice((state, state, state, "COMPLETED")),
+        )
         number = draw.choice((told[node],) * 12 + (max(0, told[node] - 2), told[node] + 4))
-        gpus = [gpu(f"GPU-{node}-{index}", index=index, power_limit_w=limits[node]) for index in range(2)]
+        gpus = [
+            gpu(f"GPU-{node}-{index}", index=index, power_limit_w=limits[node])
+            for index in range(2)
+        ]
         if draw.random() < 0.03:
             gpus[0]["uuid"] = "GPU-n1-0"
-        keys = {"node": node, "gpus": gpus, "node_labels": labels[node], "agent": {"version": "1", "cpu_s": draw.random()}}
+        keys = {
+            "node": node,
+            "gpus": gpus,
+            "node_labels": labels[node],
+            "agent": {"version": "1", "cpu_s": draw.random()},
+        }
         keys["host"] = {"start_ms": [BEGIN + number * 60_000], "cpu_ratio": [0.5]}
         if draw.random() < 0.7:
             keys["sources"] = [{"kind": "slurm", "ok": draw.random() < 0.8, "seen_ms": BEGIN}]
-            keys["jobs"] = [job(kind=kind, state=state), job(f"slurm/della/{node}", account=draw.choice(("nlp", "new")))]
+            keys["jobs"] = [
+                job(kind=kind, state=state),
+                job(f"slurm/della/{node}", account=draw.choice(("nlp", "new"))),
+            ]
             starts = draw.choice((BEGIN, BEGIN - 86_400_000, None))
-            keys["allocations"] = [{"gpu": place, "job": place, "start_ms": starts, "source": "slurm", "share": 1.0} for place in range(2)]
-            keys["processes"] = [{"gpu": 0, "job": 0, "pid": draw.choice((7, 7, 8)), "memory_bytes": draw.randrange(9)}]
+            keys["allocations"] = [
+                {"gpu": place, "job": place, "start_ms": starts, "source": "slurm", "share": 1.0}
+                for place in range(2)
+            ]
+            keys["processes"] = [
+                {
+                    "gpu": 0,
+                    "job": 0,
+                    "pid": draw.choice((7, 7, 8)),
+                    "memory_bytes": draw.randrange(9),
+                }
+            ]
         if draw.random() < 0.05:
-            keys["events"] = [{"gpu": 0, "at_ms": BEGIN + number * 60_000, "kind": "xid", "code": 79}]
+            keys["events"] = [
+                {"gpu": 0, "at_ms": BEGIN + number * 60_000, "kind": "xid", "code": 79}
+            ]
         if draw.random() < 0.05:
-            keys["start_ms"] = draw.choice((NOW_MS + 3_600_000, BEGIN - 50 * 86_400_000, BEGIN - 3_600_000))
-        headers = {"x_fleetwatch_sent_ms": str(NOW_MS - draw.choice((0,) * 8 + (1500, 5000)))} if draw.random() < 0.5 else {}
+            keys["start_ms"] = draw.choice(
+                (NOW_MS + 3_600_000, BEGIN - 50 * 86_400_000, BEGIN - 3_600_000)
+            )
+        headers = (
+            {"x_fleetwatch_sent_ms": str(NOW_MS - draw.choice((0,) * 8 + (1500, 5000)))}
+            if draw.random() < 0.5
+            else {}
+        )
         sent.append((node, pack(step(number, **keys)), headers))
         if draw.random() < 0.15:
             sent.append(draw.choice(sent))
@@ -378,35 +438,52 @@ def story(seed):
 
 
 def rows():
-    """Everything that batches leave, by names and not by ids; GPUs as they are once nodes no longer speak for them."""
+    """Everything that batches leave, by names and not by ids; GPUs as they are once nodes no longer
+    speak for them.
+    """
     settle(Node.objects.values_list("pk", flat=True))
     sequences = dict(Batch.objects.values_list("id", "sequence"))
     names = dict(Node.objects.values_list("pk", "name"))
     return {
-        "nodes": list(Node.objects.order_by("name").values("name", "labels", "window_s", "last_ms", "last_received_at", "agent",
+        "nodes": list(Node.objects.order_by("name").values("name", "labels", "window_s", "last_ms",
+        "last_received_at", "agent",
                                                            "clock_offset_ms", "facts_order")),
-        "gpus": list(GPU.objects.order_by("uuid", "node__name").values("uuid", "node__name", "power_limit_w", "model__name", "unread",
-                                                                      "first_ms", "last_ms", "retired_ms", "facts_order")),
-        "received": list(ReceivedSequence.objects.order_by("node__name", "boot_id").values("node__name", "boot_id", "boot_start_ms",
+        "gpus": list(GPU.objects.order_by("uuid", "node__name").values("uuid", "node__name",
+        "power_limit_w", "model__name", "unread",
+                                                                      "first_ms", "last_ms",
+                                                                      "retired_ms", "facts_order")),
+        "received": list(ReceivedSequence.objects.order_by("node__name",
+        "boot_id").values("node__name", "boot_id", "boot_start_ms",
                                                                                            "clock_offset_ms", "received")),
         "batches": [{**row, "node_id": names[row["node_id"]], "payload": bytes(row["payload"])}
                     for row in Batch.objects.order_by("id").values(
-            "node_id", "sequence", "received_at", "start_ms", "end_ms", "offset_ms", "quarantined", "payload", "boot_start_ms")],
+            "node_id", "sequence", "received_at", "start_ms", "end_ms", "offset_ms", "quarantined",
+            "payload", "boot_start_ms")],
         "marks": sorted((names[node], hour, sequences[batch]) for node, hour, batch in
                         SealMark.objects.values_list("node_id", "hour", "batch_id")),
-        "touched": {(names[node], hour) for node, hour in TouchedHour.objects.values_list("node_id", "hour")},
-        "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account", "team__slug", "start_ms")),
-        "records": list(JobRecord.objects.order_by("key", "node__name", "voice").values("key", "node__name", "voice", "as_of_ms",
-                                                                                        "sequence", "facts", "held_at", "held_until_ms")),
-        "changes": sorted(map(str, JobChange.objects.values_list("job__key", "node__name", "at", "voice", "facts", "refused"))),
-        "intake": list(Intake.objects.order_by("node__name").values("node__name", "hour_ms", "jobs", "labels", "teams", "gpu_models",
+        "touched": {(names[node], hour) for node,
+        hour in TouchedHour.objects.values_list("node_id", "hour")},
+        "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account",
+        "team__slug", "start_ms")),
+        "records": list(JobRecord.objects.order_by("key", "node__name", "voice").values("key",
+        "node__name", "voice", "as_of_ms",
+                                                                                        "sequence",
+                                                                                        "facts", "held_at", "held_until_ms")),
+        "changes": sorted(map(str,
+        JobChange.objects.values_list("job__key", "node__name", "at", "voice", "facts",
+        "refused"))),
+        "intake": list(Intake.objects.order_by("node__name").values("node__name", "hour_ms", "jobs",
+        "labels", "teams", "gpu_models",
                                                                     "gpus")),
-        "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name", "job__key").values(
+        "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name",
+        "job__key").values(
             "gpu__uuid", "gpu__node__name", "job__key", "source", "share", "asserted")),
-        "sources": list(SourceReport.objects.order_by("node__name", "kind", "ok").values("node__name", "kind", "ok", "asserted")),
+        "sources": list(SourceReport.objects.order_by("node__name", "kind",
+        "ok").values("node__name", "kind", "ok", "asserted")),
         "processes": list(GPUProcess.objects.order_by("gpu__uuid", "gpu__node__name", "pid").values(
             "gpu__uuid", "job__key", "pid", "memory_bytes", "seen_ms")),
-        "events": list(HealthEvent.objects.order_by("node__name", "at_ms").values("node__name", "gpu__uuid", "at_ms", "kind")),
+        "events": list(HealthEvent.objects.order_by("node__name", "at_ms").values("node__name",
+        "gpu__uuid", "at_ms", "kind")),
     }  # fmt: skip
 
 
@@ -425,7 +502,10 @@ def test_both_ways_leave_the_same_rows_and_give_the_same_answers(seed, client):
         try:
             with transaction.atomic():
                 sent = enumerate(story(seed))
-                answers = [post(senders[at % len(senders)], body, bearer=bearers[node], **headers) for at, (node, body, headers) in sent]
+                answers = [
+                    post(senders[at % len(senders)], body, bearer=bearers[node], **headers)
+                    for at, (node, body, headers) in sent
+                ]
                 told.append([(answer.status_code, answer.json()) for answer in answers])
                 left.append(rows())
                 raise UndoneError
@@ -441,7 +521,9 @@ def test_a_batch_with_a_hole_of_ten_minutes_begins_a_new_stay_the_long_way(clien
     bearer = token()
     post(client, step(0), bearer=bearer)
     holed = step(1)
-    holed["windows"]["start_ms"][3:] = [start + 600_000 for start in holed["windows"]["start_ms"][3:]]
+    holed["windows"]["start_ms"][3:] = [
+        start + 600_000 for start in holed["windows"]["start_ms"][3:]
+    ]
 
     post(client, holed, bearer=bearer)
 

@@ -1,4 +1,6 @@
-"""The short way of reading a batch accepts nothing that agent.wire.parse refuses, and reads the same."""
+"""The short way of reading a batch accepts nothing that agent.wire.parse refuses, and reads the
+same.
+"""
 
 import copy
 import json
@@ -12,8 +14,10 @@ from fleetwatch.ingest import fast_decode
 from tests.ingest.factories import T0, gpu, job, payload
 
 VALUES = (
-    None, True, False, 0, 1, -1, 0.5, 1.001, 1.0010001, -0.001, -0.0011, 1.5, 2**31, 2**53 + 1, 2**63, 10**18, 10**18 + 1, 1e18, 1.1e18,
-    -273.15, -274.0, 1e300, "", "x", "\ud83d\ude00", "a\x00b", "x" * 500, [], [1], [None], [1.0, "x"], {}, {"a": 1}, {"a": {"b": 1}},
+    None, True, False, 0, 1, -1, 0.5, 1.001, 1.0010001, -0.001, -0.0011, 1.5, 2**31, 2**53 + 1,
+    2**63, 10**18, 10**18 + 1, 1e18, 1.1e18,
+    -273.15, -274.0, 1e300, "", "x", "\ud83d\ude00", "a\x00b", "x" * 500, [], [1], [None],
+    [1.0, "x"], {}, {"a": 1}, {"a": {"b": 1}},
 )  # fmt: skip
 
 
@@ -25,8 +29,12 @@ def whole():
         agent={"version": "1", "cpu_s": 1.5, "dropped_windows": 0},
         sources=[{"kind": "slurm", "ok": True, "seen_ms": T0}],
         jobs=[job()],
-        allocations=[{"gpu": 0, "job": 0, "start_ms": T0, "end_ms": None, "source": "slurm", "share": 1.0}],
-        processes=[{"gpu": 0, "job": 0, "pid": 7, "user": "ann", "name": "python", "memory_bytes": 5}],
+        allocations=[
+            {"gpu": 0, "job": 0, "start_ms": T0, "end_ms": None, "source": "slurm", "share": 1.0}
+        ],
+        processes=[
+            {"gpu": 0, "job": 0, "pid": 7, "user": "ann", "name": "python", "memory_bytes": 5}
+        ],
         events=[],
         host={"start_ms": [T0], "cpu_ratio": [0.5], "memory_used_bytes": [7]},
     )
@@ -42,7 +50,13 @@ FACTS = fast_decode.facts(encoded(whole()))
 def places(value, path=()):
     """Paths to everything in the value."""
     yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield from places(item, (*path, key))
 
@@ -51,7 +65,9 @@ def mutated(draw):
     """The batch with one to three things of it changed, removed or added."""
     mapping = whole()
     for name in draw.sample(wire.WINDOW_COLUMNS, draw.randrange(4)):
-        mapping["windows"][name] = [draw.choice((0, 1, 0.5, None, 1e-9)) for _ in mapping["windows"]["gpu"]]
+        mapping["windows"][name] = [
+            draw.choice((0, 1, 0.5, None, 1e-9)) for _ in mapping["windows"]["gpu"]
+        ]
     for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
         *way, key = draw.choice([path for path in places(mapping) if path])
         inner = mapping
@@ -63,7 +79,9 @@ def mutated(draw):
         elif choice < 0.8:
             del inner[key]
         elif isinstance(inner, dict):
-            inner[draw.choice(("zz", "util_max", "temperature_c", "start_ms", "gpu", "ok"))] = copy.deepcopy(draw.choice(VALUES))
+            inner[draw.choice(("zz", "util_max", "temperature_c", "start_ms", "gpu", "ok"))] = (
+                copy.deepcopy(draw.choice(VALUES))
+            )
         else:
             inner.append(copy.deepcopy(draw.choice(VALUES)))
     return mapping
@@ -80,7 +98,18 @@ def test_what_the_short_way_accepts_is_valid_and_the_same(seed):
             continue
         read += 1
         reference = wire.decode(body)
-        for name in ("node", "boot_id", "boot_start_ms", "sequence", "window_s", "agent", "sources", "jobs", "allocations", "processes"):
+        for name in (
+            "node",
+            "boot_id",
+            "boot_start_ms",
+            "sequence",
+            "window_s",
+            "agent",
+            "sources",
+            "jobs",
+            "allocations",
+            "processes",
+        ):
             assert getattr(short, name) == getattr(reference, name)
         assert (short.start_ms, short.end_ms) == (reference.start_ms, reference.end_ms)
         for name in ("gpu", "start_ms", "observed_ms", "process_count"):
@@ -146,7 +175,12 @@ def test_what_is_no_batch_goes_the_long_way(body):
 
 def test_a_host_that_says_nothing_is_none():
     assert fast_decode.read(encoded(whole() | {"host": {}}), FACTS, fast_decode.Memory()).host == {}
-    assert fast_decode.read(encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS, fast_decode.Memory()) is None
+    assert (
+        fast_decode.read(
+            encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS, fast_decode.Memory()
+        )
+        is None
+    )
 
 
 def test_jobs_and_holders_are_read_once_while_the_same_is_said():
@@ -154,7 +188,9 @@ def test_jobs_and_holders_are_read_once_while_the_same_is_said():
     first = fast_decode.read(encoded(whole()), FACTS, memory)
     again = fast_decode.read(encoded(whole() | {"sequence": 2}), FACTS, memory)
     changed = fast_decode.read(encoded(whole() | {"jobs": [job(state="DONE")]}), FACTS, memory)
-    without = fast_decode.read(encoded(whole() | {"jobs": None, "allocations": [], "processes": None}), FACTS, memory)
+    without = fast_decode.read(
+        encoded(whole() | {"jobs": None, "allocations": [], "processes": None}), FACTS, memory
+    )
 
     assert again.jobs is first.jobs
     assert again.allocations is first.allocations

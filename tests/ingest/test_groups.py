@@ -15,7 +15,9 @@ def _at_once(monkeypatch):
 
 
 class Work:
-    """What stores: it notes its groups, and while `go_on` is clear the first of them takes its time."""
+    """What stores: it notes its groups, and while `go_on` is clear the first of them takes its
+    time.
+    """
 
     def __init__(self):
         self.groups = []

@@ -12,7 +12,8 @@ def test_a_token_made_for_more_nodes_lets_in_a_thousand_from_the_upgrade_on():
         call_command("migrate", "ingest", "0001", verbosity=0)
         with connection.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO ingest_enrollmenttoken {columns} VALUES ('a', 'fw_a', now(), now(), 10000), ('b', 'fw_b', now(), now(), 999)"
+                f"INSERT INTO ingest_enrollmenttoken {columns} VALUES ('a', 'fw_a', now(), now(),"
+                " 10000), ('b', 'fw_b', now(), now(), 999)"
             )
     finally:
         call_command("migrate", "ingest", verbosity=0)

@@ -32,7 +32,9 @@ def client(request, client):
 
 
 def waiting(count, hour=LONG_CLOSED):
-    SealMark.objects.bulk_create([SealMark(node_id=1, hour=hour, batch_id=-1, batch_received_at=NOW) for _ in range(count)])
+    SealMark.objects.bulk_create(
+        [SealMark(node_id=1, hour=hour, batch_id=-1, batch_received_at=NOW) for _ in range(count)]
+    )
 
 
 @pytest.mark.parametrize(("count", "flush_s"), [(0, 30), (2, 30), (3, 120), (4, 120)])
@@ -67,7 +69,11 @@ def test_agents_that_are_known_are_sent_away_too():
     waiting(5)
     pressure.forget()
 
-    answer = post(door, payload(sequence=2, start_ms=payload()["windows"]["start_ms"][-1] + 10_000), bearer=bearer)
+    answer = post(
+        door,
+        payload(sequence=2, start_ms=payload()["windows"]["start_ms"][-1] + 10_000),
+        bearer=bearer,
+    )
 
     assert answer.status_code == 429
     assert Batch.objects.count() == 1

@@ -30,7 +30,9 @@ def client(request, client):
 
 
 def enrolled(node="n1"):
-    return tokens.enroll(tokens.create_enrollment_token(NOW, uses=1, ttl=timedelta(hours=1)), node, NOW)
+    return tokens.enroll(
+        tokens.create_enrollment_token(NOW, uses=1, ttl=timedelta(hours=1)), node, NOW
+    )
 
 
 def spool(number, end_ms, **keys):
@@ -54,7 +56,9 @@ def test_invented_gpus_have_no_past_and_the_answer_says_why(client):
     answer = post(client, spool(2, NOW_MS - 34 * DAY, gpus=invented), bearer=bearer)
 
     assert (answer.status_code, answer.json()["stored"], answer.json()["duplicate"]) == (200, 0, 0)
-    assert [refused["gpu"] for refused in answer.json()["refused"]] == sorted(item["uuid"] for item in invented)
+    assert [refused["gpu"] for refused in answer.json()["refused"]] == sorted(
+        item["uuid"] for item in invented
+    )
     assert "create_agent_token --import n1" in answer.json()["refused"][0]["why"]
     assert list(GPU.objects.values_list("uuid", flat=True)) == ["GPU-1"]
     assert (Batch.objects.count(), SealMark.objects.count()) == (1, 1)
@@ -102,7 +106,11 @@ def test_what_was_left_out_can_be_sent_with_the_right_to_import(client):
     refused = post(client, log, bearer=create_agent_token("n1", NOW))
     stored = post(client, log, bearer=create_agent_token("n1", NOW, Rights(may_import=True)))
 
-    assert (refused.json()["stored"], stored.json()["stored"], stored.json()["duplicate"]) == (0, 3, 0)
+    assert (refused.json()["stored"], stored.json()["stored"], stored.json()["duplicate"]) == (
+        0,
+        3,
+        0,
+    )
     assert ReceivedSequence.objects.get().received == [(1, 3)]
 
 
@@ -112,7 +120,9 @@ def test_an_instance_gives_a_gpu_no_past_that_it_had_not_been_a_part_of(client):
     post(client, spool(1, NOW_MS - 20 * DAY, gpus=[part]), bearer=bearer)
     post(client, payload(sequence=2, gpus=[part]), bearer=bearer)
 
-    answer = post(client, spool(3, NOW_MS - 10 * DAY, gpus=[part | {"parent_uuid": "GPU-2"}]), bearer=bearer)
+    answer = post(
+        client, spool(3, NOW_MS - 10 * DAY, gpus=[part | {"parent_uuid": "GPU-2"}]), bearer=bearer
+    )
 
     assert answer.json()["stored"] == 0
     assert not GPU.objects.filter(uuid="GPU-2").exists()
@@ -123,7 +133,12 @@ def test_a_clock_that_is_days_behind_reaches_no_farther_and_no_less(client):
     sent = str(NOW_MS - behind_ms)
     boot = T0 - behind_ms
 
-    answer = post(client, payload(start_ms=T0 - behind_ms, boot_start_ms=boot), bearer=enrolled(), X_FleetWatch_Sent_Ms=sent)
+    answer = post(
+        client,
+        payload(start_ms=T0 - behind_ms, boot_start_ms=boot),
+        bearer=enrolled(),
+        X_FleetWatch_Sent_Ms=sent,
+    )
 
     assert answer.json()["stored"] == 3
 

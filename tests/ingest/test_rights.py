@@ -36,7 +36,9 @@ def client(request, client):
 
 def accounting(**facts):
     ended = {"state": "FAILED", "start_ms": T0 - 5000, "end_ms": T0}
-    return payload(gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**(ended | facts))])
+    return payload(
+        gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**(ended | facts))]
+    )
 
 
 def minute(number, **keys):
@@ -73,14 +75,22 @@ def test_an_import_of_the_year_3000_is_422(client):
 def test_an_enrolled_token_has_no_rights(client):
     enrolment = tokens.create_enrollment_token(NOW, uses=1, ttl=timedelta(hours=1))
     body = b'{"node": "n1"}'
-    client.post("/api/v1/enroll", body, content_type="application/json", headers={"authorization": f"Bearer {enrolment}"})
+    client.post(
+        "/api/v1/enroll",
+        body,
+        content_type="application/json",
+        headers={"authorization": f"Bearer {enrolment}"},
+    )
 
     assert AgentToken.objects.get().rights == Rights()
 
 
 def test_rights_hold_from_the_next_batch_on_by_the_short_way_too(client):
     good, head = token("good"), token("head")
-    mine, theirs = holding(job()), {"jobs": [job(user="eve")], "sources": [{"kind": "slurm", "ok": True}]}
+    mine, theirs = (
+        holding(job()),
+        {"jobs": [job(user="eve")], "sources": [{"kind": "slurm", "ok": True}]},
+    )
     post(client, minute(0, node="good", gpus=[gpu("GPU-2")], **mine), bearer=good)
     for number in range(2):
         post(client, minute(number, node="head", **theirs), bearer=head)
@@ -93,7 +103,10 @@ def test_rights_hold_from_the_next_batch_on_by_the_short_way_too(client):
     post(client, minute(3, node="head", **theirs), bearer=head)
 
     assert (without, given) == ("ann", "eve")
-    assert set(JobRecord.objects.filter(node__name="head").values_list("voice", "sequence")) == {(1, 3), (3, 2)}
+    assert set(JobRecord.objects.filter(node__name="head").values_list("voice", "sequence")) == {
+        (1, 3),
+        (3, 2),
+    }
 
 
 def test_the_command_gives_rights(capsys):
@@ -114,7 +127,11 @@ def test_a_cluster_that_no_key_can_name_is_a_clear_error(name):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2, "gpus": 5})
+    monkeypatch.setattr(
+        intake,
+        "LIMITS",
+        intake.LIMITS | {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2, "gpus": 5},
+    )
 
 
 def jobs(count, *, first=0, **facts):
@@ -125,13 +142,17 @@ def jobs(count, *, first=0, **facts):
 def test_new_jobs_are_bounded_by_node_and_hour(client, clock):
     bearer = token()
     assert post(client, minute(0, **jobs(2)), bearer=bearer).status_code == 200
-    assert post(client, minute(1, **jobs(4)), bearer=bearer).status_code == 200  # two of them are known
+    # two of them are known
+    assert post(client, minute(1, **jobs(4)), bearer=bearer).status_code == 200
 
     refused = post(client, minute(2, **jobs(1, first=10)), bearer=bearer)
     again = post(client, minute(2, **jobs(1)), bearer=bearer)
 
     assert (refused.status_code, refused["Retry-After"]) == (429, "3600")
-    assert refused.json() == {"error": "more than 4 new jobs in one hour from this node: come again later", "field": "jobs"}
+    assert refused.json() == {
+        "error": "more than 4 new jobs in one hour from this node: come again later",
+        "field": "jobs",
+    }
     assert again.status_code == 200
     assert (Job.objects.count(), Batch.objects.count()) == (4, 3)
     clock.move_to(NOW + timedelta(hours=1))
@@ -165,11 +186,25 @@ def test_jobs_that_nobody_holds_count_too(client):
 @pytest.mark.usefixtures("small")
 def test_new_teams_are_bounded(client):
     bearer = token()
-    post(client, minute(0, **holding(*(job(f"slurm/della/{number}", account=f"team-{number}") for number in range(3)))), bearer=bearer)
+    post(
+        client,
+        minute(
+            0,
+            **holding(
+                *(job(f"slurm/della/{number}", account=f"team-{number}") for number in range(3))
+            ),
+        ),
+        bearer=bearer,
+    )
 
-    answer = post(client, minute(1, **holding(job("slurm/della/9", account="team-9"))), bearer=bearer)
+    answer = post(
+        client, minute(1, **holding(job("slurm/della/9", account="team-9"))), bearer=bearer
+    )
 
-    assert (answer.status_code, answer.json()["error"]) == (429, "more than 3 new teams in one hour from this node: come again later")
+    assert (answer.status_code, answer.json()["error"]) == (
+        429,
+        "more than 3 new teams in one hour from this node: come again later",
+    )
     assert Team.objects.count() == 3
 
 
@@ -177,11 +212,16 @@ def test_new_teams_are_bounded(client):
 def test_new_labels_are_bounded_and_known_ones_are_free(client):
     bearer, three = token(), {"a": 1, "b": 2, "c": 3}
     for number in range(3):
-        assert post(client, minute(number, **jobs(2, labels=three)), bearer=bearer).status_code == 200
+        assert (
+            post(client, minute(number, **jobs(2, labels=three)), bearer=bearer).status_code == 200
+        )
 
     answer = post(client, minute(3, **jobs(1, labels={"d": 4})), bearer=bearer)
 
-    assert answer.json()["error"] == "more than 6 new labels of jobs in one hour from this node: come again later"
+    assert (
+        answer.json()["error"]
+        == "more than 6 new labels of jobs in one hour from this node: come again later"
+    )
 
 
 @pytest.mark.usefixtures("small")
@@ -200,25 +240,36 @@ def test_new_gpu_models_are_bounded(client):
 def test_new_gpus_are_bounded_and_known_ones_are_not_counted_again(client):
     bearer = token()
     five = [gpu(f"GPU-{number}") for number in range(5)]
-    assert [post(client, minute(number, gpus=five), bearer=bearer).status_code for number in range(3)] == [200] * 3
+    assert [
+        post(client, minute(number, gpus=five), bearer=bearer).status_code for number in range(3)
+    ] == [200] * 3
 
     answer = post(client, minute(3, gpus=[*five, gpu("GPU-6")]), bearer=bearer)
 
     assert (answer.status_code, answer["Retry-After"]) == (429, "3600")
-    assert answer.json()["error"] == "more than 5 new GPUs in one hour from this node: come again later"
+    assert (
+        answer.json()["error"]
+        == "more than 5 new GPUs in one hour from this node: come again later"
+    )
     assert GPU.objects.count() == 5
 
 
 def test_events_are_bounded_by_node_and_hour(client, clock, monkeypatch):
     monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"events": 4})
     bearer = token()
-    faults = [{"gpu": 0, "at_ms": T0 + number, "kind": "xid", "code": number} for number in range(3)]
+    faults = [
+        {"gpu": 0, "at_ms": T0 + number, "kind": "xid", "code": number} for number in range(3)
+    ]
     assert post(client, minute(0, events=faults), bearer=bearer).status_code == 200
 
     refused = post(client, minute(1, events=faults[:2]), bearer=bearer)
     fewer = post(client, minute(1, events=faults[:1]), bearer=bearer)
 
-    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (429, "3600", "events")
+    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (
+        429,
+        "3600",
+        "events",
+    )
     assert fewer.status_code == 200
     clock.move_to(NOW + timedelta(hours=1))
     assert post(client, minute(2, events=faults), bearer=bearer).status_code == 200
@@ -229,8 +280,12 @@ def noisy(number, **keys):
     return minute(number, **keys) | {"sources": [{"kind": "x", "ok": False, "why": token_hex(150)}]}
 
 
-def test_bytes_of_batches_are_bounded_by_node_and_hour_also_of_those_with_a_wrong_clock(client, monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"batch_bytes": 2 * len(pack(noisy(0))) + 100})
+def test_bytes_of_batches_are_bounded_by_node_and_hour_also_of_those_with_a_wrong_clock(
+    client, monkeypatch
+):
+    monkeypatch.setattr(
+        intake, "LIMITS", intake.LIMITS | {"batch_bytes": 2 * len(pack(noisy(0))) + 100}
+    )
     monkeypatch.setattr(door, "MAX_SHORT_BYTES", 0)
     bearer = token()
     ahead = {"start_ms": [NOW_MS + 3_600_000] * 6}
@@ -241,8 +296,15 @@ def test_bytes_of_batches_are_bounded_by_node_and_hour_also_of_those_with_a_wron
 
     refused = post(client, noisy(2), bearer=bearer)
 
-    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (429, "3600", "windows")
-    assert post(client, noisy(0, node="n2", gpus=[gpu("GPU-2")]), bearer=token("n2")).status_code == 200
+    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (
+        429,
+        "3600",
+        "windows",
+    )
+    assert (
+        post(client, noisy(0, node="n2", gpus=[gpu("GPU-2")]), bearer=token("n2")).status_code
+        == 200
+    )
 
 
 def test_the_short_way_takes_so_many_bytes_of_a_node_in_an_hour(monkeypatch, clock):
@@ -250,7 +312,9 @@ def test_the_short_way_takes_so_many_bytes_of_a_node_in_an_hour(monkeypatch, clo
     post(client, minute(0), bearer=bearer)
     monkeypatch.setattr(door, "MAX_SHORT_BYTES", 2 * len(pack(minute(1))) + 10)
 
-    assert [post(client, minute(number), bearer=bearer).status_code for number in range(1, 5)] == [200] * 4
+    assert [post(client, minute(number), bearer=bearer).status_code for number in range(1, 5)] == [
+        200
+    ] * 4
 
     assert client.short == 2
     clock.move_to(NOW + timedelta(hours=1))
@@ -268,7 +332,11 @@ def test_what_an_import_brought_does_not_stop_the_nodes_agent(client, monkeypatc
 
 
 def test_an_import_may_bring_more(client, monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1, "gpus": 9})
+    monkeypatch.setattr(
+        intake,
+        "LIMITS",
+        intake.LIMITS | {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1, "gpus": 9},
+    )
     monkeypatch.setattr(intake, "IMPORT_FACTOR", 3)
     bearer = create_agent_token("n1", NOW, Rights(may_import=True))
     ended = accounting()
@@ -280,14 +348,20 @@ def test_an_import_may_bring_more(client, monkeypatch):
 
 def test_of_a_group_only_who_brings_too_much_is_refused(monkeypatch):
     client, bearers = DoorClient(), {node: token(node) for node in ("n1", "n2")}
-    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9, "gpus": 9})
+    monkeypatch.setattr(
+        intake,
+        "LIMITS",
+        intake.LIMITS | {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9, "gpus": 9},
+    )
     for number in range(2):
         for node, bearer in bearers.items():
             post(client, minute(number, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
 
     answers = {
         node: post(
-            client, minute(2, node=node, gpus=[gpu(f"GPU-{node}")], **jobs(count, first=count * 10)), bearer=bearers[node]
+            client,
+            minute(2, node=node, gpus=[gpu(f"GPU-{node}")], **jobs(count, first=count * 10)),
+            bearer=bearers[node],
         ).status_code
         for node, count in (("n1", 2), ("n2", 1))
     }

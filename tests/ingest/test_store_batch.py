@@ -24,7 +24,11 @@ def store(*, node="n1", received_at=NOW, **keys):
 
 def touched(node="n1"):
     """The marked hours of 2026-11-20, as numbers, once each."""
-    hours = TouchedHour.objects.filter(node_id=node_by_name(node).pk).values_list("hour", flat=True).distinct()
+    hours = (
+        TouchedHour.objects.filter(node_id=node_by_name(node).pk)
+        .values_list("hour", flat=True)
+        .distinct()
+    )
     return sorted((to_ms(hour) - DAY0) // HOUR_MS for hour in hours)
 
 
@@ -103,7 +107,10 @@ def test_an_allocation_from_the_past_marks_the_hours_in_which_its_gpu_was_capaci
 
 
 def test_an_allocation_that_goes_on_marks_only_the_new_time():
-    held = {"jobs": [job()], "allocations": [{"gpu": 0, "job": 0, "start_ms": at(3), "source": "slurm"}]}
+    held = {
+        "jobs": [job()],
+        "allocations": [{"gpu": 0, "job": 0, "start_ms": at(3), "source": "slurm"}],
+    }
     store(start_ms=at(3), **held)
     store(sequence=2, start_ms=at(8), **held)
     forget()
@@ -119,7 +126,14 @@ def test_a_job_of_another_kind_marks_all_that_it_held_on_every_node():
     store(node="n2", start_ms=at(4), gpus=[gpu("GPU-2")], jobs=[job()], **held)
     forget()
 
-    store(node="n1", sequence=2, start_ms=at(3, 1), gpus=[gpu("GPU-1")], jobs=[job(kind="interactive")], **held)
+    store(
+        node="n1",
+        sequence=2,
+        start_ms=at(3, 1),
+        gpus=[gpu("GPU-1")],
+        jobs=[job(kind="interactive")],
+        **held,
+    )
 
     assert (touched("n1"), touched("n2")) == ([3], [4])
 
@@ -129,7 +143,9 @@ def test_an_event_marks_from_its_time_on():
     store(sequence=2, start_ms=at(6))
     forget()
 
-    store(sequence=3, start_ms=at(6, 1), events=[{"gpu": 0, "at_ms": at(4, 30), "kind": "gpu_lost"}])
+    store(
+        sequence=3, start_ms=at(6, 1), events=[{"gpu": 0, "at_ms": at(4, 30), "kind": "gpu_lost"}]
+    )
 
     assert touched() == [4, 5, 6]
 
@@ -148,10 +164,21 @@ def facts():
     return (
         list(
             GPU.objects.order_by("uuid").values(
-                "uuid", "node__name", "power_limit_w", "model__name", "parent__uuid", "first_ms", "last_ms", "unread"
+                "uuid",
+                "node__name",
+                "power_limit_w",
+                "model__name",
+                "parent__uuid",
+                "first_ms",
+                "last_ms",
+                "unread",
             )
         ),
-        list(Node.objects.order_by("name").values("name", "last_ms", "labels", "agent", "facts_order")),
+        list(
+            Node.objects.order_by("name").values(
+                "name", "last_ms", "labels", "agent", "facts_order"
+            )
+        ),
         list(Job.objects.order_by("key").values("key", "state", "kind", "team__slug", "end_ms")),
         list(
             Allocation.objects.order_by("gpu__uuid", "job__key", "source").values_list(
@@ -174,9 +201,15 @@ STORY = (
     {
         "sequence": 2,
         "start_ms": at(3, 1),
-        "gpus": [gpu(power_limit_w=600.0), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")],
+        "gpus": [
+            gpu(power_limit_w=600.0),
+            gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb"),
+        ],
         "jobs": [job(state="RUNNING"), job("slurm/della/2", account="vision")],
-        "allocations": [{"gpu": 0, "job": 0, "start_ms": at(2), "source": "slurm", "share": 0.5}, {"gpu": 1, "job": 1, "source": "slurm"}],
+        "allocations": [
+            {"gpu": 0, "job": 0, "start_ms": at(2), "source": "slurm", "share": 0.5},
+            {"gpu": 1, "job": 1, "source": "slurm"},
+        ],
         "processes": [{"gpu": 0, "job": 0, "pid": 7}],
         "sources": [{"kind": "slurm", "ok": True}],
     },
@@ -185,7 +218,16 @@ STORY = (
         "start_ms": at(3, 2),
         "gpus": [gpu(power_limit_w=650.0, unread={"sm_active": "not_supported"})],
         "jobs": [job(state="COMPLETED", end_ms=at(3, 2) + 10_000)],
-        "allocations": [{"gpu": 0, "job": 0, "start_ms": at(2), "end_ms": at(3, 2) + 10_000, "source": "slurm", "share": 0.5}],
+        "allocations": [
+            {
+                "gpu": 0,
+                "job": 0,
+                "start_ms": at(2),
+                "end_ms": at(3, 2) + 10_000,
+                "source": "slurm",
+                "share": 0.5,
+            }
+        ],
         "processes": [{"gpu": 0, "job": 0, "pid": 8}],
         "sources": [{"kind": "slurm", "ok": True}],
         "agent": {"version": "1.0.0"},
@@ -209,7 +251,11 @@ def test_the_order_and_number_of_arrivals_do_not_matter(order):
         "last_ms": at(3, 2) + 30_000,
         "unread": {"sm_active": "not_supported"},
     }
-    assert (gpus[1]["uuid"], gpus[1]["parent__uuid"], gpus[1]["first_ms"]) == ("MIG-1", "GPU-1", at(3, 1))
+    assert (gpus[1]["uuid"], gpus[1]["parent__uuid"], gpus[1]["first_ms"]) == (
+        "MIG-1",
+        "GPU-1",
+        at(3, 1),
+    )
     assert nodes == [
         {
             "name": "n1",
@@ -237,7 +283,12 @@ def test_the_order_and_number_of_arrivals_do_not_matter(order):
 def test_a_retired_gpu_marks_the_hours_in_which_it_was_no_more():
     last = NOW + timedelta(days=8)
     store(start_ms=at(3), gpus=[gpu("GPU-1"), gpu("GPU-2")])
-    store(sequence=2, start_ms=to_ms(last), gpus=[gpu("GPU-1")], received_at=last + timedelta(minutes=1))
+    store(
+        sequence=2,
+        start_ms=to_ms(last),
+        gpus=[gpu("GPU-1")],
+        received_at=last + timedelta(minutes=1),
+    )
     forget()
 
     did = retire_silent_gpus(last + timedelta(minutes=1))

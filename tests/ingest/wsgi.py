@@ -33,7 +33,12 @@ class DoorClient:
         return self._request("GET", path, b"", {})
 
     def post(self, path, body, *, content_type, headers):
-        return self._request("POST", path, body, {"content-type": content_type, "content-length": str(len(body)), **headers})
+        return self._request(
+            "POST",
+            path,
+            body,
+            {"content-type": content_type, "content-length": str(len(body)), **headers},
+        )
 
     def _request(self, method, path, body, headers):
         self.requests += 1

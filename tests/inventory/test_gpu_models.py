@@ -42,7 +42,9 @@ def test_products_are_known_by_the_drivers_name(driver_name, expected):
         ("", ("", None, None)),
     ],
 )
-def test_other_products_keep_their_name_and_have_the_figures_that_are_published(driver_name, expected):
+def test_other_products_keep_their_name_and_have_the_figures_that_are_published(
+    driver_name, expected
+):
     assert facts_for(driver_name) == ModelFacts(*expected)
 
 

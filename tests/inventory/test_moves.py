@@ -6,7 +6,13 @@ import pytest
 
 from fleetwatch.inventory import selectors
 from fleetwatch.inventory.models import GPU, Node, Stay
-from fleetwatch.inventory.services import believe, believe_silent, lock_node, node_by_name, register_batch
+from fleetwatch.inventory.services import (
+    believe,
+    believe_silent,
+    lock_node,
+    node_by_name,
+    register_batch,
+)
 from fleetwatch.inventory.steady import settle
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu
 
@@ -23,7 +29,9 @@ def register(*, node="n1", at=NOW, **keys):
 
 def stays(uuid="GPU-1"):
     return list(
-        Stay.objects.filter(uuid=uuid).order_by("first_ms", "pk").values_list("gpu__node__name", "first_ms", "last_ms", "is_believed")
+        Stay.objects.filter(uuid=uuid)
+        .order_by("first_ms", "pk")
+        .values_list("gpu__node__name", "first_ms", "last_ms", "is_believed")
     )
 
 
@@ -36,7 +44,10 @@ def test_a_gpu_is_with_the_node_that_reported_it_last_once_the_former_one_is_sil
 
     register(node="n2", start_ms=LONG_AGO + 30_000)
 
-    assert stays() == [("n1", LONG_AGO, LONG_AGO + 30_000, True), ("n2", LONG_AGO + 30_000, LONG_AGO + MINUTE, True)]
+    assert stays() == [
+        ("n1", LONG_AGO, LONG_AGO + 30_000, True),
+        ("n2", LONG_AGO + 30_000, LONG_AGO + MINUTE, True),
+    ]
     assert where() == "n2"
     assert GPU.objects.get(node__name="n1").retired_ms == LONG_AGO + 30_000
 
@@ -60,7 +71,10 @@ def test_windows_that_are_not_believed_yet_count_once_the_former_node_is_silent(
 
     assert list(early.refused) == [0]
     assert waiting[1] == ("n2", NOW_MS + 60_000, NOW_MS + 90_000, False)
-    assert stays() == [("n1", NOW_MS - 30_000, NOW_MS, True), ("n2", NOW_MS + 60_000, NOW_MS + 90_000, True)]
+    assert stays() == [
+        ("n1", NOW_MS - 30_000, NOW_MS, True),
+        ("n2", NOW_MS + 60_000, NOW_MS + 90_000, True),
+    ]
     assert changed.keys() == {GPU.objects.get(node__name="n2").node_id}
 
 
@@ -74,7 +88,9 @@ def test_nothing_is_believed_by_time_alone_while_the_former_node_reports():
 
 
 @pytest.mark.parametrize(("unnamed_ms", "node"), [(30_000, "n1"), (599_999, "n1"), (600_000, "n2")])
-def test_a_former_node_lets_go_of_a_gpu_once_its_batches_are_without_it_for_ten_minutes(unnamed_ms, node):
+def test_a_former_node_lets_go_of_a_gpu_once_its_batches_are_without_it_for_ten_minutes(
+    unnamed_ms, node
+):
     both = [gpu("GPU-1"), gpu("GPU-2")]
     at = NOW + timedelta(milliseconds=unnamed_ms)
     register(node="n1", gpus=both, start_ms=NOW_MS - 30_000)
@@ -94,8 +110,14 @@ def test_boards_that_two_nodes_swapped_count_from_their_first_windows_ten_minute
 
     believe_silent(NOW + timedelta(minutes=10))
 
-    assert stays("GPU-1") == [("n1", NOW_MS - MINUTE, NOW_MS - 30_000, True), ("n2", NOW_MS, NOW_MS + 30_000, True)]
-    assert stays("GPU-2") == [("n2", NOW_MS - MINUTE, NOW_MS - 30_000, True), ("n1", NOW_MS, NOW_MS + 30_000, True)]
+    assert stays("GPU-1") == [
+        ("n1", NOW_MS - MINUTE, NOW_MS - 30_000, True),
+        ("n2", NOW_MS, NOW_MS + 30_000, True),
+    ]
+    assert stays("GPU-2") == [
+        ("n2", NOW_MS - MINUTE, NOW_MS - 30_000, True),
+        ("n1", NOW_MS, NOW_MS + 30_000, True),
+    ]
 
 
 def test_a_node_whose_driver_names_no_gpu_has_let_go_of_none():
@@ -162,7 +184,10 @@ def test_a_former_node_may_be_heard_of_after_the_new_one():
 
     register(node="n1", start_ms=LONG_AGO)
 
-    assert stays() == [("n1", LONG_AGO, LONG_AGO + 30_000, True), ("n2", LONG_AGO + 30_000, LONG_AGO + MINUTE, True)]
+    assert stays() == [
+        ("n1", LONG_AGO, LONG_AGO + 30_000, True),
+        ("n2", LONG_AGO + 30_000, LONG_AGO + MINUTE, True),
+    ]
     assert where() == "n2"
 
 
@@ -173,7 +198,10 @@ def test_a_gpu_that_moves_back_has_one_row_with_each_node():
     register(node="n1", sequence=2, start_ms=LONG_AGO + 40 * MINUTE)
 
     assert [node for node, *_ in stays()] == ["n1", "n2", "n1"]
-    assert dict(GPU.objects.values_list("node__name", "retired_ms")) == {"n1": None, "n2": LONG_AGO + 20 * MINUTE + 30_000}
+    assert dict(GPU.objects.values_list("node__name", "retired_ms")) == {
+        "n1": None,
+        "n2": LONG_AGO + 20 * MINUTE + 30_000,
+    }
 
 
 @pytest.mark.parametrize("named", [[], [gpu("GPU-1")]])
@@ -185,7 +213,9 @@ def test_instances_move_with_the_gpu_that_they_are_parts_of(named):
     register(node="n2", gpus=parts, windows=windows | {"start_ms": [LONG_AGO + 30_000]})
 
     families = GPU.objects.filter(parent__isnull=False).order_by("first_ms")
-    assert list(families.values_list("node__name", "uuid", "parent__uuid", "parent__node__name")) == [
+    assert list(
+        families.values_list("node__name", "uuid", "parent__uuid", "parent__node__name")
+    ) == [
         ("n1", "MIG-1", "GPU-1", "n1"),
         ("n2", "MIG-1", "GPU-1", "n2"),
     ]
@@ -263,7 +293,11 @@ def test_gpus_that_name_each_other_as_parent_are_no_instances_of_each_other():
 def test_an_instance_whose_whole_gpu_another_node_reports_is_refused_with_it():
     register(node="n1", start_ms=NOW_MS - MINUTE)
 
-    refused = register(node="n2", gpus=[gpu("MIG-1", parent_uuid="GPU-1", mig_profile="3g.40gb")], start_ms=NOW_MS - MINUTE).refused
+    refused = register(
+        node="n2",
+        gpus=[gpu("MIG-1", parent_uuid="GPU-1", mig_profile="3g.40gb")],
+        start_ms=NOW_MS - MINUTE,
+    ).refused
 
     assert refused[0].why.startswith("it is a part of GPU-1: node n1 reports this GPU too")
 

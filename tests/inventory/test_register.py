@@ -15,7 +15,9 @@ DAY = 86_400_000
 
 
 def register(*, node="n1", **keys):
-    return register_batch(node_by_name(node), batch(node=node, **keys)[0], offset_ms=0, received_at=NOW)
+    return register_batch(
+        node_by_name(node), batch(node=node, **keys)[0], offset_ms=0, received_at=NOW
+    )
 
 
 def test_gpus_are_found_by_their_position():
@@ -34,12 +36,18 @@ def test_a_product_is_made_on_sight():
 
 
 def test_a_virtual_gpus_board_is_a_product_too_and_made_once():
-    parts = [gpu("GPU-1", model="GRID A100-10C"), gpu("GPU-2", model="H100XM-80C"), gpu("GPU-3", model="GRID A100-0C")]
+    parts = [
+        gpu("GPU-1", model="GRID A100-10C"),
+        gpu("GPU-2", model="H100XM-80C"),
+        gpu("GPU-3", model="GRID A100-0C"),
+    ]
     for sequence in (1, 2):
         register(sequence=sequence, gpus=parts)
     register(node="n2", gpus=[gpu("GPU-4", model="GRID A100-20C")])
 
-    assert list(GPUModel.objects.order_by("name").values_list("name", "board__name", "board_share")) == [
+    assert list(
+        GPUModel.objects.order_by("name").values_list("name", "board__name", "board_share")
+    ) == [
         ("A100-PCIE-40GB", None, None),
         ("GRID A100-0C", None, None),
         ("GRID A100-10C", "A100-PCIE-40GB", Decimal("0.25")),
@@ -89,7 +97,9 @@ def test_a_gpu_that_names_itself_as_its_parent_has_none():
     assert GPU.objects.get().parent is None
 
 
-@pytest.mark.parametrize(("silent_ms", "retired"), [(RETIRED_AFTER_MS - 1, 0), (RETIRED_AFTER_MS, 1)])
+@pytest.mark.parametrize(
+    ("silent_ms", "retired"), [(RETIRED_AFTER_MS - 1, 0), (RETIRED_AFTER_MS, 1)]
+)
 def test_a_gpu_is_retired_after_seven_silent_days_of_its_node(silent_ms, retired):
     last_ms = T0 + 30_000
     register(gpus=[gpu("GPU-1"), gpu("GPU-2")])
@@ -150,7 +160,10 @@ def test_a_gpu_is_retired_by_hand():
 
 
 def test_the_newest_sign_of_life_may_be_an_event_or_a_host_sample():
-    register(host={"start_ms": [T0 + 60_000]}, events=[{"gpu": None, "at_ms": T0 + 65_000, "kind": "driver_missing"}])
+    register(
+        host={"start_ms": [T0 + 60_000]},
+        events=[{"gpu": None, "at_ms": T0 + 65_000, "kind": "driver_missing"}],
+    )
 
     assert Node.objects.get().last_ms == T0 + 70_000
 

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.inventory.stays import AHEAD_MS, Reported, capacity, gone, is_ahead, is_silent, joined, spans_of
+from fleetwatch.inventory.stays import (
+    AHEAD_MS,
+    Reported,
+    capacity,
+    gone,
+    is_ahead,
+    is_silent,
+    joined,
+    spans_of,
+)
 from fleetwatch.lib.spans import length_ms, union
 
 MINUTE = 60_000
@@ -47,19 +56,25 @@ def test_nothing_is_believed_over_time_that_another_node_observed(may_move):
 
 
 def test_a_late_spool_finds_its_place_before_the_move():
-    reported = Reported(minutes((0, 30)), [], minutes((60, 90))).take(minutes((30, 58)), may_move=False)
+    reported = Reported(minutes((0, 30)), [], minutes((60, 90))).take(
+        minutes((30, 58)), may_move=False
+    )
 
     assert (reported.own, reported.disputed) == (minutes((0, 58)), [])
 
 
 def test_a_stay_does_not_reach_over_a_short_one_of_another_node():
-    reported = Reported(minutes((0, 30)), [], minutes((32, 34))).take(minutes((36, 50)), may_move=True)
+    reported = Reported(minutes((0, 30)), [], minutes((32, 34))).take(
+        minutes((36, 50)), may_move=True
+    )
 
     assert reported.own == minutes((0, 32), (34, 50))
 
 
 def test_the_node_that_has_the_gpu_goes_on_though_another_had_it_before():
-    reported = Reported(minutes((60, 90)), [], minutes((0, 30))).take(minutes((90, 95)), may_move=False)
+    reported = Reported(minutes((60, 90)), [], minutes((0, 30))).take(
+        minutes((90, 95)), may_move=False
+    )
 
     assert reported.own == minutes((60, 95))
 
@@ -90,14 +105,21 @@ def test_windows_ahead_of_now_move_nothing(ahead_ms, is_too_far):
     assert is_ahead([(0, 1_000_000 + ahead_ms)], 1_000_000) is is_too_far
 
 
-# a GPU at three nodes one after the other, told in pieces of some minutes that come in any order and twice
-PIECES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(1, 10)), min_size=1, max_size=30)
+# a GPU at three nodes one after the other, told in pieces of some minutes that come in any order
+# and twice
+PIECES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(1, 10)), min_size=1, max_size=30
+)
 
 
 @given(pieces=PIECES, order=st.randoms(use_true_random=False))
 def test_moves_commute_with_late_batches_and_nothing_observed_is_lost(pieces, order):
-    # node n has the GPU in [n x 30, n x 30 + 30) minutes; everybody is silent by the time that these come
-    told = [(node, minutes((node * 30 + start, node * 30 + start + length))) for node, start, length in pieces]
+    # node n has the GPU in [n x 30, n x 30 + 30) minutes; everybody is silent by the time that
+    # these come
+    told = [
+        (node, minutes((node * 30 + start, node * 30 + start + length)))
+        for node, start, length in pieces
+    ]
     late = [*told, *told[: len(told) // 2]]
     order.shuffle(late)
 
@@ -108,11 +130,15 @@ def test_moves_commute_with_late_batches_and_nothing_observed_is_lost(pieces, or
 
 
 def stays_of(told):
-    """The stays of each node after the pieces came in this order, as registration makes them of them."""
+    """The stays of each node after the pieces came in this order, as registration makes them of
+    them.
+    """
     believed = {0: [], 1: [], 2: []}
     disputed = {0: [], 1: [], 2: []}
     for node, spans in told:
-        others = sorted(span for other, stays in believed.items() if other != node for span in stays)
+        others = sorted(
+            span for other, stays in believed.items() if other != node for span in stays
+        )
         after = Reported(believed[node], disputed[node], others).take(spans, may_move=True)
         believed[node], disputed[node] = after.own, after.disputed
     assert not any(disputed.values())

@@ -25,7 +25,9 @@ def assert_batch(*, node="n1", offset_ms=0, **keys):
     changed = assert_allocations(reports, jobs)
     assert_sources(reports)
     store_processes(reports, jobs)
-    return changed, [jobs[row.pk, job["key"]] for job in parsed.jobs if (row.pk, job["key"]) in jobs]
+    return changed, [
+        jobs[row.pk, job["key"]] for job in parsed.jobs if (row.pk, job["key"]) in jobs
+    ]
 
 
 def held(**facts):
@@ -52,7 +54,9 @@ def test_an_allocation_is_asserted_from_its_start_to_its_end_or_the_last_window(
     assert {span for _, span in changed} == {expected}
 
 
-@pytest.mark.parametrize("facts", [{"end_ms": T0}, {"start_ms": T0 + 30_000}, {"start_ms": T0 + 5, "end_ms": T0 + 5}])
+@pytest.mark.parametrize(
+    "facts", [{"end_ms": T0}, {"start_ms": T0 + 30_000}, {"start_ms": T0 + 5, "end_ms": T0 + 5}]
+)
 def test_an_allocation_outside_of_its_batch_asserts_nothing(facts):
     changed, _ = assert_batch(**held(**facts))
 
@@ -71,7 +75,9 @@ def test_assertions_are_united_and_only_the_new_time_is_reported():
 
 def test_an_assertion_that_says_nothing_new_writes_nothing():
     assert_batch(**held())
-    row = "SELECT xmin::text FROM jobs_allocation UNION ALL SELECT xmin::text FROM jobs_sourcereport"
+    row = (
+        "SELECT xmin::text FROM jobs_allocation UNION ALL SELECT xmin::text FROM jobs_sourcereport"
+    )
     with connection.cursor() as cursor:
         before = cursor.execute(row).fetchall()
 
@@ -130,7 +136,9 @@ def test_holdings_show_where_an_allocation_truly_began():
     assert_batch(sequence=2, start_ms=T0 + 60_000, **held())
     node, gpu_id = node_by_name("n1"), Allocation.objects.get().gpu_id
 
-    assert holdings(node.pk, T0, T0 + 10_000) == [Holding(gpu_id, jobs[0].pk, "batch", "slurm", None, [(T0 - 10_000, T0 + 30_000)])]
+    assert holdings(node.pk, T0, T0 + 10_000) == [
+        Holding(gpu_id, jobs[0].pk, "batch", "slurm", None, [(T0 - 10_000, T0 + 30_000)])
+    ]
     assert holdings(node.pk, T0 + 30_000, T0 + 60_000) == []
     assert holdings(node.pk + 1, T0, T0 + 10_000) == []
 
@@ -144,8 +152,13 @@ def test_holdings_of_several_nodes_are_those_of_each_with_the_spans_that_overlap
 
     found = selectors.holdings_of([two, one, 0], T0 + 5_000, T0 + 22_000)
 
-    assert {node_id: [(hold.share, hold.spans) for hold in holds] for node_id, holds in found.items()} == {
-        one: [(0.5, [(T0 + 20_000, T0 + 25_000)]), (None, [(T0 - 10_000, T0 + 10_000), (T0 + 12_000, T0 + 15_000)])],
+    assert {
+        node_id: [(hold.share, hold.spans) for hold in holds] for node_id, holds in found.items()
+    } == {
+        one: [
+            (0.5, [(T0 + 20_000, T0 + 25_000)]),
+            (None, [(T0 - 10_000, T0 + 10_000), (T0 + 12_000, T0 + 15_000)]),
+        ],
         two: [(0.25, [(T0, T0 + 30_000)])],
         0: [],
     }
@@ -154,7 +167,12 @@ def test_holdings_of_several_nodes_are_those_of_each_with_the_spans_that_overlap
 
 def test_where_a_source_both_answered_and_did_not_it_answered():
     assert_batch(sequence=1, count=6, sources=[{"kind": "slurm", "ok": False}])
-    assert_batch(sequence=2, start_ms=T0 + 20_000, count=2, sources=[{"kind": "slurm", "ok": True}, {"kind": "docker", "ok": False}])
+    assert_batch(
+        sequence=2,
+        start_ms=T0 + 20_000,
+        count=2,
+        sources=[{"kind": "slurm", "ok": True}, {"kind": "docker", "ok": False}],
+    )
     node = node_by_name("n1")
 
     assert source_status(node.pk, T0 + 5000, T0 + 50_000) == [
@@ -171,13 +189,25 @@ def test_where_a_source_both_answered_and_did_not_it_answered():
 def test_a_declared_job_is_a_source_that_answered():
     assert_batch(**held(source="declared"))
 
-    assert source_status(node_by_name("n1").pk, T0, T0 + 30_000) == [SourceSpans("declared", True, [(T0, T0 + 30_000)])]
+    assert source_status(node_by_name("n1").pk, T0, T0 + 30_000) == [
+        SourceSpans("declared", True, [(T0, T0 + 30_000)])
+    ]
 
 
 def test_a_jobs_account_is_its_team():
-    assert_batch(**holding(job(account="nlp"), job("slurm/della/2", account=None), job("slurm/della/3", account="x" * 128)))
+    assert_batch(
+        **holding(
+            job(account="nlp"),
+            job("slurm/della/2", account=None),
+            job("slurm/della/3", account="x" * 128),
+        )
+    )
 
-    assert [row.team and row.team.slug for row in Job.objects.order_by("key")] == ["nlp", None, "x" * 100]
+    assert [row.team and row.team.slug for row in Job.objects.order_by("key")] == [
+        "nlp",
+        None,
+        "x" * 100,
+    ]
     assert Team.objects.count() == 2
 
 
@@ -190,9 +220,21 @@ def test_a_name_that_is_a_line_of_jobs_without_one_is_no_name(name):
 
 
 def test_a_job_on_two_nodes_has_the_facts_of_the_later_report():
-    assert_batch(node="n1", gpus=[gpu("GPU-1")], start_ms=T0 + 30_000, boot_start_ms=1_500_000_000_000, **holding(job(state="COMPLETED")))
+    assert_batch(
+        node="n1",
+        gpus=[gpu("GPU-1")],
+        start_ms=T0 + 30_000,
+        boot_start_ms=1_500_000_000_000,
+        **holding(job(state="COMPLETED")),
+    )
 
-    assert_batch(node="n2", gpus=[gpu("GPU-2")], start_ms=T0, boot_start_ms=T0 - 5, **holding(job(state="RUNNING")))
+    assert_batch(
+        node="n2",
+        gpus=[gpu("GPU-2")],
+        start_ms=T0,
+        boot_start_ms=T0 - 5,
+        **holding(job(state="RUNNING")),
+    )
 
     assert Job.objects.get().state == "COMPLETED"
 
@@ -227,7 +269,11 @@ def test_the_processes_are_those_of_the_newest_batch():
 
 def test_the_same_processes_are_written_once_a_minute():
     for step, memory in enumerate((1, 2, 3)):
-        assert_batch(sequence=step, start_ms=T0 + step * 30_000, processes=[{"gpu": 0, "pid": 1, "memory_bytes": memory}])
+        assert_batch(
+            sequence=step,
+            start_ms=T0 + step * 30_000,
+            processes=[{"gpu": 0, "pid": 1, "memory_bytes": memory}],
+        )
 
     assert processes() == [(1, 3, T0 + 90_000)]
 
@@ -236,7 +282,10 @@ def test_processes_that_were_not_read_are_left_and_none_is_none():
     assert_batch(sequence=1, processes=[{"gpu": 0, "pid": 1}])
     assert_batch(sequence=2, start_ms=T0 + 30_000)
     kept = processes()
-    none_read = batch()[0].windows | {"process_count": [0, 0, 0], "start_ms": [T0 + 60_000 + step for step in (0, 10_000, 20_000)]}
+    none_read = batch()[0].windows | {
+        "process_count": [0, 0, 0],
+        "start_ms": [T0 + 60_000 + step for step in (0, 10_000, 20_000)],
+    }
     assert_batch(sequence=3, windows=none_read)
 
     assert kept == [(1, None, T0 + 30_000)]

@@ -1,4 +1,6 @@
-"""Which stored job is which of those that are believed: the same owner first, then its records', then any that is left."""
+"""Which stored job is which of those that are believed: the same owner first, then its records',
+then any that is left.
+"""
 
 from dataclasses import dataclass
 

@@ -27,10 +27,17 @@ def upgraded():
     JobRecord.objects.all().delete()
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")  # as it was then
+        # as it was then
+        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")
         cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 30_000}, 7, 2]"])
         cursor.execute("ALTER TABLE jobs_jobrecord ALTER COLUMN \"user\" SET DEFAULT ''")
-        for statement in (migration.HOLDERS, migration.OTHERS, migration.HOLDERS, of_words.RECORDS, of_words.UNHEARD):
+        for statement in (
+            migration.HOLDERS,
+            migration.OTHERS,
+            migration.HOLDERS,
+            of_words.RECORDS,
+            of_words.UNHEARD,
+        ):
             cursor.execute(statement)
 
 
@@ -45,14 +52,27 @@ def test_jobs_that_stand_are_of_those_who_held_them():
     assert {(record.node_id, record.voice, record.order) for record in records} == {
         (node_by_name(name).pk, Voice.BOOKS, (T0 + 30_000, 7, 2)) for name in ("n1", "n2")
     }
-    assert [job.facts for job in known_jobs(records)] == [Facts(**{name: getattr(before, name) for name in Facts.__dataclass_fields__})]
+    assert [job.facts for job in known_jobs(records)] == [
+        Facts(**{name: getattr(before, name) for name in Facts.__dataclass_fields__})
+    ]
     assert {record.job_id for record in records} == {before.pk}
     store("n2", start_ms=T0 + 90_000, sequence=2, **holding(job(account="bio")))
-    assert list(Job.objects.order_by("pk").values_list("key", "account")) == [(before.key, "nlp"), (f"{before.key}~2", "bio")]
+    assert list(Job.objects.order_by("pk").values_list("key", "account")) == [
+        (before.key, "nlp"),
+        (f"{before.key}~2", "bio"),
+    ]
 
 
 def test_a_job_that_nobody_held_stays_as_it_is_known_until_somebody_holds_it():
-    Job.objects.create(key="slurm/della/1", scheduler="slurm", cluster="della", external_id="1", user="eve", state="FAILED", end_ms=T0)
+    Job.objects.create(
+        key="slurm/della/1",
+        scheduler="slurm",
+        cluster="della",
+        external_id="1",
+        user="eve",
+        state="FAILED",
+        end_ms=T0,
+    )
 
     upgraded()
     store("n1", jobs=[job(user="mallory")])

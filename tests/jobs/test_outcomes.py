@@ -25,7 +25,9 @@ def answers(minute, *, node="n1", ok=True, kind="slurm"):
     return names(T0 + minute * MINUTE, node=node) | nothing
 
 
-@pytest.mark.parametrize(("after", "expected"), [(LAG - 1, "RUNNING"), (LAG, "ENDED"), (LAG + 1, "ENDED")])
+@pytest.mark.parametrize(
+    ("after", "expected"), [(LAG - 1, "RUNNING"), (LAG, "ENDED"), (LAG + 1, "ENDED")]
+)
 def test_a_job_that_its_scheduler_names_no_longer_has_ended(after, expected):
     store(**held(20))
     store(**answers(20 + after))

@@ -1,4 +1,6 @@
-"""Charged is what was allocated: holds end where the scheduler says, however late it says so, and in whatever order."""
+"""Charged is what was allocated: holds end where the scheduler says, however late it says so, and
+in whatever order.
+"""
 
 import importlib
 import itertools
@@ -29,8 +31,20 @@ def store(*, node="n1", rights=NO_RIGHTS, **keys):
     return store_batch(node_by_name(node), parsed, packed, received_at=NOW, rights=rights)
 
 
-def names(until_ms, *, start_ms=T0, end_ms=None, since_ms=None, node="n1", source="slurm", key="slurm/della/1", **facts):
-    """A batch of windows up to `until_ms` that names the job as the holder of the node's GPU from `start_ms` on."""
+def names(
+    until_ms,
+    *,
+    start_ms=T0,
+    end_ms=None,
+    since_ms=None,
+    node="n1",
+    source="slurm",
+    key="slurm/della/1",
+    **facts,
+):
+    """A batch of windows up to `until_ms` that names the job as the holder of the node's GPU from
+    `start_ms` on.
+    """
     since_ms = until_ms - 30_000 if since_ms is None else since_ms
     return {
         "node": node,
@@ -39,24 +53,37 @@ def names(until_ms, *, start_ms=T0, end_ms=None, since_ms=None, node="n1", sourc
         "count": (until_ms - since_ms) // 10_000,
         "gpus": [gpu(f"GPU-{node}")],
         "jobs": [job(key, start_ms=start_ms, **facts)],
-        "allocations": [{"gpu": 0, "job": 0, "source": source, "start_ms": start_ms, "end_ms": end_ms}],
+        "allocations": [
+            {"gpu": 0, "job": 0, "source": source, "start_ms": start_ms, "end_ms": end_ms}
+        ],
         "sources": [{"kind": source, "ok": True}],
     }
 
 
 def history(end_ms, *, start_ms=T0, state="COMPLETED", **keys):
     """An import of accounting that tells how the job's last run ended."""
-    return {"boot_id": f"history-{start_ms}-{end_ms}", "jobs": [job(start_ms=start_ms, end_ms=end_ms, state=state)], **IMPORT, **keys}
+    return {
+        "boot_id": f"history-{start_ms}-{end_ms}",
+        "jobs": [job(start_ms=start_ms, end_ms=end_ms, state=state)],
+        **IMPORT,
+        **keys,
+    }
 
 
 def holds(node="n1"):
     """The spans in which the node's GPU is held, in minutes from T0 on."""
     found = Allocation.objects.filter(gpu__uuid=f"GPU-{node}").values_list("held", flat=True)
-    return [((first - T0) / MINUTE, (last - T0) / MINUTE) for spans in found for first, last in spans]
+    return [
+        ((first - T0) / MINUTE, (last - T0) / MINUTE) for spans in found for first, last in spans
+    ]
 
 
 def touched(node="n1"):
-    hours = TouchedHour.objects.filter(node_id=node_by_name(node).pk).values_list("hour", flat=True).distinct()
+    hours = (
+        TouchedHour.objects.filter(node_id=node_by_name(node).pk)
+        .values_list("hour", flat=True)
+        .distinct()
+    )
     return sorted(at.hour for at in hours)
 
 
@@ -95,7 +122,10 @@ def test_a_node_ends_no_job_on_another_node():
     store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n1"))
 
     store(**names(T0 + 60 * MINUTE, since_ms=T0, node="evil"))
-    store(**names(T0 + 70 * MINUTE, node="evil") | {"jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]})
+    store(
+        **names(T0 + 70 * MINUTE, node="evil")
+        | {"jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]}
+    )
 
     assert (holds("n1"), holds("evil")) == ([(0, 60)], [(0, 20)])
     assert Job.objects.get().end_ms is None
@@ -104,7 +134,10 @@ def test_a_node_ends_no_job_on_another_node():
 def test_the_books_of_the_cluster_end_a_job_on_all_nodes():
     store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n1"))
 
-    ended = names(T0 + 70 * MINUTE, node="head") | {"allocations": [], "jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]}
+    ended = names(T0 + 70 * MINUTE, node="head") | {
+        "allocations": [],
+        "jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)],
+    }
     store(**ended, rights=Rights(speaks_for="della"))
 
     assert holds("n1") == [(0, 20)]
@@ -112,9 +145,16 @@ def test_the_books_of_the_cluster_end_a_job_on_all_nodes():
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize(
-    ("known", "held"), [({"state": "RUNNING"}, 60), ({"end_ms": T0 + 50 * MINUTE}, 50), ({"end_ms": T0 + 20 * MINUTE}, 20)]
+    ("known", "held"),
+    [
+        ({"state": "RUNNING"}, 60),
+        ({"end_ms": T0 + 50 * MINUTE}, 50),
+        ({"end_ms": T0 + 20 * MINUTE}, 20),
+    ],
 )
-def test_no_import_without_the_clusters_right_ends_what_its_books_know_to_have_run_on(order, known, held):
+def test_no_import_without_the_clusters_right_ends_what_its_books_know_to_have_run_on(
+    order, known, held
+):
     books = names(T0 + 70 * MINUTE, node="head") | {
         "allocations": [],
         "jobs": [job(start_ms=T0, **known)],
@@ -204,7 +244,9 @@ def test_a_run_that_ended_in_the_moment_in_which_it_began_held_nothing():
 
 
 def test_an_allocation_that_a_source_lost_sight_of_is_held_when_it_names_it_again():
-    """Where a source does not answer for a while, our agent's batch ends the hold with the last window that saw it."""
+    """Where a source does not answer for a while, our agent's batch ends the hold with the last
+    window that saw it.
+    """
     store(**names(T0 + 10 * MINUTE, since_ms=T0, end_ms=T0 + 8 * MINUTE))
     lost = holds()
 
@@ -232,7 +274,10 @@ def test_a_source_that_tells_no_start_begins_no_new_run():
     assert holds() == [(0, 0.5)]
 
 
-@pytest.mark.parametrize(("source", "held_until"), [("slurm", 20), ("kubernetes", 20), ("process", 60), ("docker", 60), ("declared", 60)])
+@pytest.mark.parametrize(
+    ("source", "held_until"),
+    [("slurm", 20), ("kubernetes", 20), ("process", 60), ("docker", 60), ("declared", 60)],
+)
 def test_a_jobs_end_ends_what_its_scheduler_gave_out_and_nothing_else(source, held_until):
     store(**names(T0 + 60 * MINUTE, since_ms=T0, source=source))
 
@@ -269,7 +314,8 @@ def test_saying_it_again_writes_nothing():
         assert cursor.execute(row).fetchall() == before
 
 
-# What a real Slurm charged before ends were regarded (../shared/audit/clients.md, F2): GPUs, and the seconds of each run by sacct.
+# What a real Slurm charged before ends were regarded (../shared/audit/clients.md, F2): GPUs, and
+# the seconds of each run by sacct.
 TABLE = {
     "2, cancelled, two GPUs": (2, [30]),
     "3, two GPUs": (2, [300]),
@@ -290,7 +336,9 @@ SPOOLS = itertools.count()
 @pytest.mark.parametrize("name", sorted(TABLE))
 @pytest.mark.parametrize("after_poll_s", [0, 7, 29])
 def test_charged_gpu_seconds_are_those_of_accounting(name, after_poll_s, teller):
-    """The agent asks its scheduler each half minute and calls the job running until it is told otherwise."""
+    """The agent asks its scheduler each half minute and calls the job running until it is told
+    otherwise.
+    """
     gpus, runs = TABLE[name]
     begin_ms = T0 + after_poll_s * 1000
     cards = [gpu(f"GPU-{place}") for place in range(gpus)]
@@ -298,7 +346,9 @@ def test_charged_gpu_seconds_are_those_of_accounting(name, after_poll_s, teller)
         end_ms = begin_ms + seconds * 1000
         polled_ms = T0 + (begin_ms - T0) // POLL_MS * POLL_MS
         facts = {"start_ms": begin_ms, "restarts": restarts}
-        while True:  # the batch of each poll; the one that comes after the end says so, or leaves it to accounting
+        # the batch of each poll; the one that comes after the end says so, or leaves it to
+        # accounting
+        while True:
             until_ms, is_over = polled_ms + POLL_MS, polled_ms > end_ms
             ended = {"end_ms": end_ms} if is_over and teller == "agent" else {}
             store(
@@ -307,7 +357,8 @@ def test_charged_gpu_seconds_are_those_of_accounting(name, after_poll_s, teller)
                 start_ms=polled_ms,
                 jobs=[job(**facts, state="COMPLETED" if ended else "RUNNING", **ended)],
                 allocations=[] if is_over and teller == "history" else [
-                    {"gpu": place, "job": 0, "source": "slurm", "start_ms": begin_ms, **ended} for place in range(gpus)
+                    {"gpu": place, "job": 0, "source": "slurm", "start_ms": begin_ms,
+                    **ended} for place in range(gpus)
                 ],
             )  # fmt: skip
             polled_ms += POLL_MS
@@ -317,7 +368,11 @@ def test_charged_gpu_seconds_are_those_of_accounting(name, after_poll_s, teller)
             store(**history(end_ms, start_ms=begin_ms), node="accounting")
         begin_ms = polled_ms + 15_000
 
-    charged_ms = sum(last - first for spans in Allocation.objects.values_list("held", flat=True) for first, last in spans)
+    charged_ms = sum(
+        last - first
+        for spans in Allocation.objects.values_list("held", flat=True)
+        for first, last in spans
+    )
     assert charged_ms == 1000 * gpus * sum(runs)
 
 
@@ -329,18 +384,30 @@ def stories(draw):
     for restarts in range(draw(st.integers(min_value=1, max_value=3))):
         end = start + draw(minutes) * MINUTE
         for node in draw(st.sampled_from([("n1",), ("n2",), ("n1", "n2")])):
-            last = max(end, start + MINUTE) + draw(minutes) * MINUTE  # an agent that goes on calling it running
+            # an agent that goes on calling it running
+            last = max(end, start + MINUTE) + draw(minutes) * MINUTE
             told.append(names(last, since_ms=start, start_ms=start, node=node, restarts=restarts))
             if draw(st.booleans()):
                 until = last + draw(minutes) * MINUTE + 10_000
-                told.append(names(until, since_ms=until - 10_000, start_ms=start, end_ms=end, node=node, restarts=restarts))
+                told.append(
+                    names(
+                        until,
+                        since_ms=until - 10_000,
+                        start_ms=start,
+                        end_ms=end,
+                        node=node,
+                        restarts=restarts,
+                    )
+                )
         if draw(st.booleans()):
             told.append(history(end, start_ms=start))
         start = end + draw(minutes) * MINUTE
     return told
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(story=stories(), data=st.data())
 def test_holds_do_not_depend_on_the_order_of_batches_and_imports_nor_on_repeats(story, data):
     outcomes = []
@@ -365,7 +432,8 @@ def test_what_was_asserted_before_ends_were_kept_is_cut_by_the_migration():
 
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")  # as it was then
+        # as it was then
+        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")
         cursor.execute("ALTER TABLE jobs_runend ALTER COLUMN is_cluster SET DEFAULT FALSE")
         cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 90 * MINUTE}, 0, 0]"])
         for statement in (migration.STARTS, migration.ENDS, migration.CUT):

@@ -5,7 +5,14 @@ import pytest
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import SourceReport
-from fleetwatch.jobs.selectors import FORGOTTEN_MS, JobSource, SourceOutage, job_sources, source_outages, source_status
+from fleetwatch.jobs.selectors import (
+    FORGOTTEN_MS,
+    JobSource,
+    SourceOutage,
+    job_sources,
+    source_outages,
+    source_status,
+)
 from fleetwatch.jobs.services import KEPT_WHYS
 from tests.ingest.factories import NOW, NOW_MS, batch, gpu
 
@@ -18,7 +25,12 @@ DOWN = "scontrol: error: slurm_load_jobs: Unable to contact slurm controller"
 
 def report(minute, *sources, node="n1", minutes=1):
     """A batch of the minutes from T0 + `minute` on."""
-    keys = {"start_ms": T0 + minute * MINUTE, "count": 6 * minutes, "sequence": minute, "gpus": [gpu(f"GPU-{node}")]}
+    keys = {
+        "start_ms": T0 + minute * MINUTE,
+        "count": 6 * minutes,
+        "sequence": minute,
+        "gpus": [gpu(f"GPU-{node}")],
+    }
     parsed, packed = batch(node=node, sources=list(sources), **keys)
     store_batch(node_by_name(node), parsed, packed, received_at=NOW)
 
@@ -43,7 +55,9 @@ def test_a_source_that_stops_answering_is_silent_since_its_last_answer_and_says_
     report(1, says(False, "timed out"))
     report(2, says(False, DOWN))
 
-    assert job_sources() == {node_by_name("n1").pk: [JobSource("slurm", T0 + 3 * MINUTE, T0 + MINUTE, DOWN)]}
+    assert job_sources() == {
+        node_by_name("n1").pk: [JobSource("slurm", T0 + 3 * MINUTE, T0 + MINUTE, DOWN)]
+    }
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
@@ -53,7 +67,9 @@ def test_the_order_of_batches_does_not_matter(order):
         report(told[place][0], told[place][1])
 
     assert now() == [("slurm", True, "")]
-    assert source_outages(node_by_name("n1").pk, limit=9) == [SourceOutage("slurm", T0 + MINUTE, DOWN, T0 + 2 * MINUTE)]
+    assert source_outages(node_by_name("n1").pk, limit=9) == [
+        SourceOutage("slurm", T0 + MINUTE, DOWN, T0 + 2 * MINUTE)
+    ]
 
 
 def test_a_source_that_never_answered_is_silent_from_its_first_report():
@@ -90,7 +106,12 @@ def test_the_ledger_knows_of_the_silence_whatever_its_reasons():
 
 
 @pytest.mark.parametrize(
-    ("later_ms", "kinds"), [(FORGOTTEN_MS - MINUTE, ["docker", "slurm"]), (FORGOTTEN_MS, ["slurm"]), (FORGOTTEN_MS + MINUTE, ["slurm"])]
+    ("later_ms", "kinds"),
+    [
+        (FORGOTTEN_MS - MINUTE, ["docker", "slurm"]),
+        (FORGOTTEN_MS, ["slurm"]),
+        (FORGOTTEN_MS + MINUTE, ["slurm"]),
+    ],
 )
 def test_a_source_that_is_reported_no_longer_is_none(later_ms, kinds):
     report(0, says(True), says(False, kind="docker"))

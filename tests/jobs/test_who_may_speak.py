@@ -1,4 +1,7 @@
-"""What a node may say of jobs: of those that it holds. The attacks of a node on the jobs of its neighbours."""
+"""What a node may say of jobs: of those that it holds.
+
+The attacks of a node on the jobs of its neighbours.
+"""
 
 import itertools
 from collections import Counter
@@ -25,7 +28,13 @@ pytestmark = pytest.mark.django_db
 NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
 IMPORTER = Rights(may_import=True)
 DELLA = Rights(may_import=True, speaks_for="della")
-STOLEN = {"user": "victim", "account": "victim-team", "kind": "service", "name": "mine", "labels": {"project": "victim"}}
+STOLEN = {
+    "user": "victim",
+    "account": "victim-team",
+    "kind": "service",
+    "name": "mine",
+    "labels": {"project": "victim"},
+}
 
 
 def store(*, node="good", rights=NO_RIGHTS, received_at=NOW, **keys):
@@ -36,7 +45,15 @@ def store(*, node="good", rights=NO_RIGHTS, received_at=NOW, **keys):
 
 def accounting(*, node="books", rights=IMPORTER, boot_id="history-1", **facts):
     ended = {"state": "FAILED", "start_ms": T0 - 5000, "end_ms": T0 + 30_000}
-    return store(node=node, rights=rights, gpus=[], windows=NONE, boot_id=boot_id, boot_start_ms=0, jobs=[job(**(ended | facts))])
+    return store(
+        node=node,
+        rights=rights,
+        gpus=[],
+        windows=NONE,
+        boot_id=boot_id,
+        boot_start_ms=0,
+        jobs=[job(**(ended | facts))],
+    )
 
 
 def the_job(key="slurm/della/1"):
@@ -46,7 +63,9 @@ def the_job(key="slurm/della/1"):
 def owners():
     """Whose the jobs are of the only key -> milliseconds that they hold."""
     held_ms = Counter()
-    for *names, spans in Allocation.objects.values_list("job__user", "job__account", "job__team__slug", "held"):
+    for *names, spans in Allocation.objects.values_list(
+        "job__user", "job__account", "job__team__slug", "held"
+    ):
         held_ms[tuple(names)] += sum(upper - lower for lower, upper in spans)
     return held_ms
 
@@ -82,7 +101,8 @@ def test_a_node_that_claims_a_job_later_is_shown_and_holds_another_one():
         ("evil", "account", "victim-team"),
         ("evil", "kind", "service"),
     ]
-    assert owners() == {("ann", "nlp", "nlp"): 30_000, ("victim", "victim-team", "victim-team"): 0}  # which ended as it began
+    # which ended as it began
+    assert owners() == {("ann", "nlp", "nlp"): 30_000, ("victim", "victim-team", "victim-team"): 0}
     assert [other.own_key for other in namesakes(the_job())] == ["slurm/della/1~2"]
 
 
@@ -92,7 +112,13 @@ def test_a_job_that_was_claimed_before_it_existed_is_whom_its_own_node_names():
     store(start_ms=T0 + 30_000, **holding(job(state="RUNNING")))
 
     real = selectors.job("slurm/della/1")
-    assert (real.user, real.account, real.team.slug, real.kind, real.state) == ("ann", "nlp", "nlp", "batch", "RUNNING")
+    assert (real.user, real.account, real.team.slug, real.kind, real.state) == (
+        "ann",
+        "nlp",
+        "nlp",
+        "batch",
+        "RUNNING",
+    )
     assert selectors.job("slurm/della/1~1").user == "victim"
     assert owners() == {("victim", "victim-team", "victim-team"): 1, ("ann", "nlp", "nlp"): 30_000}
 
@@ -112,29 +138,55 @@ def test_a_hold_that_is_dated_back_stands_in_nobodys_place():
     later = NOW + timedelta(hours=1)
     store(sequence=2, start_ms=T0 + 3_600_000, count=60, received_at=later, **holding(job()))
 
-    store(node="evil", start_ms=T0 + 3_600_000, received_at=later, **holding(job(**STOLEN), start_ms=0))
+    store(
+        node="evil",
+        start_ms=T0 + 3_600_000,
+        received_at=later,
+        **holding(job(**STOLEN), start_ms=0),
+    )
 
     assert selectors.job("slurm/della/1").user == "ann"
 
 
 def test_who_speaks_from_ahead_of_now_is_no_newer():
     store(**holding(job(state="RUNNING")))
-    store(node="n2", start_ms=NOW_MS + 200_000, **holding(job(state="FAILED", name="pwned", end_ms=NOW_MS)))
+    store(
+        node="n2",
+        start_ms=NOW_MS + 200_000,
+        **holding(job(state="FAILED", name="pwned", end_ms=NOW_MS)),
+    )
 
-    store(sequence=2, received_at=NOW + timedelta(seconds=30), start_ms=NOW_MS, **holding(job(state="RUNNING", name="train")))
+    store(
+        sequence=2,
+        received_at=NOW + timedelta(seconds=30),
+        start_ms=NOW_MS,
+        **holding(job(state="RUNNING", name="train")),
+    )
 
     assert (the_job().state, the_job().name) == ("RUNNING", "train")
 
 
 @pytest.mark.parametrize(
-    ("count", "held"), [(MAX_USERS - 1, MAX_USERS - 1), (MAX_USERS, MAX_USERS), (MAX_USERS + 1, MAX_USERS), (MAX_USERS + 5, MAX_USERS)]
+    ("count", "held"),
+    [
+        (MAX_USERS - 1, MAX_USERS - 1),
+        (MAX_USERS, MAX_USERS),
+        (MAX_USERS + 1, MAX_USERS),
+        (MAX_USERS + 5, MAX_USERS),
+    ],
 )
 def test_a_node_names_few_users_of_one_key(count, held):
     store(**holding(job()))
 
     for number in range(count):
         said = holding(job(user=f"u{number}"))
-        answer = store(node="evil", sequence=number, start_ms=T0 + number * 30_000, received_at=NOW + timedelta(hours=1), **said)
+        answer = store(
+            node="evil",
+            sequence=number,
+            start_ms=T0 + number * 30_000,
+            received_at=NOW + timedelta(hours=1),
+            **said,
+        )
 
     assert answer.stored == 3
     assert Job.objects.count() == 1 + held
@@ -148,9 +200,16 @@ def test_no_node_moves_what_others_hold_whatever_it_says_next():
     before = set(Allocation.objects.exclude(gpu__node__name="evil").values_list("pk", "job"))
 
     for sequence, account in enumerate(("other", "nlp", "more", "nlp"), start=2):
-        store(node="evil", sequence=sequence, start_ms=T0 + sequence * 30_000, **holding(job(account=account)))
+        store(
+            node="evil",
+            sequence=sequence,
+            start_ms=T0 + sequence * 30_000,
+            **holding(job(account=account)),
+        )
 
-    assert set(Allocation.objects.exclude(gpu__node__name="evil").values_list("pk", "job")) == before
+    assert (
+        set(Allocation.objects.exclude(gpu__node__name="evil").values_list("pk", "job")) == before
+    )
     assert owners() == {("ann", "nlp", "nlp"): 4 * 30_000 + 4 * 30_000}
 
 
@@ -167,15 +226,29 @@ def test_an_account_that_becomes_known_or_another_takes_what_was_held_with_it():
 def test_what_moved_to_another_job_is_judged_again():
     store(node="n1", **holding(job()))
     store(node="n2", **holding(job()))
-    store(node="n1", sequence=2, start_ms=T0 + 86_400_000, received_at=NOW + timedelta(days=1), **holding(job(account="bio")))
+    store(
+        node="n1",
+        sequence=2,
+        start_ms=T0 + 86_400_000,
+        received_at=NOW + timedelta(days=1),
+        **holding(job(account="bio")),
+    )
     split = owners()
     TouchedHour.objects.all().delete()
 
-    store(node="n2", sequence=2, start_ms=T0 + 86_430_000, received_at=NOW + timedelta(days=1), **holding(job(account="bio")))
+    store(
+        node="n2",
+        sequence=2,
+        start_ms=T0 + 86_430_000,
+        received_at=NOW + timedelta(days=1),
+        **holding(job(account="bio")),
+    )
 
     assert split == {("ann", "bio", "bio"): 60_000, ("ann", "nlp", "nlp"): 30_000}
     assert owners() == {("ann", "bio", "bio"): 120_000}
-    assert TouchedHour.objects.filter(node_id=node_by_name("n2").pk, hour=from_ms(T0 - T0 % 3_600_000)).exists()
+    assert TouchedHour.objects.filter(
+        node_id=node_by_name("n2").pk, hour=from_ms(T0 - T0 % 3_600_000)
+    ).exists()
 
 
 def test_a_job_id_that_is_used_again_leaves_the_former_users_time_to_him():
@@ -201,11 +274,17 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(words=WORDS, data=st.data())
-def test_each_nodes_time_is_charged_to_whom_that_node_names_in_whatever_order_its_batches_come(words, data):
+def test_each_nodes_time_is_charged_to_whom_that_node_names_in_whatever_order_its_batches_come(
+    words, data
+):
     """Of one user's time on one node the account is the one that the node named last."""
-    accounts = {(node, user): account for node, user, account, _ in sorted(words, key=lambda word: word[3])}
+    accounts = {
+        (node, user): account for node, user, account, _ in sorted(words, key=lambda word: word[3])
+    }
     expected = Counter()
     for node, user, _, _ in words:
         expected[node, user, accounts[node, user]] += 30_000
@@ -214,10 +293,18 @@ def test_each_nodes_time_is_charged_to_whom_that_node_names_in_whatever_order_it
     JobRecord.objects.all().delete()
     for node, user, account, step in data.draw(st.permutations(words)):
         said = holding(job(user=user, account=account))
-        store(node=node, sequence=step, start_ms=T0 + step * 30_000, boot_id=f"boot-{next(BOOTS)}", **said)
+        store(
+            node=node,
+            sequence=step,
+            start_ms=T0 + step * 30_000,
+            boot_id=f"boot-{next(BOOTS)}",
+            **said,
+        )
 
     held = Counter()
-    for *names, spans in Allocation.objects.values_list("gpu__node__name", "job__user", "job__account", "held"):
+    for *names, spans in Allocation.objects.values_list(
+        "gpu__node__name", "job__user", "job__account", "held"
+    ):
         held[tuple(names)] += sum(upper - lower for lower, upper in spans)
     assert held == expected
 
@@ -265,7 +352,11 @@ def test_no_import_pins_a_job():
     accounting(end_ms=None, start_ms=NOW_MS + 86_400_000, submit_ms=NOW_MS + 86_400_000, **STOLEN)
     accounting(end_ms=NOW_MS + FUTURE_MS, boot_id="history-2", **STOLEN)
 
-    store(received_at=NOW + timedelta(hours=1), start_ms=NOW_MS + 3_000_000, **holding(job(state="RUNNING")))
+    store(
+        received_at=NOW + timedelta(hours=1),
+        start_ms=NOW_MS + 3_000_000,
+        **holding(job(state="RUNNING")),
+    )
 
     assert (*owner()[:4], the_job().state) == ("ann", "nlp", "nlp", "batch", "RUNNING")
 
@@ -274,10 +365,28 @@ def test_no_import_pins_a_job():
 def test_an_import_of_a_start_that_is_to_come_changes_nothing_of_a_job_that_runs(state):
     store(**holding(job(state="RUNNING")))
 
-    accounting(state=state, end_ms=None, start_ms=32_503_680_000_000, submit_ms=T0 - 9000, user="ann", account="nlp")
-    accounting(state=state, end_ms=None, start_ms=32_503_680_000_000, boot_id="history-2", user="ann", account="nlp")
+    accounting(
+        state=state,
+        end_ms=None,
+        start_ms=32_503_680_000_000,
+        submit_ms=T0 - 9000,
+        user="ann",
+        account="nlp",
+    )
+    accounting(
+        state=state,
+        end_ms=None,
+        start_ms=32_503_680_000_000,
+        boot_id="history-2",
+        user="ann",
+        account="nlp",
+    )
 
-    assert (the_job().state, the_job().start_ms, the_job().submit_ms) == ("RUNNING", None, T0 - 9000)
+    assert (the_job().state, the_job().start_ms, the_job().submit_ms) == (
+        "RUNNING",
+        None,
+        T0 - 9000,
+    )
 
 
 def test_times_that_are_to_come_are_nobodys():
@@ -289,7 +398,11 @@ def test_times_that_are_to_come_are_nobodys():
 def test_the_books_of_a_cluster_win_over_those_of_a_node_by_the_right_of_their_token():
     store(**holding(job()))
 
-    store(node="head", rights=Rights(speaks_for="della"), jobs=[job(user="eve", account="bio", kind="interactive")])
+    store(
+        node="head",
+        rights=Rights(speaks_for="della"),
+        jobs=[job(user="eve", account="bio", kind="interactive")],
+    )
 
     assert owner()[:4] == ("eve", "bio", "bio", "interactive")
     assert [(told.node, told.fact, told.value) for told in contradictions(the_job())] == [
@@ -302,7 +415,11 @@ def test_the_books_of_a_cluster_win_over_those_of_a_node_by_the_right_of_their_t
 def test_the_right_to_speak_for_one_cluster_is_none_for_another():
     store(**holding(job()))
 
-    store(node="head", rights=Rights(speaks_for="adroit"), jobs=[job(user="eve") | {"cluster": "adroit"}])
+    store(
+        node="head",
+        rights=Rights(speaks_for="adroit"),
+        jobs=[job(user="eve") | {"cluster": "adroit"}],
+    )
 
     assert owner() == MINE
 
@@ -312,13 +429,21 @@ def test_an_import_corrects_nothing_that_the_books_of_the_cluster_said_later():
 
     accounting(node="other", state="FAILED", end_ms=T0 + 30_000, user="eve", account="bio")
 
-    assert (the_job().state, the_job().end_ms, the_job().user, the_job().account) == ("COMPLETED", T0 + 40_000, "ann", "nlp")
+    assert (the_job().state, the_job().end_ms, the_job().user, the_job().account) == (
+        "COMPLETED",
+        T0 + 40_000,
+        "ann",
+        "nlp",
+    )
 
 
 def test_what_a_process_claims_is_less_than_what_the_nodes_scheduler_said():
     store(sources=[{"kind": "slurm", "ok": True}], **holding(job(state="COMPLETED")))
 
-    claimed = {"jobs": [job(user="mallory", state="RUNNING")], "allocations": [{"gpu": 0, "job": 0, "source": "process"}]}
+    claimed = {
+        "jobs": [job(user="mallory", state="RUNNING")],
+        "allocations": [{"gpu": 0, "job": 0, "source": "process"}],
+    }
     store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": False}], **claimed)
 
     assert (the_job().user, the_job().state) == ("ann", "COMPLETED")
@@ -327,16 +452,29 @@ def test_what_a_process_claims_is_less_than_what_the_nodes_scheduler_said():
 def test_what_a_scheduler_says_of_an_ended_job_is_its_books_without_an_allocation():
     store(sources=[{"kind": "slurm", "ok": True}], **holding(job(state="RUNNING")))
 
-    store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": True}], jobs=[job(state="COMPLETED", end_ms=T0 + 30_000)])
+    store(
+        sequence=2,
+        start_ms=T0 + 30_000,
+        sources=[{"kind": "slurm", "ok": True}],
+        jobs=[job(state="COMPLETED", end_ms=T0 + 30_000)],
+    )
 
     assert (the_job().state, the_job().end_ms) == ("COMPLETED", T0 + 30_000)
 
 
 def test_a_hold_that_was_told_by_processes_is_the_nodes_whoever_speaks_for_it_later():
-    claimed = {"jobs": [job(user="root")], "allocations": [{"gpu": 0, "job": 0, "source": "process"}]}
+    claimed = {
+        "jobs": [job(user="root")],
+        "allocations": [{"gpu": 0, "job": 0, "source": "process"}],
+    }
     store(**claimed)
 
-    store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": True}], jobs=[job(state="COMPLETED")])
+    store(
+        sequence=2,
+        start_ms=T0 + 30_000,
+        sources=[{"kind": "slurm", "ok": True}],
+        jobs=[job(state="COMPLETED")],
+    )
 
     assert (the_job().user, the_job().state) == ("ann", "COMPLETED")
 
@@ -346,13 +484,28 @@ def test_a_requeue_on_another_node_is_told_by_that_node():
 
     store(node="next", start_ms=T0 + 60_000, **holding(job(state="RUNNING", restarts=1)))
 
-    assert (the_job().state, the_job().end_ms, the_job().restarts, the_job().user) == ("RUNNING", None, 1, "ann")
+    assert (the_job().state, the_job().end_ms, the_job().restarts, the_job().user) == (
+        "RUNNING",
+        None,
+        1,
+        "ann",
+    )
     assert contradictions(the_job()) == []
 
 
 STORY = (
-    {"node": "n1", "sequence": 1, "start_ms": T0, **holding(job(state="RUNNING", labels={"qos": "low"}))},
-    {"node": "n2", "sequence": 1, "start_ms": T0 + 10_000, **holding(job(state="RUNNING", labels={"qos": "low"}))},
+    {
+        "node": "n1",
+        "sequence": 1,
+        "start_ms": T0,
+        **holding(job(state="RUNNING", labels={"qos": "low"})),
+    },
+    {
+        "node": "n2",
+        "sequence": 1,
+        "start_ms": T0 + 10_000,
+        **holding(job(state="RUNNING", labels={"qos": "low"})),
+    },
     {
         "node": "n1",
         "sequence": 2,
@@ -360,7 +513,12 @@ STORY = (
         "sources": [{"kind": "slurm", "ok": True}],
         "jobs": [job(state="COMPLETED", end_ms=T0 + 55_000, labels={"qos": "low"})],
     },
-    {"node": "n2", "sequence": 2, "start_ms": T0 + 20_000, **holding(job(state="COMPLETING", labels={"qos": "low"}))},
+    {
+        "node": "n2",
+        "sequence": 2,
+        "start_ms": T0 + 20_000,
+        **holding(job(state="COMPLETING", labels={"qos": "low"})),
+    },
 )
 
 
@@ -370,9 +528,16 @@ def test_a_job_of_two_nodes_is_the_same_whatever_order_their_batches_come_in(ord
         store(**STORY[place])
 
     found = the_job()
-    assert (found.user, found.team.slug, found.kind, found.labels) == ("ann", "nlp", "batch", {"qos": "low"})
+    assert (found.user, found.team.slug, found.kind, found.labels) == (
+        "ann",
+        "nlp",
+        "batch",
+        {"qos": "low"},
+    )
     assert (found.state, found.end_ms) == ("COMPLETED", T0 + 55_000)
-    assert {(row.gpu.node.name, *row.asserted) for row in Allocation.objects.select_related("gpu__node")} == {
+    assert {
+        (row.gpu.node.name, *row.asserted) for row in Allocation.objects.select_related("gpu__node")
+    } == {
         ("n1", (T0, T0 + 30_000)),
         ("n2", (T0 + 10_000, T0 + 50_000)),
     }
@@ -402,7 +567,12 @@ def test_what_is_said_again_writes_no_change_and_no_job():
 def test_who_said_what_when_is_kept_with_what_was_not_taken():
     store(**holding(job(state="RUNNING")))
     later = NOW + timedelta(minutes=5)
-    store(node="evil", received_at=later, start_ms=T0 + 30_000, **holding(job(user="victim", state="RUNNING")))
+    store(
+        node="evil",
+        received_at=later,
+        start_ms=T0 + 30_000,
+        **holding(job(user="victim", state="RUNNING")),
+    )
 
     told = JobChange.objects.order_by("pk").last()
     assert (told.node.name, told.at, told.facts, told.refused) == (
@@ -416,7 +586,12 @@ def test_who_said_what_when_is_kept_with_what_was_not_taken():
 
 def test_of_a_job_the_newest_changes_are_kept():
     for sequence in range(MAX_CHANGES + 10):
-        store(sequence=sequence, start_ms=T0 + sequence * 1000, count=1, **holding(job(name=f"run {sequence}")))
+        store(
+            sequence=sequence,
+            start_ms=T0 + sequence * 1000,
+            count=1,
+            **holding(job(name=f"run {sequence}")),
+        )
 
     names = [change.facts["name"] for change in JobChange.objects.order_by("pk")]
     assert len(names) == MAX_CHANGES

@@ -1,4 +1,6 @@
-"""Timelines of one node for the pure core: windows by what they say, holders, sources; every field defaulted."""
+"""Timelines of one node for the pure core: windows by what they say, holders, sources; every field
+defaulted.
+"""
 
 import itertools
 from collections import Counter, defaultdict
@@ -81,14 +83,27 @@ def columns(windows: Sequence[Window]) -> Columns:
         gpu_id=ints([window.gpu_id for window in windows]),
         start_ms=ints([window.start_ms for window in windows]),
         end_ms=ints([window.start_ms + window.length_ms for window in windows]),
-        observed_ms=ints([window.length_ms if window.observed_ms is None else window.observed_ms for window in windows]),
+        observed_ms=ints(
+            [
+                window.length_ms if window.observed_ms is None else window.observed_ms
+                for window in windows
+            ]
+        ),
         boot_start_ms=ints([window.boot_start_ms for window in windows]),
         sequence=ints([window.sequence for window in windows]),
-        columns={name: np.array([window.says.get(name, np.nan) for window in windows], dtype=np.float64) for name in names},
+        columns={
+            name: np.array([window.says.get(name, np.nan) for window in windows], dtype=np.float64)
+            for name in names
+        },
     )
 
 
-def row(*stretches: tuple[dict[str, float] | None, int], start_ms: int = T0, length_ms: int = W, **fields: Any) -> list[Window]:
+def row(
+    *stretches: tuple[dict[str, float] | None, int],
+    start_ms: int = T0,
+    length_ms: int = W,
+    **fields: Any,
+) -> list[Window]:
     """Windows one after the other: (what they say, how many ms); None = no window."""
     found, at = [], start_ms
     for says, duration_ms in stretches:
@@ -101,7 +116,9 @@ def row(*stretches: tuple[dict[str, float] | None, int], start_ms: int = T0, len
 
 @dataclass(frozen=True)
 class Node:
-    """A node of one H100 that a batch job holds all the time, under a scheduler that answers, for 4 hours."""
+    """A node of one H100 that a batch job holds all the time, under a scheduler that answers, for 4
+    hours.
+    """
 
     windows: Sequence[Window]
     hours: int = 4
@@ -112,19 +129,34 @@ class Node:
     policy: Policy = field(default_factory=Policy)
     end_ms: int | None = None
 
-    def question(self, *, start: int = 0, end: int | None = None, context: int | None = None) -> Question:
-        """Judges hours [start, end) of the node's, with `context` hours around them (default: all)."""
+    def question(
+        self, *, start: int = 0, end: int | None = None, context: int | None = None
+    ) -> Question:
+        """Judges hours [start, end) of the node's, with `context` hours around them
+        (default: all).
+        """
         end = self.hours if end is None else end
-        low, high = (0, self.hours) if context is None else (max(start - context, -1), min(end + context, self.hours + 1))
+        low, high = (
+            (0, self.hours)
+            if context is None
+            else (max(start - context, -1), min(end + context, self.hours + 1))
+        )
         first, last = T0, T0 + self.hours * HOUR if self.end_ms is None else self.end_ms
         spans = [(first, last)]
         bounds = (T0 + low * HOUR, T0 + high * HOUR)
-        windows = [one for one in self.windows if one.start_ms < bounds[1] and one.start_ms + one.length_ms > bounds[0]]
+        windows = [
+            one
+            for one in self.windows
+            if one.start_ms < bounds[1] and one.start_ms + one.length_ms > bounds[0]
+        ]
         held = [Held(spans)] if self.holdings is None else self.holdings
         return Question(
             windows=columns(windows),
             capacities=[a_gpu(end_ms=last)] if self.capacities is None else self.capacities,
-            holdings=[replace(one, spans=_overlapping(one.spans, bounds[0] - 1, bounds[1])) for one in held],
+            holdings=[
+                replace(one, spans=_overlapping(one.spans, bounds[0] - 1, bounds[1]))
+                for one in held
+            ],
             sources=[Reported(spans)] if self.sources is None else self.sources,
             outages=self.outages,
             cuts=np.arange(bounds[0], bounds[1] + 1, HOUR, dtype=np.int64),
@@ -140,7 +172,9 @@ def _overlapping(spans: Sequence[tuple[int, int]], low: int, high: int) -> list[
     return [span for span in spans if span[0] < high and span[1] > low]
 
 
-def a_gpu(gpu_id: int = 1, *, start_ms: int = T0, end_ms: int = T0 + 4 * HOUR, **fields: Any) -> Capacity:
+def a_gpu(
+    gpu_id: int = 1, *, start_ms: int = T0, end_ms: int = T0 + 4 * HOUR, **fields: Any
+) -> Capacity:
     return Capacity(gpu_id, start_ms, end_ms, **({"idle_w": 70.0, "limit_w": 700.0} | fields))
 
 
@@ -148,7 +182,11 @@ def totals(judged: Judgement, *names: str) -> dict[Any, int]:
     """GPU-ms by the named fields of the entries (`state` unless told otherwise)."""
     found: Counter[Any] = Counter()
     for one in judged.entries:
-        key = tuple(getattr(one, name) for name in names) if len(names) > 1 else getattr(one, (names or ("state",))[0])
+        key = (
+            tuple(getattr(one, name) for name in names)
+            if len(names) > 1
+            else getattr(one, (names or ("state",))[0])
+        )
         found[key] += one.gpu_ms
     return dict(found)
 
@@ -168,10 +206,28 @@ class Part:
 
 def parts(judged: Judgement) -> list[Part]:
     told = judged.parts
-    columns = (told.gpu_id, told.job_id, told.condition, told.start_ms, told.end_ms, told.continues, told.state_ms)
+    columns = (
+        told.gpu_id,
+        told.job_id,
+        told.condition,
+        told.start_ms,
+        told.end_ms,
+        told.continues,
+        told.state_ms,
+    )
     return [
-        Part(gpu, None if job == NOBODY else job, CONDITIONS[number], start, end, continues, _spent(state_ms))
-        for gpu, job, number, start, end, continues, state_ms in zip(*(column.tolist() for column in columns), strict=True)
+        Part(
+            gpu,
+            None if job == NOBODY else job,
+            CONDITIONS[number],
+            start,
+            end,
+            continues,
+            _spent(state_ms),
+        )
+        for gpu, job, number, start, end, continues, state_ms in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
     ]
 
 
@@ -188,5 +244,7 @@ def capacity(question: Question) -> dict[tuple[int, int], int]:
             continue
         for cut, following in itertools.pairwise(edges):
             if question.target[0] <= cut < question.target[1]:
-                found[one.gpu_id, cut] += max(min(one.end_ms, following) - max(one.start_ms, cut), 0)
+                found[one.gpu_id, cut] += max(
+                    min(one.end_ms, following) - max(one.start_ms, cut), 0
+                )
     return {key: ms for key, ms in found.items() if ms}

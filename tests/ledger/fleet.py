@@ -26,10 +26,19 @@ EMPTY = {"util_mean": 0.0, "util_max": 0.0, "memory_used_bytes": 0, "process_cou
 
 
 def a_job(key: str = "slurm/della/7", **facts: Any) -> dict[str, Any]:
-    return {"key": key, "scheduler": "slurm", "cluster": "della", "id": key.rsplit("/", 1)[1], "user": "ann", **facts}
+    return {
+        "key": key,
+        "scheduler": "slurm",
+        "cluster": "della",
+        "id": key.rsplit("/", 1)[1],
+        "user": "ann",
+        **facts,
+    }
 
 
-def held(gpu: int = 0, job: int = 0, start: int = T0, end: int | None = None, **facts: Any) -> dict[str, Any]:
+def held(
+    gpu: int = 0, job: int = 0, start: int = T0, end: int | None = None, **facts: Any
+) -> dict[str, Any]:
     return {"gpu": gpu, "job": job, "start_ms": start, "end_ms": end, "source": "slurm", **facts}
 
 
@@ -44,11 +53,18 @@ class Sender:
     owner: str = ""  # the node whose GPUs it has; its own without
     extra_gpus: list[dict[str, Any]] = field(default_factory=list)
 
-    def batch(self, start_ms: int, *says: dict[str, float] | None, window_s: int = 60, **keys: Any) -> dict[str, Any]:
+    def batch(
+        self, start_ms: int, *says: dict[str, float] | None, window_s: int = 60, **keys: Any
+    ) -> dict[str, Any]:
         """What each GPU says window by window from `start_ms` on; None = no window."""
         self.sequence += 1
         gpus = [
-            {"uuid": f"GPU-{self.owner or self.node}-{place}", "index": place, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0}
+            {
+                "uuid": f"GPU-{self.owner or self.node}-{place}",
+                "index": place,
+                "model": "NVIDIA H100 80GB HBM3",
+                "power_limit_w": 700.0,
+            }
             for place in range(self.gpus)
         ]
         gpus += self.extra_gpus
@@ -93,14 +109,31 @@ def post(*mappings: dict[str, Any], now: datetime = NOW) -> dict[str, int]:
 def ledger(node: str = "n1") -> list[tuple[Any, ...]]:
     """The node's entries without ids, in order; two nodes that saw the same have equal ledgers."""
     rows = Entry.objects.filter(node__name=node).values_list(
-        "gpu__index", "start", "job__key", "state", "kind", "reason", "signal", "efficiency_source", "tier", "gpu_ms", "energy_j"
+        "gpu__index",
+        "start",
+        "job__key",
+        "state",
+        "kind",
+        "reason",
+        "signal",
+        "efficiency_source",
+        "tier",
+        "gpu_ms",
+        "energy_j",
     )
     return sorted(rows, key=repr)
 
 
 def parts(node: str = "n1") -> list[tuple[Any, ...]]:
     rows = Run.objects.filter(node__name=node).values_list(
-        "gpu__index", "job__key", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures"
+        "gpu__index",
+        "job__key",
+        "condition",
+        "start_ms",
+        "end_ms",
+        "continues",
+        "state_ms",
+        "figures",
     )
     return sorted(rows, key=repr)
 

@@ -20,7 +20,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def posted():
-    post(Sender().batch(T0, *[BUSY] * 20, *[QUIET] * 20, *[HALF] * 20, jobs=[a_job()], allocations=[held()]))
+    post(
+        Sender().batch(
+            T0, *[BUSY] * 20, *[QUIET] * 20, *[HALF] * 20, jobs=[a_job()], allocations=[held()]
+        )
+    )
 
 
 def rules():
@@ -44,18 +48,32 @@ def test_an_empty_ledger_balances():
 def test_a_posted_ledger_balances(posted):
     status, out, _ = command()
 
-    assert (status, out) == (0, "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n")
+    assert (status, out) == (
+        0,
+        "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n",
+    )
 
 
 def test_one_millisecond_too_many_is_found(posted):
     Entry.objects.filter(state="useful", efficiency_source="none").update(gpu_ms=F("gpu_ms") + 1)
 
-    assert rules() == {"states sum to capacity", "runs hold the entries", "entries are what telemetry says"}
+    assert rules() == {
+        "states sum to capacity",
+        "runs hold the entries",
+        "entries are what telemetry says",
+    }
 
 
 @pytest.mark.parametrize(
     ("account", "team", "balances"),
-    [("nlp", "nlp", True), (" nlp ", "nlp", True), ("", "", True), ("nlp", "", False), ("", "nlp", False), ("nlp", "vision", False)],
+    [
+        ("nlp", "nlp", True),
+        (" nlp ", "nlp", True),
+        ("", "", True),
+        ("nlp", "", False),
+        ("", "nlp", False),
+        ("nlp", "vision", False),
+    ],
 )
 def test_a_jobs_team_is_the_one_that_its_account_names(posted, account, team, balances):
     row = Team.objects.create(slug=team, name=team) if team else None
@@ -64,7 +82,9 @@ def test_a_jobs_team_is_the_one_that_its_account_names(posted, account, team, ba
     status, out, _ = command()
 
     assert (rules() == set(), status == 0) == (balances, balances)
-    assert (f"job slurm/della/7: team {team!r}, its account names {account!r}" in out) == (not balances)
+    assert (f"job slurm/della/7: team {team!r}, its account names {account!r}" in out) == (
+        not balances
+    )
 
 
 def test_a_missing_hour_is_found(posted):
@@ -125,7 +145,10 @@ def test_stored_rows_alone_are_compared_where_that_is_asked(posted):
     assert command()[0] == 1
     assert (status, out.splitlines()) == (
         0,
-        ["not compared with telemetry: --stored", "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC"],
+        [
+            "not compared with telemetry: --stored",
+            "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC",
+        ],
     )
 
 
@@ -135,7 +158,9 @@ def test_outside_the_period_nothing_is_looked_at(posted):
     assert command("--from", "2026-11-21", "--to", "2026-11-22")[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [("--from", "yesterday"), ("--from", "2026-11-21", "--to", "2026-11-20")])
+@pytest.mark.parametrize(
+    "arguments", [("--from", "yesterday"), ("--from", "2026-11-21", "--to", "2026-11-20")]
+)
 def test_bad_arguments_are_refused_with_one_clear_line(arguments):
     status, _, err = command(*arguments)
 
@@ -146,7 +171,11 @@ def test_bad_arguments_are_refused_with_one_clear_line(arguments):
 
 @pytest.mark.parametrize("end", ["9999-12-31T23:30", "9000-01-01"])
 def test_a_period_that_never_ends_is_checked_to_where_the_ledger_ends(posted, end):
-    assert command("--to", end) == (0, "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n", "")
+    assert command("--to", end) == (
+        0,
+        "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n",
+        "",
+    )
 
 
 def test_hours_that_wait_to_be_posted_are_named(posted):
@@ -154,7 +183,10 @@ def test_hours_that_wait_to_be_posted_are_named(posted):
 
     status, out, _ = command()
 
-    assert (status, out.splitlines()[0]) == (0, "not compared with telemetry: hours of nodes that wait to be posted (1)")
+    assert (status, out.splitlines()[0]) == (
+        0,
+        "not compared with telemetry: hours of nodes that wait to be posted (1)",
+    )
 
 
 def test_a_gpu_that_moved_is_billed_once_and_its_past_stays(posted):

@@ -1,4 +1,6 @@
-"""Closed months: entries stay, adjustments say what is judged otherwise, and both sum to what an open ledger says."""
+"""Closed months: entries stay, adjustments say what is judged otherwise, and both sum to what an
+open ledger says.
+"""
 
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +20,20 @@ from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, Run
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.telemetry.services import touch_hours
-from tests.ledger.fleet import BUSY, EMPTY, HALF, MINUTE, QUIET, Sender, a_job, held, ledger, parts, post, store
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    HALF,
+    MINUTE,
+    QUIET,
+    Sender,
+    a_job,
+    held,
+    ledger,
+    parts,
+    post,
+    store,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -36,9 +51,21 @@ def close(month=OCTOBER, now=NOW, **facts):
 def said(node="n1"):
     """Entries and adjustments of the node as one: key -> (ms, joules to the millijoule)."""
     sums = Counter()
-    names = ("gpu__index", "start", "job__key", "state", "kind", "reason", "signal", "efficiency_source", "tier")
+    names = (
+        "gpu__index",
+        "start",
+        "job__key",
+        "state",
+        "kind",
+        "reason",
+        "signal",
+        "efficiency_source",
+        "tier",
+    )
     for model in (Entry, Adjustment):
-        for *key, gpu_ms, energy_j in model.objects.filter(node__name=node).values_list(*names, "gpu_ms", "energy_j"):
+        for *key, gpu_ms, energy_j in model.objects.filter(node__name=node).values_list(
+            *names, "gpu_ms", "energy_j"
+        ):
             sums[*key, "ms", energy_j is None] += gpu_ms
             sums[*key, "mJ"] += round(1000 * (energy_j or 0))
     return {key: amount for key, amount in sums.items() if amount}
@@ -49,12 +76,17 @@ def adjusted(*names):
 
 
 def balanced(now=NOW):
-    return unbalanced(from_ms(T0) - timedelta(hours=2), from_ms(T0) + timedelta(hours=12), now=now) == []
+    return (
+        unbalanced(from_ms(T0) - timedelta(hours=2), from_ms(T0) + timedelta(hours=12), now=now)
+        == []
+    )
 
 
 @pytest.fixture
 def sender():
-    """A node that worked three hours of October and one of November, but for ten minutes that come late."""
+    """A node that worked three hours of October and one of November, but for ten minutes that come
+    late.
+    """
     one = Sender()
     post(
         one.batch(T0, *[BUSY] * 60, **JOB),
@@ -74,7 +106,14 @@ def test_late_data_of_a_closed_month_is_an_adjustment_and_its_entries_stay(sende
     assert did["adjustments"] == 2
     assert ledger() == before
     assert adjusted("start", "job__key", "state", "reason", "cause") == [
-        (from_ms(T0 + HOUR_MS), "slurm/della/7", "unobserved", "missing", "late data", -10 * MINUTE),
+        (
+            from_ms(T0 + HOUR_MS),
+            "slurm/della/7",
+            "unobserved",
+            "missing",
+            "late data",
+            -10 * MINUTE,
+        ),
         (from_ms(T0 + HOUR_MS), "slurm/della/7", "useful", "", "late data", 10 * MINUTE),
     ]
     assert set(Adjustment.objects.values_list("booked_at", flat=True)) == {NOW}
@@ -98,7 +137,15 @@ def test_posted_again_nothing_is_adjusted_twice(sender):
 def test_the_month_after_is_still_posted_whole(sender):
     close()
 
-    post(sender.batch(T0 + 4 * HOUR_MS, *[EMPTY] * 60, jobs=[a_job()], allocations=[held(start=T0, end=T0 + 4 * HOUR_MS)]), now=NOW)
+    post(
+        sender.batch(
+            T0 + 4 * HOUR_MS,
+            *[EMPTY] * 60,
+            jobs=[a_job()],
+            allocations=[held(start=T0, end=T0 + 4 * HOUR_MS)],
+        ),
+        now=NOW,
+    )
 
     assert not Adjustment.objects.exists()
     assert sum(Entry.objects.filter(start__gte=END).values_list("gpu_ms", flat=True)) == 2 * HOUR_MS
@@ -110,7 +157,12 @@ def test_an_allocation_that_is_told_late_moves_time_to_its_holder():
     post(sender.batch(T0, *[EMPTY] * 240), now=NOW)
     close()
 
-    post(sender.batch(T0 + 4 * HOUR_MS, EMPTY, jobs=[a_job()], allocations=[held(start=T0 + HOUR_MS)]), now=NOW)
+    post(
+        sender.batch(
+            T0 + 4 * HOUR_MS, EMPTY, jobs=[a_job()], allocations=[held(start=T0 + HOUR_MS)]
+        ),
+        now=NOW,
+    )
 
     assert Entry.objects.filter(job__isnull=False, start__lt=END).count() == 0
     assert adjusted("job__key", "state", "kind", "tier", "cause") == [
@@ -145,7 +197,9 @@ def test_a_gpu_that_was_gone_takes_its_time_back(sender):
 
     services.post(NOW, 100)
 
-    assert adjusted("start", "state", "cause") == [(from_ms(T0 + 2 * HOUR_MS), "useful", "capacity changed", -HOUR_MS)]
+    assert adjusted("start", "state", "cause") == [
+        (from_ms(T0 + 2 * HOUR_MS), "useful", "capacity changed", -HOUR_MS)
+    ]
     assert balanced()
 
 
@@ -160,7 +214,9 @@ def test_another_policy_leaves_a_closed_month_to_its_own():
 
     assert not Adjustment.objects.exists()
     assert set(Entry.objects.filter(start__lt=END).values_list("policy__version", flat=True)) == {1}
-    assert set(Entry.objects.filter(start__gte=END).values_list("policy__version", flat=True)) == {2}
+    assert set(Entry.objects.filter(start__gte=END).values_list("policy__version", flat=True)) == {
+        2
+    }
     assert balanced()
 
 
@@ -170,7 +226,9 @@ def test_late_data_of_a_closed_month_is_judged_by_the_months_policy(sender):
 
     post(sender.batch(T0 + HOUR_MS + 50 * MINUTE, *[QUIET] * 10, **JOB), now=NOW)
 
-    assert [(state, version, ms) for state, version, ms in adjusted("state", "policy__version")] == [
+    assert [
+        (state, version, ms) for state, version, ms in adjusted("state", "policy__version")
+    ] == [
         ("stalled", 1, 10 * MINUTE),
         ("unobserved", 1, -10 * MINUTE),
     ]
@@ -183,7 +241,9 @@ def test_a_node_first_heard_of_later_is_adjusted_by_the_months_policy(sender):
 
     post(Sender("n2").batch(T0, *[EMPTY] * 240), now=NOW)
 
-    assert set(Adjustment.objects.values_list("node__name", "policy__version", "cause")) == {("n2", 1, "capacity changed")}
+    assert set(Adjustment.objects.values_list("node__name", "policy__version", "cause")) == {
+        ("n2", 1, "capacity changed")
+    }
     assert sum(Adjustment.objects.values_list("gpu_ms", flat=True)) == 3 * HOUR_MS
     assert balanced()
 
@@ -195,12 +255,25 @@ def test_a_month_that_ends_within_an_hour_is_closed_to_the_minute():
     end_ms = to_ms(END) - 5 * HOUR_MS - 30 * MINUTE
     hour_ms = end_ms - 30 * MINUTE
     sender = Sender()
-    post(sender.batch(hour_ms, *[BUSY] * 20, jobs=[a_job()], allocations=[held(start=hour_ms)]), now=NOW)
-    post(sender.batch(hour_ms + HOUR_MS, *[BUSY] * 60, jobs=[a_job()], allocations=[held(start=hour_ms)]), now=NOW)
+    post(
+        sender.batch(hour_ms, *[BUSY] * 20, jobs=[a_job()], allocations=[held(start=hour_ms)]),
+        now=NOW,
+    )
+    post(
+        sender.batch(
+            hour_ms + HOUR_MS, *[BUSY] * 60, jobs=[a_job()], allocations=[held(start=hour_ms)]
+        ),
+        now=NOW,
+    )
     close()
     services.set_policy(Policy(idle_batch_s=300), now=NOW)
 
-    post(sender.batch(hour_ms + 20 * MINUTE, *[BUSY] * 25, jobs=[a_job()], allocations=[held(start=hour_ms)]), now=NOW)
+    post(
+        sender.batch(
+            hour_ms + 20 * MINUTE, *[BUSY] * 25, jobs=[a_job()], allocations=[held(start=hour_ms)]
+        ),
+        now=NOW,
+    )
 
     assert adjusted("start", "state") == [
         (from_ms(hour_ms), "unobserved", -10 * MINUTE),
@@ -225,7 +298,10 @@ def test_adjustments_are_a_line_of_the_month_in_which_they_were_booked(sender):
 def test_a_posting_that_began_before_the_closing_books_after_the_month(sender):
     close()
 
-    post(sender.batch(T0 + HOUR_MS + 50 * MINUTE, *[BUSY] * 10, **JOB), now=END - timedelta(seconds=1))
+    post(
+        sender.batch(T0 + HOUR_MS + 50 * MINUTE, *[BUSY] * 10, **JOB),
+        now=END - timedelta(seconds=1),
+    )
 
     assert set(Adjustment.objects.values_list("booked_at", flat=True)) == {END}
 
@@ -239,7 +315,11 @@ def test_one_millisecond_too_many_in_an_adjustment_is_found(sender):
 
     rules = {fault.rule for fault in unbalanced(from_ms(T0), from_ms(T0 + 4 * HOUR_MS), now=NOW)}
 
-    assert rules == {"states sum to capacity", "runs hold the entries", "entries are what telemetry says"}
+    assert rules == {
+        "states sum to capacity",
+        "runs hold the entries",
+        "entries are what telemetry says",
+    }
 
 
 def test_an_adjustment_of_an_open_month_is_found(sender):
@@ -247,7 +327,9 @@ def test_an_adjustment_of_an_open_month_is_found(sender):
     post(sender.batch(T0 + HOUR_MS + 50 * MINUTE, *[BUSY] * 10, **JOB), now=NOW)
     ClosedMonth.objects.all().delete()
 
-    assert "adjustments correct closed months" in {fault.rule for fault in unbalanced(from_ms(T0), from_ms(T0 + 4 * HOUR_MS))}
+    assert "adjustments correct closed months" in {
+        fault.rule for fault in unbalanced(from_ms(T0), from_ms(T0 + 4 * HOUR_MS))
+    }
 
 
 # --- closing ---
@@ -258,7 +340,12 @@ def test_closing_is_kept_with_who_when_and_why(sender):
 
     row = ClosedMonth.objects.get()
     assert (row.month, row.start, row.end) == (OCTOBER, datetime(2026, 10, 1, tzinfo=UTC), END)
-    assert (row.closed_by, row.closed_at, row.reason, row.policy.version) == ("ann", NOW, "invoice 17 is signed", 1)
+    assert (row.closed_by, row.closed_at, row.reason, row.policy.version) == (
+        "ann",
+        NOW,
+        "invoice 17 is signed",
+        1,
+    )
     assert selectors.closed_until() == END
 
 
@@ -266,7 +353,11 @@ def test_closing_is_kept_with_who_when_and_why(sender):
     ("month", "now", "message"),
     [
         (date(2026, 11, 1), NOW, "2026-11 can be closed from 2026-12-01 01:35 UTC on"),
-        (OCTOBER, END + timedelta(minutes=94, seconds=59), "can be closed from 2026-11-01 01:35 UTC on"),
+        (
+            OCTOBER,
+            END + timedelta(minutes=94, seconds=59),
+            "can be closed from 2026-11-01 01:35 UTC on",
+        ),
         (date(2026, 9, 1), NOW, "The ledger has no hour of 2026-09"),
     ],
 )
@@ -302,16 +393,24 @@ def test_months_are_closed_once_and_in_their_order(sender):
 
 
 def test_december_ends_with_the_year():
-    post(Sender().batch(to_ms(datetime(2026, 12, 31, 23, tzinfo=UTC)), *[EMPTY] * 60), now=datetime(2027, 1, 1, 1, tzinfo=UTC))
+    post(
+        Sender().batch(to_ms(datetime(2026, 12, 31, 23, tzinfo=UTC)), *[EMPTY] * 60),
+        now=datetime(2027, 1, 1, 1, tzinfo=UTC),
+    )
 
-    assert close(date(2026, 12, 1), datetime(2027, 1, 2, tzinfo=UTC)).end == datetime(2027, 1, 1, tzinfo=UTC)
+    assert close(date(2026, 12, 1), datetime(2027, 1, 2, tzinfo=UTC)).end == datetime(
+        2027, 1, 1, tzinfo=UTC
+    )
 
 
 def test_the_command_closes_or_says_in_one_line_why_not(sender):
     out = StringIO()
     call_command("close_month", "2026-10", "--reason", "signed", stdout=out)
 
-    assert out.getvalue() == "2026-10 is closed: nothing before 2026-11-01 00:00 UTC changes any more\n"
+    assert (
+        out.getvalue()
+        == "2026-10 is closed: nothing before 2026-11-01 00:00 UTC changes any more\n"
+    )
     assert ClosedMonth.objects.get().closed_by.endswith(", by manage.py")
     with pytest.raises(CommandError, match="closed already"):
         call_command("close_month", "2026-10")
@@ -326,20 +425,29 @@ SAYS = st.sampled_from([QUIET, QUIET, BUSY, HALF, EMPTY, None])
 
 @st.composite
 def histories(draw):
-    """Batches of an agent around a month's end, with its allocations and events; some never come."""
+    """Batches of an agent around a month's end, with its allocations and events; some never
+    come.
+    """
     edge = draw(st.integers(20, 220))
     jobs = [a_job("slurm/della/1"), a_job("slurm/della/2", kind="service")]
-    holds = [held(start=T0 + 10 * MINUTE, end=T0 + edge * MINUTE), held(job=1, start=T0 + edge * MINUTE, end=T0 + 300 * MINUTE, share=0.5)]
+    holds = [
+        held(start=T0 + 10 * MINUTE, end=T0 + edge * MINUTE),
+        held(job=1, start=T0 + edge * MINUTE, end=T0 + 300 * MINUTE, share=0.5),
+    ]
     lost = [
-        {"gpu": 0, "at_ms": T0 + draw(st.integers(0, 240)) * MINUTE, "kind": kind} for kind in draw(st.sampled_from([[], ["gpu_lost"]]))
+        {"gpu": 0, "at_ms": T0 + draw(st.integers(0, 240)) * MINUTE, "kind": kind}
+        for kind in draw(st.sampled_from([[], ["gpu_lost"]]))
     ]
     found, at = [], 0
     while at < 240:
-        minutes = draw(st.sampled_from([40, 25, 13, 8, 7]))  # longest first: the simplest history has few batches
+        # longest first: the simplest history has few batches
+        minutes = draw(st.sampled_from([40, 25, 13, 8, 7]))
         start, end = T0 + at * MINUTE, T0 + (at + minutes) * MINUTE
         named = [one for one in holds if one["start_ms"] < end and one["end_ms"] > start]
         here = [one for one in lost if start <= one["at_ms"] < end]
-        found.append((start, [draw(SAYS)] * minutes, {"jobs": jobs, "allocations": named, "events": here}))
+        found.append(
+            (start, [draw(SAYS)] * minutes, {"jobs": jobs, "allocations": named, "events": here})
+        )
         at += minutes
     return found
 
@@ -348,7 +456,9 @@ numbers = iter(range(1_000_000))
 
 
 def forget_the_example_before():
-    """At the start, not the end: Hypothesis breaks off an example where its random numbers run out."""
+    """At the start, not the end: Hypothesis breaks off an example where its random numbers
+    run out.
+    """
     for model in (Entry, Run, Adjustment, ClosedMonth):
         model.objects.all().delete()
     Node.objects.update(last_ms=None)

@@ -1,4 +1,6 @@
-"""A node that is gone costs nothing after its last window: removed by hand, or elastic by a rule."""
+"""A node that is gone costs nothing after its last window: removed by hand, or elastic by a
+rule.
+"""
 
 from datetime import date
 
@@ -44,7 +46,11 @@ def test_who_removed_it_when_and_why_is_kept():
     remove(2 * HOUR, reason="sold to the university")
 
     said = inventory.newest_departure(NodeRow.objects.get())
-    assert (said.by, said.reason, said.at_ms) == ("ann", "sold to the university", int(at(2 * HOUR).timestamp() * 1000))
+    assert (said.by, said.reason, said.at_ms) == (
+        "ann",
+        "sold to the university",
+        int(at(2 * HOUR).timestamp() * 1000),
+    )
 
 
 def test_a_node_that_reports_can_not_be_removed():
@@ -57,7 +63,12 @@ def test_a_node_that_reports_can_not_be_removed():
 
 @pytest.mark.parametrize(
     ("name", "reason", "why"),
-    [("n2", "sold", "no node"), ("n1", "", "1 to 300"), ("n1", "x" * 301, "1 to 300"), ("n1", "so\x00ld", "1 to 300")],
+    [
+        ("n2", "sold", "no node"),
+        ("n1", "", "1 to 300"),
+        ("n1", "x" * 301, "1 to 300"),
+        ("n1", "so\x00ld", "1 to 300"),
+    ],
 )
 def test_a_removal_names_a_node_and_a_reason(name, reason, why):
     heard(60)
@@ -102,7 +113,9 @@ def test_what_a_removed_node_sends_late_counts_and_puts_it_on_no_bill():
     assert balanced(6 * HOUR)
 
 
-@pytest.mark.parametrize(("silent_ms", "unobserved_ms"), [(15 * MINUTE - 1, 14 * MINUTE - 1), (15 * MINUTE, 0)])
+@pytest.mark.parametrize(
+    ("silent_ms", "unobserved_ms"), [(15 * MINUTE - 1, 14 * MINUTE - 1), (15 * MINUTE, 0)]
+)
 def test_an_elastic_node_is_gone_after_a_quarter_of_an_hour(silent_ms, unobserved_ms):
     add_rule("name", "n*")
     heard(60)
@@ -171,7 +184,10 @@ def test_the_silence_of_a_closed_month_is_taken_off_by_adjustments():
     remove(night + 27 * HOUR)
 
     # the half hour of November is adjusted, December's day is no entry any more
-    assert states("n1", "state", "reason") == {("free", ""): 30 * MINUTE, ("unobserved", "silent"): 30 * MINUTE}
+    assert states("n1", "state", "reason") == {
+        ("free", ""): 30 * MINUTE,
+        ("unobserved", "silent"): 30 * MINUTE,
+    }
     assert list(Adjustment.objects.values_list("state", "gpu_ms")) == [("unobserved", -30 * MINUTE)]
     assert unbalanced(at(night), at(night + 30 * HOUR), now=at(night + 27 * HOUR)) == []
 
@@ -196,11 +212,18 @@ def test_a_gpu_that_fell_silent_before_its_node_was_gone_is_capacity_until_then(
 
     remove(2 * HOUR)
 
-    assert states("n1", "gpu__index", "state") == {(0, "free"): HOUR, (1, "free"): 30 * MINUTE, (1, "unobserved"): 30 * MINUTE}
+    assert states("n1", "gpu__index", "state") == {
+        (0, "free"): HOUR,
+        (1, "free"): 30 * MINUTE,
+        (1, "unobserved"): 30 * MINUTE,
+    }
     assert balanced(3 * HOUR)
 
 
-@pytest.mark.parametrize(("kind", "pattern"), [("colour", "red"), ("name", ""), ("label", "pool"), ("label", "=spot"), ("name", "x" * 254)])
+@pytest.mark.parametrize(
+    ("kind", "pattern"),
+    [("colour", "red"), ("name", ""), ("label", "pool"), ("label", "=spot"), ("name", "x" * 254)],
+)
 def test_a_rule_that_could_match_nothing_is_refused(kind, pattern):
     with pytest.raises(ValueError, match="a rule|a pattern|a label"):
         add_rule(kind, pattern)

@@ -1,4 +1,6 @@
-"""What a counter says is not overruled while something else speaks: phantom readings, and the engines of video."""
+"""What a counter says is not overruled while something else speaks: phantom readings, and the
+engines of video.
+"""
 
 import pytest
 
@@ -10,7 +12,12 @@ FREE_TIME = [(T0, T0)]  # nobody holds the GPU
 def judged_on(board, says, **node):
     """An hour of windows on a board of that idle power and limit, held by a batch job."""
     idle_w, limit_w = board
-    return Node(row((says, HOUR)), hours=1, capacities=[a_gpu(end_ms=T0 + HOUR, idle_w=idle_w, limit_w=limit_w)], **node).judge()
+    return Node(
+        row((says, HOUR)),
+        hours=1,
+        capacities=[a_gpu(end_ms=T0 + HOUR, idle_w=idle_w, limit_w=limit_w)],
+        **node,
+    ).judge()
 
 
 H100, T4, L40S, L4 = (70.0, 700.0), (10.0, 70.0), (35.0, 350.0), (13.0, 72.0)
@@ -20,21 +27,33 @@ IDLE_W, AT_WORK_W = {"power_w": 196.0}, {"power_w": 197.0}  # H100: pr 0.2, and 
 
 
 def test_a_counter_stuck_on_a_bare_board_with_persistence_off_is_no_work():
-    says = {"util_mean": 1.0, "util_max": 1.0, "power_w": 145.0, "memory_used_bytes": 0, "process_count": 0}
+    says = {
+        "util_mean": 1.0,
+        "util_max": 1.0,
+        "power_w": 145.0,
+        "memory_used_bytes": 0,
+        "process_count": 0,
+    }
 
-    assert totals(judged_on(L40S, says), "state", "kind", "tier") == {("idle", "cold", "certain"): HOUR}
+    assert totals(judged_on(L40S, says), "state", "kind", "tier") == {
+        ("idle", "cold", "certain"): HOUR
+    }
     assert totals(judged_on(L40S, says, holdings=[])) == {"free": HOUR}
 
 
 def test_a_small_model_at_the_power_limit_is_work_though_nobody_told_its_process():
     says = {
-        "util_mean": 1.0, "util_max": 1.0, "gr_engine_active": 0.98, "tensor_active": 0.30, "dram_active": 0.5,
+        "util_mean": 1.0, "util_max": 1.0, "gr_engine_active": 0.98, "tensor_active": 0.30,
+        "dram_active": 0.5,
         "power_w": 69.0, "memory_used_bytes": 210 * MIB,
     }  # fmt: skip
 
     # tensor 0.30 / 0.35
     assert totals(judged_on(T4, says)) == {"useful": 360 * 8_571, "underused": 360 * 1_429}
-    assert totals(judged_on(T4, says | {"process_count": 0})) == {"useful": 360 * 8_571, "underused": 360 * 1_429}
+    assert totals(judged_on(T4, says | {"process_count": 0})) == {
+        "useful": 360 * 8_571,
+        "underused": 360 * 1_429,
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,12 +72,15 @@ def test_a_small_model_at_the_power_limit_is_work_though_nobody_told_its_process
         ({"tensor_active": 0.006} | IDLE_W, False),
         ({"dram_active": 0.03} | IDLE_W, False),
         ({"encoder_ratio": 0.02} | IDLE_W, True),
-        ({"encoder_ratio": 0.02} | AT_WORK_W, False),  # an engine at noise says nothing of the units
+        # an engine at noise says nothing of the units
+        ({"encoder_ratio": 0.02} | AT_WORK_W, False),
         ({"decoder_ratio": 0.021} | IDLE_W, False),
         ({"pcie_rx_bytes_s": 6e7} | IDLE_W, False),
     ],
 )
-def test_a_busy_counter_without_a_process_is_no_work_only_where_nothing_else_speaks(more, is_phantom):
+def test_a_busy_counter_without_a_process_is_no_work_only_where_nothing_else_speaks(
+    more, is_phantom
+):
     found = totals(judged_on(H100, STUCK | more), "state", "tier")
 
     assert (found == {("idle", "certain"): HOUR}) == is_phantom
@@ -68,14 +90,24 @@ def test_a_busy_counter_without_a_process_is_no_work_only_where_nothing_else_spe
 def test_where_nobody_reads_processes_a_stuck_counter_is_never_certain_waste():
     unread = {name: value for name, value in STUCK.items() if name != "process_count"}
 
-    assert totals(judged_on(H100, unread | IDLE_W), "state", "kind", "tier") == {("idle", "cold", "probable"): HOUR}
+    assert totals(judged_on(H100, unread | IDLE_W), "state", "kind", "tier") == {
+        ("idle", "cold", "probable"): HOUR
+    }
     assert totals(judged_on(H100, unread)) == {"useful": HOUR}
-    assert totals(judged_on(H100, unread | {"util_mean": 0.0, "util_max": 0.0, "power_w": 72.0}), "tier") == {"certain": HOUR}
+    assert totals(
+        judged_on(H100, unread | {"util_mean": 0.0, "util_max": 0.0, "power_w": 72.0}), "tier"
+    ) == {"certain": HOUR}
 
 
 @pytest.mark.parametrize("processes", [{"process_count": 0}, {"process_count": 1}, {}])
 def test_a_video_stream_with_little_memory_is_work(processes):
-    says = {"util_mean": 0.03, "util_max": 0.06, "encoder_ratio": 0.99, "power_w": 38.0, "memory_used_bytes": 230 * MIB} | processes
+    says = {
+        "util_mean": 0.03,
+        "util_max": 0.06,
+        "encoder_ratio": 0.99,
+        "power_w": 38.0,
+        "memory_used_bytes": 230 * MIB,
+    } | processes
 
     found = totals(judged_on(L4, says), "state", "signal", "efficiency_source")
 
@@ -84,8 +116,16 @@ def test_a_video_stream_with_little_memory_is_work(processes):
 
 @pytest.mark.parametrize("engine", ["encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"])
 @pytest.mark.parametrize(("share", "useful_ms"), [(1.0, HOUR), (0.9, HOUR), (0.6, HOUR * 6 // 10)])
-def test_the_share_of_an_engine_is_activity_where_it_is_higher_than_that_of_the_units(engine, share, useful_ms):
-    says = QUIET | {"util_mean": 0.08, "util_max": 0.2, "sm_active": 0.05, "power_w": 34.0, engine: share}
+def test_the_share_of_an_engine_is_activity_where_it_is_higher_than_that_of_the_units(
+    engine, share, useful_ms
+):
+    says = QUIET | {
+        "util_mean": 0.08,
+        "util_max": 0.2,
+        "sm_active": 0.05,
+        "power_w": 34.0,
+        engine: share,
+    }
 
     found = totals(judged_on(L4, says))
 
@@ -103,7 +143,10 @@ def test_an_engine_at_work_is_no_busy_waiting():
     says = BUSY | {"spin_fraction": 1.0, "power_w": 90.0}
 
     assert totals(judged_on(H100, says)) == {"stalled": HOUR}
-    assert totals(judged_on(H100, says | {"decoder_ratio": 0.6})) == {"useful": HOUR * 6 // 10, "stalled": HOUR * 4 // 10}
+    assert totals(judged_on(H100, says | {"decoder_ratio": 0.6})) == {
+        "useful": HOUR * 6 // 10,
+        "stalled": HOUR * 4 // 10,
+    }
 
 
 MUTE = QUIET | {"power_w": 120.0}  # utilisation reads 0 all the time
@@ -143,7 +186,9 @@ def test_beyond_six_tenths_of_its_limit_a_board_of_unknown_idle_power_does_not_r
     assert ("idle" in totals(judged_on((None, 450.0), QUIET | {"power_w": watts}))) == is_idle
 
 
-@pytest.mark.parametrize("memory", [{"memory_used_bytes": 0}, {"memory_used_bytes": 200 * MIB, "fp64_active": 0.0}])
+@pytest.mark.parametrize(
+    "memory", [{"memory_used_bytes": 0}, {"memory_used_bytes": 200 * MIB, "fp64_active": 0.0}]
+)
 @pytest.mark.parametrize(("watts", "state"), [(420.0, "idle"), (421.0, "useful")])
 def test_a_busy_counter_beside_the_power_of_work_is_no_phantom(memory, watts, state):
     says = {"util_mean": 1.0, "util_max": 1.0, "process_count": 0, "power_w": watts} | memory
@@ -153,7 +198,9 @@ def test_a_busy_counter_beside_the_power_of_work_is_no_phantom(memory, watts, st
 
 
 @pytest.mark.parametrize(("watts", "state"), [(420.0, "stalled"), (421.0, "useful")])
-def test_an_idle_power_that_was_set_too_high_makes_no_busy_waiting_of_the_power_of_work(watts, state):
+def test_an_idle_power_that_was_set_too_high_makes_no_busy_waiting_of_the_power_of_work(
+    watts, state
+):
     found = totals(judged_on((600.0, 700.0), BUSY | {"power_w": watts, "sm_active": 0.85}))
 
     assert found == {state: HOUR}

@@ -1,4 +1,6 @@
-"""What explain tells is what was judged: its milliseconds are the entries', its words name the rule and its numbers."""
+"""What explain tells is what was judged: its milliseconds are the entries', its words name the rule
+and its numbers.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -12,7 +14,20 @@ from fleetwatch.ledger import explain, states
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from tests.ledger import timelines
-from tests.ledger.fleet import BUSY, EMPTY, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    HALF,
+    MINUTE,
+    NOW,
+    QUIET,
+    START,
+    T0,
+    Sender,
+    a_job,
+    held,
+    post,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +50,19 @@ def test_windows_sum_to_the_entries():
     sums = Counter()
     for one in told():
         for part in one.parts:
-            sums[one.start_ms // HOUR_MS * HOUR_MS, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
+            sums[
+                one.start_ms // HOUR_MS * HOUR_MS,
+                one.job_id,
+                part.state,
+                part.kind,
+                part.reason,
+                part.tier,
+                part.signal,
+            ] += part.gpu_ms
 
-    rows = Entry.objects.values_list("start", "job_id", "state", "kind", "reason", "tier", "signal", "gpu_ms")
+    rows = Entry.objects.values_list(
+        "start", "job_id", "state", "kind", "reason", "tier", "signal", "gpu_ms"
+    )
     wanted = Counter()
     for start, *key, gpu_ms in rows:
         wanted[round(start.timestamp() * 1000), *key] += gpu_ms
@@ -54,41 +79,69 @@ def test_every_millisecond_of_any_timeline_has_words(node):
         assert one.rule
         assert all(one.rule)
         for part in one.parts:
-            sums[one.gpu_id, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
+            sums[
+                one.gpu_id, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal
+            ] += part.gpu_ms
     for one in node.judge().entries:
-        wanted[one.gpu_id, one.job_id, one.state, one.kind, one.reason, one.tier, one.signal] += one.gpu_ms
+        wanted[one.gpu_id, one.job_id, one.state, one.kind, one.reason, one.tier, one.signal] += (
+            one.gpu_ms
+        )
     assert sums == wanted
 
 
 def test_the_words_name_values_and_thresholds():
     link = QUIET | {"pcie_rx_bytes_s": 1e9}
-    post(Sender().batch(T0, *[HALF | {"power_w": 200.0}] * 2, *[link] * 2, *[QUIET] * 20, BUSY, **JOB))
+    post(
+        Sender().batch(
+            T0, *[HALF | {"power_w": 200.0}] * 2, *[link] * 2, *[QUIET] * 20, BUSY, **JOB
+        )
+    )
 
     assert rules(told()) == [
-        "active share a = 0.5, spinning = 0, working w = a - spinning = 0.5"
-        " | efficiency e = 0.5372 (estimated by power): useful w e = 0.2686, underused 0.2314 | inactive 1 - a = 0.5",
-        "activity maximum 0 <= 0.02 is contradicted by pcie_rx_bytes_s 1e+09 > 5.24288e+07"
-        " | active share a = 0, spinning = 0, working w = a - spinning = 0 | inactive 1 - a = 1",
-        "quiet: activity maximum 0 <= 0.02, and nothing contradicts"
-        " | in a quiet run since 06:04:00 UTC of 1200 s, at least T_idle of a batch job (900 s): idle from its start",
-        "active share a = 1, spinning = 0, working w = a - spinning = 1"
-        " | efficiency e = 1.0000 (busy, unverified): useful w e = 1.0000, underused 0.0000",
+        (
+            "active share a = 0.5, spinning = 0, working w = a - spinning = 0.5 | efficiency e ="
+            " 0.5372 (estimated by power): useful w e = 0.2686, underused 0.2314 | inactive 1 - a"
+            " = 0.5"
+        ),
+        (
+            "activity maximum 0 <= 0.02 is contradicted by pcie_rx_bytes_s 1e+09 > 5.24288e+07"
+            " | active share a = 0, spinning = 0, working w = a - spinning = 0 | inactive 1 - a = 1"
+        ),
+        (
+            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | in a quiet run since"
+            " 06:04:00 UTC of 1200 s, at least T_idle of a batch job (900 s): idle from its start"
+        ),
+        (
+            "active share a = 1, spinning = 0, working w = a - spinning = 1"
+            " | efficiency e = 1.0000 (busy, unverified): useful w e = 1.0000, underused 0.0000"
+        ),
     ]
 
 
 def test_energy_that_is_estimated_is_marked():
-    post(Sender().batch(T0, BUSY | {"power_w": 600.0, "energy_j": 1e9}, BUSY | {"power_w": 600.0, "energy_j": 36_000.0}, **JOB))
+    post(
+        Sender().batch(
+            T0,
+            BUSY | {"power_w": 600.0, "energy_j": 1e9},
+            BUSY | {"power_w": 600.0, "energy_j": 36_000.0},
+            **JOB,
+        )
+    )
 
     estimated, read = (one.rule[-1] for one in told()[:2])
 
-    assert estimated == "energy estimated as 600 W × time: 1e+09 J are more than 1.3 of the power limit allows"
+    assert (
+        estimated
+        == "energy estimated as 600 W × time: 1e+09 J are more than 1.3 of the power limit allows"
+    )
     assert "energy" not in read
 
 
 def test_short_runs_gaps_and_free_time_are_told_too():
     post(
         Sender().batch(
-            T0, *[QUIET] * 5, BUSY, *[QUIET] * 5, BUSY, None, EMPTY, QUIET, window_s=60, jobs=[a_job()],
+            T0, *[QUIET] * 5, BUSY, *[QUIET] * 5, BUSY, None, EMPTY, QUIET, window_s=60,
+            jobs=[a_job()],
             allocations=[held(end=T0 + 13 * MINUTE)],
         )
     )  # fmt: skip
@@ -96,20 +149,39 @@ def test_short_runs_gaps_and_free_time_are_told_too():
     found = rules(told())
 
     assert found[0].endswith(
-        "in a quiet run since 06:00:00 UTC that begins at an observed allocation start: starting for up to 900 s, then stalled"
+        "in a quiet run since 06:00:00 UTC that begins at an observed allocation start: starting"
+        " for up to 900 s, then stalled"
     )
-    assert found[2].endswith("in a quiet run since 06:06:00 UTC of 300 s, shorter than T_idle of a batch job (900 s): stalled")
+    assert found[2].endswith(
+        "in a quiet run since 06:06:00 UTC of 300 s, shorter than T_idle of a batch job (900 s):"
+        " stalled"
+    )
     assert found[3:] == [
         "no window covers it, and nothing says that it was down",
-        "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, and nothing holds it",
-        "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, but a process holds it",
+        (
+            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, and"
+            " nothing holds it"
+        ),
+        (
+            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, but a"
+            " process holds it"
+        ),
     ]
 
 
 def test_an_outage_and_shared_time_are_told():
     lost = {"events": [{"gpu": 0, "at_ms": T0 + 5 * MINUTE, "kind": "gpu_lost"}]}
     shared = [held(share=0.5), held(job=1, share=0.5)]
-    post(Sender().batch(T0, *[BUSY] * 5, *[QUIET] * 5, jobs=[a_job(), a_job("slurm/della/8")], allocations=shared, **lost))
+    post(
+        Sender().batch(
+            T0,
+            *[BUSY] * 5,
+            *[QUIET] * 5,
+            jobs=[a_job(), a_job("slurm/della/8")],
+            allocations=shared,
+            **lost,
+        )
+    )
 
     found = rules(told())
 
@@ -118,7 +190,15 @@ def test_an_outage_and_shared_time_are_told():
 
 
 def test_a_job_a_state_and_a_time_narrow_it():
-    post(Sender().batch(T0, *[BUSY] * 30, *[EMPTY] * 30, jobs=[a_job()], allocations=[held(end=T0 + 30 * MINUTE)]))
+    post(
+        Sender().batch(
+            T0,
+            *[BUSY] * 30,
+            *[EMPTY] * 30,
+            jobs=[a_job()],
+            allocations=[held(end=T0 + 30 * MINUTE)],
+        )
+    )
     gpu = GPU.objects.get()
     job_id = Entry.objects.get(state="useful").job_id
 
@@ -144,7 +224,9 @@ def test_the_newest_hours_of_a_longer_period():
     gpu = GPU.objects.get()
     whole = Interval(START - timedelta(days=1, minutes=5), START + timedelta(minutes=5))
 
-    assert explain.newest(gpu, whole) == Interval(START - timedelta(hours=5), START + timedelta(minutes=5))
+    assert explain.newest(gpu, whole) == Interval(
+        START - timedelta(hours=5), START + timedelta(minutes=5)
+    )
     assert explain.newest(gpu, ALL) == ALL
 
 
@@ -153,13 +235,25 @@ def test_the_newest_hours_are_those_with_something_to_explain():
     gpu, job_id = GPU.objects.get(), Job.objects.get().pk
     week = Interval(START - timedelta(days=4), START + timedelta(days=3))
 
-    assert explain.newest(gpu, week, job_id=job_id) == Interval(START - timedelta(hours=5), START + timedelta(hours=1))
-    assert explain.newest(gpu, week, state="idle") == Interval(week.end - timedelta(hours=6), week.end)
+    assert explain.newest(gpu, week, job_id=job_id) == Interval(
+        START - timedelta(hours=5), START + timedelta(hours=1)
+    )
+    assert explain.newest(gpu, week, state="idle") == Interval(
+        week.end - timedelta(hours=6), week.end
+    )
 
 
 def test_an_instance_is_told_without_its_parent():
-    instance = {"uuid": "MIG-n1-0", "index": 9, "parent_uuid": "GPU-n1-0", "mig_profile": "3g.40gb", "sm_count": 33}
-    mapping = Sender(extra_gpus=[instance]).batch(T0, *[BUSY] * 10, jobs=[a_job()], allocations=[held(gpu=1)])
+    instance = {
+        "uuid": "MIG-n1-0",
+        "index": 9,
+        "parent_uuid": "GPU-n1-0",
+        "mig_profile": "3g.40gb",
+        "sm_count": 33,
+    }
+    mapping = Sender(extra_gpus=[instance]).batch(
+        T0, *[BUSY] * 10, jobs=[a_job()], allocations=[held(gpu=1)]
+    )
     mapping["gpus"][0]["sm_count"] = 132
     post(mapping)
 

@@ -12,7 +12,21 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import retention, selectors
 from fleetwatch.telemetry.models import LateHour
-from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_job, held, ledger, post, states, store
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    MINUTE,
+    NOW,
+    START,
+    T0,
+    Sender,
+    a_job,
+    held,
+    ledger,
+    post,
+    states,
+    store,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +53,11 @@ def back(sender, *says, **keys):
 
 @pytest.mark.parametrize(
     ("after", "is_late"),
-    [(timedelta(days=3, minutes=59, seconds=59), False), (timedelta(days=3, hours=1), True), (timedelta(days=3, hours=1, seconds=1), True)],
+    [
+        (timedelta(days=3, minutes=59, seconds=59), False),
+        (timedelta(days=3, hours=1), True),
+        (timedelta(days=3, hours=1, seconds=1), True),
+    ],
 )
 def test_an_hour_is_final_when_its_retention_is_over(after, is_late):
     sender = Sender()
@@ -88,18 +106,34 @@ def test_a_node_that_returns_after_its_columns_are_gone_was_unobserved_capacity(
 def test_what_was_lost_before_the_silence_stays_unavailable():
     sender = Sender()
     lost = {"events": [{"gpu": 0, "at_ms": T0 + 10 * MINUTE, "kind": "gpu_lost"}]}
-    post(sender.batch(T0, *[BUSY] * 10, jobs=[a_job()], allocations=[held(end=T0 + 10 * MINUTE)], **lost))
+    post(
+        sender.batch(
+            T0, *[BUSY] * 10, jobs=[a_job()], allocations=[held(end=T0 + 10 * MINUTE)], **lost
+        )
+    )
 
     now = back(sender, EMPTY, events=[{"gpu": 0, "at_ms": T0 + DAYS * DAY_MS, "kind": "gpu_ok"}])
 
-    assert states() == {"useful": 10 * MINUTE, "unavailable": DAYS * DAY_MS - 10 * MINUTE, "free": MINUTE}
+    assert states() == {
+        "useful": 10 * MINUTE,
+        "unavailable": DAYS * DAY_MS - 10 * MINUTE,
+        "free": MINUTE,
+    }
     assert balanced(now)
 
 
 def test_a_parent_and_its_instances_share_the_silence():
-    instance = {"uuid": "MIG-n1-0", "index": 9, "parent_uuid": "GPU-n1-0", "mig_profile": "3g.40gb", "sm_count": 33}
+    instance = {
+        "uuid": "MIG-n1-0",
+        "index": 9,
+        "parent_uuid": "GPU-n1-0",
+        "mig_profile": "3g.40gb",
+        "sm_count": 33,
+    }
     sender = Sender(extra_gpus=[instance])
-    mapping = sender.batch(T0, *[BUSY] * 60, jobs=[a_job()], allocations=[held(gpu=1, end=T0 + 60 * MINUTE)])
+    mapping = sender.batch(
+        T0, *[BUSY] * 60, jobs=[a_job()], allocations=[held(gpu=1, end=T0 + 60 * MINUTE)]
+    )
     mapping["gpus"][0]["sm_count"] = 132
     post(mapping)
 
@@ -113,13 +147,19 @@ def test_in_a_closed_month_the_silence_is_an_adjustment():
     early = START.replace(month=10, day=28)
     shift = round((START - early).total_seconds() * 1000)
     sender = Sender()
-    post(sender.batch(T0 - shift, *[EMPTY] * 25), sender.batch(T0 - shift + 25 * MINUTE, EMPTY), now=early + timedelta(hours=1))
+    post(
+        sender.batch(T0 - shift, *[EMPTY] * 25),
+        sender.batch(T0 - shift + 25 * MINUTE, EMPTY),
+        now=early + timedelta(hours=1),
+    )
     closing.close_month(early.date().replace(day=1), by="ann", now=early.replace(month=11, day=2))
     now = early + timedelta(days=DAYS, hours=1)
 
     post(sender.batch(T0 - shift + DAYS * DAY_MS, *[EMPTY] * 60), now=now)
 
-    assert set(Adjustment.objects.values_list("state", "cause")) == {("unobserved", "capacity changed")}
+    assert set(Adjustment.objects.values_list("state", "cause")) == {
+        ("unobserved", "capacity changed")
+    }
     assert Entry.objects.filter(start__lt=early.replace(month=11, day=1, hour=0)).count() == 1
     assert unbalanced(early, now + timedelta(hours=1), now=now) == []
 
@@ -152,7 +192,9 @@ def test_a_gpu_that_is_retired_within_an_hour_keeps_what_was_seen_of_it():
     services.repost(T0 + DAYS * DAY_MS, T0 + DAYS * DAY_MS + HOUR_MS)
     services.post(now, 10_000)
 
-    assert {key: ms for key, ms in states("n1", "gpu__index", "state").items() if key[0] == 1} == {(1, "free"): 25 * MINUTE}
+    assert {key: ms for key, ms in states("n1", "gpu__index", "state").items() if key[0] == 1} == {
+        (1, "free"): 25 * MINUTE
+    }
     assert balanced(now)
 
 

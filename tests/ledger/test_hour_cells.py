@@ -19,20 +19,29 @@ LARGE = 2**40  # ids are 64 bits wide
 def table(*rows):
     """Of (gpu, job, start, milliseconds of the last state)."""
     gpu_id, job_id, start_ms, last = zip(*rows, strict=True)
-    told = dict(zip(KEYS, (gpu_id, job_id, start_ms), strict=True)) | dict.fromkeys(NAMES, [0] * len(rows)) | {NAMES[-1]: last}
+    told = (
+        dict(zip(KEYS, (gpu_id, job_id, start_ms), strict=True))
+        | dict.fromkeys(NAMES, [0] * len(rows))
+        | {NAMES[-1]: last}
+    )
     return {name: np.array(values, dtype=np.int64) for name, values in told.items()}
 
 
 def written(name: str, hour_ms: int, *rows) -> int:
     node, _ = Node.objects.get_or_create(name=name)
-    hour_cells.write(node.pk, table(*rows) if rows else {}, [hour_ms], start_ms=hour_ms, end_ms=hour_ms + HOUR_MS)
+    hour_cells.write(
+        node.pk, table(*rows) if rows else {}, [hour_ms], start_ms=hour_ms, end_ms=hour_ms + HOUR_MS
+    )
     return node.pk
 
 
 def read(*nodes: int, end_ms: int = NEXT + HOUR_MS):
     """Node -> its rows as `table` takes them."""
     found = hour_cells.read(nodes, HOUR, end_ms)
-    return {node: list(zip(*(one[name].tolist() for name in (*KEYS, NAMES[-1])), strict=True)) for node, one in found.items()}
+    return {
+        node: list(zip(*(one[name].tolist() for name in (*KEYS, NAMES[-1])), strict=True))
+        for node, one in found.items()
+    }
 
 
 def test_each_node_has_its_own_hours_one_after_the_other():
@@ -48,7 +57,11 @@ def test_each_node_has_its_own_hours_one_after_the_other():
 
 
 def test_an_hour_in_which_nobody_held_anything_has_no_rows_and_a_node_without_hours_is_left_out():
-    empty, full, never = written("n1", HOUR), written("n2", HOUR, (7, 9, HOUR, 1)), Node.objects.create(name="n3").pk
+    empty, full, never = (
+        written("n1", HOUR),
+        written("n2", HOUR, (7, 9, HOUR, 1)),
+        Node.objects.create(name="n3").pk,
+    )
 
     assert read(empty, full, never) == {empty: [], full: [(7, 9, HOUR, 1)]}
     assert read(empty) == {empty: []}

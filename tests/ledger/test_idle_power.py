@@ -1,4 +1,6 @@
-"""A card outside every catalogue: judged by its limit until what it draws at idle is learned from it, or set."""
+"""A card outside every catalogue: judged by its limit until what it draws at idle is learned from
+it, or set.
+"""
 
 from datetime import date, timedelta
 
@@ -25,7 +27,9 @@ WORK = {"util_mean": 1.0, "util_max": 1.0, "memory_used_bytes": 20 * GIB, "proce
 
 
 def judged(says, **board):
-    return Node(row((says, HOUR)), hours=1, capacities=[a_gpu(end_ms=PURE_T0 + HOUR, **board)]).judge()
+    return Node(
+        row((says, HOUR)), hours=1, capacities=[a_gpu(end_ms=PURE_T0 + HOUR, **board)]
+    ).judge()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,9 @@ def judged(says, **board):
         ({}, "useful"),
     ],
 )
-def test_full_utilisation_below_a_quarter_of_the_limit_is_busy_waiting_where_idle_power_is_not_known(says, state):
+def test_full_utilisation_below_a_quarter_of_the_limit_is_busy_waiting_where_idle_power_is_not_known(
+    says, state
+):
     found = totals(judged(WORK | says, idle_w=None, limit_w=LIMIT_W))
 
     assert max(found, key=lambda name: found[name]) == state
@@ -46,7 +52,11 @@ def test_full_utilisation_below_a_quarter_of_the_limit_is_busy_waiting_where_idl
 
 
 def test_what_is_only_utilisation_says_so():
-    found = totals(judged(WORK | {"power_w": 300.0}, idle_w=None, limit_w=LIMIT_W), "state", "efficiency_source")
+    found = totals(
+        judged(WORK | {"power_w": 300.0}, idle_w=None, limit_w=LIMIT_W),
+        "state",
+        "efficiency_source",
+    )
 
     assert found == {("useful", "none"): HOUR}
 
@@ -64,16 +74,23 @@ def test_of_several_values_the_one_counts_that_was_in_force_when_the_window_bega
     steps = ((PURE_T0 - HOUR, 20.0), (half, 100.0))
 
     # (150 - 20) / 380 = 0.34 works; (150 - 100) / 300 = 0.17 waits
-    found = totals(judged(WORK | {"power_w": 150.0}, idle_w=None, limit_w=LIMIT_W, idle_steps=steps))
+    found = totals(
+        judged(WORK | {"power_w": 150.0}, idle_w=None, limit_w=LIMIT_W, idle_steps=steps)
+    )
 
     assert found["stalled"] == HOUR // 2
-    assert totals(judged(WORK | {"power_w": 150.0}, idle_w=90.0, limit_w=LIMIT_W, idle_steps=steps)) == found
+    assert (
+        totals(judged(WORK | {"power_w": 150.0}, idle_w=90.0, limit_w=LIMIT_W, idle_steps=steps))
+        == found
+    )
 
 
 def test_before_its_first_value_a_board_is_judged_by_its_model():
     steps = ((PURE_T0 + HOUR, 20.0),)
 
-    assert totals(judged(WORK | {"power_w": 150.0}, idle_w=100.0, limit_w=LIMIT_W, idle_steps=steps)) == {"stalled": HOUR}
+    assert totals(
+        judged(WORK | {"power_w": 150.0}, idle_w=100.0, limit_w=LIMIT_W, idle_steps=steps)
+    ) == {"stalled": HOUR}
 
 
 # --- what is learned ---
@@ -96,7 +113,9 @@ def learned():
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(("minutes", "expected"), [(14, []), (15, [(20.0, 15, "free")]), (16, [(20.0, 16, "free")])])
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(14, []), (15, [(20.0, 15, "free")]), (16, [(20.0, 16, "free")])]
+)
 def test_it_is_learned_from_a_quarter_of_an_hour_that_nobody_held(minutes, expected):
     post(a_sender().batch(T0, *watts(*[20.0] * minutes)))
 
@@ -126,7 +145,11 @@ def test_nobodys_time_counts_before_that_of_a_holder_whose_context_draws_more():
 
 def test_a_gpu_that_is_never_free_is_learned_from_its_quiet_time():
     allocations = [held(start=T0)]
-    post(a_sender().batch(T0, *[QUIET | {"power_w": 45.0}] * 30, jobs=[a_job()], allocations=allocations))
+    post(
+        a_sender().batch(
+            T0, *[QUIET | {"power_w": 45.0}] * 30, jobs=[a_job()], allocations=allocations
+        )
+    )
 
     idle_power.learn(NOW, 10)
 
@@ -138,7 +161,8 @@ def test_a_gpu_that_is_never_free_is_learned_from_its_quiet_time():
     [
         EMPTY,  # power was not read
         EMPTY | {"power_w": 121.0},  # more than three tenths of the limit
-        BUSY | {"power_w": 20.0, "process_count": 0, "memory_used_bytes": 0},  # a counter that is stuck
+        # a counter that is stuck
+        BUSY | {"power_w": 20.0, "process_count": 0, "memory_used_bytes": 0},
         EMPTY | {"power_w": 60.0, "encoder_ratio": 0.5},
         EMPTY | {"power_w": 60.0, "sm_active": 0.3},
     ],
@@ -159,26 +183,37 @@ def test_it_is_learned_once_and_never_of_a_model_that_is_known_or_a_gpu_that_an_
     idle_power.learn(NOW, 10)
     idle_power.learn(NOW, 10)
 
-    assert list(IdlePower.objects.order_by("pk").values_list("gpu__uuid", "watts")) == [("GPU-n3", 33.0), ("GPU-n1", 20.0)]
+    assert list(IdlePower.objects.order_by("pk").values_list("gpu__uuid", "watts")) == [
+        ("GPU-n3", 33.0),
+        ("GPU-n1", 20.0),
+    ]
 
 
 def test_what_was_learned_judges_all_open_hours_anew_and_gives_the_work_its_efficiency():
     works = [WORK | {"power_w": 300.0}] * 60
     post(a_sender().batch(T0, *watts(*[20.0] * 60), *works, **JOB))
-    assert list(Entry.objects.filter(job__isnull=False).values_list("state", "efficiency_source")) == [("useful", "none")]
+    assert list(
+        Entry.objects.filter(job__isnull=False).values_list("state", "efficiency_source")
+    ) == [("useful", "none")]
 
     idle_power.learn(NOW, 10)
     post_touched(NOW, 100)
 
     # (300 - 20) / 380 = 0.7368, above 0.65
-    assert list(Entry.objects.filter(job__isnull=False).values_list("state", "efficiency_source")) == [("useful", "power")]
+    assert list(
+        Entry.objects.filter(job__isnull=False).values_list("state", "efficiency_source")
+    ) == [("useful", "power")]
 
 
 # --- what an admin sets ---
 
 
 def test_an_admin_sets_it_for_all_that_is_open():
-    post(a_sender().batch(T0, *[WORK | {"power_w": 110.0}] * 60, jobs=[a_job()], allocations=[held(start=T0)]))
+    post(
+        a_sender().batch(
+            T0, *[WORK | {"power_w": 110.0}] * 60, jobs=[a_job()], allocations=[held(start=T0)]
+        )
+    )
     assert Entry.objects.get().state == "useful"
 
     idle_power.set_by_hand("GPU-n1", 100.0, by="ann", now=NOW)
@@ -190,7 +225,11 @@ def test_an_admin_sets_it_for_all_that_is_open():
 
 
 def test_closed_months_keep_what_they_were_judged_by():
-    post(a_sender().batch(T0, *[WORK | {"power_w": 110.0}] * 60, jobs=[a_job()], allocations=[held(start=T0)]))
+    post(
+        a_sender().batch(
+            T0, *[WORK | {"power_w": 110.0}] * 60, jobs=[a_job()], allocations=[held(start=T0)]
+        )
+    )
     later = NOW + timedelta(days=20)
     closing.close_month(date(2026, 11, 1), by="ann", now=later)
 
@@ -209,7 +248,9 @@ def test_a_value_that_no_board_draws_is_refused(value):
     assert not IdlePower.objects.exists()
 
 
-@pytest.mark.parametrize(("value", "is_taken"), [(239.9, True), (240.0, True), (240.1, False), (LIMIT_W, False)])
+@pytest.mark.parametrize(
+    ("value", "is_taken"), [(239.9, True), (240.0, True), (240.1, False), (LIMIT_W, False)]
+)
 def test_what_no_resting_board_draws_of_its_limit_is_refused(value, is_taken):
     post(a_sender().batch(T0, *watts(20.0)))
 

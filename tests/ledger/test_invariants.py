@@ -1,4 +1,6 @@
-"""The invariants of docs/ledger.md on random timelines (6, money, belongs to costs; 7 and 8 have their halves there)."""
+"""The invariants of docs/ledger.md on random timelines (6, money, belongs to costs; 7 and 8 have
+their halves there).
+"""
 
 import itertools
 from collections import Counter, defaultdict
@@ -21,7 +23,15 @@ def as_set(judged):
 
 def parts_of(judged):
     return Counter(
-        (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, *sorted(one.state_ms.items()))
+        (
+            one.gpu_id,
+            one.job_id,
+            one.condition,
+            one.start_ms,
+            one.end_ms,
+            one.continues,
+            *sorted(one.state_ms.items()),
+        )
         for one in parts(judged)
     )
 
@@ -56,21 +66,37 @@ def test_2_every_millisecond_under_an_exclusive_hold_is_its_holders(node):
 
     by_job = Counter()
     for ms_start, ms_end, jobs in exclusive_spans(held, gpu.start_ms, gpu.end_ms):
-        if len(jobs) == 1 and all(one.share is None or one.share >= 1 for one in held if one.job_id in jobs):
+        if len(jobs) == 1 and all(
+            one.share is None or one.share >= 1 for one in held if one.job_id in jobs
+        ):
             by_job[next(iter(jobs))] += ms_end - ms_start
     found = totals(judged, "job_id")
     for job_id, ms in by_job.items():
         assert found.get(job_id, 0) >= ms
-    unheld = sum(end - start for start, end, jobs in exclusive_spans(held, gpu.start_ms, gpu.end_ms) if not jobs)
+    unheld = sum(
+        end - start
+        for start, end, jobs in exclusive_spans(held, gpu.start_ms, gpu.end_ms)
+        if not jobs
+    )
     assert found.get(None, 0) >= unheld
     if all(one.share is None for one in held):
         assert found.get(None, 0) == unheld
 
 
 def exclusive_spans(held, first, last):
-    edges = sorted({first, last, *(edge for one in held for span in one.spans for edge in span if first < edge < last)})
+    edges = sorted(
+        {
+            first,
+            last,
+            *(edge for one in held for span in one.spans for edge in span if first < edge < last),
+        }
+    )
     for start, end in itertools.pairwise(edges):
-        yield start, end, {one.job_id for one in held for low, high in one.spans if low <= start < high}
+        yield (
+            start,
+            end,
+            {one.job_id for one in held for low, high in one.spans if low <= start < high},
+        )
 
 
 @settings(RUNS, max_examples=60)
@@ -115,10 +141,13 @@ def test_4_order_and_repetition_change_nothing(node, random):
 @RUNS
 @given(timelines.nodes(with_outages=False), timelines.overlaps())
 def test_5_more_telemetry_never_lowers_observed_time(node, added):
-    # exclusive: of what granted shares leave, a window with a process says that nobody knows whose it is, and that is unobserved
-    held = [replace(one, spans=[(T0 - 1, node.end_ms)], share=None) for one in node.holdings if one.gpu_id == 1] or [
-        timelines.Held([(T0 - 1, node.end_ms)])
-    ]
+    # exclusive: of what granted shares leave, a window with a process says that nobody knows whose
+    # it is, and that is unobserved
+    held = [
+        replace(one, spans=[(T0 - 1, node.end_ms)], share=None)
+        for one in node.holdings
+        if one.gpu_id == 1
+    ] or [timelines.Held([(T0 - 1, node.end_ms)])]
     node = replace(node, capacities=node.capacities[:1], holdings=held)
     more = replace(node, windows=[*node.windows, *added])
 
@@ -128,7 +157,9 @@ def test_5_more_telemetry_never_lowers_observed_time(node, added):
 @RUNS
 @given(timelines.nodes(), timelines.spans(), st.sampled_from([None, 0.25, 1.0]), st.integers(1, 4))
 def test_5_more_allocation_never_raises_free_and_orphaned(node, spans, share, job_id):
-    more = replace(node, holdings=[*node.holdings, timelines.Held(spans, job_id=job_id, share=share)])
+    more = replace(
+        node, holdings=[*node.holdings, timelines.Held(spans, job_id=job_id, share=share)]
+    )
 
     def nobodys(one):
         found = totals(one.judge())
@@ -140,7 +171,9 @@ def test_5_more_allocation_never_raises_free_and_orphaned(node, spans, share, jo
 @RUNS
 @given(timelines.nodes())
 def test_8_renaming_jobs_changes_no_fleet_total(node):
-    renamed = replace(node, holdings=[replace(one, job_id=one.job_id + 100) for one in node.holdings])
+    renamed = replace(
+        node, holdings=[replace(one, job_id=one.job_id + 100) for one in node.holdings]
+    )
 
     assert totals(renamed.judge()) == totals(node.judge())
 
@@ -174,8 +207,13 @@ def test_runs_hold_exactly_the_milliseconds_of_the_entries(node):
 def test_energy_is_never_more_than_was_measured(node):
     judged = node.judge()
 
-    measured = sum(one.says["energy_j"] for one in node.windows if one.gpu_id == 1 and "energy_j" in one.says)
-    assert sum(one.energy_j for one in judged.entries if one.energy_j is not None) <= measured * (1 + 1e-9) + 1e-6
+    measured = sum(
+        one.says["energy_j"] for one in node.windows if one.gpu_id == 1 and "energy_j" in one.says
+    )
+    assert (
+        sum(one.energy_j for one in judged.entries if one.energy_j is not None)
+        <= measured * (1 + 1e-9) + 1e-6
+    )
 
 
 def test_the_policy_of_the_random_timelines_reaches_no_farther_than_their_context():

@@ -1,4 +1,6 @@
-"""Nothing is charged to a job after the end that its scheduler told, also where the ledger had judged it already."""
+"""Nothing is charged to a job after the end that its scheduler told, also where the ledger had
+judged it already.
+"""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -8,7 +10,20 @@ from fleetwatch.ledger import closing
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
-from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, T0, Sender, a_job, held, hour, ledger, post, states
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    MINUTE,
+    NOW,
+    T0,
+    Sender,
+    a_job,
+    held,
+    hour,
+    ledger,
+    post,
+    states,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +33,15 @@ NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
 def sacct(end_ms, *, start_ms=T0):
     """What `sacct | history` sends from another host."""
     job = a_job(start_ms=start_ms, end_ms=end_ms, state="COMPLETED")
-    sent = {"boot_id": f"history-{end_ms}", "boot_start_ms": 0, "sequence": 0, "sources": [], "gpus": [], "windows": NONE, "jobs": [job]}
+    sent = {
+        "boot_id": f"history-{end_ms}",
+        "boot_start_ms": 0,
+        "sequence": 0,
+        "sources": [],
+        "gpus": [],
+        "windows": NONE,
+        "jobs": [job],
+    }
     return Sender("accounting").batch(T0) | sent
 
 
@@ -29,11 +52,17 @@ def test_an_end_told_an_hour_late_leaves_nothing_charged_after_it():
     post(sender.batch(T0, *[BUSY] * 20, *[EMPTY] * 40, **open_until_told))
     before = states("n1", "job__key", "tier")
 
-    told = {"jobs": [a_job(start_ms=T0, end_ms=T0 + 20 * MINUTE)], "allocations": [held(end=T0 + 20 * MINUTE)]}
+    told = {
+        "jobs": [a_job(start_ms=T0, end_ms=T0 + 20 * MINUTE)],
+        "allocations": [held(end=T0 + 20 * MINUTE)],
+    }
     post(sender.batch(T0 + HOUR_MS, EMPTY, **told))
 
     assert before == {("slurm/della/7", ""): 20 * MINUTE, ("slurm/della/7", "certain"): 40 * MINUTE}
-    assert states("n1", "job__key", "state") == {("slurm/della/7", "useful"): 20 * MINUTE, (None, "free"): 41 * MINUTE}
+    assert states("n1", "job__key", "state") == {
+        ("slurm/della/7", "useful"): 20 * MINUTE,
+        (None, "free"): 41 * MINUTE,
+    }
     assert not Entry.objects.filter(tier="certain").exists()
     assert unbalanced(hour(-1), hour(3), now=NOW) == []
 
@@ -46,7 +75,10 @@ def test_accounting_that_comes_later_or_first_leaves_the_same_ledger(is_history_
     for batch in reversed(said) if is_history_first else said:
         post(batch)
 
-    assert states("n1", "job__key", "state") == {("slurm/della/7", "useful"): 20 * MINUTE, (None, "free"): 40 * MINUTE}
+    assert states("n1", "job__key", "state") == {
+        ("slurm/della/7", "useful"): 20 * MINUTE,
+        (None, "free"): 40 * MINUTE,
+    }
     assert unbalanced(hour(-1), hour(3), now=NOW) == []
 
 
@@ -66,4 +98,9 @@ def test_a_closed_month_keeps_its_entries_and_is_adjusted_by_what_accounting_say
         ("slurm/della/7", "idle", -40 * MINUTE),
         (None, "free", 40 * MINUTE),
     ]
-    assert unbalanced(from_ms(start) - timedelta(hours=1), from_ms(start) + timedelta(hours=3), now=now) == []
+    assert (
+        unbalanced(
+            from_ms(start) - timedelta(hours=1), from_ms(start) + timedelta(hours=3), now=now
+        )
+        == []
+    )

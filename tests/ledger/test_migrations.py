@@ -29,7 +29,9 @@ HOUR = 494_444 * HOUR_MS
 def test_cells_written_column_by_column_are_read_after_the_migration_and_written_so_again_by_its_reverse():
     node = Node.objects.create(name="n1")
     # two cells of GPU 7 and job 9: five minutes of the first state, then of the second
-    columns = {"gpu_id": [7, 7], "job_id": [9, 9], "start_ms": [HOUR, HOUR + 300_000]} | {name: [0, 0] for name in NAMES}
+    columns = {"gpu_id": [7, 7], "job_id": [9, 9], "start_ms": [HOUR, HOUR + 300_000]} | {
+        name: [0, 0] for name in NAMES
+    }
     columns[NAMES[0]], columns[NAMES[1]] = [300_000, 0], [0, 300_000]
     old = codec.pack({name: np.array(values, dtype=np.int64) for name, values in columns.items()})
     HourCells.objects.create(node=node, hour=from_ms(HOUR), payload=old)
@@ -61,8 +63,19 @@ def test_cells_that_are_one_column_already_stay_as_they_are():
 def test_runs_keep_their_numbers_when_json_becomes_arrays_and_when_these_become_json_again():
     model = GPUModel.objects.create(name="H100")
     gpu = GPU.objects.create(node=Node.objects.create(name="n1"), uuid="GPU-1", model=model)
-    spent, figures = {"useful": 1_500, "unobserved": 500}, {"power_w_ms": 1_500.0, "power_w_sum": 6.7e16, "memory_used_bytes_sum": 0.1}
-    Run.objects.create(node=gpu.node, gpu=gpu, condition="active", start_ms=HOUR, end_ms=HOUR + 2_000, state_ms=spent, figures=figures)
+    spent, figures = (
+        {"useful": 1_500, "unobserved": 500},
+        {"power_w_ms": 1_500.0, "power_w_sum": 6.7e16, "memory_used_bytes_sum": 0.1},
+    )
+    Run.objects.create(
+        node=gpu.node,
+        gpu=gpu,
+        condition="active",
+        start_ms=HOUR,
+        end_ms=HOUR + 2_000,
+        state_ms=spent,
+        figures=figures,
+    )
     with connection.cursor() as cursor:
         cursor.execute(typed_arrays.TO_JSON)
         cursor.execute("SELECT state_ms::text, figures::text FROM ledger_run")
@@ -80,7 +93,14 @@ def test_a_number_without_a_place_is_refused():
     gpu = GPU.objects.create(node=Node.objects.create(name="n1"), uuid="GPU-1")
 
     with pytest.raises(ValueError, match="state_ms has no place for busy"):
-        Run.objects.create(node=gpu.node, gpu=gpu, condition="active", start_ms=HOUR, end_ms=HOUR + 1, state_ms={"busy": 1})
+        Run.objects.create(
+            node=gpu.node,
+            gpu=gpu,
+            condition="active",
+            start_ms=HOUR,
+            end_ms=HOUR + 1,
+            state_ms={"busy": 1},
+        )
 
 
 @pytest.mark.django_db
@@ -92,4 +112,7 @@ def test_every_hour_of_which_windows_are_kept_is_judged_anew():
         cursor.execute(made_anew.JUDGE_AGAIN)
 
     hours = TouchedHour.objects.order_by("hour").values_list("node_id", "hour")
-    assert list(hours) == [(Node.objects.get().pk, START), (Node.objects.get().pk, START + timedelta(hours=1))]
+    assert list(hours) == [
+        (Node.objects.get().pk, START),
+        (Node.objects.get().pk, START + timedelta(hours=1)),
+    ]

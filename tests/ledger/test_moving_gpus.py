@@ -1,4 +1,6 @@
-"""A GPU that moves loses nothing: renamed hosts, swapped boards, late spools, in any order, before and after seal and post."""
+"""A GPU that moves loses nothing: renamed hosts, swapped boards, late spools, in any order, before
+and after seal and post.
+"""
 
 from datetime import timedelta
 from random import Random
@@ -12,26 +14,45 @@ from fleetwatch.ledger.check import spent_twice, unbalanced
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay, Posted, Run, StateDay
 from fleetwatch.telemetry import seal
 from fleetwatch.telemetry.models import Batch, Chunk, ReceivedSequence, SealMark, TouchedHour
-from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, hour, post, states, store
+from tests.ledger.fleet import (
+    BUSY,
+    MINUTE,
+    NOW,
+    QUIET,
+    T0,
+    Sender,
+    a_job,
+    held,
+    hour,
+    post,
+    states,
+    store,
+)
 
 pytestmark = pytest.mark.django_db
 HOUR = 60 * MINUTE
 
 
 def moves(hours=("n1", "n2", "n1")):
-    """Batches of ten minutes, of one GPU that was an hour with each of these nodes, one after the other."""
+    """Batches of ten minutes, of one GPU that was an hour with each of these nodes, one after the
+    other.
+    """
     senders = {name: Sender(name, owner="n1") for name in hours}
     batches = []
     for number, name in enumerate(hours):
         for part in range(6):
             start = T0 + number * HOUR + part * 10 * MINUTE
             said = (BUSY if part % 2 else QUIET,) * 10
-            batches.append(senders[name].batch(start, *said, jobs=[a_job()], allocations=[held(start=T0)]))
+            batches.append(
+                senders[name].batch(start, *said, jobs=[a_job()], allocations=[held(start=T0)])
+            )
     return batches
 
 
 def spent():
-    return sorted(Entry.objects.values_list("node__name", "start", "state", "reason").annotate(ms=F("gpu_ms")))
+    return sorted(
+        Entry.objects.values_list("node__name", "start", "state", "reason").annotate(ms=F("gpu_ms"))
+    )
 
 
 def seal_all():
@@ -39,7 +60,21 @@ def seal_all():
 
 
 def forget_all():
-    for model in (Entry, Run, Posted, HourCells, NodeDay, StateDay, Batch, Chunk, ReceivedSequence, SealMark, TouchedHour, GPU, Node):
+    for model in (
+        Entry,
+        Run,
+        Posted,
+        HourCells,
+        NodeDay,
+        StateDay,
+        Batch,
+        Chunk,
+        ReceivedSequence,
+        SealMark,
+        TouchedHour,
+        GPU,
+        Node,
+    ):
         model.objects.all().delete()
 
 
@@ -116,14 +151,18 @@ def test_windows_that_no_stay_claims_are_found():
     Stay.objects.update(last_ms=F("last_ms") - MINUTE)
     GPU.objects.update(last_ms=F("last_ms") - MINUTE)
 
-    assert {fault.rule for fault in unbalanced(hour(-1), hour(3), now=NOW)} == {"every window has its stay"}
+    assert {fault.rule for fault in unbalanced(hour(-1), hour(3), now=NOW)} == {
+        "every window has its stay"
+    }
 
 
 def test_observed_time_that_stands_as_missing_is_found():
     post(*moves(("n1",)))
     Entry.objects.filter(state="stalled").update(state="unobserved", reason="missing")
 
-    assert "what windows tell is not missing" in {fault.rule for fault in unbalanced(hour(-1), hour(3), now=NOW)}
+    assert "what windows tell is not missing" in {
+        fault.rule for fault in unbalanced(hour(-1), hour(3), now=NOW)
+    }
 
 
 def test_one_gpu_on_two_nodes_at_once_is_found():
@@ -132,5 +171,6 @@ def test_one_gpu_on_two_nodes_at_once_is_found():
     GPU.objects.filter(node__name="n2").update(uuid="GPU-n1-0")
 
     assert [str(fault) for fault in spent_twice(hour(-1), hour(3))] == [
-        "one node at a time: node any, 2026-11-20 06:00 UTC: GPU GPU-n1-0: 7200000 ms on all nodes together"
+        "one node at a time: node any, 2026-11-20 06:00 UTC: GPU GPU-n1-0: 7200000 ms on all nodes"
+        " together"
     ]

@@ -9,7 +9,10 @@ from tests.ledger.factories import BUSY, MINUTE, QUIET, T0, Told, W, a_gpu, colu
 
 
 def spans(*told, boots=(), gpu_id=1):
-    return [(one.start_ms, None if one.end_ms == FOREVER_MS else one.end_ms, one.reason) for one in by_events(gpu_id, told, boots)]
+    return [
+        (one.start_ms, None if one.end_ms == FOREVER_MS else one.end_ms, one.reason)
+        for one in by_events(gpu_id, told, boots)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,17 @@ def test_each_kind_of_outage_has_its_own_end(begin, end):
 
 
 @pytest.mark.parametrize(
-    ("code", "is_down"), [(79, True), (48, True), (119, True), (147, True), (13, False), (31, False), (94, False), (None, False)]
+    ("code", "is_down"),
+    [
+        (79, True),
+        (48, True),
+        (119, True),
+        (147, True),
+        (13, False),
+        (31, False),
+        (94, False),
+        (None, False),
+    ],
 )
 def test_only_xids_that_need_a_reset_are_evidence(code, is_down):
     assert spans(Told(100, "xid", code=code)) == ([(100, None, f"xid_{code}")] if is_down else [])
@@ -47,13 +60,25 @@ def test_an_xid_of_no_gpu_accuses_none_but_a_missing_driver_concerns_all():
 
 
 def test_a_recovery_action_of_zero_is_the_end():
-    assert spans(Told(100, "recovery_action", code=2), Told(200, "recovery_action", code=0)) == [(100, 200, "recovery_action")]
+    assert spans(Told(100, "recovery_action", code=2), Told(200, "recovery_action", code=0)) == [
+        (100, 200, "recovery_action")
+    ]
 
 
 def test_said_twice_or_in_any_order_it_is_the_same():
-    told = [Told(100, "gpu_lost"), Told(150, "gpu_lost"), Told(200, "gpu_ok"), Told(300, "gpu_lost")]
+    told = [
+        Told(100, "gpu_lost"),
+        Told(150, "gpu_lost"),
+        Told(200, "gpu_ok"),
+        Told(300, "gpu_lost"),
+    ]
 
-    assert spans(*told) == spans(*reversed(told)) == spans(*told, *told) == [(100, 200, "gpu_lost"), (300, None, "gpu_lost")]
+    assert (
+        spans(*told)
+        == spans(*reversed(told))
+        == spans(*told, *told)
+        == [(100, 200, "gpu_lost"), (300, None, "gpu_lost")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,4 +104,9 @@ def test_five_minutes_of_work_end_it_where_they_begin(windows, end_ms):
 def test_a_drain_is_ended_by_no_activity():
     drain = Outage(T0, FOREVER_MS, "drained")
 
-    assert ended_by_activity(drain, gpu=a_gpu(), found=columns(row((BUSY, 10 * MINUTE))), policy=Policy()) == drain
+    assert (
+        ended_by_activity(
+            drain, gpu=a_gpu(), found=columns(row((BUSY, 10 * MINUTE))), policy=Policy()
+        )
+        == drain
+    )

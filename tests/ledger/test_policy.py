@@ -17,7 +17,10 @@ def test_a_policy_survives_its_row():
     assert Policy.from_json(Policy(idle_batch_s=600).to_json()) == Policy(idle_batch_s=600)
 
 
-@pytest.mark.parametrize("thresholds", [{"idle_batch": 900}, {"idle_batch_s": "900"}, {"idle_batch_s": -1}, {"idle_batch_s": True}])
+@pytest.mark.parametrize(
+    "thresholds",
+    [{"idle_batch": 900}, {"idle_batch_s": "900"}, {"idle_batch_s": -1}, {"idle_batch_s": True}],
+)
 def test_a_threshold_that_is_none_is_refused(thresholds):
     with pytest.raises(ValueError, match="idle_batch"):
         Policy.from_json(thresholds)

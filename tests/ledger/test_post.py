@@ -56,13 +56,17 @@ def test_what_was_touched_is_posted_once():
 
 def test_posting_again_what_did_not_change_writes_nothing():
     post(Sender().batch(T0, *[HALF] * 60, **JOB))
-    rows = list(Entry.objects.values_list("pk", flat=True)) + list(Run.objects.values_list("pk", flat=True))
+    rows = list(Entry.objects.values_list("pk", flat=True)) + list(
+        Run.objects.values_list("pk", flat=True)
+    )
     services.repost(T0, T0 + HOUR_MS)
 
     did = services.post(NOW, 100)
 
     assert did["changed"] == 0
-    assert rows == list(Entry.objects.values_list("pk", flat=True)) + list(Run.objects.values_list("pk", flat=True))
+    assert rows == list(Entry.objects.values_list("pk", flat=True)) + list(
+        Run.objects.values_list("pk", flat=True)
+    )
 
 
 def test_the_earlier_hour_is_posted_again_when_a_run_passes_t_idle():
@@ -84,7 +88,10 @@ def test_the_earlier_hour_is_posted_again_when_a_run_passes_t_idle():
 def test_late_data_that_breaks_a_run_takes_the_hours_around_back():
     sender = Sender()
     late = sender.batch(T0 + HOUR_MS, BUSY, **JOB)
-    post(sender.batch(T0 + 52 * MINUTE, *[QUIET] * 8, **JOB), sender.batch(T0 + HOUR_MS + MINUTE, *[QUIET] * 8, BUSY, **JOB))
+    post(
+        sender.batch(T0 + 52 * MINUTE, *[QUIET] * 8, **JOB),
+        sender.batch(T0 + HOUR_MS + MINUTE, *[QUIET] * 8, BUSY, **JOB),
+    )
     assert states()["idle"] == 16 * MINUTE
 
     post(late)
@@ -97,7 +104,14 @@ def test_late_data_that_breaks_a_run_takes_the_hours_around_back():
 def test_hours_that_no_batch_touched_are_unobserved_capacity():
     sender = Sender()
     post(sender.batch(T0, *[BUSY] * 10, **JOB))
-    post(sender.batch(T0 + 5 * HOUR_MS, *[BUSY] * 10, jobs=[a_job()], allocations=[held(start=T0 + 5 * HOUR_MS)]))
+    post(
+        sender.batch(
+            T0 + 5 * HOUR_MS,
+            *[BUSY] * 10,
+            jobs=[a_job()],
+            allocations=[held(start=T0 + 5 * HOUR_MS)],
+        )
+    )
 
     assert states() == {"useful": 20 * MINUTE, "unobserved": 5 * HOUR_MS - 10 * MINUTE}
     assert balanced()
@@ -133,7 +147,12 @@ def test_a_lost_gpu_stays_unavailable_until_it_is_back():
 
     post(late)
 
-    assert states() == {"useful": 10 * MINUTE, "unavailable": 3 * HOUR_MS - 10 * MINUTE, "free": 20 * MINUTE, "unobserved": 50 * MINUTE}
+    assert states() == {
+        "useful": 10 * MINUTE,
+        "unavailable": 3 * HOUR_MS - 10 * MINUTE,
+        "free": 20 * MINUTE,
+        "unobserved": 50 * MINUTE,
+    }
     assert balanced()
 
 
@@ -160,22 +179,37 @@ def test_entries_are_cut_at_the_organisations_midnight_too():
     company.time_zone = "Asia/Kolkata"
     company.save(update_fields=["time_zone"])
 
-    post(Sender().batch(T0 + 12 * HOUR_MS, *[BUSY] * 60, jobs=[a_job()], allocations=[held()]), now=NOW + timedelta(hours=2))
+    post(
+        Sender().batch(T0 + 12 * HOUR_MS, *[BUSY] * 60, jobs=[a_job()], allocations=[held()]),
+        now=NOW + timedelta(hours=2),
+    )
 
     # 18:30 UTC is midnight in India
-    assert states("n1", "start") == {hour(12): 30 * MINUTE, hour(12) + timedelta(minutes=30): 30 * MINUTE}
+    assert states("n1", "start") == {
+        hour(12): 30 * MINUTE,
+        hour(12) + timedelta(minutes=30): 30 * MINUTE,
+    }
     assert unbalanced(hour(12), hour(14), now=NOW + timedelta(hours=2)) == []
 
 
 def test_mig_instances_are_parts_of_their_parent():
-    instance = {"uuid": "MIG-n1-0", "index": 9, "parent_uuid": "GPU-n1-0", "mig_profile": "3g.40gb", "sm_count": 33}
+    instance = {
+        "uuid": "MIG-n1-0",
+        "index": 9,
+        "parent_uuid": "GPU-n1-0",
+        "mig_profile": "3g.40gb",
+        "sm_count": 33,
+    }
     sender = Sender(extra_gpus=[instance])
     mapping = sender.batch(T0, *[BUSY] * 60, jobs=[a_job()], allocations=[held(gpu=1)])
     mapping["gpus"][0]["sm_count"] = 132
 
     post(mapping)
 
-    assert states("n1", "gpu__index", "state") == {(9, "useful"): 15 * MINUTE, (0, "free"): 45 * MINUTE}
+    assert states("n1", "gpu__index", "state") == {
+        (9, "useful"): 15 * MINUTE,
+        (0, "free"): 45 * MINUTE,
+    }
     assert balanced()
 
 
@@ -188,7 +222,10 @@ def test_another_policy_is_another_version_and_its_entries_name_it():
     services.repost(T0, T0 + HOUR_MS)
     services.post(NOW, 100)
 
-    assert states("n1", "state", "policy__version") == {("useful", strict.version): 50 * MINUTE, ("idle", strict.version): 10 * MINUTE}
+    assert states("n1", "state", "policy__version") == {
+        ("useful", strict.version): 50 * MINUTE,
+        ("idle", strict.version): 10 * MINUTE,
+    }
     assert strict.version == 2
     assert balanced()
 
@@ -239,25 +276,39 @@ SAYS = st.sampled_from([QUIET, QUIET, QUIET, BUSY, HALF, EMPTY, None])
 
 @st.composite
 def histories(draw):
-    """Batches of an agent over 5 hours: each some minutes long, with its allocations; some never come."""
-    edges = sorted(draw(st.one_of(st.just({0, 300}), st.sets(st.integers(0, 300), min_size=2, max_size=4))))
+    """Batches of an agent over 5 hours: each some minutes long, with its allocations; some never
+    come.
+    """
+    edges = sorted(
+        draw(st.one_of(st.just({0, 300}), st.sets(st.integers(0, 300), min_size=2, max_size=4)))
+    )
     jobs = [a_job("slurm/della/1"), a_job("slurm/della/2", kind="service")]
     holds = [
-        held(job=number % 2, start=T0 + start * MINUTE, end=T0 + end * MINUTE, share=draw(st.sampled_from([None, 0.5])))
+        held(
+            job=number % 2,
+            start=T0 + start * MINUTE,
+            end=T0 + end * MINUTE,
+            share=draw(st.sampled_from([None, 0.5])),
+        )
         for number, (start, end) in enumerate(itertools.pairwise(edges))
     ]
     events = [
         {"gpu": 0, "at_ms": T0 + draw(st.integers(0, 300)) * MINUTE, "kind": kind}
-        for kind in draw(st.sampled_from([[], [], ["gpu_lost"], ["gpu_lost", "gpu_ok"], ["drained", "resumed"]]))
+        for kind in draw(
+            st.sampled_from([[], [], ["gpu_lost"], ["gpu_lost", "gpu_ok"], ["drained", "resumed"]])
+        )
     ]
     found, at = [], 0
     while at < 240:
-        minutes = draw(st.sampled_from([25, 25, 13, 8, 7, 1]))  # longest first: the simplest history has few batches, not 240
+        # longest first: the simplest history has few batches, not 240
+        minutes = draw(st.sampled_from([25, 25, 13, 8, 7, 1]))
         says = draw(SAYS)
         start, end = T0 + at * MINUTE, T0 + (at + minutes) * MINUTE
         named = [one for one in holds if one["start_ms"] < end and one["end_ms"] > start]
         here = [one for one in events if start <= one["at_ms"] < end]
-        found.append((start, [says] * minutes, {"jobs": jobs, "allocations": named, "events": here}))
+        found.append(
+            (start, [says] * minutes, {"jobs": jobs, "allocations": named, "events": here})
+        )
         at += minutes
     return [one for one in found if draw(st.integers(0, 6))] or found
 

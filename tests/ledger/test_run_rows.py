@@ -1,4 +1,6 @@
-"""Parts of runs as bytes: what COPY stores is what rows say, and what is compared is what is stored."""
+"""Parts of runs as bytes: what COPY stores is what rows say, and what is compared is what is
+stored.
+"""
 
 from dataclasses import replace
 
@@ -20,9 +22,15 @@ NODE = 5
 def judgement() -> Judgement:
     """GPU 7 free for two seconds, then job 9's: active, and spinning in the next hour."""
     state_ms = np.zeros((3, len(STATES)), dtype=np.int64)
-    state_ms[[0, 1, 2], [STATES.index("free"), STATES.index("useful"), STATES.index("stalled")]] = [2_000, 1_500, 1_000]
+    state_ms[[0, 1, 2], [STATES.index("free"), STATES.index("useful"), STATES.index("stalled")]] = [
+        2_000,
+        1_500,
+        1_000,
+    ]
     state_ms[1, STATES.index("unobserved")] = 500
-    figures = {name: np.zeros(3) for name in FIGURES} | {"power_w_sum": np.array([0.1, 6.7e16, 0.0])}
+    figures = {name: np.zeros(3) for name in FIGURES} | {
+        "power_w_sum": np.array([0.1, 6.7e16, 0.0])
+    }
     parts = RunParts(
         gpu_id=np.array([7, 7, 7]),
         job_id=np.array([NOBODY, 9, 9]),
@@ -48,11 +56,41 @@ def stored() -> dict[int, run_rows.Rows]:
 def test_rows_are_stored_as_they_were_judged():
     run_rows.copy(NODE, of(judgement()))
 
-    columns = ("node_id", "gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures")
+    columns = (
+        "node_id",
+        "gpu_id",
+        "job_id",
+        "condition",
+        "start_ms",
+        "end_ms",
+        "continues",
+        "state_ms",
+        "figures",
+    )
     assert list(Run.objects.order_by("start_ms").values_list(*columns)) == [
         (5, 7, None, "free", HOUR, HOUR + 2_000, False, {"free": 2_000}, {"power_w_sum": 0.1}),
-        (5, 7, 9, "active", HOUR + 2_000, HOUR + 4_000, True, {"useful": 1_500, "unobserved": 500}, {"power_w_sum": 6.7e16}),
-        (5, 7, 9, "spinning", HOUR + HOUR_MS, HOUR + HOUR_MS + 1_000, False, {"stalled": 1_000}, {}),
+        (
+            5,
+            7,
+            9,
+            "active",
+            HOUR + 2_000,
+            HOUR + 4_000,
+            True,
+            {"useful": 1_500, "unobserved": 500},
+            {"power_w_sum": 6.7e16},
+        ),
+        (
+            5,
+            7,
+            9,
+            "spinning",
+            HOUR + HOUR_MS,
+            HOUR + HOUR_MS + 1_000,
+            False,
+            {"stalled": 1_000},
+            {},
+        ),
     ]
 
 
@@ -65,14 +103,18 @@ def test_what_was_stored_differs_in_nothing_whatever_order_it_was_stored_in():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("column", ["gpu_id", "job_id", "condition", "end_ms", "continues", "state_ms"])
+@pytest.mark.parametrize(
+    "column", ["gpu_id", "job_id", "condition", "end_ms", "continues", "state_ms"]
+)
 def test_an_hour_in_which_one_number_differs_is_written_anew(column):
     run_rows.copy(NODE, of(judgement()))
     judged = judgement()
     changed = getattr(judged.parts, column).copy()
     changed[-1] = ~changed[-1] if column == "continues" else changed[-1] - 1
 
-    differing = run_rows.differing(stored(), of(replace(judged, parts=replace(judged.parts, **{column: changed}))))
+    differing = run_rows.differing(
+        stored(), of(replace(judged, parts=replace(judged.parts, **{column: changed})))
+    )
 
     assert list(differing) == [HOUR + HOUR_MS]
 
@@ -81,7 +123,10 @@ def test_an_hour_in_which_one_number_differs_is_written_anew(column):
 def test_an_hour_that_nobody_judges_any_more_is_emptied():
     run_rows.copy(NODE, of(judgement()))
 
-    assert {hour: len(rows) for hour, rows in run_rows.differing(stored(), {}).items()} == {HOUR: 0, HOUR + HOUR_MS: 0}
+    assert {hour: len(rows) for hour, rows in run_rows.differing(stored(), {}).items()} == {
+        HOUR: 0,
+        HOUR + HOUR_MS: 0,
+    }
 
 
 @pytest.mark.django_db

@@ -16,7 +16,9 @@ JOB = {"jobs": [a_job()], "allocations": [held()]}
 
 
 def idle_for(hours, *, minutes=0):
-    """A job busy for half an hour, then quiet until `hours` and `minutes` after T0; and when that is."""
+    """A job busy for half an hour, then quiet until `hours` and `minutes` after T0; and when that
+    is.
+    """
     sender = Sender()
     ends = T0 + hours * HOUR_MS + minutes * MINUTE
     now = from_ms(ends) + timedelta(seconds=20)
@@ -36,12 +38,18 @@ def test_a_run_is_whole_however_many_hours_it_crosses():
     assert (run.gpu_id, run.job_id, run.condition) == (gpu.pk, job.pk, "quiet")
     assert (run.start_ms, run.end_ms) == (T0 + 30 * MINUTE, T0 + 50 * HOUR_MS)
     assert run.state_ms == {"idle": run.duration_ms}
-    assert (run.util_mean, run.power_w, run.memory_used_bytes) == (0.0, None, QUIET["memory_used_bytes"])
+    assert (run.util_mean, run.power_w, run.memory_used_bytes) == (
+        0.0,
+        None,
+        QUIET["memory_used_bytes"],
+    )
 
 
 def test_a_run_is_as_long_from_wherever_it_is_looked_at():
     sender, now = idle_for(50)
-    post(sender.batch(T0 + 50 * HOUR_MS, BUSY, *[QUIET] * 20, **JOB), now=now + timedelta(minutes=30))
+    post(
+        sender.batch(T0 + 50 * HOUR_MS, BUSY, *[QUIET] * 20, **JOB), now=now + timedelta(minutes=30)
+    )
     gpu = GPU.objects.get().pk
 
     found = [
@@ -50,16 +58,22 @@ def test_a_run_is_as_long_from_wherever_it_is_looked_at():
     ]
 
     assert found == [found[0]] * 7
-    assert [(run.start_ms, run.end_ms) for run in found[0]] == [(T0 + 30 * MINUTE, T0 + 50 * HOUR_MS)]
+    assert [(run.start_ms, run.end_ms) for run in found[0]] == [
+        (T0 + 30 * MINUTE, T0 + 50 * HOUR_MS)
+    ]
 
 
 def test_runs_may_be_asked_for_by_job_and_condition():
     idle_for(3)
     job = Job.objects.get()
 
-    found = selectors.runs(job_id=job.pk, start_ms=T0, end_ms=T0 + 3 * HOUR_MS, conditions=("active",))
+    found = selectors.runs(
+        job_id=job.pk, start_ms=T0, end_ms=T0 + 3 * HOUR_MS, conditions=("active",)
+    )
 
-    assert [(run.condition, run.start_ms, run.end_ms, run.util_mean) for run in found] == [("active", T0, T0 + 30 * MINUTE, 1.0)]
+    assert [(run.condition, run.start_ms, run.end_ms, run.util_mean) for run in found] == [
+        ("active", T0, T0 + 30 * MINUTE, 1.0)
+    ]
 
 
 def test_a_gpu_that_idles_now_is_named_with_its_job_and_since_when():
@@ -67,7 +81,11 @@ def test_a_gpu_that_idles_now_is_named_with_its_job_and_since_when():
 
     (idle,) = selectors.open_idle_runs(now)
 
-    assert (idle.job_id, idle.since_ms, idle.until_ms) == (Job.objects.get().pk, T0 + 30 * MINUTE, T0 + 3 * HOUR_MS + MINUTE)
+    assert (idle.job_id, idle.since_ms, idle.until_ms) == (
+        Job.objects.get().pk,
+        T0 + 30 * MINUTE,
+        T0 + 3 * HOUR_MS + MINUTE,
+    )
 
 
 def test_what_works_again_does_not_idle():

@@ -13,7 +13,19 @@ from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
-from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post, states
+from tests.ledger.fleet import (
+    BUSY,
+    MINUTE,
+    NOW,
+    QUIET,
+    START,
+    T0,
+    Sender,
+    a_job,
+    held,
+    post,
+    states,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +48,10 @@ def test_the_named_thresholds_change_and_what_is_kept_is_judged_again():
     said = command("idle_batch_s=300", "--repost-from", "2026-11-20")
     services.post(NOW, 100)
 
-    assert said == ["policy 2 is in force", "7 hours since 2026-11-20 00:00 UTC will be judged by it"]
+    assert said == [
+        "policy 2 is in force",
+        "7 hours since 2026-11-20 00:00 UTC will be judged by it",
+    ]
     assert states() == {"useful": 50 * MINUTE, "idle": 10 * MINUTE}
     assert current_policy()[1] == Policy(idle_batch_s=300)
 
@@ -51,7 +66,8 @@ def test_without_a_day_nothing_is_judged_again():
 def test_a_closed_month_keeps_its_policy_and_no_version_is_made():
     policy_id, _ = current_policy()
     ClosedMonth.objects.create(
-        month=date(2026, 11, 1), start=START, end=START, policy_id=policy_id, closed_at=NOW, closed_by="ann"
+        month=date(2026, 11, 1), start=START, end=START, policy_id=policy_id, closed_at=NOW,
+        closed_by="ann"
     )  # fmt: skip
 
     with pytest.raises(CommandError, match="months before 2026-11-20 06:00 UTC are closed"):
@@ -82,4 +98,6 @@ def test_what_no_policy_can_say_is_refused_in_one_line(arguments, says):
 
 
 def test_other_thresholds_stay():
-    assert changed(Policy(quiet_max=0.03), ["idle_batch_s=300"]) == Policy(quiet_max=0.03, idle_batch_s=300)
+    assert changed(Policy(quiet_max=0.03), ["idle_batch_s=300"]) == Policy(
+        quiet_max=0.03, idle_batch_s=300
+    )

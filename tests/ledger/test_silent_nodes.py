@@ -1,4 +1,6 @@
-"""A node that falls silent stays on the bill: its time is unobserved, and becomes what it was when its data comes late."""
+"""A node that falls silent stays on the bill: its time is unobserved, and becomes what it was when
+its data comes late.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +21,21 @@ from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ledger import factories
-from tests.ledger.fleet import BUSY, EMPTY, MINUTE, START, T0, Sender, a_job, held, hour, ledger, post, states, store
+from tests.ledger.fleet import (
+    BUSY,
+    EMPTY,
+    MINUTE,
+    START,
+    T0,
+    Sender,
+    a_job,
+    held,
+    hour,
+    ledger,
+    post,
+    states,
+    store,
+)
 
 pytestmark = pytest.mark.django_db
 HOUR = 60 * MINUTE
@@ -49,11 +65,17 @@ def test_a_silent_node_is_unobserved_from_its_last_sign_of_life_on():
 
     assert bill_and_post(HOUR + 31 * MINUTE) == 1
 
-    assert states("n1", "state", "reason") == {("free", ""): HOUR, ("unobserved", "silent"): 30 * MINUTE}
+    assert states("n1", "state", "reason") == {
+        ("free", ""): HOUR,
+        ("unobserved", "silent"): 30 * MINUTE,
+    }
     assert unbalanced(hour(-1), hour(4), now=at(2 * HOUR)) == []
 
 
-@pytest.mark.parametrize(("silent_ms", "billed_ms"), [(3 * MINUTE - 1, 0), (3 * MINUTE, 2 * MINUTE), (3 * MINUTE + 1, 2 * MINUTE + 1)])
+@pytest.mark.parametrize(
+    ("silent_ms", "billed_ms"),
+    [(3 * MINUTE - 1, 0), (3 * MINUTE, 2 * MINUTE), (3 * MINUTE + 1, 2 * MINUTE + 1)],
+)
 def test_a_node_is_silent_after_three_minutes_and_billed_to_a_minute_ago(silent_ms, billed_ms):
     heard(60)
 
@@ -77,7 +99,10 @@ def test_the_minutes_task_makes_the_bill():
     bill_silent()
 
     assert JobRun.objects.filter(name="ingest.bill_silent", ok=True).exists()
-    assert any(each["task"] == bill_silent.name and each["schedule"] == 60 for each in app.conf.beat_schedule.values())
+    assert any(
+        each["task"] == bill_silent.name and each["schedule"] == 60
+        for each in app.conf.beat_schedule.values()
+    )
 
 
 def test_a_silence_of_hours_is_billed_at_once_when_the_hub_was_off():
@@ -94,10 +119,16 @@ def test_late_data_turns_silence_into_what_it_was():
     heard(60, sender=sender)
     bill_and_post(2 * HOUR + MINUTE)
 
-    late = sender.batch(T0 + HOUR, *[BUSY] * 20, jobs=[a_job()], allocations=[held(start=T0 + HOUR)])
+    late = sender.batch(
+        T0 + HOUR, *[BUSY] * 20, jobs=[a_job()], allocations=[held(start=T0 + HOUR)]
+    )
     post(late, now=at(2 * HOUR + 2 * MINUTE))
 
-    assert states("n1", "state", "reason") == {("free", ""): HOUR, ("useful", ""): 20 * MINUTE, ("unobserved", "silent"): 40 * MINUTE}
+    assert states("n1", "state", "reason") == {
+        ("free", ""): HOUR,
+        ("useful", ""): 20 * MINUTE,
+        ("unobserved", "silent"): 40 * MINUTE,
+    }
     assert unbalanced(hour(-1), hour(4), now=at(3 * HOUR)) == []
 
 
@@ -108,7 +139,10 @@ def test_a_node_that_returns_without_its_past_was_not_observed_meanwhile():
 
     heard(10, start_ms=HOUR + 40 * MINUTE, sender=sender)
 
-    assert states("n1", "state", "reason") == {("free", ""): HOUR + 10 * MINUTE, ("unobserved", "missing"): 40 * MINUTE}
+    assert states("n1", "state", "reason") == {
+        ("free", ""): HOUR + 10 * MINUTE,
+        ("unobserved", "missing"): 40 * MINUTE,
+    }
     assert unbalanced(hour(-1), hour(4), now=at(2 * HOUR)) == []
 
 
@@ -173,7 +207,11 @@ def test_seven_silent_days_retire_the_gpus_as_of_their_last_window(silent_ms, re
 
 def test_a_silent_node_that_spoke_for_its_gpus_is_retired_too():
     heard(60)
-    NodeRow.objects.update(continued_order=F("facts_order"), windows_ms=F("last_ms") + 10 * MINUTE, last_ms=F("last_ms") + 10 * MINUTE)
+    NodeRow.objects.update(
+        continued_order=F("facts_order"),
+        windows_ms=F("last_ms") + 10 * MINUTE,
+        last_ms=F("last_ms") + 10 * MINUTE,
+    )
     bill_and_post(6 * DAY)
     bill_and_post(8 * DAY)
 
@@ -218,7 +256,11 @@ def test_the_silence_is_explained():
     told = explain.stretches(GPU.objects.get(), Interval(at(HOUR), at(2 * HOUR)))
 
     assert [(one.start_ms - T0, one.end_ms - T0, one.rule) for one in told] == [
-        (HOUR, HOUR + 30 * MINUTE, ["its node gave no sign of life any more, and nothing says that it was down"])
+        (
+            HOUR,
+            HOUR + 30 * MINUTE,
+            ["its node gave no sign of life any more, and nothing says that it was down"],
+        )
     ]
 
 
@@ -226,16 +268,22 @@ def test_silence_changes_no_judgement_of_what_was_before_it():
     windows = factories.row((factories.QUIET, 5 * MINUTE))
     end_ms = factories.T0 + 5 * MINUTE
     heard_only = factories.Node(windows, end_ms=end_ms).question()
-    silent = replace(factories.Node(windows, end_ms=end_ms + 30 * MINUTE).question(), silent_ms=end_ms)
+    silent = replace(
+        factories.Node(windows, end_ms=end_ms + 30 * MINUTE).question(), silent_ms=end_ms
+    )
 
     before, after = judge(heard_only).entries, judge(silent).entries
 
     assert before == [entry for entry in after if entry.reason != "silent"]
-    assert [(entry.job_id, entry.gpu_ms) for entry in after if entry.reason == "silent"] == [(7, 30 * MINUTE)]
+    assert [(entry.job_id, entry.gpu_ms) for entry in after if entry.reason == "silent"] == [
+        (7, 30 * MINUTE)
+    ]
 
 
 def test_a_host_sample_later_than_the_windows_is_a_sign_of_life():
-    batch = Sender().batch(T0, *[EMPTY] * 10, host={"start_ms": [T0 + 12 * MINUTE], "cpu_ratio": [0.5]})
+    batch = Sender().batch(
+        T0, *[EMPTY] * 10, host={"start_ms": [T0 + 12 * MINUTE], "cpu_ratio": [0.5]}
+    )
     post(batch, now=at(13 * MINUTE))
 
     bill_and_post(21 * MINUTE)
@@ -247,7 +295,10 @@ def test_a_host_sample_later_than_the_windows_is_a_sign_of_life():
 def test_whatever_comes_late_and_whenever_bills_are_made_each_millisecond_is_spent_once(seed):
     random = Random(seed)
     sender = Sender(gpus=2)
-    batches = [sender.batch(T0 + part * 10 * MINUTE, *[random.choice((BUSY, EMPTY))] * 10) for part in range(18)]
+    batches = [
+        sender.batch(T0 + part * 10 * MINUTE, *[random.choice((BUSY, EMPTY))] * 10)
+        for part in range(18)
+    ]
     now_ms = 3 * HOUR
     random.shuffle(batches)
     for batch in batches:

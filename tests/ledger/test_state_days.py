@@ -1,4 +1,6 @@
-"""Time by hour and state, a node's day in one row: the same as the entries say, and never older than they are."""
+"""Time by hour and state, a node's day in one row: the same as the entries say, and never older
+than they are.
+"""
 
 from datetime import timedelta
 
@@ -21,13 +23,24 @@ JOB = {"jobs": [a_job()], "allocations": [held()]}
 def seen(start, end, *, hours=1):
     """The states of the one GPU's steps, None where nothing is known."""
     gpu = GPU.objects.get()
-    steps = state_days.dominant([gpu.pk], Interval(hour(start), hour(end)), step_ms=hours * HOUR_MS)[0]
+    steps = state_days.dominant(
+        [gpu.pk], Interval(hour(start), hour(end)), step_ms=hours * HOUR_MS
+    )[0]
     return [None if step < 0 else STATES[step] for step in steps.tolist()]
 
 
 def test_a_step_is_the_state_that_took_most_of_it_and_unknown_without_entries():
     sender = Sender()
-    post(sender.batch(T0, *[BUSY] * 60, *[QUIET] * 60, *[EMPTY] * 60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)]))
+    post(
+        sender.batch(
+            T0,
+            *[BUSY] * 60,
+            *[QUIET] * 60,
+            *[EMPTY] * 60,
+            jobs=[a_job()],
+            allocations=[held(end=T0 + 2 * HOUR_MS)],
+        )
+    )
 
     assert seen(-1, 4) == [None, "useful", "idle", "free", None]
     # 06:00 to 08:00: an hour of each, the first by name; then an hour of free

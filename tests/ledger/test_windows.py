@@ -13,7 +13,14 @@ def spoken(found, is_seen=None):
     frame = columns(found)
     is_seen = np.ones(len(found), dtype=bool) if is_seen is None else np.array(is_seen)
     pieces = windows.resolve(frame, rows=np.arange(len(found)), is_seen=is_seen)
-    return list(zip((pieces.start_ms - T0).tolist(), (pieces.end_ms - T0).tolist(), pieces.row.tolist(), strict=True))
+    return list(
+        zip(
+            (pieces.start_ms - T0).tolist(),
+            (pieces.end_ms - T0).tolist(),
+            pieces.row.tolist(),
+            strict=True,
+        )
+    )
 
 
 def window(start=0, **fields):
@@ -25,7 +32,10 @@ def test_windows_side_by_side_each_speak_for_themselves():
 
 
 def test_one_that_says_what_the_gpu_did_wins_over_everything():
-    found = [window(observed_ms=6_000, boot_start_ms=1), window(observed_ms=10_000, boot_start_ms=2)]
+    found = [
+        window(observed_ms=6_000, boot_start_ms=1),
+        window(observed_ms=10_000, boot_start_ms=2),
+    ]
 
     assert spoken(found, is_seen=[True, False]) == [(0, 10_000, 0)]
 
@@ -37,7 +47,9 @@ def test_then_the_higher_observed_fraction():
 
 
 def test_then_the_later_boot_and_then_the_later_sequence():
-    assert spoken([window(boot_start_ms=2, sequence=1), window(boot_start_ms=1, sequence=9)]) == [(0, 10_000, 0)]
+    assert spoken([window(boot_start_ms=2, sequence=1), window(boot_start_ms=1, sequence=9)]) == [
+        (0, 10_000, 0)
+    ]
     assert spoken([window(sequence=1), window(sequence=2)]) == [(0, 10_000, 1)]
 
 
@@ -54,7 +66,8 @@ def test_the_edges_of_a_window_that_lost_cut_nothing():
 
 
 A_WINDOW = st.builds(
-    lambda start, length, observed, sequence: window(start, length_ms=length, observed_ms=min(observed, length), sequence=sequence),
+    lambda start, length, observed,
+    sequence: window(start, length_ms=length, observed_ms=min(observed, length), sequence=sequence),
     st.integers(0, 400), st.integers(1, 120), st.integers(0, 120), st.integers(0, 3),
 )  # fmt: skip
 
@@ -64,13 +77,27 @@ A_WINDOW = st.builds(
 def test_every_covered_millisecond_is_spoken_for_by_its_best_window_in_any_order(found, random):
     shuffled = found[:]
     random.shuffle(shuffled)
-    by_ms = [{ms: group[row] for start, end, row in spoken(group) for ms in range(start, end)} for group in (found, shuffled)]
+    by_ms = [
+        {ms: group[row] for start, end, row in spoken(group) for ms in range(start, end)}
+        for group in (found, shuffled)
+    ]
 
     def merit(one):
-        return (one.observed_ms / one.length_ms, one.sequence, one.start_ms, one.start_ms + one.length_ms)
+        return (
+            one.observed_ms / one.length_ms,
+            one.sequence,
+            one.start_ms,
+            one.start_ms + one.length_ms,
+        )
 
-    covered = {ms for one in found for ms in range(one.start_ms - T0, one.start_ms - T0 + one.length_ms)}
+    covered = {
+        ms for one in found for ms in range(one.start_ms - T0, one.start_ms - T0 + one.length_ms)
+    }
     assert by_ms[0].keys() == covered
     assert by_ms[0] == by_ms[1]
     for ms, speaker in by_ms[0].items():
-        assert merit(speaker) == max(merit(one) for one in found if one.start_ms - T0 <= ms < one.start_ms - T0 + one.length_ms)
+        assert merit(speaker) == max(
+            merit(one)
+            for one in found
+            if one.start_ms - T0 <= ms < one.start_ms - T0 + one.length_ms
+        )

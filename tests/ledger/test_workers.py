@@ -16,10 +16,26 @@ from fleetwatch.ledger import services
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import TouchedHour
-from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, hour, ledger, parts, post, states, store
+from tests.ledger.fleet import (
+    BUSY,
+    MINUTE,
+    NOW,
+    QUIET,
+    T0,
+    Sender,
+    a_job,
+    held,
+    hour,
+    ledger,
+    parts,
+    post,
+    states,
+    store,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-# a worker that dies in the middle: it has claimed hours and written their entries, and never gets to commit
+# a worker that dies in the middle: it has claimed hours and written their entries, and never gets
+# to commit
 VICTIM = """
 import sys, time, django
 django.setup()
@@ -50,7 +66,14 @@ def test_workers_side_by_side_post_what_one_would():
         sender = Sender(name)
         for at in range(4):
             says = [*[BUSY] * 50, *[QUIET] * 10] if at % 2 == 0 else [*[QUIET] * 5, *[BUSY] * 55]
-            store(sender.batch(T0 + at * HOUR_MS, *says, jobs=[a_job(f"slurm/della/{name}")], allocations=[held()]))
+            store(
+                sender.batch(
+                    T0 + at * HOUR_MS,
+                    *says,
+                    jobs=[a_job(f"slurm/della/{name}")],
+                    allocations=[held()],
+                )
+            )
 
     with ThreadPoolExecutor(3) as workers:
         hours = sum(workers.map(work, range(3)))
@@ -64,10 +87,17 @@ def test_workers_side_by_side_post_what_one_would():
 
 
 def the_same_day(name):
-    """Batches of a node whose hours hang together: quiet runs cross them, one job holds them all."""
+    """Batches of a node whose hours hang together: quiet runs cross them, one job holds
+    them all.
+    """
     sender = Sender(name)
     says = [*[BUSY] * 50, *[QUIET] * 70, *[BUSY] * 60, *[QUIET] * 50, *[BUSY] * 10]
-    return [sender.batch(T0 + at * HOUR_MS, *says[at * 60 : at * 60 + 60], jobs=[a_job()], allocations=[held()]) for at in range(4)]
+    return [
+        sender.batch(
+            T0 + at * HOUR_MS, *says[at * 60 : at * 60 + 60], jobs=[a_job()], allocations=[held()]
+        )
+        for at in range(4)
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -77,14 +107,23 @@ def test_two_workers_and_one_killed_while_it_posts_say_what_one_says():
     for name in names:
         for batch in the_same_day(name):
             store(batch)
-    url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    url = (
+        urlsplit(os.environ["DATABASE_URL"])
+        ._replace(path=f"/{connection.settings_dict['NAME']}")
+        .geturl()
+    )
     victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, NOW.isoformat()], cwd=ROOT, env=os.environ | {"DATABASE_URL": url}, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", VICTIM, NOW.isoformat()],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": url},
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert victim.stdout.readline() == "posted\n"
         with ThreadPoolExecutor(2) as workers:
-            assert sum(workers.map(work, range(2))) == 8  # the other two nodes; nobody waits for the third
+            # the other two nodes; nobody waits for the third
+            assert sum(workers.map(work, range(2))) == 8
         assert TouchedHour.objects.values("hour").distinct().count() == 4
     finally:
         victim.send_signal(signal.SIGKILL)

@@ -51,7 +51,12 @@ def test_a_number_is_counted_by_redis_itself():
     assert cache.add("count", 0, 60)
     assert not cache.add("count", 5, 60)
 
-    assert [cache.incr("count"), cache.incr("count"), cache.decr("count"), cache.get("count")] == [1, 2, 1, 1]
+    assert [cache.incr("count"), cache.incr("count"), cache.decr("count"), cache.get("count")] == [
+        1,
+        2,
+        1,
+        1,
+    ]
 
 
 def test_a_pickled_message_planted_in_the_queue_is_refused(tmp_path):

@@ -12,7 +12,9 @@ def test_a_value_may_come_from_a_file(tmp_path):
     (tmp_path / "secret").write_text("from-file\n")
 
     assert env.text("KEY", environ={"KEY_FILE": str(tmp_path / "secret")}) == "from-file"
-    assert env.text("KEY", environ={"KEY": "direct", "KEY_FILE": str(tmp_path / "secret")}) == "direct"
+    assert (
+        env.text("KEY", environ={"KEY": "direct", "KEY_FILE": str(tmp_path / "secret")}) == "direct"
+    )
 
 
 def test_a_file_that_is_not_there_names_the_variable():
@@ -20,7 +22,10 @@ def test_a_file_that_is_not_there_names_the_variable():
         env.text("KEY", environ={"KEY_FILE": "/nowhere/secret"})
 
 
-@pytest.mark.parametrize(("value", "expected"), [("1", True), ("Yes", True), ("off", False), ("false", False), ("", True)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("1", True), ("Yes", True), ("off", False), ("false", False), ("", True)],
+)
 def test_a_boolean_is_read_in_the_usual_spellings(value, expected):
     assert env.boolean("FLAG", True, environ={"FLAG": value}) is expected
 
@@ -30,7 +35,10 @@ def test_a_wrong_boolean_says_what_was_expected():
         env.boolean("FLAG", True, environ={"FLAG": "maybe"})
 
 
-@pytest.mark.parametrize(("value", "message"), [("x", "a whole number"), ("0", "1 to 9, not 0"), ("10", "1 to 9, not 10")])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("x", "a whole number"), ("0", "1 to 9, not 0"), ("10", "1 to 9, not 10")],
+)
 def test_a_wrong_number_says_what_was_expected(value, message):
     with pytest.raises(ConfigurationError, match=message):
         env.integer("NUMBER", 5, low=1, high=9, environ={"NUMBER": value})
@@ -45,7 +53,11 @@ def test_a_database_url_may_name_a_socket_folder():
 def test_a_database_url_may_name_host_and_port():
     found = env.database("postgres://ann:secret@db.example:6432/fleet?sslmode=require")
 
-    assert (found["HOST"], found["PORT"], found["OPTIONS"]) == ("db.example", "6432", {"sslmode": "require"})
+    assert (found["HOST"], found["PORT"], found["OPTIONS"]) == (
+        "db.example",
+        "6432",
+        {"sslmode": "require"},
+    )
 
 
 def test_another_database_is_refused():
@@ -59,7 +71,9 @@ def test_without_a_runtime_file_there_is_no_stack(tmp_path):
 
 def test_commands_know_the_address_of_the_stack_that_they_found(tmp_path):
     facts = {"database_url": "postgresql://x/y", "redis_url": "redis://x", "secret_key": "s" * 50}
-    (tmp_path / "runtime.json").write_text(json.dumps(facts | {"public_url": "https://fleet.example.com"}))
+    (tmp_path / "runtime.json").write_text(
+        json.dumps(facts | {"public_url": "https://fleet.example.com"})
+    )
     assert env.read_runtime(tmp_path).public_url == "https://fleet.example.com"
 
     (tmp_path / "runtime.json").write_text(json.dumps(facts))
@@ -75,17 +89,24 @@ def test_a_damaged_runtime_file_says_what_to_do(tmp_path):
 
 def test_the_data_folder_is_the_one_named():
     assert env.data_dir({"FLEETWATCH_DATA": "/srv/fw"}) == Path("/srv/fw")
-    assert env.data_dir({"XDG_DATA_HOME": "/x"}) == (Path("/var/lib/fleetwatch/default") if os.geteuid() == 0 else Path("/x/fleetwatch"))
+    assert env.data_dir({"XDG_DATA_HOME": "/x"}) == (
+        Path("/var/lib/fleetwatch/default") if os.geteuid() == 0 else Path("/x/fleetwatch")
+    )
 
 
 @pytest.mark.parametrize("value", ["nourl", "ftp://hub", "https://", "https://hub?x=1", "//hub"])
 def test_an_address_that_is_none_is_named(value):
-    with pytest.raises(env.ConfigurationError, match="PUBLIC: expected an address like https://fleetwatch.example.com"):
+    with pytest.raises(
+        env.ConfigurationError,
+        match="PUBLIC: expected an address like https://fleetwatch.example.com",
+    ):
         env.address("PUBLIC", "http://127.0.0.1", environ={"PUBLIC": value})
 
 
 def test_an_address_has_no_slash_at_its_end_and_names_a_host():
-    address = env.address("PUBLIC", "http://127.0.0.1", environ={"PUBLIC": "https://hub.example.com:8443/"})
+    address = env.address(
+        "PUBLIC", "http://127.0.0.1", environ={"PUBLIC": "https://hub.example.com:8443/"}
+    )
 
     assert (address, env.host_of(address)) == ("https://hub.example.com:8443", "hub.example.com")
     assert env.host_of("http://[fd00::7]:8000") == "[fd00::7]"

@@ -52,7 +52,11 @@ def test_no_part_of_a_name_begins_a_formula(name, shown):
 
 
 def test_whatever_shows_nothing_hides_no_formula():
-    unseen = [chr(number) for number in range(sys.maxunicode + 1) if unicodedata.category(chr(number)) in ("Zs", "Zl", "Zp", "Cc", "Cf")]
+    unseen = [
+        chr(number)
+        for number in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(number)) in ("Zs", "Zl", "Zp", "Cc", "Cf")
+    ]
 
     assert [ascii(each) for each in unseen if "'=" not in defused(f"{each}=1")] == []
     assert [ascii(each) for each in unseen if "'=" not in defused(f"a;{each}=1")] == []
@@ -73,4 +77,6 @@ def test_whatever_a_spreadsheet_cuts_the_line_at_no_cell_begins_a_formula(name):
 
     for delimiter in ",;\t":
         rows = list(csv.reader(io.StringIO(out.getvalue(), newline=""), delimiter=delimiter))
-        assert [cell for row in rows for cell in row if cell.startswith(tuple("=+-@＝"))] == [], delimiter
+        assert [cell for row in rows for cell in row if cell.startswith(tuple("=+-@＝"))] == [], (
+            delimiter
+        )

@@ -13,7 +13,9 @@ LATER = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def another():
-    return psycopg.connect(**connection.get_connection_params() | {"context": None, "cursor_factory": psycopg.Cursor})
+    return psycopg.connect(
+        **connection.get_connection_params() | {"context": None, "cursor_factory": psycopg.Cursor}
+    )
 
 
 @pytest.mark.django_db(transaction=True)

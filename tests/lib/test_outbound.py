@@ -24,7 +24,9 @@ def serving(answer) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -45,7 +47,11 @@ def reply(status: int, text: bytes = b"ok", **headers: str):
 
 
 def resolving(monkeypatch, *addresses: str) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [(2, 1, 6, "", (address, 443)) for address in addresses])
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *args, **kwargs: [(2, 1, 6, "", (address, 443)) for address in addresses],
+    )
 
 
 def test_json_is_posted_and_the_answer_comes_back():
@@ -113,7 +119,8 @@ def test_a_refused_connection_names_the_host_but_not_the_secret_path():
 @pytest.mark.parametrize(
     "address",
     [
-        "169.254.169.254", "169.254.0.1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::",
+        "169.254.169.254", "169.254.0.1", "fd00:ec2::254", "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::",
         "fe80::1%eth0", "0.0.0.0", "100.100.100.200", "::", "ff02::1",
     ],
 )  # fmt: skip
@@ -142,7 +149,12 @@ def test_private_addresses_are_a_choice(monkeypatch, address):
 
 def test_of_a_name_with_many_addresses_four_are_tried_and_all_are_judged(monkeypatch):
     resolving(monkeypatch, *[f"192.0.3.{host}" for host in range(1, 10)])
-    assert outbound.resolve("many.example", 443, allow_private=True) == ["192.0.3.1", "192.0.3.2", "192.0.3.3", "192.0.3.4"]
+    assert outbound.resolve("many.example", 443, allow_private=True) == [
+        "192.0.3.1",
+        "192.0.3.2",
+        "192.0.3.3",
+        "192.0.3.4",
+    ]
 
     resolving(monkeypatch, *[f"192.0.3.{host}" for host in range(1, 10)], "169.254.169.254")
     with pytest.raises(outbound.ForbiddenAddressError):

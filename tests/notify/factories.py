@@ -27,7 +27,13 @@ def slack_channel(url: str, *, name: str = "ops", **changes) -> Channel:
 
 
 def smtp_config(port: int, /, **changes) -> dict[str, str]:
-    facts = {"host": "127.0.0.1", "port": str(port), "security": "none", "sender": "fleet@example.com", "recipients": "ana@example.com"}
+    facts = {
+        "host": "127.0.0.1",
+        "port": str(port),
+        "security": "none",
+        "sender": "fleet@example.com",
+        "recipients": "ana@example.com",
+    }
     return facts | changes
 
 

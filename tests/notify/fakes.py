@@ -28,7 +28,9 @@ class SlackScript:
 
 
 class FakeSlack:
-    """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/: plain-text answers; limits are enforced."""
+    """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/: plain-text
+    answers; limits are enforced.
+    """
 
     def __init__(self) -> None:
         self.script = script = SlackScript()
@@ -66,7 +68,9 @@ class FakeSlack:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self.thread.start()
         self.url = f"http://127.0.0.1:{self.server.server_port}/services/T000/B000/s3cr3t"
 
@@ -80,7 +84,11 @@ class FakeSlack:
 def is_within_limits(message: dict[str, Any]) -> bool:
     """https://docs.slack.dev/reference/block-kit/blocks/"""
     blocks = message.get("blocks", [])
-    return bool(message.get("text")) and len(blocks) <= 50 and all(_block_fits(block) for block in blocks)
+    return (
+        bool(message.get("text"))
+        and len(blocks) <= 50
+        and all(_block_fits(block) for block in blocks)
+    )
 
 
 def _block_fits(block: dict[str, Any]) -> bool:
@@ -96,7 +104,9 @@ def _block_fits(block: dict[str, Any]) -> bool:
             and all(0 < len(each["text"]) <= 2000 for each in fields)
         )
     if block["type"] == "actions":
-        return len(block["elements"]) <= 25 and all(len(each["url"]) <= 3000 for each in block["elements"])
+        return len(block["elements"]) <= 25 and all(
+            len(each["url"]) <= 3000 for each in block["elements"]
+        )
     return False
 
 
@@ -104,7 +114,8 @@ def _block_fits(block: dict[str, Any]) -> bool:
 class SMTPScript:
     """How the fake behaves: an answer per command or per recipient replaces the usual one."""
 
-    answers: dict[str, str] = field(default_factory=dict)  # "MAIL", "DATA", "." or a recipient's address -> answer
+    # "MAIL", "DATA", "." or a recipient's address -> answer
+    answers: dict[str, str] = field(default_factory=dict)
     login: tuple[str, str] | None = None  # user name and password; None = no AUTH offered
     mails: list[EmailMessage] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
@@ -113,28 +124,42 @@ class SMTPScript:
 
 
 class FakeSMTP:
-    """RFC 5321 as far as a submission goes: EHLO, STARTTLS, AUTH PLAIN and LOGIN, MAIL, RCPT, DATA, RSET, QUIT.
+    """RFC 5321 as far as a submission goes: EHLO, STARTTLS, AUTH PLAIN and LOGIN, MAIL, RCPT, DATA,
+    RSET, QUIT.
 
     `tls`: the server's side of TLS, spoken from the start, or after STARTTLS where `is_later`.
     """
 
-    def __init__(self, address: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None, is_later: bool = False) -> None:
+    def __init__(
+        self,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        tls: ssl.SSLContext | None = None,
+        is_later: bool = False,
+    ) -> None:
         self.script = script = SMTPScript()
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                with suppress(ConnectionError, ssl.SSLError):  # a client that expected TLS, or another name in it, hangs up
+                # a client that expected TLS, or another name in it, hangs up
+                with suppress(ConnectionError, ssl.SSLError):
                     if tls is None:
                         _Dialogue(script, self.rfile, self.wfile).run()
                         return
                     if is_later:
                         _Dialogue(script, self.rfile, self.wfile, offers=["STARTTLS"]).run()
-                    with tls.wrap_socket(self.request, server_side=True) as secured, secured.makefile("rwb", 0) as wire:
+                    with (
+                        tls.wrap_socket(self.request, server_side=True) as secured,
+                        secured.makefile("rwb", 0) as wire,
+                    ):
                         _Dialogue(script, wire, wire, is_greeting=not is_later).run()
 
         self.server = socketserver.ThreadingTCPServer((address, port), Handler)
         self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self.thread.start()
         self.port = self.server.server_address[1]
 
@@ -145,7 +170,15 @@ class FakeSMTP:
 
 
 class _Dialogue:
-    def __init__(self, script: SMTPScript, lines_in: Any, out: Any, *, offers: Sequence[str] = (), is_greeting: bool = True) -> None:
+    def __init__(
+        self,
+        script: SMTPScript,
+        lines_in: Any,
+        out: Any,
+        *,
+        offers: Sequence[str] = (),
+        is_greeting: bool = True,
+    ) -> None:
         self.script, self.lines_in, self.out = script, lines_in, out
         self.offers, self.is_greeting = offers, is_greeting
         self.is_known = script.login is None
@@ -172,7 +205,9 @@ class _Dialogue:
 
     def command(self, verb: str, rest: str) -> None:
         if verb == "EHLO":
-            offers = ["fake", "SIZE 10000000", "8BITMIME", *self.offers] + (["AUTH PLAIN LOGIN"] if self.script.login else [])
+            offers = ["fake", "SIZE 10000000", "8BITMIME", *self.offers] + (
+                ["AUTH PLAIN LOGIN"] if self.script.login else []
+            )
             for offer in offers[:-1]:
                 self.say(f"250-{offer}")
             self.say(f"250 {offers[-1]}")
@@ -181,7 +216,11 @@ class _Dialogue:
         elif verb == "MAIL":
             self.to = []
             self.script.senders.append(rest)
-            self.say(self.script.answers.get("MAIL", "250 ok") if self.is_known else "530 5.7.0 authentication required")
+            self.say(
+                self.script.answers.get("MAIL", "250 ok")
+                if self.is_known
+                else "530 5.7.0 authentication required"
+            )
         elif verb == "RCPT":
             address = rest.partition("<")[2].partition(">")[0]
             answer = self.script.answers.get(address, "250 ok")
@@ -203,7 +242,10 @@ class _Dialogue:
             self.say("334 UGFzc3dvcmQ6")
             password = base64.b64decode(self.hear()).decode()
         self.is_known = (user, password) == self.script.login
-        self.say(self.script.answers.get("AUTH") or ("235 2.7.0 welcome" if self.is_known else "535 5.7.8 bad user name or password"))
+        self.say(
+            self.script.answers.get("AUTH")
+            or ("235 2.7.0 welcome" if self.is_known else "535 5.7.8 bad user name or password")
+        )
 
     def data(self) -> None:
         answer = self.script.answers.get("DATA", "354 go on")

@@ -23,7 +23,10 @@ def test_a_mail_arrives_as_text_and_html(smtp):
     assert said == "accepted"
     assert smtp.script.recipients == [["ana@example.com", "ben@example.com"]]
     assert smtp.script.senders[0].startswith("FROM:<fleet@example.com>")
-    assert (mail["Subject"], mail["From"]) == ("idle · node-014 GPU 3, 4", "FleetWatch <fleet@example.com>")
+    assert (mail["Subject"], mail["From"]) == (
+        "idle · node-014 GPU 3, 4",
+        "FleetWatch <fleet@example.com>",
+    )
     assert (mail["Message-ID"], mail["Auto-Submitted"]) == ("<abc@example.com>", "auto-generated")
     for part in (text, html):
         for expected in (
@@ -44,7 +47,10 @@ def test_log_in_works(smtp):
 
 
 def test_a_hostile_name_adds_no_header_and_no_markup(smtp):
-    send(smtp_config(smtp.port), message(title="job\r\nBcc: evil@example.com\r\n\r\n<b>", summary="<script>x</script>"))
+    send(
+        smtp_config(smtp.port),
+        message(title="job\r\nBcc: evil@example.com\r\n\r\n<b>", summary="<script>x</script>"),
+    )
 
     (mail,) = smtp.script.mails
     assert mail["Bcc"] is None
@@ -73,7 +79,10 @@ def test_a_wrong_password_is_permanent_and_not_repeated_in_the_reason(smtp):
     error = failing(smtp_config(smtp.port, username="fleet", password="wr0ng"))
 
     assert error.permanent
-    assert str(error) == "127.0.0.1 refused the user name or password: 535 5.7.8 bad user name or password"
+    assert (
+        str(error)
+        == "127.0.0.1 refused the user name or password: 535 5.7.8 bad user name or password"
+    )
 
 
 def test_a_log_in_that_fails_for_now_heals(smtp):
@@ -106,7 +115,9 @@ def test_every_recipient_refused_for_good_is_permanent(smtp):
     error = failing(smtp_config(smtp.port))
 
     assert error.permanent
-    assert str(error) == "127.0.0.1 refused every recipient: ana@example.com: 550 5.1.1 no such user"
+    assert (
+        str(error) == "127.0.0.1 refused every recipient: ana@example.com: 550 5.1.1 no such user"
+    )
 
 
 def test_a_recipient_refused_for_now_heals(smtp):
@@ -124,7 +135,10 @@ def test_one_refused_recipient_of_two_is_named(smtp):
     assert smtp.script.recipients == [["ana@example.com"]]
 
 
-@pytest.mark.parametrize(("answer", "permanent"), [("550 5.7.1 sender not allowed", True), ("451 4.3.0 try later", False)])
+@pytest.mark.parametrize(
+    ("answer", "permanent"),
+    [("550 5.7.1 sender not allowed", True), ("451 4.3.0 try later", False)],
+)
 def test_a_refused_sender(smtp, answer, permanent):
     smtp.script.answers["MAIL"] = answer
 
@@ -142,7 +156,9 @@ def test_a_mail_refused_as_spam_says_nothing_about_the_channel(smtp):
 
 @pytest.mark.parametrize("key", ["CONNECT", "DATA", "."])
 def test_a_busy_server_heals(smtp, key):
-    smtp.script.answers[key] = "421 4.3.2 shutting down" if key == "CONNECT" else "452 4.3.1 out of space"
+    smtp.script.answers[key] = (
+        "421 4.3.2 shutting down" if key == "CONNECT" else "452 4.3.1 out of space"
+    )
 
     error = failing(smtp_config(smtp.port))
 
@@ -173,20 +189,36 @@ def test_a_metadata_address_is_no_mail_server():
     ("changes", "field", "error"),
     [
         ({"host": ""}, "host", "SMTP server is needed"),
-        ({"host": "https://mail.example.com"}, "host", "SMTP server must be a host name or an IP address, without https:// or a path"),
+        (
+            {"host": "https://mail.example.com"},
+            "host",
+            "SMTP server must be a host name or an IP address, without https:// or a path",
+        ),
         ({"port": "0"}, "port", "Port must be a number from 1 to 65535"),
         ({"port": "65536"}, "port", "Port must be a number from 1 to 65535"),
         ({"port": "smtp"}, "port", "Port must be a number from 1 to 65535"),
         ({"security": "rot13"}, "security", "Encryption must be one of starttls, tls, none"),
         ({"sender": "fleet"}, "sender", "fleet is no e-mail address"),
-        ({"sender": "a@example.com\r\nBcc: b@example.com"}, "sender", "a@example.com Bcc: b@example.com is no e-mail address"),
+        (
+            {"sender": "a@example.com\r\nBcc: b@example.com"},
+            "sender",
+            "a@example.com Bcc: b@example.com is no e-mail address",
+        ),
         ({"recipients": "ana@example.com, ben"}, "recipients", "ben is no e-mail address"),
         ({"recipients": " , "}, "recipients", "To is needed"),
         ({"username": "ana"}, "password", "User name and password go together"),
         ({"password": "x"}, "username", "User name and password go together"),
-        ({"username": "ana", "password": "pässword"}, "password", "Password must be of ASCII characters"),
+        (
+            {"username": "ana", "password": "pässword"},
+            "password",
+            "Password must be of ASCII characters",
+        ),
         ({"username": "änä", "password": "x"}, "username", "User name must be of ASCII characters"),
-        ({"recipients": "ana@" + "ä" * 70 + ".com"}, "recipients", "ana@" + "ä" * 70 + ".com is no e-mail address"),
+        (
+            {"recipients": "ana@" + "ä" * 70 + ".com"},
+            "recipients",
+            "ana@" + "ä" * 70 + ".com is no e-mail address",
+        ),
     ],
 )
 def test_the_form_says_which_setting_is_wrong(changes, field, error):
@@ -196,7 +228,9 @@ def test_the_form_says_which_setting_is_wrong(changes, field, error):
     assert caught.value.errors[field] == error
 
 
-@pytest.mark.parametrize(("security", "port"), [("starttls", "587"), ("tls", "465"), ("none", "25")])
+@pytest.mark.parametrize(
+    ("security", "port"), [("starttls", "587"), ("tls", "465"), ("none", "25")]
+)
 def test_an_empty_port_is_the_usual_one(security, port):
     assert EMAIL.validate(smtp_config(0, port="", security=security))["port"] == port
 
@@ -209,7 +243,9 @@ def test_a_channel_is_described_without_its_password():
 
 @contextmanager
 def dripping(greeting: bytes, *, bytes_at_most: int = 100) -> Iterator[int]:
-    """The port of a server that goes on with its greeting byte by byte, each well within any time-out of a read."""
+    """The port of a server that goes on with its greeting byte by byte, each well within any
+    time-out of a read.
+    """
     done = threading.Event()
 
     def drip() -> None:

@@ -1,4 +1,6 @@
-"""Where a mail goes: to the address that was judged, and there to the server that the channel names."""
+"""Where a mail goes: to the address that was judged, and there to the server that the channel
+names.
+"""
 
 import datetime
 import socket
@@ -58,9 +60,16 @@ def test_a_name_that_changes_its_answer_leads_nowhere_else(judged, monkeypatch):
 
 
 def test_the_next_address_is_tried_where_the_first_one_does_not_answer(judged, monkeypatch):
-    found = [*look_up("127.0.0.3", judged.port, type=socket.SOCK_STREAM), *look_up("127.0.0.2", judged.port, type=socket.SOCK_STREAM)]
+    found = [
+        *look_up("127.0.0.3", judged.port, type=socket.SOCK_STREAM),
+        *look_up("127.0.0.2", judged.port, type=socket.SOCK_STREAM),
+    ]
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *arguments, **options: found if host == NAME else look_up(host, *arguments, **options)
+        socket,
+        "getaddrinfo",
+        lambda host, *arguments, **options: (
+            found if host == NAME else look_up(host, *arguments, **options)
+        ),
     )
 
     assert send(judged.port) == "accepted"
@@ -89,12 +98,19 @@ def certificate(folder: Path, name: str) -> ssl.SSLContext:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ip_address("127.0.0.9"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName(
+                [x509.DNSName(name), x509.IPAddress(ip_address("127.0.0.9"))]
+            ),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     (folder / "ca.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     (folder / "server.pem").write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "server.pem")
@@ -116,8 +132,12 @@ def test_tls_is_checked_against_the_name_and_not_the_address(security, monkeypat
 
 
 @pytest.mark.parametrize("security", ["tls", "starttls"])
-def test_a_server_that_can_not_show_the_name_gets_neither_password_nor_mail(security, monkeypatch, tmp_path):
-    server = FakeSMTP("127.0.0.2", tls=certificate(tmp_path, "another.example"), is_later=security == "starttls")
+def test_a_server_that_can_not_show_the_name_gets_neither_password_nor_mail(
+    security, monkeypatch, tmp_path
+):
+    server = FakeSMTP(
+        "127.0.0.2", tls=certificate(tmp_path, "another.example"), is_later=security == "starttls"
+    )
     server.script.login = ("fleet", "pass word")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     answering(monkeypatch, "127.0.0.2")

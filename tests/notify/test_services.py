@@ -23,13 +23,20 @@ def deliver(now=NOON, limit=20, **changes) -> dict[str, int]:
 def test_a_message_goes_out_once_however_often_it_is_queued(slack):
     channel = slack_channel(slack.url)
 
-    queued = [services.enqueue([channel], message(), key="incident/7/opened", now=NOON) for _ in range(3)]
+    queued = [
+        services.enqueue([channel], message(), key="incident/7/opened", now=NOON) for _ in range(3)
+    ]
     first, second = deliver(), deliver()
 
     assert queued == [1, 0, 0]
     assert (first["sent"], second["sent"]) == (1, 0)
     assert len(slack.script.requests) == 1
-    assert Delivery.objects.values_list("state", "attempts", "last_answer", "sent_at").get() == ("sent", 1, "200 ok", NOON)
+    assert Delivery.objects.values_list("state", "attempts", "last_answer", "sent_at").get() == (
+        "sent",
+        1,
+        "200 ok",
+        NOON,
+    )
 
 
 @pytest.mark.django_db
@@ -39,12 +46,26 @@ def test_a_failed_try_waits_a_minute_then_two(slack):
 
     did = [deliver(NOON + seconds * timedelta(seconds=1)) for seconds in (0, 59, 60, 179, 180)]
 
-    assert [(each["sent"], each["retry"]) for each in did] == [(0, 1), (0, 0), (0, 1), (0, 0), (1, 0)]
+    assert [(each["sent"], each["retry"]) for each in did] == [
+        (0, 1),
+        (0, 0),
+        (0, 1),
+        (0, 0),
+        (1, 0),
+    ]
 
 
 @pytest.mark.parametrize(
     ("attempts", "jitter", "seconds"),
-    [(1, 0.0, 48), (1, 0.5, 60), (1, 1.0, 72), (2, 0.5, 120), (6, 0.5, 1920), (7, 0.5, 3600), (40, 0.5, 3600)],
+    [
+        (1, 0.0, 48),
+        (1, 0.5, 60),
+        (1, 1.0, 72),
+        (2, 0.5, 120),
+        (6, 0.5, 1920),
+        (7, 0.5, 3600),
+        (40, 0.5, 3600),
+    ],
 )
 def test_waits_double_up_to_an_hour_with_jitter(attempts, jitter, seconds):
     assert services.wait_s(attempts, retry_after_s=None, jitter=jitter) == pytest.approx(seconds)
@@ -77,7 +98,10 @@ def test_after_a_day_of_failures_it_is_given_up_and_says_so(slack):
 
     assert NOON + 23 * 60 * MINUTE <= delivery.next_attempt_at <= NOON + 24 * 60 * MINUTE
     assert delivery.state == "failed"
-    assert delivery.last_answer == f"gave up after {delivery.attempts} tries: Slack says 500 rollup_error"
+    assert (
+        delivery.last_answer
+        == f"gave up after {delivery.attempts} tries: Slack says 500 rollup_error"
+    )
     assert 25 <= delivery.attempts <= 32
     assert Channel.objects.get().is_enabled
 
@@ -92,7 +116,10 @@ def test_a_webhook_that_is_gone_switches_its_channel_off_visibly(slack):
     (status,) = selectors.channels()
     assert (did["failed"], did["disabled"]) == (1, 1)
     assert not status.channel.is_enabled
-    assert status.channel.disabled_reason == "Slack says 404 no_service: the webhook is gone or not allowed; make a new one"
+    assert (
+        status.channel.disabled_reason
+        == "Slack says 404 no_service: the webhook is gone or not allowed; make a new one"
+    )
     assert status.last.state == "failed"
 
 
@@ -135,7 +162,9 @@ def test_resolved_never_overtakes_opened(slack):
 @pytest.mark.django_db
 def test_a_broken_channel_does_not_hold_up_another(slack, smtp):
     slack.script.answers += [(500, {}, "down")]
-    services.enqueue([slack_channel(slack.url), email_channel(smtp.port)], message(), key="k", now=NOON)
+    services.enqueue(
+        [slack_channel(slack.url), email_channel(smtp.port)], message(), key="k", now=NOON
+    )
 
     did = deliver()
 
@@ -153,7 +182,11 @@ def test_a_transport_that_breaks_holds_up_no_other_and_is_given_up(slack, smtp, 
     monkeypatch.setattr("fleetwatch.notify.transports.slack.payload", breaks)
     services.enqueue([channel, email_channel(smtp.port)], message(), key="k", now=NOON)
 
-    first, tested, last = deliver(), services.test_send(channel, NOON), deliver(NOON + services.GIVE_UP_AFTER)
+    first, tested, last = (
+        deliver(),
+        services.test_send(channel, NOON),
+        deliver(NOON + services.GIVE_UP_AFTER),
+    )
 
     assert (first["sent"], first["retry"], last["failed"]) == (1, 1, 1)
     assert not tested.ok
@@ -179,7 +212,10 @@ def test_what_waited_a_day_for_a_switched_off_channel_is_given_up(slack):
     services.set_enabled(channel, False)
     services.enqueue([channel], message(), key="k", now=NOON)
 
-    just_before, at = deliver(NOON + timedelta(hours=24) - MINUTE), deliver(NOON + timedelta(hours=24))
+    just_before, at = (
+        deliver(NOON + timedelta(hours=24) - MINUTE),
+        deliver(NOON + timedelta(hours=24)),
+    )
 
     assert (just_before["expired"], at["expired"]) == (0, 1)
     assert Delivery.objects.get().last_answer == "the channel was switched off for 24 hours"
@@ -289,7 +325,12 @@ def test_an_edit_keeps_the_secret_that_was_left_blank_and_revives_the_channel(sl
 
     kept = Channel.objects.get()
     assert services.config_of(kept)["webhook_url"] == slack.url
-    assert (kept.name, kept.gets_digest, kept.is_enabled, kept.disabled_reason) == ("renamed", True, True, "")
+    assert (kept.name, kept.gets_digest, kept.is_enabled, kept.disabled_reason) == (
+        "renamed",
+        True,
+        True,
+        "",
+    )
 
 
 @pytest.mark.django_db
@@ -381,7 +422,10 @@ def test_deliveries_done_with_for_ninety_days_are_forgotten(slack):
     services.set_enabled(channel, False)
     services.enqueue([channel], message(), key="waiting", now=NOON)
 
-    at, after = services.prune_deliveries(NOON + timedelta(days=90)), services.prune_deliveries(NOON + timedelta(days=91))
+    at, after = (
+        services.prune_deliveries(NOON + timedelta(days=90)),
+        services.prune_deliveries(NOON + timedelta(days=91)),
+    )
 
     assert (at, after) == ({"deleted": 0}, {"deleted": 1})
     assert Delivery.objects.get().key == "waiting"

@@ -20,8 +20,18 @@ def test_slack_gets_header_fields_table_and_button(slack):
     assert said == "200 ok"
     assert sent["text"] == "🟠 idle · node-014 GPU 3, 4: 2 GPUs idle since 09:10 (3 h 20 m)"
     assert sent["blocks"] == [
-        {"type": "header", "text": {"type": "plain_text", "text": "🟠 idle · node-014 GPU 3, 4", "emoji": False}},
-        {"type": "section", "text": {"type": "plain_text", "text": "2 GPUs idle since 09:10 (3 h 20 m)", "emoji": False}},
+        {
+            "type": "header",
+            "text": {"type": "plain_text", "text": "🟠 idle · node-014 GPU 3, 4", "emoji": False},
+        },
+        {
+            "type": "section",
+            "text": {
+                "type": "plain_text",
+                "text": "2 GPUs idle since 09:10 (3 h 20 m)",
+                "emoji": False,
+            },
+        },
         {
             "type": "section",
             "fields": [
@@ -29,8 +39,18 @@ def test_slack_gets_header_fields_table_and_button(slack):
                 {"type": "plain_text", "text": "So far\n$21.60", "emoji": False},
             ],
         },
-        {"type": "section", "text": {"type": "mrkdwn", "text": "```\nGPU  util\n3    0 %\n4    1 %\n```", "verbatim": True}},
-        {"type": "section", "text": {"type": "plain_text", "text": "Fix: scancel 48213", "emoji": False}},
+        {
+            "type": "section",
+            "text": {
+                "type": "mrkdwn",
+                "text": "```\nGPU  util\n3    0 %\n4    1 %\n```",
+                "verbatim": True,
+            },
+        },
+        {
+            "type": "section",
+            "text": {"type": "plain_text", "text": "Fix: scancel 48213", "emoji": False},
+        },
         {
             "type": "actions",
             "elements": [
@@ -53,7 +73,9 @@ def test_slacks_own_library_finds_nothing_to_object_to():
 def test_a_hostile_job_name_mentions_nobody_and_leaves_its_code_block():
     name = "<!channel> & ``` *x*\n<http://evil|click>"
 
-    sent = payload(message(title=name, summary=name, fields=((name, name),), rows=((name,),), text=name))
+    sent = payload(
+        message(title=name, summary=name, fields=((name, name),), rows=((name,),), text=name)
+    )
 
     everything = json.dumps(sent["blocks"])
     assert "<!" not in everything
@@ -63,14 +85,42 @@ def test_a_hostile_job_name_mentions_nobody_and_leaves_its_code_block():
 
 
 @pytest.mark.parametrize(
-    "name", ["*bold*", "_italic_", "~gone~", "`code`", ":tada:", "<!here>", "<@U024BE7LH>", "@here", "> quoted", "[a](http://evil)"]
+    "name",
+    [
+        "*bold*",
+        "_italic_",
+        "~gone~",
+        "`code`",
+        ":tada:",
+        "<!here>",
+        "<@U024BE7LH>",
+        "@here",
+        "> quoted",
+        "[a](http://evil)",
+    ],
 )
 def test_a_names_markup_stands_nowhere_that_slack_reads_markup(name):
-    sent = payload(message(title=name, summary=name, fields=((name, name),), rows=(("job",), (name,)), text=name))
+    sent = payload(
+        message(
+            title=name, summary=name, fields=((name, name),), rows=(("job",), (name,)), text=name
+        )
+    )
 
-    texts = [text for block in sent["blocks"] for text in [block.get("text"), *block.get("fields", [])] if text]
+    texts = [
+        text
+        for block in sent["blocks"]
+        for text in [block.get("text"), *block.get("fields", [])]
+        if text
+    ]
     marked_up = [text["text"] for text in texts if text["type"] != "plain_text"]
-    assert [block["type"] for block in sent["blocks"]] == ["header", "section", "section", "section", "section", "actions"]
+    assert [block["type"] for block in sent["blocks"]] == [
+        "header",
+        "section",
+        "section",
+        "section",
+        "section",
+        "actions",
+    ]
     assert marked_up == [f"```\njob\n{fit(name, 100).replace('`', chr(39))}\n```"]
     assert not any(text["emoji"] for text in texts if text["type"] == "plain_text")
     assert sent["mrkdwn"] is False
@@ -101,7 +151,13 @@ def test_an_escape_is_never_cut_in_two():
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(404, "no_service"), (404, "channel_not_found"), (403, "action_prohibited"), (410, "channel_is_archived"), (302, "")],
+    [
+        (404, "no_service"),
+        (404, "channel_not_found"),
+        (403, "action_prohibited"),
+        (410, "channel_is_archived"),
+        (302, ""),
+    ],
 )
 def test_a_webhook_that_is_gone_is_permanent(slack, status, text):
     slack.script.answers.append((status, {}, text))
@@ -134,7 +190,9 @@ def test_slack_says_when_to_come_back(slack):
 
 @pytest.mark.parametrize("value", ["-5", "soon", "1e9", "99999999999", "٣"])
 def test_a_retry_after_that_is_no_number_of_seconds_is_not_obeyed(slack, value):
-    slack.script.answers.append((429, {"Retry-After": value} if value.isascii() else {}, "rate_limited"))
+    slack.script.answers.append(
+        (429, {"Retry-After": value} if value.isascii() else {}, "rate_limited")
+    )
 
     with pytest.raises(TransportError) as caught:
         send(slack.url)
@@ -184,4 +242,7 @@ def test_the_form_says_what_is_wrong_with_the_address(url, error):
 
 
 def test_a_channel_is_described_without_its_secret():
-    assert SLACK.describe(SLACK.validate({"webhook_url": " https://hooks.slack.com/services/T/B/s "})) == "hooks.slack.com"
+    assert (
+        SLACK.describe(SLACK.validate({"webhook_url": " https://hooks.slack.com/services/T/B/s "}))
+        == "hooks.slack.com"
+    )

@@ -9,13 +9,22 @@ from fleetwatch.notify import wording
 
 @pytest.mark.parametrize(
     ("amount", "said"),
-    [(Decimal("21.6"), "$21.60"), (Decimal("999.994"), "$999.99"), (Decimal("4745.4"), "$4,745"), (Decimal(0), "$0.00"), (None, "unknown")],
+    [
+        (Decimal("21.6"), "$21.60"),
+        (Decimal("999.994"), "$999.99"),
+        (Decimal("4745.4"), "$4,745"),
+        (Decimal(0), "$0.00"),
+        (None, "unknown"),
+    ],
 )
 def test_dollars(amount, said):
     assert wording.usd(amount) == said
 
 
-@pytest.mark.parametrize(("ratio", "said"), [(0.41, "41 %"), (0.00035, "0.035 %"), (0.0, "0 %"), (1.0, "100 %"), (None, "unknown")])
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [(0.41, "41 %"), (0.00035, "0.035 %"), (0.0, "0 %"), (1.0, "100 %"), (None, "unknown")],
+)
 def test_a_small_share_is_not_zero_and_an_unknown_one_neither(ratio, said):
     assert wording.share(ratio) == said
 
@@ -35,7 +44,8 @@ def test_changes(now, before, said):
 
 
 @pytest.mark.parametrize(
-    ("now", "before", "said"), [(0.52, 0.5, "+2.0 points"), (0.5, 0.5, "unchanged"), (None, 0.5, "nothing to compare with")]
+    ("now", "before", "said"),
+    [(0.52, 0.5, "+2.0 points"), (0.5, 0.5, "unchanged"), (None, 0.5, "nothing to compare with")],
 )
 def test_points(now, before, said):
     assert wording.points(now, before) == said
@@ -43,13 +53,23 @@ def test_points(now, before, said):
 
 @pytest.mark.parametrize(
     ("minutes", "said"),
-    [(0, "0 m"), (59, "59 m"), (60, "1 h 00 m"), (200, "3 h 20 m"), (1439, "23 h 59 m"), (1440, "1 d 0 h"), (3000, "2 d 2 h")],
+    [
+        (0, "0 m"),
+        (59, "59 m"),
+        (60, "1 h 00 m"),
+        (200, "3 h 20 m"),
+        (1439, "23 h 59 m"),
+        (1440, "1 d 0 h"),
+        (3000, "2 d 2 h"),
+    ],
 )
 def test_durations(minutes, said):
     assert wording.duration(minutes * 60_000) == said
 
 
-@pytest.mark.parametrize(("amount", "said"), [(61e9, "61 GB"), (5.4e8, "0.5 GB"), (0.0, "0.0 GB"), (None, "unknown")])
+@pytest.mark.parametrize(
+    ("amount", "said"), [(61e9, "61 GB"), (5.4e8, "0.5 GB"), (0.0, "0.0 GB"), (None, "unknown")]
+)
 def test_gigabytes(amount, said):
     assert wording.gigabytes(amount) == said
 
@@ -57,5 +77,13 @@ def test_gigabytes(amount, said):
 def test_a_moment_carries_its_zone_and_another_day_its_date():
     now = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
-    assert wording.moment(datetime(2026, 11, 20, 8, 10, tzinfo=UTC), ZoneInfo("Europe/Berlin"), now=now) == "09:10 CET"
-    assert wording.moment(datetime(2026, 11, 19, 8, 10, tzinfo=UTC), ZoneInfo("UTC"), now=now) == "2026-11-19 08:10 UTC"
+    assert (
+        wording.moment(
+            datetime(2026, 11, 20, 8, 10, tzinfo=UTC), ZoneInfo("Europe/Berlin"), now=now
+        )
+        == "09:10 CET"
+    )
+    assert (
+        wording.moment(datetime(2026, 11, 19, 8, 10, tzinfo=UTC), ZoneInfo("UTC"), now=now)
+        == "2026-11-19 08:10 UTC"
+    )

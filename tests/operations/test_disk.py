@@ -17,13 +17,22 @@ def _nothing_said():
 
 @pytest.mark.parametrize(
     ("total", "reserve"),
-    [(200 * MIB, 48 * MIB), (960 * MIB, 48 * MIB), (2000 * MIB, 100 * MIB), (20 * GIB, GIB), (10_000 * GIB, GIB)],
+    [
+        (200 * MIB, 48 * MIB),
+        (960 * MIB, 48 * MIB),
+        (2000 * MIB, 100 * MIB),
+        (20 * GIB, GIB),
+        (10_000 * GIB, GIB),
+    ],
 )
 def test_a_twentieth_is_kept_free_within_bounds(total, reserve):
     assert Space(free=0, total=total).reserve == reserve
 
 
-@pytest.mark.parametrize(("free", "is_short"), [(48 * MIB - 1, True), (48 * MIB, False), (48 * MIB + 1, False), (0, True)])
+@pytest.mark.parametrize(
+    ("free", "is_short"),
+    [(48 * MIB - 1, True), (48 * MIB, False), (48 * MIB + 1, False), (0, True)],
+)
 def test_room_is_short_below_what_is_kept_free(free, is_short):
     assert Space(free=free, total=200 * MIB).is_short is is_short
 
@@ -53,7 +62,14 @@ def test_a_folder_that_is_not_there_yet_is_no_trouble(settings, tmp_path):
 
 
 def test_in_words_it_says_how_much_is_left(settings, monkeypatch):
-    monkeypatch.setattr(disk.os, "statvfs", lambda _: type("Found", (), {"f_bavail": 39, "f_blocks": 200, "f_frsize": MIB}))
+    monkeypatch.setattr(
+        disk.os,
+        "statvfs",
+        lambda _: type("Found", (), {"f_bavail": 39, "f_blocks": 200, "f_frsize": MIB}),
+    )
     settings.DATABASE_FOLDER = "/"
 
-    assert disk.trouble() == "the disk of the database is full (39 of 200 MiB are free, 48 are kept for retention)"
+    assert (
+        disk.trouble()
+        == "the disk of the database is full (39 of 200 MiB are free, 48 are kept for retention)"
+    )

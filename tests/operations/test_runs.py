@@ -50,7 +50,10 @@ def test_the_latest_run_of_every_name():
     for name, minutes in (("a", 0), ("a", 2), ("a", 1), ("b", 5)):
         JobRun.objects.create(name=name, started_at=NOW + timedelta(minutes=minutes))
 
-    assert [(run.name, run.started_at) for run in latest_runs()] == [("a", NOW + timedelta(minutes=2)), ("b", NOW + timedelta(minutes=5))]
+    assert [(run.name, run.started_at) for run in latest_runs()] == [
+        ("a", NOW + timedelta(minutes=2)),
+        ("b", NOW + timedelta(minutes=5)),
+    ]
 
 
 def test_whether_something_was_done_since_a_moment():

@@ -24,17 +24,26 @@ def counted(gpu, state="useful", gpu_ms=HOUR_MS, *, start=OCTOBER, **fields):
 
 
 def a_fleet():
-    """Two GPUs. October: nlp $9 (2 h H100 at $4, 1 h L4 at $1), vision $4, no team $1, free $4, unobserved $1: $19. September: nlp $8."""
+    """Two GPUs.
+
+    October: nlp $9 (2 h H100 at $4, 1 h L4 at $1), vision $4, no team $1, free $4, unobserved $1:
+    $19. September: nlp $8.
+    """
     big, small = a_gpu(model="H100"), a_gpu(model="L4", node="gpu-02")
     a_rate("4", gpu=big)
     a_rate("1", gpu=small)
-    train, tune = a_job(key="slurm/della/1", name="train", user="ann"), a_job(key="slurm/della/2", name="tune", user="bob")
+    train, tune = (
+        a_job(key="slurm/della/1", name="train", user="ann"),
+        a_job(key="slurm/della/2", name="tune", user="bob"),
+    )
     counted(big, job=train, start=SEPTEMBER)
     counted(big, job=train, start=SEPTEMBER + HOUR)
     counted(big, job=train)
     counted(big, "idle", job=train, start=OCTOBER + HOUR, tier="certain")
     counted(small, job=tune)
-    counted(big, job=a_job(key="slurm/della/3", user="eve", team="vision"), start=OCTOBER + 2 * HOUR)
+    counted(
+        big, job=a_job(key="slurm/della/3", user="eve", team="vision"), start=OCTOBER + 2 * HOUR
+    )
     counted(small, job=a_job(key="docker/x/4", user="", team=None), start=OCTOBER + HOUR)
     counted(big, "free", start=OCTOBER + 3 * HOUR)
     counted(small, "unobserved", start=OCTOBER + 2 * HOUR)
@@ -61,10 +70,14 @@ def work(now=NOW) -> None:
 
 def newest(subject="", kind=None) -> Report:
     """The newest version of a team's statement, or of the fleet's report."""
-    return Report.objects.filter(kind=kind or ("statement" if subject else "fleet"), subject=subject).latest("version")
+    return Report.objects.filter(
+        kind=kind or ("statement" if subject else "fleet"), subject=subject
+    ).latest("version")
 
 
-def an_adjustment(gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, booked_at=OCTOBER + HOUR):
+def an_adjustment(
+    gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, booked_at=OCTOBER + HOUR
+):
     return Adjustment.objects.create(
         node=gpu.node,
         gpu=gpu,
@@ -81,4 +94,11 @@ def an_adjustment(gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, boo
 def book_everything():
     import_invoice(b"gpu_model,gpu_hours,amount\nH100,4,18\n", "2026-10", now=NOW)
     found = reconciliation("2026-10", now=NOW)
-    return bookings.book("2026-10", {line.key for line in found.lines}, seen=found.fingerprint, reason="=signed", by="ann", now=NOW)
+    return bookings.book(
+        "2026-10",
+        {line.key for line in found.lines},
+        seen=found.fingerprint,
+        reason="=signed",
+        by="ann",
+        now=NOW,
+    )

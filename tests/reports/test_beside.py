@@ -1,4 +1,6 @@
-"""What the fleet's report says beside the ledger: commitments for GPUs that were not there, and booked differences to invoices."""
+"""What the fleet's report says beside the ledger: commitments for GPUs that were not there, and
+booked differences to invoices.
+"""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,7 +12,16 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.reports import bookings, download
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO
-from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, an_adjustment, book_everything, computed, newest
+from tests.reports.factories import (
+    HOUR,
+    NOW,
+    OCTOBER,
+    a_fleet,
+    an_adjustment,
+    book_everything,
+    computed,
+    newest,
+)
 from tests.reports.test_download import sheets
 
 pytestmark = pytest.mark.django_db
@@ -18,9 +29,18 @@ NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def a_commitment(model):
-    """2 GPUs over October's first five hours: 4 of 10 GPU-hours were there, 3 of them held, at $4."""
+    """2 GPUs over October's first five hours: 4 of 10 GPU-hours were there, 3 of them held,
+    at $4.
+    """
     return commit(
-        model, 2, name="2026-17", valid_from=LONG_AGO, valid_to=OCTOBER + 5 * HOUR, price_per_gpu_hour=Decimal("4.50"), now=NOW, region=""
+        model,
+        2,
+        name="2026-17",
+        valid_from=LONG_AGO,
+        valid_to=OCTOBER + 5 * HOUR,
+        price_per_gpu_hour=Decimal("4.50"),
+        now=NOW,
+        region="",
     )
 
 
@@ -30,7 +50,11 @@ def test_without_commitments_and_bookings_what_is_paid_is_the_fleets_cost():
     computed()
 
     fleet = newest().content
-    assert (fleet["commitments"], fleet["invoice_lines"], fleet["not_delivered_usd"]) == ([], [], "0.000000")
+    assert (fleet["commitments"], fleet["invoice_lines"], fleet["not_delivered_usd"]) == (
+        [],
+        [],
+        "0.000000",
+    )
     assert fleet["paid_usd"] == fleet["total"]["cost_usd"] == "19.000000"
 
 
@@ -45,21 +69,49 @@ def test_a_commitment_is_told_with_what_of_it_was_not_there():
     assert (line["name"], line["gpus"], line["used_ms"], line["unheld_ms"], line["missing_ms"]) == (
         "2026-17", 2, 3 * HOUR_MS, HOUR_MS, 6 * HOUR_MS,
     )  # fmt: skip
-    assert (line["committed_usd"], line["missing_usd"], line["unused_usd"]) == ("45.000000", "27.000000", "31.500000")
+    assert (line["committed_usd"], line["missing_usd"], line["unused_usd"]) == (
+        "45.000000",
+        "27.000000",
+        "31.500000",
+    )
     assert (line["rate_book_usd"], line["rate_book_differs_usd"]) == ("16.000000", "2.000000")
-    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == ("19.000000", "27.000000", "46.000000")
+    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == (
+        "19.000000",
+        "27.000000",
+        "46.000000",
+    )
 
 
 def test_a_month_without_gpu_time_is_reported_if_something_was_paid_beside_it():
     big, _ = a_fleet()
-    assert computed("2026-11").note == "the ledger has no GPU time in this month, and nothing was paid beside it"
+    assert (
+        computed("2026-11").note
+        == "the ledger has no GPU time in this month, and nothing was paid beside it"
+    )
 
-    commit(big.model, 2, name="17", valid_from=NOVEMBER, valid_to=NOVEMBER + 3 * HOUR, price_per_gpu_hour=Decimal(5), now=NOW)
+    commit(
+        big.model,
+        2,
+        name="17",
+        valid_from=NOVEMBER,
+        valid_to=NOVEMBER + 3 * HOUR,
+        price_per_gpu_hour=Decimal(5),
+        now=NOW,
+    )
     run = computed("2026-11", now=NOW + HOUR)
 
     fleet = newest().content
-    assert (run.state, fleet["month"], fleet["teams"], fleet["own_lines"]) == ("done", "2026-11", [], [])
-    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == ("0.000000", "30.000000", "30.000000")
+    assert (run.state, fleet["month"], fleet["teams"], fleet["own_lines"]) == (
+        "done",
+        "2026-11",
+        [],
+        [],
+    )
+    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == (
+        "0.000000",
+        "30.000000",
+        "30.000000",
+    )
     assert fleet["comparison"]["difference_usd"] == "-19.000000"
 
 
@@ -69,7 +121,10 @@ def test_a_month_without_gpu_time_tells_what_corrects_closed_ones_and_what_was_b
 
     computed("2026-11")
 
-    assert (newest().content["adjusted_usd"], newest("nlp").content["adjusted_usd"]) == ("4.000000", "4.000000")
+    assert (newest().content["adjusted_usd"], newest("nlp").content["adjusted_usd"]) == (
+        "4.000000",
+        "4.000000",
+    )
 
 
 def test_no_statement_has_lines_beside():
@@ -89,11 +144,18 @@ def test_a_booking_is_a_line_of_the_report_and_what_is_paid_is_the_invoice():
     computed()
 
     fleet = newest().content
-    assert [(line["label"], line["reason"], line["rate_usd"], line["cost_usd"]) for line in fleet["invoice_lines"]] == [
+    assert [
+        (line["label"], line["reason"], line["rate_usd"], line["cost_usd"])
+        for line in fleet["invoice_lines"]
+    ] == [
         ("H100", "=signed", "2.000000", "2.000000"),
         ("L4", "=signed", "0.000000", "-3.000000"),
     ]
-    assert (fleet["total"]["cost_usd"], fleet["invoiced_usd"], fleet["paid_usd"]) == ("19.000000", "-1.000000", "18.000000")
+    assert (fleet["total"]["cost_usd"], fleet["invoiced_usd"], fleet["paid_usd"]) == (
+        "19.000000",
+        "-1.000000",
+        "18.000000",
+    )
 
 
 def test_each_change_of_them_makes_a_new_version():

@@ -1,4 +1,6 @@
-"""The budget on a month's reports: what might be spent, what was, and while the month runs what is expected."""
+"""The budget on a month's reports: what might be spent, what was, and while the month runs what is
+expected.
+"""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,14 +24,18 @@ NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
 def a_budget(amount, *, team="nlp", month=date(2026, 10, 1), **fields):
     """As it was set before the month was over."""
     payer = Team.objects.get_or_create(slug=team)[0] if team else None
-    return Budget.objects.create(team=payer, month=month, amount=amount, created_at=NOW, created_by="ann", **fields)
+    return Budget.objects.create(
+        team=payer, month=month, amount=amount, created_at=NOW, created_by="ann", **fields
+    )
 
 
 def an_outlook(key, usd_per_hour):
     """That many dollars in each hour, give or take a tenth."""
     return Outlook.objects.create(
-        kind="team" if key else "fleet", key=key, origin=datetime(2026, 11, 20, tzinfo=UTC), made_at=NOW, days=30, has_shifted=False,
-        usd_per_hour=[[usd_per_hour] * 24] * 7, low=[-0.1] * 31, high=[0.1] * 31, median_error=[None] * 31, tries=[0] * 31, is_whole=True,
+        kind="team" if key else "fleet", key=key, origin=datetime(2026, 11, 20, tzinfo=UTC),
+        made_at=NOW, days=30, has_shifted=False,
+        usd_per_hour=[[usd_per_hour] * 24] * 7, low=[-0.1] * 31, high=[0.1] * 31,
+        median_error=[None] * 31, tries=[0] * 31, is_whole=True,
     )  # fmt: skip
 
 
@@ -40,7 +46,12 @@ def test_a_statement_says_the_teams_budget_and_what_of_it_went():
     computed()
 
     budget = newest("nlp").content["budget"]
-    assert (budget["budget_usd"], budget["spent_usd"], budget["is_open"], budget["risk"]) == ("12.000000", "9.000000", False, "within")
+    assert (budget["budget_usd"], budget["spent_usd"], budget["is_open"], budget["risk"]) == (
+        "12.000000",
+        "9.000000",
+        False,
+        "within",
+    )
     assert (budget["expected_usd"], budget["note"]) == (None, "")
     assert [newest(subject).content["budget"] for subject in ("vision", "(none)", "")] == [None] * 3
 
@@ -54,11 +65,17 @@ def test_a_team_with_a_budget_and_no_gpu_time_gets_a_statement():
 
     said = newest("quiet").content
     assert (said["total"]["cost_usd"], said["lines"]) == ("0.000000", [])
-    assert (said["budget"]["budget_usd"], said["budget"]["spent_usd"], said["budget"]["risk"]) == ("12.000000", "0.000000", "within")
+    assert (said["budget"]["budget_usd"], said["budget"]["spent_usd"], said["budget"]["risk"]) == (
+        "12.000000",
+        "0.000000",
+        "within",
+    )
     assert not Report.objects.filter(subject="ended").exists()
 
 
-@pytest.mark.parametrize(("amount", "risk"), [("9.000001", "within"), ("9", "within"), ("8.999999", "over")])
+@pytest.mark.parametrize(
+    ("amount", "risk"), [("9.000001", "within"), ("9", "within"), ("8.999999", "over")]
+)
 def test_a_month_that_is_over_was_within_its_budget_or_not(amount, risk):
     a_fleet()
     a_budget(Decimal(amount))
@@ -74,7 +91,10 @@ def test_the_fleets_budget_is_in_its_report():
 
     computed()
 
-    assert (newest().content["budget"]["budget_usd"], newest().content["budget"]["spent_usd"]) == ("38.000000", "19.000000")
+    assert (newest().content["budget"]["budget_usd"], newest().content["budget"]["spent_usd"]) == (
+        "38.000000",
+        "19.000000",
+    )
 
 
 def test_of_a_running_month_the_end_is_expected_from_what_was_spent_and_the_days_to_come():
@@ -89,9 +109,20 @@ def test_of_a_running_month_the_end_is_expected_from_what_was_spent_and_the_days
 
     # until the 20th $4; then 11 days at $48 are $528, give or take a tenth
     budget = newest("nlp").content["budget"]
-    assert (budget["is_open"], budget["spent_usd"], budget["expected_usd"]) == (True, "4.000000", "532.00")
-    assert (budget["low_usd"], budget["high_usd"], budget["risk"]) == ("479.20", "584.80", "will pass")
-    assert (newest().content["budget"]["budget_usd"], newest().content["budget"]["expected_usd"]) == (None, "532.00")
+    assert (budget["is_open"], budget["spent_usd"], budget["expected_usd"]) == (
+        True,
+        "4.000000",
+        "532.00",
+    )
+    assert (budget["low_usd"], budget["high_usd"], budget["risk"]) == (
+        "479.20",
+        "584.80",
+        "will pass",
+    )
+    assert (
+        newest().content["budget"]["budget_usd"],
+        newest().content["budget"]["expected_usd"],
+    ) == (None, "532.00")
 
 
 def test_a_budget_whose_currency_has_no_rate_is_said_and_not_guessed():
@@ -101,7 +132,11 @@ def test_a_budget_whose_currency_has_no_rate_is_said_and_not_guessed():
     computed()
 
     budget = newest("nlp").content["budget"]
-    assert (budget["budget_usd"], budget["risk"], budget["note"]) == (None, "not known", "Nobody said what one EUR is in dollars.")
+    assert (budget["budget_usd"], budget["risk"], budget["note"]) == (
+        None,
+        "not known",
+        "Nobody said what one EUR is in dollars.",
+    )
 
 
 def test_another_budget_or_forecast_makes_a_new_version():
@@ -109,7 +144,9 @@ def test_another_budget_or_forecast_makes_a_new_version():
     counted(gpu, job=a_job(), start=NOVEMBER)
     computed("2026-11")
 
-    set_budget(Team.objects.get(slug="nlp"), NOVEMBER.date(), Decimal(5), repeats=False, now=NOW, by="ann")
+    set_budget(
+        Team.objects.get(slug="nlp"), NOVEMBER.date(), Decimal(5), repeats=False, now=NOW, by="ann"
+    )
     computed("2026-11", now=NOW + HOUR)
     an_outlook("nlp", 2.0)
     computed("2026-11", now=NOW + 2 * HOUR)
@@ -123,7 +160,10 @@ def test_a_forecast_changes_nothing_in_a_month_that_is_over():
 
     an_outlook("nlp", 2.0)
 
-    assert computed(now=NOW + timedelta(hours=1)).note == "nothing has changed since the newest version"
+    assert (
+        computed(now=NOW + timedelta(hours=1)).note
+        == "nothing has changed since the newest version"
+    )
 
 
 def test_csv_and_excel_have_the_budget_beside_the_lines():
@@ -135,10 +175,19 @@ def test_csv_and_excel_have_the_budget_beside_the_lines():
     columns, row = sheets(download.xlsx(newest("nlp")))["Budget"]
 
     for line in (train, tune):
-        assert (line["team_budget_usd"], line["team_spent_usd"], line["team_used_ratio"], line["team_expected_usd"]) == (
+        assert (line["team_budget_usd"], line["team_spent_usd"], line["team_used_ratio"],
+        line["team_expected_usd"]) == (
             "12.000000", "9.000000", "0.7500", "",
         )  # fmt: skip
-    assert columns[3:] == ["budget_usd", "spent_usd", "used_ratio", "expected_usd", "expected_low_usd", "expected_high_usd", "note"]
+    assert columns[3:] == [
+        "budget_usd",
+        "spent_usd",
+        "used_ratio",
+        "expected_usd",
+        "expected_low_usd",
+        "expected_high_usd",
+        "note",
+    ]
     assert row[3:] == [12, 9, Decimal("0.75")]
     assert "Budget" not in sheets(download.xlsx(newest("vision")))
     assert read(download.csv(newest("vision")))[0]["team_budget_usd"] == ""

@@ -1,4 +1,6 @@
-"""Files of stored reports: they sum to the total, open in a spreadsheet, and no name in them is ever a formula."""
+"""Files of stored reports: they sum to the total, open in a spreadsheet, and no name in them is
+ever a formula.
+"""
 
 import csv
 import io
@@ -30,14 +32,21 @@ def sheets(data):
             "".join(part.text or "" for part in each.iter(f"{{{SHEET['x']}}}t"))
             for each in ET.fromstring(book.read("xl/sharedStrings.xml")).findall("x:si", SHEET)
         ]
-        names = [each.get("name") for each in ET.fromstring(book.read("xl/workbook.xml")).findall("x:sheets/x:sheet", SHEET)]
+        names = [
+            each.get("name")
+            for each in ET.fromstring(book.read("xl/workbook.xml")).findall(
+                "x:sheets/x:sheet", SHEET
+            )
+        ]
         found = {}
         for number, name in enumerate(names, start=1):
             root = ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml"))
             assert root.findall(".//x:f", SHEET) == []
             found[name] = [
                 [
-                    shared[int(cell.findtext("x:v", "", SHEET))] if cell.get("t") == "s" else Decimal(cell.findtext("x:v", "0", SHEET))
+                    shared[int(cell.findtext("x:v", "", SHEET))]
+                    if cell.get("t") == "s"
+                    else Decimal(cell.findtext("x:v", "0", SHEET))
                     for cell in row.findall("x:c", SHEET)
                     if cell.find("x:v", SHEET) is not None
                 ]
@@ -52,10 +61,28 @@ def test_a_statements_csv_has_its_lines_with_units_in_the_head():
 
     train, tune = read(download.csv(newest("nlp")))
 
-    assert (train["month"], train["from_utc"], train["to_utc"]) == ("2026-10", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
-    assert (train["team"], train["job"], train["user"], train["gpu_model"]) == ("nlp", "slurm/della/1", "ann", "H100")
-    assert (train["gpu_hours"], train["useful_gpu_hours"], train["idle_gpu_hours"]) == ("2.000000", "1.000000", "1.000000")
-    assert (train["usd_per_gpu_hour"], train["cost_usd"], train["waste_certain_usd"], train["wasted_usd"]) == (
+    assert (train["month"], train["from_utc"], train["to_utc"]) == (
+        "2026-10",
+        "2026-10-01T00:00:00Z",
+        "2026-11-01T00:00:00Z",
+    )
+    assert (train["team"], train["job"], train["user"], train["gpu_model"]) == (
+        "nlp",
+        "slurm/della/1",
+        "ann",
+        "H100",
+    )
+    assert (train["gpu_hours"], train["useful_gpu_hours"], train["idle_gpu_hours"]) == (
+        "2.000000",
+        "1.000000",
+        "1.000000",
+    )
+    assert (
+        train["usd_per_gpu_hour"],
+        train["cost_usd"],
+        train["waste_certain_usd"],
+        train["wasted_usd"],
+    ) == (
         "4.00",
         "8.000000",
         "4.000000",
@@ -74,9 +101,15 @@ def test_the_files_say_how_much_of_the_useful_time_only_utilisation_tells():
     lines = {line["job"]: line for line in read(download.csv(newest("nlp")))}
     fleet = {line["team"]: line for line in read(download.csv(newest()))}
 
-    assert (lines["slurm/della/9"]["useful_gpu_hours"], lines["slurm/della/9"]["busy_unverified_gpu_hours"]) == ("0.750000", "0.250000")
+    assert (
+        lines["slurm/della/9"]["useful_gpu_hours"],
+        lines["slurm/della/9"]["busy_unverified_gpu_hours"],
+    ) == ("0.750000", "0.250000")
     assert lines["slurm/della/1"]["busy_unverified_gpu_hours"] == "0.000000"
-    assert (fleet["nlp"]["busy_unverified_gpu_hours"], fleet["vision"]["busy_unverified_gpu_hours"]) == ("0.250000", "0.000000")
+    assert (
+        fleet["nlp"]["busy_unverified_gpu_hours"],
+        fleet["vision"]["busy_unverified_gpu_hours"],
+    ) == ("0.250000", "0.000000")
 
 
 def test_the_fleets_csv_sums_to_its_cost():
@@ -106,7 +139,9 @@ def test_no_name_becomes_a_formula():
     focus = list(csv.reader(io.StringIO(download.focus(statement))))
     book = sheets(download.xlsx(statement))
 
-    assert not [cell for row in rows + focus for cell in row if re.match(r"[=+\-@\t\r\n＝＋－＠]", cell)]
+    assert not [
+        cell for row in rows + focus for cell in row if re.match(r"[=+\-@\t\r\n＝＋－＠]", cell)
+    ]
     assert set(HOSTILE) <= {cell for row in book["Lines"] for cell in row}
 
 
@@ -120,7 +155,9 @@ def test_excel_has_a_sheet_per_table_with_numbers_as_numbers():
     assert list(fleet) == ["Teams", "GPU models", "Savings", "Difference"]
     head, train, _ = statement["Lines"]
     assert (head[6], train[6]) == ("name", "train")
-    assert {Decimal(8), Decimal(4), Decimal(2)} <= {cell for cell in train if isinstance(cell, Decimal)}
+    assert {Decimal(8), Decimal(4), Decimal(2)} <= {
+        cell for cell in train if isinstance(cell, Decimal)
+    }
     assert statement["Difference"][1][-4:] == [Decimal(1), Decimal(4), Decimal(-3), Decimal(0)]
 
 

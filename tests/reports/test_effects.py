@@ -16,7 +16,9 @@ def spent(hours, usd_per_hour):
 
 
 def explained(before, now):
-    difference = sum((each.cost_usd for each in now.values()), Decimal(0)) - sum((each.cost_usd for each in before.values()), Decimal(0))
+    difference = sum((each.cost_usd for each in now.values()), Decimal(0)) - sum(
+        (each.cost_usd for each in before.values()), Decimal(0)
+    )
     return effects(before, now, difference_usd=usd(difference))
 
 
@@ -42,7 +44,9 @@ def test_the_same_hours_at_a_new_price_are_rate_alone():
 
 
 def test_the_same_hours_on_dearer_gpus_are_mix_alone():
-    assert explained({"H100": spent(5, 4), "L4": spent(5, 1)}, {"H100": spent(10, 4)}) == money(0, 15, 0)
+    assert explained({"H100": spent(5, 4), "L4": spent(5, 1)}, {"H100": spent(10, 4)}) == money(
+        0, 15, 0
+    )
 
 
 def test_a_model_that_is_new_has_no_change_of_rate():
@@ -61,17 +65,25 @@ def test_what_rounding_leaves_goes_to_the_largest_effect():
     assert found == money("2.000001", 0, 0)
 
 
-SPENT = st.builds(lambda ms, rate: Spent(ms, cost_usd([(ms, Decimal(rate) / 10**6)])), st.integers(1, 10**12), st.integers(0, 10**8))
+SPENT = st.builds(
+    lambda ms, rate: Spent(ms, cost_usd([(ms, Decimal(rate) / 10**6)])),
+    st.integers(1, 10**12),
+    st.integers(0, 10**8),
+)
 MODELS = st.dictionaries(st.sampled_from(["H100", "A100", "L4", "T4"]), SPENT)
 
 
 @given(MODELS, MODELS)
 def test_the_effects_always_sum_to_the_difference(before, now):
-    cost = [usd(sum((each.cost_usd for each in part.values()), Decimal(0))) for part in (before, now)]
+    cost = [
+        usd(sum((each.cost_usd for each in part.values()), Decimal(0))) for part in (before, now)
+    ]
 
     found = effects(before, now, difference_usd=cost[1] - cost[0])
 
-    assert EXACT.add(EXACT.add(found.volume_usd, found.mix_usd), found.rate_usd) == cost[1] - cost[0]
+    assert (
+        EXACT.add(EXACT.add(found.volume_usd, found.mix_usd), found.rate_usd) == cost[1] - cost[0]
+    )
 
 
 @given(MODELS)

@@ -1,4 +1,6 @@
-"""The FOCUS 1.2 export: columns, nullability, prices that multiply to costs, and the specification's own machine-readable rules."""
+"""The FOCUS 1.2 export: columns, nullability, prices that multiply to costs, and the
+specification's own machine-readable rules.
+"""
 
 import csv
 import io
@@ -16,20 +18,37 @@ from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate
-from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, an_adjustment, book_everything, computed, counted, newest
+from tests.reports.factories import (
+    HOUR,
+    NOW,
+    OCTOBER,
+    a_fleet,
+    an_adjustment,
+    book_everything,
+    computed,
+    counted,
+    newest,
+)
 
 pytestmark = pytest.mark.django_db
 SPECIFICATION = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "/nowhere")) / "focus"
-needs_specification = pytest.mark.skipif(not SPECIFICATION.exists(), reason="FLEETWATCH_EXTERNAL_DATA names no folder with FOCUS")
+needs_specification = pytest.mark.skipif(
+    not SPECIFICATION.exists(), reason="FLEETWATCH_EXTERNAL_DATA names no folder with FOCUS"
+)
 
 
 def exported(report):
     """The rows, null as None."""
-    return [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(io.StringIO(download.focus(report)))]
+    return [
+        {name: cell or None for name, cell in row.items()}
+        for row in csv.DictReader(io.StringIO(download.focus(report)))
+    ]
 
 
 def a_fleets_rows():
-    """Rates that do not divide, several GPU models, two rates of one model within a line; corrections, a commitment, an invoice."""
+    """Rates that do not divide, several GPU models, two rates of one model within a line;
+    corrections, a commitment, an invoice.
+    """
     big, _ = a_fleet()
     gpu, other = a_gpu(model="A100", node="gpu-03"), a_gpu(model="A100", node="gpu-04")
     a_rate("2.222222", gpu=gpu)
@@ -40,7 +59,15 @@ def a_fleets_rows():
     counted(a_gpu(model=None, node="gpu-05"), job=job)
     an_adjustment(big, -HOUR_MS // 3, job=job)
     an_adjustment(big, HOUR_MS // 7, state="free")
-    commit(big.model, 3, name="2026-17", valid_from=LONG_AGO, valid_to=OCTOBER + 7 * HOUR, price_per_gpu_hour=Decimal("1.234567"), now=NOW)
+    commit(
+        big.model,
+        3,
+        name="2026-17",
+        valid_from=LONG_AGO,
+        valid_to=OCTOBER + 7 * HOUR,
+        price_per_gpu_hour=Decimal("1.234567"),
+        now=NOW,
+    )
     book_everything()
     a_booking_of_september()
     computed()
@@ -49,9 +76,21 @@ def a_fleets_rows():
 
 def a_booking_of_september():
     """Booked in October, because September is closed."""
-    amounts = {"hours_usd": Decimal("-1.000001"), "unobserved_usd": 0, "rate_usd": 0, "other_usd": 0}
+    amounts = {
+        "hours_usd": Decimal("-1.000001"),
+        "unobserved_usd": 0,
+        "rate_usd": 0,
+        "other_usd": 0,
+    }
     InvoiceAdjustment.objects.create(
-        month="2026-09", booked_in="2026-10", key="k", label="H100", reason="late", booked_at=NOW, booked_by="ann", **amounts
+        month="2026-09",
+        booked_in="2026-10",
+        key="k",
+        label="H100",
+        reason="late",
+        booked_at=NOW,
+        booked_by="ann",
+        **amounts,
     )
 
 
@@ -60,7 +99,12 @@ def test_every_column_is_there_and_none_is_empty_that_must_not_be():
 
     assert len(COLUMNS) == 57
     assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
-    assert [(name, row) for row in rows for name, may_be_null in COLUMNS.items() if not may_be_null and row[name] is None] == []
+    assert [
+        (name, row)
+        for row in rows
+        for name, may_be_null in COLUMNS.items()
+        if not may_be_null and row[name] is None
+    ] == []
 
 
 def test_the_costs_of_all_rows_sum_to_what_was_paid_and_prices_multiply_to_list_costs():
@@ -70,7 +114,9 @@ def test_the_costs_of_all_rows_sum_to_what_was_paid_and_prices_multiply_to_list_
     assert sum(Decimal(row["BilledCost"]) for row in rows) == paid != newest().cost_usd
     assert sum(Decimal(row["EffectiveCost"]) for row in rows) == paid
     for row in (row for row in rows if row["ListUnitPrice"]):
-        assert Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"]) == Decimal(row["ListCost"])
+        assert Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"]) == Decimal(
+            row["ListCost"]
+        )
         assert abs(Decimal(row["ListCost"]) - Decimal(row["BilledCost"])) < Decimal("0.00001")
 
 
@@ -79,7 +125,11 @@ def test_the_rows_of_a_statement_sum_to_it_with_its_corrections():
 
     rows = exported(newest("vision"))
 
-    assert sum(Decimal(row["BilledCost"]) for row in rows) == Decimal(newest("vision").content["adjusted_usd"]) != newest("vision").cost_usd
+    assert (
+        sum(Decimal(row["BilledCost"]) for row in rows)
+        == Decimal(newest("vision").content["adjusted_usd"])
+        != newest("vision").cost_usd
+    )
 
 
 def test_what_is_paid_beside_the_ledger_has_rows_of_its_own():
@@ -87,24 +137,46 @@ def test_what_is_paid_beside_the_ledger_has_rows_of_its_own():
     fleet = newest().content
 
     commitment = rows["Committed, not delivered: 2026-17"]
-    assert (commitment["ChargeCategory"], commitment["ChargeClass"], commitment["ConsumedQuantity"]) == ("Adjustment", None, None)
+    assert (
+        commitment["ChargeCategory"],
+        commitment["ChargeClass"],
+        commitment["ConsumedQuantity"],
+    ) == ("Adjustment", None, None)
     # 3 GPUs × 7 h; the H100 was there for 4 of them
-    assert (commitment["PricingQuantity"], commitment["ListUnitPrice"], commitment["BilledCost"]) == (
+    assert (commitment["PricingQuantity"], commitment["ListUnitPrice"],
+    commitment["BilledCost"]) == (
         "17.000000000", "1.234567000000", fleet["not_delivered_usd"],
     )  # fmt: skip
     invoice, earlier = rows["Invoice of 2026-10: H100"], rows["Invoice of 2026-09: H100"]
-    assert (invoice["ChargeCategory"], invoice["ChargeClass"], json.loads(invoice["Tags"])) == ("Adjustment", None, {"reason": "=signed"})
-    assert (earlier["ChargeClass"], earlier["BilledCost"], earlier["PricingQuantity"]) == ("Correction", "-1.000001", None)
-    assert (earlier["ChargePeriodStart"], earlier["ChargePeriodEnd"], earlier["BillingPeriodStart"]) == (
+    assert (invoice["ChargeCategory"], invoice["ChargeClass"], json.loads(invoice["Tags"])) == (
+        "Adjustment",
+        None,
+        {"reason": "=signed"},
+    )
+    assert (earlier["ChargeClass"], earlier["BilledCost"], earlier["PricingQuantity"]) == (
+        "Correction",
+        "-1.000001",
+        None,
+    )
+    assert (earlier["ChargePeriodStart"], earlier["ChargePeriodEnd"],
+    earlier["BillingPeriodStart"]) == (
         "2026-09-01T00:00:00Z", "2026-10-01T00:00:00Z", "2026-10-01T00:00:00Z",
     )  # fmt: skip
 
 
 def test_a_correction_is_a_row_of_its_team_or_of_nobody():
-    found = [row for row in a_fleets_rows() if row["ChargeDescription"] == "Correction of 2026-09: late data"]
+    found = [
+        row
+        for row in a_fleets_rows()
+        if row["ChargeDescription"] == "Correction of 2026-09: late data"
+    ]
 
-    # at $4: a third of an hour less for vision, a seventh more stood free; together -$0.761906, the lines by largest remainder
-    assert [(row["SubAccountId"], row["ChargeClass"], row["ConsumedQuantity"], row["BilledCost"]) for row in found] == [
+    # at $4: a third of an hour less for vision, a seventh more stood free; together -$0.761906, the
+    # lines by largest remainder
+    assert [
+        (row["SubAccountId"], row["ChargeClass"], row["ConsumedQuantity"], row["BilledCost"])
+        for row in found
+    ] == [
         ("vision", "Correction", "-0.333333333", "-1.333334"),
         (None, "Correction", "0.142856944", "0.571428"),
     ]
@@ -113,9 +185,20 @@ def test_a_correction_is_a_row_of_its_team_or_of_nobody():
 def test_a_row_names_team_job_user_gpu_model_and_month():
     row = next(row for row in a_fleets_rows() if row["ResourceId"] == "slurm/della/1")
 
-    assert (row["SubAccountId"], row["SubAccountName"], row["SubAccountType"]) == ("nlp", "NLP", "Team")
-    assert (row["ResourceName"], row["ResourceType"], json.loads(row["Tags"])) == ("train", "GPU job", {"user": "ann"})
-    assert (row["ChargePeriodStart"], row["ChargePeriodEnd"]) == ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
+    assert (row["SubAccountId"], row["SubAccountName"], row["SubAccountType"]) == (
+        "nlp",
+        "NLP",
+        "Team",
+    )
+    assert (row["ResourceName"], row["ResourceType"], json.loads(row["Tags"])) == (
+        "train",
+        "GPU job",
+        {"user": "ann"},
+    )
+    assert (row["ChargePeriodStart"], row["ChargePeriodEnd"]) == (
+        "2026-10-01T00:00:00Z",
+        "2026-11-01T00:00:00Z",
+    )
     assert (row["SkuId"], row["ListUnitPrice"], row["PricingQuantity"], row["BilledCost"]) == (
         "gpu-hour/H100",
         "4.00",
@@ -127,8 +210,18 @@ def test_a_row_names_team_job_user_gpu_model_and_month():
 def test_what_no_team_held_has_no_sub_account_and_unpriced_time_no_row():
     rows = a_fleets_rows()
 
-    own = [row for row in rows if row["SubAccountId"] is None and row["ChargeCategory"] == "Usage" and row["ChargeClass"] is None]
-    assert sorted(row["ChargeDescription"] for row in own) == ["H100, free GPU time", "L4, job docker/x/4", "L4, unobserved GPU time"]
+    own = [
+        row
+        for row in rows
+        if row["SubAccountId"] is None
+        and row["ChargeCategory"] == "Usage"
+        and row["ChargeClass"] is None
+    ]
+    assert sorted(row["ChargeDescription"] for row in own) == [
+        "H100, free GPU time",
+        "L4, job docker/x/4",
+        "L4, unobserved GPU time",
+    ]
     assert not [row for row in rows if row["SkuId"] in ("gpu-hour/unknown", "gpu-hour/(none)")]
 
 
@@ -140,54 +233,82 @@ def test_columns_and_nulls_are_those_of_the_specification():
     assert said == COLUMNS
 
 
-# columns of what a provider may offer and we do not (the model's applicability criteria); they are null
+# columns of what a provider may offer and we do not (the model's applicability criteria); they are
+# null
 NOT_OFFERED = ("CommitmentDiscount", "CapacityReservation")
-# "MUST NOT be null when the charge is associated with an invoice": the model leaves the condition out; a showback has none
+# "MUST NOT be null when the charge is associated with an invoice": the model leaves the condition
+# out; a showback has none
 WITH_AN_INVOICE = "InvoiceId-C-005-C"
 
 
 class Rules:
-    """The specification's static rules over our rows: which of them, unconditional or under their condition, do not hold.
+    """The specification's static rules over our rows: which of them, unconditional or under their
+    condition, do not hold.
 
     A rule that only the provider's documents can prove (its type is Dynamic) is no rule of a file.
     """
 
     def __init__(self, model, rows):
         self.rules, self.rows = model["ModelRules"], rows
-        # "When … adheres to the following": what a rule of rules asks is asked under its condition alone
+        # "When … adheres to the following": what a rule of rules asks is asked under its condition
+        # alone
         self.above = {}
         for rule in self.rules.values():
-            for part in re.findall(r'"ModelRuleId": "([^"]+)"', json.dumps(rule["ValidationCriteria"]["Requirement"])):
+            for part in re.findall(
+                r'"ModelRuleId": "([^"]+)"', json.dumps(rule["ValidationCriteria"]["Requirement"])
+            ):
                 self.above.setdefault(part, []).append(rule["ValidationCriteria"]["Condition"])
 
     def broken(self):
-        """The names of the rules that some row breaks, and how many were judged. Rules of rules are judged by their parts."""
+        """The names of the rules that some row breaks, and how many were judged.
+
+        Rules of rules are judged by their parts.
+        """
         judged = [name for name, rule in self.rules.items() if self._is_judged(name, rule)]
         return [name for name in judged if self._failing(name)], len(judged)
 
     def _is_judged(self, name, rule):
         criteria = rule["ValidationCriteria"]
-        is_rule_of_a_file = rule["Status"] == "Active" and rule["Type"] == "Static" and criteria["Keyword"].startswith("MUST")
+        is_rule_of_a_file = (
+            rule["Status"] == "Active"
+            and rule["Type"] == "Static"
+            and criteria["Keyword"].startswith("MUST")
+        )
         is_sum = "CheckModelRule" in json.dumps(criteria["Requirement"])
-        return is_rule_of_a_file and not is_sum and not name.startswith(NOT_OFFERED) and name != WITH_AN_INVOICE
+        return (
+            is_rule_of_a_file
+            and not is_sum
+            and not name.startswith(NOT_OFFERED)
+            and name != WITH_AN_INVOICE
+        )
 
     def _failing(self, name):
         criteria = self.rules[name]["ValidationCriteria"]
         return [
             row
             for row in self.rows
-            if all(self._holds(condition, row, otherwise=True) for condition in (criteria["Condition"], *self.above.get(name, [])))
+            if all(
+                self._holds(condition, row, otherwise=True)
+                for condition in (criteria["Condition"], *self.above.get(name, []))
+            )
             and not self._holds(criteria["Requirement"], row, otherwise=True)
         ]
 
     def _holds(self, check, row, *, otherwise):
         if not check:
             return otherwise
-        if "CheckFunction" not in check:  # the model says {"AND": check} and {"AND": [check, …]} too
-            return all(self._holds(each, row, otherwise=True) for part in check.values() for each in _listed(part))
+        # the model says {"AND": check} and {"AND": [check, …]} too
+        if "CheckFunction" not in check:
+            return all(
+                self._holds(each, row, otherwise=True)
+                for part in check.values()
+                for each in _listed(part)
+            )
         function = check["CheckFunction"]
         if function in ("AND", "OR"):
-            return (all if function == "AND" else any)(self._holds(each, row, otherwise=True) for each in check["Items"])
+            return (all if function == "AND" else any)(
+                self._holds(each, row, otherwise=True) for each in check["Items"]
+            )
         return getattr(self, f"_{function}")(check, row)
 
     def _CheckModelRule(self, check, row):  # noqa: N802
@@ -195,7 +316,9 @@ class Rules:
         if rule["Type"] != "Static" or not rule["ValidationCriteria"]["Keyword"].startswith("MUST"):
             return True
         criteria = rule["ValidationCriteria"]
-        return not self._holds(criteria["Condition"], row, otherwise=True) or self._holds(criteria["Requirement"], row, otherwise=True)
+        return not self._holds(criteria["Condition"], row, otherwise=True) or self._holds(
+            criteria["Requirement"], row, otherwise=True
+        )
 
     def _ColumnPresent(self, check, row):  # noqa: N802
         return check["ColumnName"] in row
@@ -215,17 +338,26 @@ class Rules:
 
     def _CheckDistinctCount(self, check, row):  # noqa: N802
         name = row[check["ColumnAName"]]
-        found = {each[check["ColumnBName"]] for each in self.rows if each[check["ColumnAName"]] == name}
+        found = {
+            each[check["ColumnBName"]] for each in self.rows if each[check["ColumnAName"]] == name
+        }
         return len(found) == int(check["ExpectedCount"])
 
     def _CheckGreaterOrEqualThanValue(self, check, row):  # noqa: N802
-        return row[check["ColumnName"]] is None or Decimal(row[check["ColumnName"]]) >= Decimal(str(check["Value"]))
+        return row[check["ColumnName"]] is None or Decimal(row[check["ColumnName"]]) >= Decimal(
+            str(check["Value"])
+        )
 
     def _ColumnByColumnEqualsColumnValue(self, check, row):  # noqa: N802
-        return Decimal(row[check["ColumnAName"]]) * Decimal(row[check["ColumnBName"]]) == Decimal(row[check["ResultColumnName"]])
+        return Decimal(row[check["ColumnAName"]]) * Decimal(row[check["ColumnBName"]]) == Decimal(
+            row[check["ResultColumnName"]]
+        )
 
     def _is_number(self, check, row):
-        return row[check["ColumnName"]] is None or re.fullmatch(r"-?\d+(\.\d+)?", row[check["ColumnName"]]) is not None
+        return (
+            row[check["ColumnName"]] is None
+            or re.fullmatch(r"-?\d+(\.\d+)?", row[check["ColumnName"]]) is not None
+        )
 
     _TypeDecimal = _FormatNumeric = _CheckDecimalValue = _is_number
 
@@ -251,7 +383,9 @@ class Rules:
 
     def _FormatKeyValue(self, check, row):  # noqa: N802
         value = row[check["ColumnName"]]
-        return value is None or all(isinstance(each, str | int | bool) for each in json.loads(value).values())
+        return value is None or all(
+            isinstance(each, str | int | bool) for each in json.loads(value).values()
+        )
 
 
 def _listed(part):
@@ -272,8 +406,18 @@ def test_the_specifications_own_rules_hold():
 def test_the_rules_find_what_is_wrong():
     model = json.loads((SPECIFICATION / "model-1.2.json").read_text(encoding="utf-8"))
     rows = a_fleets_rows()
-    rows[0] |= {"ListCost": "1.5", "ChargeCategory": "Gift", "PricingUnit": None, "BillingPeriodStart": None}
+    rows[0] |= {
+        "ListCost": "1.5",
+        "ChargeCategory": "Gift",
+        "PricingUnit": None,
+        "BillingPeriodStart": None,
+    }
 
     broken, _ = Rules(model, rows).broken()
 
-    assert {"ListCost-C-009-C", "ChargeCategory-C-003-M", "PricingUnit-C-006-C", "BillingPeriodStart-C-003-M"} <= set(broken)
+    assert {
+        "ListCost-C-009-C",
+        "ChargeCategory-C-003-M",
+        "PricingUnit-C-006-C",
+        "BillingPeriodStart-C-003-M",
+    } <= set(broken)

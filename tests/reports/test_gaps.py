@@ -1,4 +1,6 @@
-"""Why an invoice and the ledger differ, by hand; and that the reasons always sum to the difference."""
+"""Why an invoice and the ledger differ, by hand; and that the reasons always sum to the
+difference.
+"""
 
 from decimal import Decimal
 
@@ -30,8 +32,11 @@ NONE = missing(0, 0)
 
 
 def test_the_example_of_the_docs():
-    # ledger: 100 h at $4, 20 of them unobserved; invoice: 70 h at $4.50: 20 h unobserved and 10 h more are not billed
-    assert explain(billed(70, 315), counted(100, 400, unobserved=20), NONE) == gap(unobserved=-80, hours=-40, rate=35)
+    # ledger: 100 h at $4, 20 of them unobserved; invoice: 70 h at $4.50: 20 h unobserved and 10 h
+    # more are not billed
+    assert explain(billed(70, 315), counted(100, 400, unobserved=20), NONE) == gap(
+        unobserved=-80, hours=-40, rate=35
+    )
 
 
 def test_the_same_hours_at_another_price_are_rate_alone():
@@ -61,7 +66,9 @@ def test_what_is_not_billed_by_the_hour_is_rate_alone():
 
 
 def test_an_invoice_of_no_hours_bills_none():
-    assert explain(billed(0, 0), counted(10, 40, unobserved=4), NONE) == gap(unobserved=-16, hours=-24)
+    assert explain(billed(0, 0), counted(10, 40, unobserved=4), NONE) == gap(
+        unobserved=-16, hours=-24
+    )
 
 
 DOLLARS = st.decimals(-(10**9), 10**9, places=6)

@@ -13,9 +13,7 @@ from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.invoice_csv import CSV, FOCUS, MAX_BYTES, MAX_LINES, read
 
 PLAIN = "sku,gpu_model,region,gpu_hours,amount,currency,category\n"
-FOCUS_HEAD = (
-    "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,RegionId,ConsumedQuantity,ConsumedUnit,SkuPriceDetails,x_Own\n"
-)
+FOCUS_HEAD = "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,RegionId,ConsumedQuantity,ConsumedUnit,SkuPriceDetails,x_Own\n"
 FOCUS_ROW = "25,usd,2026-10-01T00:00:00Z,Usage,p5.48xlarge,eu-1,2,Hours,null,whatever\n"
 
 
@@ -27,15 +25,29 @@ def faults(text):
 
 def lines(text):
     told = read(text.encode(), "2026-10")
-    return [(line.sku, line.gpu_model, line.hours, line.gpus_per_hour, line.amount) for line in told.lines]
+    return [
+        (line.sku, line.gpu_model, line.hours, line.gpus_per_hour, line.amount)
+        for line in told.lines
+    ]
 
 
 def test_a_plain_file_is_an_invoice_in_gpu_hours():
-    told = read((PLAIN + "p5,H100,eu,700,2800.50,EUR,\n,L4,,10,7,eur,usage\nfee,,,,12,EUR,Purchase\n").encode(), "2026-10")
+    told = read(
+        (
+            PLAIN + "p5,H100,eu,700,2800.50,EUR,\n,L4,,10,7,eur,usage\nfee,,,,12,EUR,Purchase\n"
+        ).encode(),
+        "2026-10",
+    )
 
     assert (told.form, told.issuer, told.currency, told.rows) == (CSV, "", "EUR", 3)
     first, second, fee = told.lines
-    assert (first.line, first.region, first.category, first.hours, first.amount) == (2, "eu", "Usage", Decimal(700), Decimal("2800.50"))
+    assert (first.line, first.region, first.category, first.hours, first.amount) == (
+        2,
+        "eu",
+        "Usage",
+        Decimal(700),
+        Decimal("2800.50"),
+    )
     assert (second.gpu_model, second.gpus_per_hour) == ("L4", 1)
     assert (fee.category, fee.hours) == ("Purchase", None)
 
@@ -52,12 +64,21 @@ def test_focus_bills_hours_of_what_its_sku_is():
 
     [line] = told.lines
     assert (told.form, told.currency, told.rows) == (FOCUS, "USD", 2)
-    assert (line.sku, line.region, line.hours, line.gpus_per_hour, line.amount) == ("p5.48xlarge", "eu-1", Decimal(4), None, Decimal(50))
+    assert (line.sku, line.region, line.hours, line.gpus_per_hour, line.amount) == (
+        "p5.48xlarge",
+        "eu-1",
+        Decimal(4),
+        None,
+        Decimal(50),
+    )
 
 
 def test_focus_may_say_how_many_gpus_an_hour_is_of():
     row = "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,PricingQuantity,PricingUnit,SkuPriceDetails\n"
-    row += '5,USD,2026-10-01T00:00:00Z,Usage,p5,3,Hours,"{""GpuCount"": 8, ""InstanceType"": ""p5""}"\n'
+    row += (
+        '5,USD,2026-10-01T00:00:00Z,Usage,p5,3,Hours,"{""GpuCount"": 8, ""InstanceType"":'
+        ' ""p5""}"\n'
+    )
 
     assert lines(row) == [("p5", "", Decimal(3), 8, Decimal(5))]
 
@@ -68,11 +89,30 @@ def test_only_usage_bills_hours():
 
 
 def test_our_own_focus_export_can_be_read():
-    line = {"gpu_model": "H100", "priced_ms": 7_200_000, "usd_per_gpu_hour": "4.00", "cost_usd": "8.000000", "state": "free"}
-    undelivered = {"name": "17", "gpu_model": "H100", "missing_ms": 3_600_000, "missing_usd": "3.000000"}
-    corrected = {"team": "", "corrects": "2026-09", "cause": "late data", "state": "free", "gpu_ms": -3_600_000, "cost_usd": "-4.000000"}
+    line = {
+        "gpu_model": "H100",
+        "priced_ms": 7_200_000,
+        "usd_per_gpu_hour": "4.00",
+        "cost_usd": "8.000000",
+        "state": "free",
+    }
+    undelivered = {
+        "name": "17",
+        "gpu_model": "H100",
+        "missing_ms": 3_600_000,
+        "missing_usd": "3.000000",
+    }
+    corrected = {
+        "team": "",
+        "corrects": "2026-09",
+        "cause": "late data",
+        "state": "free",
+        "gpu_ms": -3_600_000,
+        "cost_usd": "-4.000000",
+    }
     content = {
-        "organisation": "Acme", "zone": "UTC", "month": "2026-10", "from": "2026-10-01T00:00:00Z", "to": "2026-11-01T00:00:00Z",
+        "organisation": "Acme", "zone": "UTC", "month": "2026-10", "from": "2026-10-01T00:00:00Z",
+        "to": "2026-11-01T00:00:00Z",
         "own_lines": [line], "adjustments": [corrected], "commitments": [undelivered],
     }  # fmt: skip
     text = to_csv(list(focus.COLUMNS), focus.rows([content]))
@@ -81,7 +121,11 @@ def test_our_own_focus_export_can_be_read():
 
     assert (told.issuer, [(each.gpu_model, each.hours, each.amount) for each in told.lines]) == (
         "Acme",
-        [("H100", Decimal(2), Decimal(8)), ("", Decimal(-1), Decimal(-4)), ("H100", None, Decimal(3))],
+        [
+            ("H100", Decimal(2), Decimal(8)),
+            ("", Decimal(-1), Decimal(-4)),
+            ("H100", None, Decimal(3)),
+        ],
     )
 
 
@@ -101,7 +145,10 @@ def test_our_own_focus_export_can_be_read():
         ("sku,amount,month\np5,1,2026-09\n", [(2, "month")]),
         ("sku,amount,issuer\np5,1,a\np5,1,b\n", [(3, "issuer")]),
         ("sku,amount,price\n", [(1, "price")]),
-        ("BilledCost,ChargeCategory\n1,Usage\n", [(1, "BillingCurrency"), (1, "BillingPeriodStart")]),
+        (
+            "BilledCost,ChargeCategory\n1,Usage\n",
+            [(1, "BillingCurrency"), (1, "BillingPeriodStart")],
+        ),
         (FOCUS_HEAD + FOCUS_ROW.replace("2026-10", "2026-11"), [(2, "BillingPeriodStart")]),
         (FOCUS_HEAD + FOCUS_ROW.replace("Usage", "Use"), [(2, "ChargeCategory")]),
         (FOCUS_HEAD + FOCUS_ROW.replace(",null,", ",[1],"), [(2, "SkuPriceDetails")]),

@@ -1,4 +1,6 @@
-"""A month's invoice beside the ledger: imported once, replaced knowingly, explained, booked and withdrawn."""
+"""A month's invoice beside the ledger: imported once, replaced knowingly, explained, booked and
+withdrawn.
+"""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -24,7 +26,13 @@ H100 = b"gpu_model,gpu_hours,amount\nH100,5,22.5\n"  # the ledger: 4 h at $4
 
 
 def took(content=H100, **fields):
-    return import_invoice(content if isinstance(content, bytes) else (HEAD + content).encode(), "2026-10", now=NOW, by="ann", **fields)
+    return import_invoice(
+        content if isinstance(content, bytes) else (HEAD + content).encode(),
+        "2026-10",
+        now=NOW,
+        by="ann",
+        **fields,
+    )
 
 
 def seen():
@@ -39,9 +47,18 @@ def booked(*labels, reason="contract 17", now=NOW):
 
 
 def close_october(now=NOW):
-    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": OCTOBER})
+    policy, _ = Policy.objects.get_or_create(
+        version=1, defaults={"thresholds": {}, "created_at": OCTOBER}
+    )
     november = datetime(2026, 11, 1, tzinfo=UTC)
-    ClosedMonth.objects.create(month=date(2026, 10, 1), start=OCTOBER, end=november, policy=policy, closed_at=now, closed_by="ann")
+    ClosedMonth.objects.create(
+        month=date(2026, 10, 1),
+        start=OCTOBER,
+        end=november,
+        policy=policy,
+        closed_at=now,
+        closed_by="ann",
+    )
 
 
 def test_an_invoice_is_explained_beside_the_ledger():
@@ -51,9 +68,19 @@ def test_an_invoice_is_explained_beside_the_ledger():
 
     found = reconciliation("2026-10", now=NOW)
     h100, l4 = found.lines
-    assert (h100.kind, h100.gpu_hours, h100.ledger_ms, h100.billed_usd, h100.ledger_usd) == ("matched", 5, 4 * HOUR_MS, Decimal("22.5"), 16)
+    assert (h100.kind, h100.gpu_hours, h100.ledger_ms, h100.billed_usd, h100.ledger_usd) == (
+        "matched",
+        5,
+        4 * HOUR_MS,
+        Decimal("22.5"),
+        16,
+    )
     # an hour more at $4, and 5 h at $4.50 instead of $4
-    assert (h100.gap.hours_usd, h100.gap.rate_usd, h100.gap.unobserved_usd) == (Decimal(4), Decimal("2.5"), 0)
+    assert (h100.gap.hours_usd, h100.gap.rate_usd, h100.gap.unobserved_usd) == (
+        Decimal(4),
+        Decimal("2.5"),
+        0,
+    )
     assert (l4.kind, l4.ledger_usd, l4.gap.other_usd) == ("unbilled", 3, -3)
     assert found.total.gap.difference_usd == Decimal("22.5") - 19
 
@@ -98,7 +125,11 @@ def test_what_a_sku_is_can_be_said_later():
     set_sku("half", big.model, gpus_per_hour=2, by="ann")
 
     found = reconciliation("2026-10", now=NOW)
-    assert (found.lines[0].label, found.lines[0].gpu_hours, found.lines[0].gap.difference_usd) == ("H100", 4, 0)
+    assert (found.lines[0].label, found.lines[0].gpu_hours, found.lines[0].gap.difference_usd) == (
+        "H100",
+        4,
+        0,
+    )
     set_sku("half", None, gpus_per_hour=1, by="ann")
     assert seen()[0] == ("unmatched", "half", 16, 0)
 
@@ -125,7 +156,15 @@ def test_a_corrected_closed_hour_counts_as_it_is_now():
 
 def test_a_commitments_missing_hours_are_not_open():
     big, _ = a_fleet()
-    commit(big.model, 1, name="17", valid_from=LONG_AGO, valid_to=OCTOBER + 5 * HOUR, price_per_gpu_hour=Decimal(4), now=NOW)
+    commit(
+        big.model,
+        1,
+        name="17",
+        valid_from=LONG_AGO,
+        valid_to=OCTOBER + 5 * HOUR,
+        price_per_gpu_hour=Decimal(4),
+        now=NOW,
+    )
 
     took()
 
@@ -196,10 +235,13 @@ def test_the_command_refuses_by_line_and_field_and_replaces_only_when_told(capsy
     took()
 
     assert said(capsys, tmp_path, content=b"sku,amount\np5,x\n")[1].endswith(
-        "invoice.csv: line 2, amount: A number like 1234.56, please, not 'x'.\nnothing was imported\n"
+        "invoice.csv: line 2, amount: A number like 1234.56, please, not 'x'.\nnothing was"
+        " imported\n"
     )
     assert said(capsys, tmp_path, content=b"sku,amount\np5,1\n")[0] == 1
-    assert said(capsys, tmp_path, "--replace", content=b"sku,amount\np5,1\n")[1].startswith("imported, in place of the one before")
+    assert said(capsys, tmp_path, "--replace", content=b"sku,amount\np5,1\n")[1].startswith(
+        "imported, in place of the one before"
+    )
 
 
 @pytest.mark.parametrize("month", ["2026-12", "october", "2026-13", ""])
@@ -214,7 +256,13 @@ def test_a_difference_is_booked_with_a_reason_once_and_withdrawn():
 
     [line] = booked("H100")
 
-    assert (line.month, line.booked_in, line.label, line.reason, line.booked_by) == ("2026-10", "2026-10", "H100", "contract 17", "ann")
+    assert (line.month, line.booked_in, line.label, line.reason, line.booked_by) == (
+        "2026-10",
+        "2026-10",
+        "H100",
+        "contract 17",
+        "ann",
+    )
     assert (line.hours_usd, line.rate_usd) == (Decimal(4), Decimal("2.5"))
     with pytest.raises(InvoiceError, match="Choose at least one line"):
         booked("H100")

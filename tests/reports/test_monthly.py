@@ -1,4 +1,6 @@
-"""A month's reports: what they say, by hand; versions; and that everything sums to the fleet's cost."""
+"""A month's reports: what they say, by hand; versions; and that everything sums to the fleet's
+cost.
+"""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -19,7 +21,18 @@ from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from fleetwatch.reports.statement_choices import choose_free_capacity
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
-from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, an_adjustment, computed, counted, newest, work
+from tests.reports.factories import (
+    HOUR,
+    NOW,
+    OCTOBER,
+    SEPTEMBER,
+    a_fleet,
+    an_adjustment,
+    computed,
+    counted,
+    newest,
+    work,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -32,15 +45,26 @@ def test_a_statement_has_a_line_per_job_and_gpu_model_with_hours_price_and_waste
     statement = newest("nlp")
     train, tune = statement.content["lines"]
     assert run.state == "done"
-    assert (train["job"], train["name"], train["user"], train["gpu_model"]) == ("slurm/della/1", "train", "ann", "H100")
+    assert (train["job"], train["name"], train["user"], train["gpu_model"]) == (
+        "slurm/della/1",
+        "train",
+        "ann",
+        "H100",
+    )
     assert train["states"] == {"useful": HOUR_MS, "idle": HOUR_MS}
     assert (train["cost_usd"], train["usd_per_gpu_hour"]) == ("8.000000", "4.00")
-    assert train["waste_usd"] == {"certain": "4.000000", "probable": "0.000000", "potential": "0.000000"}
+    assert train["waste_usd"] == {
+        "certain": "4.000000",
+        "probable": "0.000000",
+        "potential": "0.000000",
+    }
     assert (tune["user"], tune["gpu_model"], tune["cost_usd"]) == ("bob", "L4", "1.000000")
     assert statement.cost_usd == Decimal(9)
     assert statement.content["total"]["cost_usd"] == "9.000000"
     assert statement.content["total"]["wasted_usd"] == "4.000000"
-    assert [(user["user"], user["jobs"], user["cost_usd"]) for user in statement.content["users"]] == [
+    assert [
+        (user["user"], user["jobs"], user["cost_usd"]) for user in statement.content["users"]
+    ] == [
         ("ann", 1, "8.000000"),
         ("bob", 1, "1.000000"),
     ]
@@ -51,7 +75,8 @@ def test_the_difference_to_the_month_before_is_told_by_its_reasons():
 
     computed()
 
-    # 2 h for $8, then 3 h for $9: one hour more at $4, and a third of the hours on a GPU that was not used before ($1)
+    # 2 h for $8, then 3 h for $9: one hour more at $4, and a third of the hours on a GPU that was
+    # not used before ($1)
     assert newest("nlp").content["comparison"] == {
         "cost_usd": "8.000000",
         "difference_usd": "1.000000",
@@ -73,15 +98,20 @@ def test_the_fleets_report_has_every_team_and_own_lines_for_what_no_team_held():
         ("vision", "4.000000"),
         ("(none)", "1.000000"),
     ]
-    assert [(line["state"], line["gpu_model"], line["cost_usd"]) for line in fleet["own_lines"]] == [
+    assert [
+        (line["state"], line["gpu_model"], line["cost_usd"]) for line in fleet["own_lines"]
+    ] == [
         ("free", "H100", "4.000000"),
         ("unobserved", "L4", "1.000000"),
     ]
     assert fleet["total"]["cost_usd"] == "19.000000"
-    assert [(line["job"], line["user"], line["team"], line["wasted_usd"]) for line in fleet["savings"]] == [
-        ("slurm/della/1", "ann", "NLP", "4.000000")
-    ]
-    assert newest("(none)").content["team"]["name"] == "Jobs without a team: the job names no user or account"
+    assert [
+        (line["job"], line["user"], line["team"], line["wasted_usd"]) for line in fleet["savings"]
+    ] == [("slurm/della/1", "ann", "NLP", "4.000000")]
+    assert (
+        newest("(none)").content["team"]["name"]
+        == "Jobs without a team: the job names no user or account"
+    )
 
 
 def test_without_a_month_before_nothing_is_compared():
@@ -102,7 +132,11 @@ def test_a_team_that_had_gpus_the_month_before_gets_a_statement_of_nothing():
     computed()
 
     gone = newest("gone").content
-    assert (gone["lines"], gone["total"]["cost_usd"], gone["comparison"]["volume_usd"]) == ([], "0.000000", "-4.000000")
+    assert (gone["lines"], gone["total"]["cost_usd"], gone["comparison"]["volume_usd"]) == (
+        [],
+        "0.000000",
+        "-4.000000",
+    )
 
 
 def test_time_without_a_rate_is_said_and_in_no_dollar_figure():
@@ -111,7 +145,11 @@ def test_time_without_a_rate_is_said_and_in_no_dollar_figure():
     computed()
 
     content = newest("nlp").content
-    assert (content["unpriced_ms"], content["lines"][0]["usd_per_gpu_hour"], content["lines"][0]["priced_ms"]) == (HOUR_MS, None, 0)
+    assert (
+        content["unpriced_ms"],
+        content["lines"][0]["usd_per_gpu_hour"],
+        content["lines"][0]["priced_ms"],
+    ) == (HOUR_MS, None, 0)
 
 
 def test_hours_belong_to_the_organisations_month():
@@ -145,8 +183,16 @@ def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
     computed(now=NOW + HOUR)
 
     first, second = Report.objects.filter(kind="statement", subject="nlp").order_by("version")
-    assert (first.version, first.content["total"]["cost_usd"], first.computed_at) == (1, "9.000000", NOW)
-    assert (second.version, second.content["total"]["cost_usd"], second.computed_at) == (2, "11.000000", NOW + HOUR)
+    assert (first.version, first.content["total"]["cost_usd"], first.computed_at) == (
+        1,
+        "9.000000",
+        NOW,
+    )
+    assert (second.version, second.content["total"]["cost_usd"], second.computed_at) == (
+        2,
+        "11.000000",
+        NOW + HOUR,
+    )
     assert first.inputs != second.inputs
     assert Report.objects.filter(subject="(none)").count() == 1
 
@@ -154,13 +200,27 @@ def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda gpu: counted(gpu, "free", start=OCTOBER + 9 * HOUR), id="a posted hour"),
-        pytest.param(lambda gpu: counted(gpu, "free", start=SEPTEMBER + 9 * HOUR), id="an hour of the month before"),
-        pytest.param(lambda gpu: Job.objects.filter(key="slurm/della/1").update(user="zoe"), id="a job's user"),
-        pytest.param(lambda gpu: Team.objects.filter(slug="nlp").update(name="Words"), id="a team's name"),
-        pytest.param(lambda gpu: Job.objects.filter(key="slurm/della/1").update(team=None), id="a job's team"),
+        pytest.param(
+            lambda gpu: counted(gpu, "free", start=OCTOBER + 9 * HOUR), id="a posted hour"
+        ),
+        pytest.param(
+            lambda gpu: counted(gpu, "free", start=SEPTEMBER + 9 * HOUR),
+            id="an hour of the month before",
+        ),
+        pytest.param(
+            lambda gpu: Job.objects.filter(key="slurm/della/1").update(user="zoe"),
+            id="a job's user",
+        ),
+        pytest.param(
+            lambda gpu: Team.objects.filter(slug="nlp").update(name="Words"), id="a team's name"
+        ),
+        pytest.param(
+            lambda gpu: Job.objects.filter(key="slurm/della/1").update(team=None), id="a job's team"
+        ),
         pytest.param(lambda gpu: Rate.objects.update(is_example=True), id="an example rate"),
-        pytest.param(lambda gpu: choose_free_capacity("even", by="ann"), id="how free capacity is told"),
+        pytest.param(
+            lambda gpu: choose_free_capacity("even", by="ann"), id="how free capacity is told"
+        ),
     ],
 )
 def test_every_input_counts(change):
@@ -178,7 +238,12 @@ def test_what_lies_outside_of_both_months_does_not_count():
     computed()
 
     counted(big, "free", start=OCTOBER + timedelta(days=31))
-    a_job(key="slurm/della/99", start_ms=monthly.months.month("2026-10", now=NOW, zone=monthly.organisation_zone()).interval.end_ms)
+    a_job(
+        key="slurm/della/99",
+        start_ms=monthly.months.month(
+            "2026-10", now=NOW, zone=monthly.organisation_zone()
+        ).interval.end_ms,
+    )
 
     assert computed(now=NOW + HOUR).note == "nothing has changed since the newest version"
 
@@ -194,7 +259,10 @@ def test_a_ledger_that_changes_meanwhile_starts_the_run_again_and_mixes_nothing(
     assert monthly.compute_part(rest[0], NOW) == {"computed": 0}
     work(NOW)
 
-    assert list(MonthRun.objects.order_by("pk").values_list("state", "restarts")) == [("stale", 0), ("done", 1)]
+    assert list(MonthRun.objects.order_by("pk").values_list("state", "restarts")) == [
+        ("stale", 0),
+        ("done", 1),
+    ]
     parts = ReportPart.objects.filter(run__state="done")
     assert parts.get(kind="fleet").report.content["total"]["cost_usd"] == "23.000000"
     assert parts.get(subject="nlp").report.content["total"]["cost_usd"] == "13.000000"
@@ -239,14 +307,20 @@ def test_two_people_who_ask_get_one_run():
 def test_a_month_without_gpu_time_has_no_report():
     run = computed()
 
-    assert (run.state, run.note) == ("done", "the ledger has no GPU time in this month, and nothing was paid beside it")
+    assert (run.state, run.note) == (
+        "done",
+        "the ledger has no GPU time in this month, and nothing was paid beside it",
+    )
     assert Report.objects.count() == 0
 
 
 def test_the_clock_asks_for_the_last_month_once_a_day_from_six():
     at_six = NOW.replace(hour=6)
 
-    asked = [monthly.ask_for_last_month(when)["asked"] for when in (at_six - timedelta(seconds=1), at_six, at_six + HOUR)]
+    asked = [
+        monthly.ask_for_last_month(when)["asked"]
+        for when in (at_six - timedelta(seconds=1), at_six, at_six + HOUR)
+    ]
     work(at_six)
     tomorrow = monthly.ask_for_last_month(at_six + timedelta(days=1))["asked"]
 
@@ -257,13 +331,22 @@ def test_the_clock_asks_for_the_last_month_once_a_day_from_six():
 @pytest.mark.parametrize("seed", range(4))
 def test_statements_and_own_lines_sum_to_the_fleets_cost_to_the_micro_dollar(seed):
     chance = random.Random(seed)
-    gpus = [a_gpu(model=model, node=f"n{i % 3}") for i, model in enumerate(["H100", "L4", "T4", None])]
+    gpus = [
+        a_gpu(model=model, node=f"n{i % 3}") for i, model in enumerate(["H100", "L4", "T4", None])
+    ]
     for gpu in gpus[:3]:
         a_rate(f"{chance.randrange(1, 9_999_999) / 10**6:.6f}", gpu=gpu)
-    jobs = [a_job(team=chance.choice(["a", "b", "c", None]), user=chance.choice(["x", "y", ""])) for _ in range(9)]
+    jobs = [
+        a_job(team=chance.choice(["a", "b", "c", None]), user=chance.choice(["x", "y", ""]))
+        for _ in range(9)
+    ]
     for hour in range(40):
         job = chance.choice([*jobs, None, None])
-        state = chance.choice(["useful", "underused", "idle", "stalled"] if job else ["free", "orphaned", "unavailable", "unobserved"])
+        state = chance.choice(
+            ["useful", "underused", "idle", "stalled"]
+            if job
+            else ["free", "orphaned", "unavailable", "unobserved"]
+        )
         start = chance.choice([SEPTEMBER, OCTOBER]) + hour * HOUR
         counted(chance.choice(gpus), state, chance.randrange(1, HOUR_MS), job=job, start=start)
 
@@ -272,13 +355,24 @@ def test_statements_and_own_lines_sum_to_the_fleets_cost_to_the_micro_dollar(see
     month = Interval(OCTOBER, OCTOBER + timedelta(days=31))
     fleet, whole = newest(), pricing.usd(costs.totals(month).cost_usd)
     statements = [newest(part.subject) for part in ReportPart.objects.filter(kind="statement")]
-    lines = [line for each in statements for line in each.content["lines"]] + fleet.content["own_lines"]
-    assert sum(Decimal(line["cost_usd"]) for line in lines) == fleet.cost_usd == Decimal(fleet.content["total"]["cost_usd"]) == whole
+    lines = [line for each in statements for line in each.content["lines"]] + fleet.content[
+        "own_lines"
+    ]
+    assert (
+        sum(Decimal(line["cost_usd"]) for line in lines)
+        == fleet.cost_usd
+        == Decimal(fleet.content["total"]["cost_usd"])
+        == whole
+    )
     assert sum(line["gpu_ms"] for line in lines) == costs.totals(month).capacity_ms
     for report in (*statements, fleet):
         comparison = report.content["comparison"]
         parts = [Decimal(comparison[name]) for name in ("volume_usd", "mix_usd", "rate_usd")]
-        assert sum(parts) == Decimal(comparison["difference_usd"]) == report.cost_usd - Decimal(comparison["cost_usd"])
+        assert (
+            sum(parts)
+            == Decimal(comparison["difference_usd"])
+            == report.cost_usd - Decimal(comparison["cost_usd"])
+        )
         assert Decimal(report.content["total"]["cost_usd"]) == report.cost_usd
 
 
@@ -293,9 +387,20 @@ def test_corrections_of_closed_months_are_lines_of_the_month_they_were_booked_in
     computed()
 
     nlp, other, fleet = newest("nlp").content, newest("gone").content, newest().content
-    line = {"team": "nlp", "corrects": "2026-09", "cause": "late data", "state": "", "gpu_ms": -HOUR_MS // 2, "cost_usd": "-2.000000"}
+    line = {
+        "team": "nlp",
+        "corrects": "2026-09",
+        "cause": "late data",
+        "state": "",
+        "gpu_ms": -HOUR_MS // 2,
+        "cost_usd": "-2.000000",
+    }
     assert nlp["adjustments"] == [line]
-    assert (nlp["total"]["cost_usd"], nlp["adjustments_usd"], nlp["adjusted_usd"]) == ("9.000000", "-2.000000", "7.000000")
+    assert (nlp["total"]["cost_usd"], nlp["adjustments_usd"], nlp["adjusted_usd"]) == (
+        "9.000000",
+        "-2.000000",
+        "7.000000",
+    )
     assert (other["total"]["cost_usd"], other["adjusted_usd"]) == ("0.000000", "1.000000")
     assert [(each["team"], each["state"], each["cost_usd"]) for each in fleet["adjustments"]] == [
         ("", "free", "1.000000"),
@@ -323,17 +428,31 @@ def test_statements_follow_mapping_rules_moment_by_moment_and_tell_projects_and_
     computed()
 
     fleet, nlp, vision = newest(), newest("nlp"), newest("vision")
-    assert (nlp.cost_usd, vision.cost_usd, fleet.cost_usd) == (5, 8, 19)  # the second hour of the job at $4 moved
-    assert [(line["key"], line["cost_usd"]) for line in vision.content["projects"]] == [("(unmapped)", "4.000000"), ("Apollo", "4.000000")]
-    assert (nlp.content["projects"], nlp.content["cost_centres"], fleet.content["cost_centres"]) == ([], [], [])
-    assert sum(Decimal(line["cost_usd"]) for line in fleet.content["projects"]) == 14  # what jobs held
+    # the second hour of the job at $4 moved
+    assert (nlp.cost_usd, vision.cost_usd, fleet.cost_usd) == (5, 8, 19)
+    assert [(line["key"], line["cost_usd"]) for line in vision.content["projects"]] == [
+        ("(unmapped)", "4.000000"),
+        ("Apollo", "4.000000"),
+    ]
+    assert (
+        nlp.content["projects"],
+        nlp.content["cost_centres"],
+        fleet.content["cost_centres"],
+    ) == ([], [], [])
+    # what jobs held
+    assert sum(Decimal(line["cost_usd"]) for line in fleet.content["projects"]) == 14
 
 
 def test_a_rule_makes_a_new_version_and_one_of_another_month_does_not():
     a_fleet()
     computed()
 
-    add_rule(Conditions(user="ann"), Gives(team="vision"), valid_from=datetime(2026, 11, 1, tzinfo=UTC), now=NOW)
+    add_rule(
+        Conditions(user="ann"),
+        Gives(team="vision"),
+        valid_from=datetime(2026, 11, 1, tzinfo=UTC),
+        now=NOW,
+    )
     computed(now=NOW + HOUR)
     assert not Report.objects.filter(version=2).exists()
 

@@ -19,7 +19,8 @@ def test_a_month_that_is_over_is_compared_with_the_whole_month_before():
     found = month("2026-10", now=NOW, zone=BERLIN)
 
     assert found.is_over
-    assert found.interval == Interval(utc(2026, 9, 30, 22), utc(2026, 10, 31, 23))  # clocks went back on the 25th
+    # clocks went back on the 25th
+    assert found.interval == Interval(utc(2026, 9, 30, 22), utc(2026, 10, 31, 23))
     assert found.previous == Interval(utc(2026, 8, 31, 22), utc(2026, 9, 30, 22))
 
 
@@ -32,10 +33,15 @@ def test_the_running_month_is_its_full_days_and_compared_with_as_many():
 
 
 def test_thirty_days_of_march_are_compared_with_all_of_february():
-    assert month("2026-03", now=utc(2026, 3, 31, 1), zone=UTC_ZONE).previous == Interval(utc(2026, 2, 1), utc(2026, 3, 1))
+    assert month("2026-03", now=utc(2026, 3, 31, 1), zone=UTC_ZONE).previous == Interval(
+        utc(2026, 2, 1), utc(2026, 3, 1)
+    )
 
 
-@pytest.mark.parametrize("name", ["2026-13", "2026-1", "october", "", "2026-10-01", "９２０２６-10", "2026-12", "2026-11\n"])
+@pytest.mark.parametrize(
+    "name",
+    ["2026-13", "2026-1", "october", "", "2026-10-01", "９２０２６-10", "2026-12", "2026-11\n"],
+)
 def test_what_is_no_month_or_not_begun_is_refused(name):
     with pytest.raises(ValueError, match="month|over yet"):
         month(name, now=NOW, zone=UTC_ZONE)

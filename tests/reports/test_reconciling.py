@@ -1,4 +1,6 @@
-"""Invoices beside the ledger, by hand: what is matched with what; and that all lines sum to the difference."""
+"""Invoices beside the ledger, by hand: what is matched with what; and that all lines sum to the
+difference.
+"""
 
 from decimal import Decimal
 
@@ -7,12 +9,33 @@ from hypothesis import strategies as st
 
 from fleetwatch.costs.pricing import usd
 from fleetwatch.reports.gaps import Counted, Gap, Missing
-from fleetwatch.reports.reconciling import BOOKED, COMMITTED, MATCHED, UNBILLED, UNMATCHED, Bill, Owner, fingerprint, reconcile, total
+from fleetwatch.reports.reconciling import (
+    BOOKED,
+    COMMITTED,
+    MATCHED,
+    UNBILLED,
+    UNMATCHED,
+    Bill,
+    Owner,
+    fingerprint,
+    reconcile,
+    total,
+)
 
 HOUR_MS = 3_600_000
 
 
-def bill(dollars, *, model="H100", region="", hours: object = None, sku="p5", category="Usage", issuer="", description=""):
+def bill(
+    dollars,
+    *,
+    model="H100",
+    region="",
+    hours: object = None,
+    sku="p5",
+    category="Usage",
+    issuer="",
+    description="",
+):
     gpu_hours = None if hours is None else Decimal(hours)
     return Bill(issuer, sku, region, category, description, model, gpu_hours, Decimal(dollars))
 
@@ -34,7 +57,10 @@ EU, US = Owner("H100", "eu"), Owner("H100", "us")
 
 def test_lines_of_a_model_are_matched_region_by_region():
     lines = reconcile(
-        [bill(40, region="eu", hours=10), bill(50, region="us", hours=10)], {EU: counted(10, 40), US: counted(10, 40)}, {}, {}
+        [bill(40, region="eu", hours=10), bill(50, region="us", hours=10)],
+        {EU: counted(10, 40), US: counted(10, 40)},
+        {},
+        {},
     )
 
     assert seen(lines) == [(MATCHED, "H100, eu", 40, 40), (MATCHED, "H100, us", 50, 40)]
@@ -42,7 +68,9 @@ def test_lines_of_a_model_are_matched_region_by_region():
 
 
 def test_where_a_region_is_not_named_as_in_the_ledger_the_model_is_matched_as_a_whole():
-    lines = reconcile([bill(90, region="eu-west-1", hours=20)], {EU: counted(10, 40), US: counted(10, 40)}, {}, {})
+    lines = reconcile(
+        [bill(90, region="eu-west-1", hours=20)], {EU: counted(10, 40), US: counted(10, 40)}, {}, {}
+    )
 
     assert seen(lines) == [(MATCHED, "H100", 90, 80)]
 
@@ -52,12 +80,24 @@ def test_several_bills_of_the_same_gpus_are_one_line_and_a_credit_bills_no_hours
 
     [line] = reconcile(bills, {Owner("H100", ""): counted(10, 40)}, {}, {})
 
-    assert (line.gpu_hours, line.billed_usd, line.gap) == (Decimal(10), Decimal(35), Gap(rate_usd=Decimal(-5)))
+    assert (line.gpu_hours, line.billed_usd, line.gap) == (
+        Decimal(10),
+        Decimal(35),
+        Gap(rate_usd=Decimal(-5)),
+    )
 
 
 def test_what_stands_in_one_book_alone_has_a_line_of_its_own():
-    bills = [bill(7, model="", sku="disk", region="eu"), bill(3, model="", sku="disk", region="eu"), bill(40, region="eu", hours=10)]
-    ledger = {EU: counted(10, 40), US: counted(1, 4), Owner("H100", "eu", is_owned=True): counted(2, 8)}
+    bills = [
+        bill(7, model="", sku="disk", region="eu"),
+        bill(3, model="", sku="disk", region="eu"),
+        bill(40, region="eu", hours=10),
+    ]
+    ledger = {
+        EU: counted(10, 40),
+        US: counted(1, 4),
+        Owner("H100", "eu", is_owned=True): counted(2, 8),
+    }
 
     lines = reconcile(bills, ledger, {}, {})
 
@@ -72,7 +112,12 @@ def test_what_stands_in_one_book_alone_has_a_line_of_its_own():
 
 
 def test_a_commitments_missing_hours_are_explained_where_they_are_billed():
-    [line] = reconcile([bill(48, region="eu", hours=12)], {EU: counted(10, 40)}, {("H100", "eu"): missing(2, 8)}, {})
+    [line] = reconcile(
+        [bill(48, region="eu", hours=12)],
+        {EU: counted(10, 40)},
+        {("H100", "eu"): missing(2, 8)},
+        {},
+    )
 
     assert line.gap == Gap(committed_usd=Decimal(8))
     assert not line.is_open
@@ -83,14 +128,21 @@ def test_a_commitments_fee_that_is_not_matched_is_open_by_what_the_report_does_n
 
     lines = reconcile(bills, {EU: counted(10, 40)}, {("H100", "eu"): missing(2, 8)}, {})
 
-    assert [(line.kind, line.open.open_usd) for line in lines] == [(MATCHED, 0), (UNMATCHED, 9), (COMMITTED, -8)]
+    assert [(line.kind, line.open.open_usd) for line in lines] == [
+        (MATCHED, 0),
+        (UNMATCHED, 9),
+        (COMMITTED, -8),
+    ]
     assert total(lines).gap.difference_usd == Decimal(9)
     assert total(lines).open.open_usd == Decimal(1)
 
 
 def test_what_was_booked_counts_as_said():
     [line] = reconcile([bill(50, hours=10)], {Owner("H100", ""): counted(10, 40)}, {}, {})
-    booked = {line.key: ("H100", Gap(rate_usd=Decimal(6))), "gone": ("L4", Gap(hours_usd=Decimal(3)))}
+    booked = {
+        line.key: ("H100", Gap(rate_usd=Decimal(6))),
+        "gone": ("L4", Gap(hours_usd=Decimal(3))),
+    }
 
     again, gone = reconcile([bill(50, hours=10)], {Owner("H100", ""): counted(10, 40)}, {}, booked)
 
@@ -102,10 +154,18 @@ def test_what_was_booked_counts_as_said():
 NAMES = st.sampled_from(["", "a", "b"])
 AMOUNTS = st.decimals(-(10**6), 10**6, places=9)
 HOURS = st.none() | st.decimals(0, 10**4, places=3)
-BILLS = st.lists(st.builds(Bill, NAMES, NAMES, NAMES, NAMES, NAMES, NAMES, HOURS, AMOUNTS), max_size=6)
+BILLS = st.lists(
+    st.builds(Bill, NAMES, NAMES, NAMES, NAMES, NAMES, NAMES, HOURS, AMOUNTS), max_size=6
+)
 TIMES = st.tuples(st.integers(0, 10**10), st.integers(0, 10**10)).map(sorted)
-COUNTED = st.builds(lambda times, dollars: Counted(times[1], times[0], dollars), TIMES, st.decimals(0, 10**6, places=9))
-LEDGER = st.dictionaries(st.builds(Owner, st.sampled_from("ab"), NAMES, st.booleans()), COUNTED, max_size=5)
+COUNTED = st.builds(
+    lambda times, dollars: Counted(times[1], times[0], dollars),
+    TIMES,
+    st.decimals(0, 10**6, places=9),
+)
+LEDGER = st.dictionaries(
+    st.builds(Owner, st.sampled_from("ab"), NAMES, st.booleans()), COUNTED, max_size=5
+)
 PAID = st.builds(Missing, st.integers(1, 10**10), st.decimals(0, 10**6, places=6))
 MISSING = st.dictionaries(st.tuples(st.sampled_from("ab"), NAMES), PAID, max_size=3)
 

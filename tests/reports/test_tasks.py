@@ -19,7 +19,9 @@ def test_a_month_that_was_asked_for_goes_through_the_broker_to_the_workers():
     a_fleet()
     monthly.ask("2026-10", now=NOW)
 
-    with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=20):
+    with start_worker(
+        app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=20
+    ):
         tasks.compute()
         deadline = time.monotonic() + 20
         while MonthRun.objects.get().state != "done" and time.monotonic() < deadline:
@@ -28,7 +30,9 @@ def test_a_month_that_was_asked_for_goes_through_the_broker_to_the_workers():
     assert MonthRun.objects.get().state == "done"
     assert Report.objects.count() == 4
     assert JobRun.objects.get(name="reports.compute").did == {"runs": 1, "parts": 4}
-    assert [run.did for run in JobRun.objects.filter(name="reports.compute_part")] == [{"computed": 1}] * 4
+    assert [run.did for run in JobRun.objects.filter(name="reports.compute_part")] == [
+        {"computed": 1}
+    ] * 4
 
 
 def test_with_nothing_to_do_nothing_is_sent():

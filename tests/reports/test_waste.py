@@ -17,11 +17,16 @@ def rows(report: waste.WasteReport) -> list[dict[str, str]]:
 
 
 def two_teams() -> None:
-    """nlp: half an hour useful, half an hour idle at $4/h; vision: an hour idle at $2/h; both certain."""
+    """nlp: half an hour useful, half an hour idle at $4/h; vision: an hour idle at $2/h; both
+    certain.
+    """
     dear, cheap = a_gpu(model="H100 SXM"), a_gpu(model="L4")
     a_rate("4", gpu=dear)
     a_rate("2", gpu=cheap)
-    nlp, vision = a_job(key="slurm/della/1", user="ann", team="nlp"), a_job(key="slurm/della/2", user="ben", team="vision")
+    nlp, vision = (
+        a_job(key="slurm/della/1", user="ann", team="nlp"),
+        a_job(key="slurm/della/2", user="ben", team="vision"),
+    )
     an_entry(dear, "useful", HALF_HOUR_MS, job=nlp)
     an_entry(dear, "idle", HALF_HOUR_MS, job=nlp, tier="certain")
     an_entry(cheap, "idle", 2 * HALF_HOUR_MS, job=vision, tier="probable")
@@ -35,14 +40,27 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
     nlp = by_team["nlp"]
     assert (nlp["from_utc"], nlp["to_utc"]) == ("2026-11-02T09:00:00Z", "2026-11-02T10:00:00Z")
-    assert (nlp["capacity_gpu_hours"], nlp["useful_gpu_hours"], nlp["idle_gpu_hours"]) == ("1.000000", "0.500000", "0.500000")
-    assert (nlp["cost_usd"], nlp["wasted_usd"], nlp["waste_certain_usd"], nlp["waste_probable_usd"]) == (
+    assert (nlp["capacity_gpu_hours"], nlp["useful_gpu_hours"], nlp["idle_gpu_hours"]) == (
+        "1.000000",
+        "0.500000",
+        "0.500000",
+    )
+    assert (
+        nlp["cost_usd"],
+        nlp["wasted_usd"],
+        nlp["waste_certain_usd"],
+        nlp["waste_probable_usd"],
+    ) == (
         "4.000000",
         "2.000000",
         "2.000000",
         "0.000000",
     )
-    assert (nlp["wasted_share_of_observed"], nlp["spend_efficiency"], nlp["coverage"]) == ("0.500000", "0.500000", "1.000000")
+    assert (nlp["wasted_share_of_observed"], nlp["spend_efficiency"], nlp["coverage"]) == (
+        "0.500000",
+        "0.500000",
+        "1.000000",
+    )
     assert by_team["vision"]["wasted_usd"] == "2.000000"
     assert by_team["vision"]["waste_probable_gpu_hours"] == "1.000000"
 
@@ -51,7 +69,9 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells():
     an_entry(a_gpu(), "useful", HALF_HOUR_MS, job=a_job(team="nlp"), efficiency_source="none")
 
-    [row, *_] = [row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"]
+    [row, *_] = [
+        row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"
+    ]
 
     assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.500000", "0.500000")
 
@@ -59,7 +79,11 @@ def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells():
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("group_by", "keys"),
-    [("user", {"ann", "ben"}), ("job", {"slurm/della/1", "slurm/della/2"}), ("gpu_model", {"H100 SXM", "L4"})],
+    [
+        ("user", {"ann", "ben"}),
+        ("job", {"slurm/della/1", "slurm/della/2"}),
+        ("gpu_model", {"H100 SXM", "L4"}),
+    ],
 )
 def test_the_same_by_user_job_and_model(group_by, keys):
     two_teams()
@@ -77,7 +101,9 @@ def test_another_breakdown_is_a_mistake_of_the_caller():
 
 @pytest.mark.django_db
 def test_a_period_without_entries_is_a_head_without_lines():
-    assert waste.to_csv(selectors.waste_rows(ONE_HOUR, "team")).splitlines() == [",".join(waste.head("team"))]
+    assert waste.to_csv(selectors.waste_rows(ONE_HOUR, "team")).splitlines() == [
+        ",".join(waste.head("team"))
+    ]
 
 
 @pytest.mark.django_db
@@ -98,7 +124,11 @@ def test_what_is_unknown_is_an_empty_cell():
 
     (line,) = rows(selectors.waste_rows(ONE_HOUR, "team"))
 
-    assert (line["coverage"], line["wasted_share_of_observed"], line["spend_efficiency"]) == ("0.000000", "", "")
+    assert (line["coverage"], line["wasted_share_of_observed"], line["spend_efficiency"]) == (
+        "0.000000",
+        "",
+        "",
+    )
     assert line["unpriced_gpu_hours"] == "1.000000"
 
 

@@ -17,11 +17,19 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def slack_channel(name: str = "ops", *, gets_digest: bool = True):
-    return create_channel("slack", name, {"webhook_url": "https://hooks.example/x"}, now=WEEK_47, gets_digest=gets_digest)
+    return create_channel(
+        "slack",
+        name,
+        {"webhook_url": "https://hooks.example/x"},
+        now=WEEK_47,
+        gets_digest=gets_digest,
+    )
 
 
 def a_week_of_waste() -> None:
-    """Week 47: $40 spent, $10 wasted by ann, $20 by the platform's orphan; the week before: $20 spent, all of it useful."""
+    """Week 47: $40 spent, $10 wasted by ann, $20 by the platform's orphan; the week before: $20
+    spent, all of it useful.
+    """
     gpu = a_gpu()
     a_rate("10", gpu=gpu)
     job = a_job(key="slurm/della/1", user="ann", team="nlp", name="sweep-7")
@@ -67,7 +75,10 @@ def test_what_only_utilisation_says_is_busy_is_a_line_of_its_own():
     services.compute_weekly_digest(MONDAY_NINE)
 
     fields = dict(Delivery.objects.get().message["fields"])
-    assert fields["Busy, unverified"] == "$10.00, 1.0 GPU-h: utilisation alone tells of it; left out of spend efficiency"
+    assert (
+        fields["Busy, unverified"]
+        == "$10.00, 1.0 GPU-h: utilisation alone tells of it; left out of spend efficiency"
+    )
     assert fields["Spend"].startswith("$50.00")
     assert fields["Spend efficiency"].startswith("25 %")  # 10 of 40
 
@@ -77,7 +88,9 @@ def test_it_is_computed_once_and_kept():
     a_week_of_waste()
     slack_channel()
 
-    did = [services.compute_weekly_digest(MONDAY_NINE + timedelta(hours=hours)) for hours in range(3)]
+    did = [
+        services.compute_weekly_digest(MONDAY_NINE + timedelta(hours=hours)) for hours in range(3)
+    ]
 
     report = Report.objects.get()
     assert [each["computed"] for each in did] == [1, 0, 0]
@@ -161,6 +174,12 @@ def test_a_week_is_as_long_as_its_days(now, hours):
     assert digest.week_before(week, BERLIN).end == week.start
 
 
-@pytest.mark.parametrize(("day", "name"), [(datetime(2027, 1, 5, tzinfo=UTC), "2026-W53"), (datetime(2027, 1, 12, tzinfo=UTC), "2027-W01")])
+@pytest.mark.parametrize(
+    ("day", "name"),
+    [
+        (datetime(2027, 1, 5, tzinfo=UTC), "2026-W53"),
+        (datetime(2027, 1, 12, tzinfo=UTC), "2027-W01"),
+    ],
+)
 def test_weeks_are_named_by_iso(day, name):
     assert digest.week_name(digest.last_week(day, ZoneInfo("UTC")), ZoneInfo("UTC")) == name

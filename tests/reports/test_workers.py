@@ -1,4 +1,6 @@
-"""One worker or four, one of them killed in the middle of a part: the same cents, nothing twice, nothing lost."""
+"""One worker or four, one of them killed in the middle of a part: the same cents, nothing twice,
+nothing lost.
+"""
 
 import os
 import signal
@@ -24,7 +26,8 @@ from tests.reports.factories import HOUR, NOW, OCTOBER, counted
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ROOT = Path(__file__).resolve().parents[2]
-# a worker that dies in the middle: it has claimed a part and read its figures, and never gets to commit
+# a worker that dies in the middle: it has claimed a part and read its figures, and never gets to
+# commit
 VICTIM = """
 import sys, time, django
 django.setup()
@@ -48,12 +51,27 @@ def a_month_of_teams():
     for number in range(7):
         job = a_job(key=f"slurm/x/{number}", team=f"team-{number}")
         for gpu in gpus:
-            counted(gpu, "idle", HOUR_MS // 7 + number, job=job, start=OCTOBER + number * HOUR, tier="probable")
+            counted(
+                gpu,
+                "idle",
+                HOUR_MS // 7 + number,
+                job=job,
+                start=OCTOBER + number * HOUR,
+                tier="probable",
+            )
     counted(gpus[0], "free", 1_234_567, start=OCTOBER + 9 * HOUR)
-    # and what else a report says: projects and cost centres from a moment on, GPUs that were committed to and not there
+    # and what else a report says: projects and cost centres from a moment on, GPUs that were
+    # committed to and not there
     gives = Gives(project="p", cost_centre="4711")
     add_rule(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR, now=NOW)
-    commit(gpus[0].model, 3, name="contract 17", valid_from=OCTOBER, now=NOW, price_per_gpu_hour=Decimal("1.000001"))
+    commit(
+        gpus[0].model,
+        3,
+        name="contract 17",
+        valid_from=OCTOBER,
+        now=NOW,
+        price_per_gpu_hour=Decimal("1.000001"),
+    )
 
 
 def planned():
@@ -78,7 +96,10 @@ def workers(parts, count):
 
 
 def said():
-    return {(report.kind, report.subject): (report.version, report.cost_usd, report.content) for report in Report.objects.all()}
+    return {
+        (report.kind, report.subject): (report.version, report.cost_usd, report.content)
+        for report in Report.objects.all()
+    }
 
 
 def forget():
@@ -110,10 +131,18 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_its_part_is_done_once()
     alone = said()
     forget()
     parts = planned()
-    url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    url = (
+        urlsplit(os.environ["DATABASE_URL"])
+        ._replace(path=f"/{connection.settings_dict['NAME']}")
+        .geturl()
+    )
     environment = os.environ | {"DATABASE_URL": url}
     victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, str(parts[2]), NOW.isoformat()], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", VICTIM, str(parts[2]), NOW.isoformat()],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert victim.stdout.readline() == "claimed\n"

@@ -1,4 +1,6 @@
-"""From windows to what was paid: random fleets with everything at once, and not a micro-dollar is lost or counted twice."""
+"""From windows to what was paid: random fleets with everything at once, and not a micro-dollar is
+lost or counted twice.
+"""
 
 import csv
 import io
@@ -35,15 +37,28 @@ pytestmark = pytest.mark.django_db
 NOVEMBER, DECEMBER = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 THEN, NOW = DECEMBER + timedelta(hours=12), datetime(2027, 1, 2, 12, tzinfo=UTC)
 HOURS, GPUS = 5, 2
-JOBS = [a_job("slurm/della/1", account="nlp"), a_job("slurm/della/2", user="bob"), a_job("slurm/della/3", user="", account="")]
+JOBS = [
+    a_job("slurm/della/1", account="nlp"),
+    a_job("slurm/della/2", user="bob"),
+    a_job("slurm/della/3", user="", account=""),
+]
 
 
 def an_hour(chance, sender, hour):
-    """What a node tells of one hour: each stretch something else, or nothing; some GPUs held, by one job or by two."""
+    """What a node tells of one hour: each stretch something else, or nothing; some GPUs held, by
+    one job or by two.
+    """
     start = T0 + hour * HOUR_MS
-    says = [said for _ in range(6) for said in [chance.choice([BUSY, QUIET, QUIET, HALF, EMPTY, None])] * 10]
+    says = [
+        said
+        for _ in range(6)
+        for said in [chance.choice([BUSY, QUIET, QUIET, HALF, EMPTY, None])] * 10
+    ]
     holds = [(gpu, job) for gpu in range(GPUS) for job in range(len(JOBS)) if chance.random() < 0.4]
-    allocations = [held(gpu, job, start + chance.randrange(HOUR_MS // 2), start + HOUR_MS) for gpu, job in holds]
+    allocations = [
+        held(gpu, job, start + chance.randrange(HOUR_MS // 2), start + HOUR_MS)
+        for gpu, job in holds
+    ]
     return sender.batch(start, *says, jobs=JOBS, allocations=allocations)
 
 
@@ -51,13 +66,24 @@ def priced(chance):
     """A rate of the model, and one of a node from a full hour on."""
     amount = Decimal(chance.randrange(1, 9_999_999)) / 10**6
     model, node = GPUModel.objects.get(), Node.objects.order_by("name")[0]
-    Rate.objects.create(gpu_model=model, price_per_gpu_hour=amount, valid_from=NOVEMBER, created_at=NOVEMBER)
-    Rate.objects.create(node=node, price_per_gpu_hour=amount / 3, valid_from=from_ms(T0 + 2 * HOUR_MS), created_at=NOVEMBER)
+    Rate.objects.create(
+        gpu_model=model, price_per_gpu_hour=amount, valid_from=NOVEMBER, created_at=NOVEMBER
+    )
+    Rate.objects.create(
+        node=node,
+        price_per_gpu_hour=amount / 3,
+        valid_from=from_ms(T0 + 2 * HOUR_MS),
+        created_at=NOVEMBER,
+    )
     return model
 
 
 def mapped(chance):
-    for gives in (Gives(team="vision", project="Apollo"), Gives(cost_centre="4711"), Gives(team="audit")):
+    for gives in (
+        Gives(team="vision", project="Apollo"),
+        Gives(cost_centre="4711"),
+        Gives(team="audit"),
+    ):
         asks = Conditions(user=chance.choice(["ann", "bob", "*"]))
         since = from_ms(T0 + chance.randrange(HOURS) * HOUR_MS)
         add_rule(asks, gives, valid_from=since, priority=chance.randrange(1, 9), now=THEN)
@@ -85,17 +111,29 @@ def balances():
 
 
 def focus_usd(report):
-    return sum(Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(download.focus(report))))
+    return sum(
+        Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(download.focus(report)))
+    )
 
 
 def conserved(fleet, statements, month):
-    """The month's lines sum to the fleet's cost by the ledger, and with what stands beside it to what was paid."""
-    lines = [line for each in statements for line in each.content["lines"]] + fleet.content["own_lines"]
-    assert sum(Decimal(line["cost_usd"]) for line in lines) == fleet.cost_usd == pricing.usd(costs.totals(month).cost_usd)
+    """The month's lines sum to the fleet's cost by the ledger, and with what stands beside it to
+    what was paid.
+    """
+    lines = [line for each in statements for line in each.content["lines"]] + fleet.content[
+        "own_lines"
+    ]
+    assert (
+        sum(Decimal(line["cost_usd"]) for line in lines)
+        == fleet.cost_usd
+        == pricing.usd(costs.totals(month).cost_usd)
+    )
     assert sum(line["gpu_ms"] for line in lines) == costs.totals(month).capacity_ms
     for owner in ("projects", "cost_centres"):
         if told := fleet.content[owner]:
-            assert sum(Decimal(line["cost_usd"]) for line in told) == sum(each.cost_usd for each in statements)
+            assert sum(Decimal(line["cost_usd"]) for line in told) == sum(
+                each.cost_usd for each in statements
+            )
     beside = [*fleet.content["adjustments"], *fleet.content["invoice_lines"]]
     missing = [Decimal(line["missing_usd"]) for line in fleet.content["commitments"]]
     paid = fleet.cost_usd + sum(Decimal(line["cost_usd"]) for line in beside) + sum(missing)
@@ -115,7 +153,13 @@ def test_everything_at_once_sums_to_the_fleets_cost_and_to_what_was_paid(seed):
     attribute_changed()
     services.set_policy(Policy(idle_batch_s=600), now=THEN)
     commit(
-        model, 5, name="17", valid_from=from_ms(T0), valid_to=from_ms(T0 + 8 * HOUR_MS), price_per_gpu_hour=Decimal("1.234567"), now=THEN
+        model,
+        5,
+        name="17",
+        valid_from=from_ms(T0),
+        valid_to=from_ms(T0 + 8 * HOUR_MS),
+        price_per_gpu_hour=Decimal("1.234567"),
+        now=THEN,
     )
     sum_days(THEN, 100)
     post(late, now=THEN)
@@ -137,7 +181,11 @@ def test_everything_at_once_sums_to_the_fleets_cost_and_to_what_was_paid(seed):
     december = Report.objects.get(kind="fleet", start=DECEMBER)
     assert Adjustment.objects.exists()
     assert costs.totals(month) == before
-    conserved(december, list(Report.objects.filter(kind="statement", start=DECEMBER)), Interval(DECEMBER, datetime(2027, 1, 1, tzinfo=UTC)))
+    conserved(
+        december,
+        list(Report.objects.filter(kind="statement", start=DECEMBER)),
+        Interval(DECEMBER, datetime(2027, 1, 1, tzinfo=UTC)),
+    )
     assert balances() is True
 
 
@@ -146,11 +194,16 @@ def test_a_line_that_was_changed_is_found():
     priced(random.Random(7))
     computed("2026-11", now=THEN)
     fleet = newest()
-    fleet.content["own_lines"][0]["cost_usd"] = f"{Decimal(fleet.content['own_lines'][0]['cost_usd']) + Decimal('0.000001'):f}"
+    fleet.content["own_lines"][0]["cost_usd"] = (
+        f"{Decimal(fleet.content['own_lines'][0]['cost_usd']) + Decimal('0.000001'):f}"
+    )
     fleet.content["paid_usd"] = "1"
 
     fleet.save(update_fields=["content"])
 
     found = balances()
-    assert "reports of 2026-11: statements and own lines have 0.000001 dollars more than the fleet" in found
+    assert (
+        "reports of 2026-11: statements and own lines have 0.000001 dollars more than the fleet"
+        in found
+    )
     assert "reports of 2026-11: the lines have" in found

@@ -21,7 +21,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """One job: what Slurm says that it had, all its runs together, and what the hub charged, in GPU-seconds."""
+    """One job: what Slurm says that it had, all its runs together, and what the hub charged, in
+    GPU-seconds.
+    """
 
     number: int
     name: str
@@ -39,7 +41,9 @@ def runs(lab: Lab) -> dict[int, list[Run]]:
         number, name, state, elapsed, tres = line.split("|")
         gpus = re.search(r"gres/gpu=(\d+)", tres)
         if gpus is not None:
-            found.setdefault(int(number), []).append(Run(name, state, int(elapsed), int(gpus.group(1))))
+            found.setdefault(int(number), []).append(
+                Run(name, state, int(elapsed), int(gpus.group(1)))
+            )
     return found
 
 
@@ -53,14 +57,25 @@ def _row(site: Site, number: int, found: list[Run]) -> Row:
     real = sum(run.elapsed_s * run.gpus for run in found)
     job = site.job(number)
     charged = 0.0 if job is None else job["capacity_ms"] / 1000
-    return Row(number, last.name, last.state, last.gpus, real, charged, "not known" if job is None else job["state"])
+    return Row(
+        number,
+        last.name,
+        last.state,
+        last.gpus,
+        real,
+        charged,
+        "not known" if job is None else job["state"],
+    )
 
 
 def printed(rows: dict[int, Row]) -> str:
     """The table for people."""
     lines = [f"{'job':>8} {'state':<14} {'GPUs':>4} {'real':>6} {'charged':>8} {'hub says':<12}"]
     for row in rows.values():
-        lines.append(f"{row.name:>8} {row.state[:14]:<14} {row.gpus:>4} {row.real:>6} {row.charged:>8.1f} {row.hub_state:<12}")
+        lines.append(
+            f"{row.name:>8} {row.state[:14]:<14} {row.gpus:>4} {row.real:>6} {row.charged:>8.1f}"
+            f" {row.hub_state:<12}"
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""A day on the node, in a minute and a half: jobs of every kind that a scheduler's books and a meter may disagree about."""
+"""A day on the node, in a minute and a half: jobs of every kind that a scheduler's books and a
+meter may disagree about.
+"""
 
 import time
 
@@ -20,19 +22,27 @@ def live(site: Site) -> dict[str, int]:
     jobs["requeued"] = lab.sbatch(*gpu, "-J", "requeued", script=_burn(site, 12))
     jobs["idle"] = lab.sbatch(*gpu, "-J", "idle", script="sleep 14")
     lab.wait_for(lambda: lab.states().get(str(jobs["requeued"])) == "RUNNING", "job to be requeued")
-    lab.wait_for(lambda: lab.states().get(str(jobs["cancelled"])) == "RUNNING", "job to be cancelled")
+    lab.wait_for(
+        lambda: lab.states().get(str(jobs["cancelled"])) == "RUNNING", "job to be cancelled"
+    )
     time.sleep(7)  # a job's life, not a wait for anybody
     lab.run("scontrol", "requeue", str(jobs["requeued"]))
     lab.run("scancel", str(jobs["cancelled"]))
     jobs["two"] = lab.sbatch("--gres=gpu:2", "-J", "two", user="ann", script=_burn(site, 22))
-    jobs["short"] = lab.sbatch(*gpu, "-J", "short", "-o", "%x-%j.out", user="ann", script=_burn(site, 8))
+    jobs["short"] = lab.sbatch(
+        *gpu, "-J", "short", "-o", "%x-%j.out", user="ann", script=_burn(site, 8)
+    )
     jobs["unreadable"] = lab.sbatch(*gpu, "-J", "two\nlines", script=_burn(site, 12))
     lab.wait_for(lambda: lab.states().get(str(jobs["requeued"])) == "PENDING", "requeued job")
     lab.run("scontrol", "update", f"jobid={jobs['requeued']}", "StartTime=now")
     over = {"COMPLETED", "CANCELLED"}
     lab.wait_for(lambda: set(lab.states().values()) <= over, "finished jobs", seconds=90)
     lab.wait_for(lambda: accounted(lab), "accounting")
-    lab.wait_for(lambda: all(site.has_ended(number) for number in runs(lab)), "word of every end on the hub", seconds=90)
+    lab.wait_for(
+        lambda: all(site.has_ended(number) for number in runs(lab)),
+        "word of every end on the hub",
+        seconds=90,
+    )
     site.stop_agent()
     site.settle()
     return jobs
@@ -43,8 +53,12 @@ def _burn(site: Site, seconds: int) -> str:
 
 
 def _heterogeneous(site: Site) -> int:
-    """A job of two components, the second without a GPU and on another node; its name is made to deceive."""
+    """A job of two components, the second without a GPU and on another node; its name is made to
+    deceive.
+    """
     script = site.lab.path / "jobs" / "hetero.sh"
-    script.write_text(f"#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH hetjob\n#SBATCH -p cpu\n{_burn(site, 18)}\n")
+    script.write_text(
+        f"#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH hetjob\n#SBATCH -p cpu\n{_burn(site, 18)}\n"
+    )
     script.chmod(0o755)
     return site.lab.sbatch("-J", HOSTILE, str(script))

@@ -1,8 +1,10 @@
-"""The lab's machine: process 1 of its own mount, host-name and process namespaces. `node.py LAB` under unshare; see lab.py.
+"""The lab's machine: process 1 of its own mount, host-name and process namespaces. `node.py LAB`
+under unshare; see lab.py.
 
-It makes /dev/nvidia0 to 3 and files of its own under /etc and /run, which nothing outside sees, reaps whose parents are
-gone, and says each second to the fake driver who holds which GPU open. When it ends, so does everything in here; it ends
-when its standard input does, so also with a test run that is killed.
+It makes /dev/nvidia0 to 3 and files of its own under /etc and /run, which nothing outside sees,
+reaps whose parents are gone, and says each second to the fake driver who holds which GPU open. When
+it ends, so does everything in here; it ends when its standard input does, so also with a test run
+that is killed.
 """
 
 import os
@@ -43,14 +45,19 @@ def main(lab: pathlib.Path) -> None:
 def make_devices(dev: pathlib.Path, terminals: list[str]) -> None:
     """A /dev with four GPUs: made in the host's own, they would be there for everybody.
 
-    Each is a terminal: a character device that can be opened without NVIDIA's module, and whose number control groups tell
-    from the others'.
+    Each is a terminal: a character device that can be opened without NVIDIA's module, and whose
+    number control groups tell from the others'.
     """
     dev.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", dev], check=True)
     for name in DEVICES:
         subprocess.run(["cp", "-a", f"/dev/{name}", dev], check=True)
-    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+    for name, target in (
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ):
         (dev / name).symlink_to(target)
     for number, terminal in enumerate(terminals):
         pathlib.Path(terminal).chmod(0o666)
@@ -71,7 +78,9 @@ def reap() -> None:
 
 
 def holders() -> list[list[tuple[int, bool]]]:
-    """By minor number: the processes that hold the GPU open, and whether each computes (its second argument says so)."""
+    """By minor number: the processes that hold the GPU open, and whether each computes (its second
+    argument says so).
+    """
     found: list[list[tuple[int, bool]]] = [[] for _ in range(GPUS)]
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -79,12 +88,19 @@ def holders() -> list[list[tuple[int, bool]]]:
             arguments = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        for minor in {int(match.group(1)) for link in links for match in [_GPU.match(link)] if match is not None}:
+        for minor in {
+            int(match.group(1))
+            for link in links
+            for match in [_GPU.match(link)]
+            if match is not None
+        }:
             found[minor].append((int(process.name), b"burn" in arguments))
     return found
 
 
-def tell_driver(state: pathlib.Path, held: list[list[tuple[int, bool]]], energy: list[float], elapsed_s: float) -> None:
+def tell_driver(
+    state: pathlib.Path, held: list[list[tuple[int, bool]]], energy: list[float], elapsed_s: float
+) -> None:
     """PCI order is the reverse of the minor numbers, as on many boards."""
     lines = [f"count {GPUS}", "first 7700", "event_wait_ms 1000"]
     for index in range(GPUS):
@@ -101,7 +117,9 @@ def tell_driver(state: pathlib.Path, held: list[list[tuple[int, bool]]], energy:
             f"memory.{index} {sum(30 << 30 for _ in processes)}",
         ]
         if processes:
-            lines.append(f"processes.{index} " + ",".join(f"{pid}:{30 << 30}" for pid, _ in processes))
+            lines.append(
+                f"processes.{index} " + ",".join(f"{pid}:{30 << 30}" for pid, _ in processes)
+            )
     fresh = state.with_suffix(".new")
     fresh.write_text("\n".join(lines) + "\n")
     shutil.move(fresh, state)

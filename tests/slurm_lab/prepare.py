@@ -1,6 +1,8 @@
-"""Makes this machine ready for the lab, or says in one line why it can't be: prepare.py. Runs by whatever python3 is there.
+"""Makes this machine ready for the lab, or says in one line why it can't be: prepare.py. Runs by
+whatever python3 is there.
 
-Exit status 0: ready; 2: not, and why is on standard error. As root it installs the packages that are missing.
+Exit status 0: ready; 2: not, and why is on standard error. As root it installs the packages that
+are missing.
 """
 
 import os
@@ -21,7 +23,8 @@ PACKAGES = {  # by a command that is in it
     "cc": "gcc",
     "nsenter": "util-linux",
 }
-NO_START = pathlib.Path("/usr/sbin/policy-rc.d")  # Debian asks it before it starts a package's daemons: the lab starts its own
+# Debian asks it before it starts a package's daemons: the lab starts its own
+NO_START = pathlib.Path("/usr/sbin/policy-rc.d")
 
 
 def main() -> int:
@@ -36,9 +39,15 @@ def obstacle() -> str:
     """Why no lab can start here whatever is installed; "" where one can."""
     if os.geteuid() != 0:
         return "it needs root (namespaces, control groups, other users)"
-    tried = subprocess.run(["unshare", "--mount", "--uts", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True)
+    tried = subprocess.run(
+        ["unshare", "--mount", "--uts", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+        capture_output=True,
+    )
     if tried.returncode != 0:
-        return "this machine gives no namespaces: " + " ".join(tried.stderr.decode(errors="replace").split())[:200]
+        return (
+            "this machine gives no namespaces: "
+            + " ".join(tried.stderr.decode(errors="replace").split())[:200]
+        )
     groups = CGROUPS / "devices"
     if not groups.is_dir():
         groups = CGROUPS
@@ -55,7 +64,9 @@ def obstacle() -> str:
 
 def missing() -> list[str]:
     """The Debian packages whose commands this machine lacks."""
-    return [package for command, package in PACKAGES.items() if shutil.which(command, path=PATH) is None]
+    return [
+        package for command, package in PACKAGES.items() if shutil.which(command, path=PATH) is None
+    ]
 
 
 def install(packages: list[str]) -> str:
@@ -70,7 +81,9 @@ def install(packages: list[str]) -> str:
         NO_START.chmod(0o755)
     try:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": PATH}
-        subprocess.run(["apt-get", "update", "-qq"], env=environment, capture_output=True, timeout=300)
+        subprocess.run(
+            ["apt-get", "update", "-qq"], env=environment, capture_output=True, timeout=300
+        )
         command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=900)
     except subprocess.TimeoutExpired:

@@ -32,7 +32,18 @@ class Site:
     def start_agent(self) -> None:
         token = self.lab.path / "agent.token"
         token.write_text(self._token + "\n")
-        command = [sys.executable, "-m", "agent", "run", "--node", "gpu01", "--source", "nvml", "--flush-s", str(FLUSH_S)]
+        command = [
+            sys.executable,
+            "-m",
+            "agent",
+            "run",
+            "--node",
+            "gpu01",
+            "--source",
+            "nvml",
+            "--flush-s",
+            str(FLUSH_S),
+        ]
         settings = {
             "LD_LIBRARY_PATH": str(self.lab.path),
             "FAKE_NVML": str(self.lab.path / "nvml.state"),
@@ -53,10 +64,18 @@ class Site:
     def get(self, path: str, **query: str) -> Any:
         """The hub's answer over a day, until an hour from now."""
         now = datetime.datetime.now(datetime.UTC)
-        period = {"from": now - datetime.timedelta(hours=23), "to": now + datetime.timedelta(hours=1)}
-        query = {**{name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in period.items()}, **query}
+        period = {
+            "from": now - datetime.timedelta(hours=23),
+            "to": now + datetime.timedelta(hours=1),
+        }
+        query = {
+            **{name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in period.items()},
+            **query,
+        }
         address = f"{self.hub.url}{path}?{urllib.parse.urlencode(query)}"
-        request = urllib.request.Request(address, headers={"Authorization": "Bearer " + self.reader})
+        request = urllib.request.Request(
+            address, headers={"Authorization": "Bearer " + self.reader}
+        )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.loads(answer.read())
 
@@ -65,7 +84,9 @@ class Site:
         assert done.returncode == 0, done.stderr
 
     def slurm(self) -> dict[str, Any]:
-        """What the hub knows of the node's Slurm: whether it answers, and why not; empty before the first batch."""
+        """What the hub knows of the node's Slurm: whether it answers, and why not; empty before the
+        first batch.
+        """
         for node in self.get("/api/v1/nodes")["rows"]:
             for source in node["sources"]:
                 if (node["name"], source["kind"]) == ("gpu01", "slurm"):

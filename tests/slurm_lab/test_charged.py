@@ -1,4 +1,6 @@
-"""Charged is what was allocated: GPU-seconds of a job on the hub = sacct's elapsed time x GPUs, within one window."""
+"""Charged is what was allocated: GPU-seconds of a job on the hub = sacct's elapsed time x GPUs,
+within one window.
+"""
 
 import sys
 
@@ -34,11 +36,16 @@ def test_after_a_known_end_nothing_is_waste_for_certain(site: Site, jobs: dict[s
     assert states["underused"] > 0
 
 
-def test_a_heterogeneous_job_keeps_its_name_and_costs_no_other_job_its_own(site: Site, jobs: dict[str, int]) -> None:
+def test_a_heterogeneous_job_keeps_its_name_and_costs_no_other_job_its_own(
+    site: Site, jobs: dict[str, int]
+) -> None:
     known = {kind: site.job(number) or {} for kind, number in jobs.items()}
 
     assert known["hetero"]["name"] == HOSTILE
-    assert [(known[kind]["name"], known[kind]["user"], known[kind]["account"]) for kind in ("two", "cancelled")] == [
+    assert [
+        (known[kind]["name"], known[kind]["user"], known[kind]["account"])
+        for kind in ("two", "cancelled")
+    ] == [
         ("two", "ann", "chem"),
         ("cancelled", "bob", "physics"),
     ]

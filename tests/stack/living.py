@@ -1,4 +1,6 @@
-"""A living stack for tests: `manage.py up` in a process of its own, on a folder and port of its own."""
+"""A living stack for tests: `manage.py up` in a process of its own, on a folder and port of its
+own.
+"""
 
 import contextlib
 import os
@@ -52,8 +54,19 @@ class Living:
         (self.data.parent / "up.log").touch()
         already = self.log.count(LAST_WORDS)
         with (self.data.parent / "up.log").open("ab") as log:
-            command = [sys.executable, "manage.py", "up", "--port", str(self.port), "--data", str(self.data), *arguments]
-            self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+            command = [
+                sys.executable,
+                "manage.py",
+                "up",
+                "--port",
+                str(self.port),
+                "--data",
+                str(self.data),
+                *arguments,
+            ]
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
         self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready", seconds=180)
 
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -90,7 +103,9 @@ class Living:
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == self.process.pid and name in (entry / "cmdline").read_text().replace("\0", " "):
+                if parent == self.process.pid and name in (entry / "cmdline").read_text().replace(
+                    "\0", " "
+                ):
                     found.append(int(entry.name))
         return found
 

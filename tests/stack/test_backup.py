@@ -27,17 +27,23 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def filled():
     node = Node.objects.create(name="gpu-07", labels={"pool": "a"}, last_ms=1_794_000_000_000)
-    gpu = GPU.objects.create(uuid="GPU-1", node=node, model=GPUModel.objects.create(name="H100 SXM"))
+    gpu = GPU.objects.create(
+        uuid="GPU-1", node=node, model=GPUModel.objects.create(name="H100 SXM")
+    )
     job = Job.objects.create(key="slurm/della/1", user="Zoë <script>")
-    Allocation.objects.create(gpu=gpu, job=job, source="slurm", share=None, asserted=[(0, 10), (20, 30)])
-    Rate.objects.create(node=node, price_per_gpu_hour=Decimal("3.141593"), valid_from=NOW, created_at=NOW)
+    Allocation.objects.create(
+        gpu=gpu, job=job, source="slurm", share=None, asserted=[(0, 10), (20, 30)]
+    )
+    Rate.objects.create(
+        node=node, price_per_gpu_hour=Decimal("3.141593"), valid_from=NOW, created_at=NOW
+    )
     User.objects.create_user("ann", password="a-long-password-1")
     partitions.ensure_for(LONG_AGO)
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO telemetry_batch"
-            " (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)"
-            " VALUES (%s, %s, 'boot', 0, 1, 0, 10000, 0, false, '\\x00ff')",
+            "INSERT INTO telemetry_batch (received_at, node_id, boot_id, boot_start_ms, sequence,"
+            " start_ms, end_ms, offset_ms, quarantined, payload) VALUES (%s, %s, 'boot', 0, 1, 0,"
+            " 10000, 0, false, '\\x00ff')",
             [LONG_AGO, node.pk],
         )
 
@@ -69,7 +75,9 @@ def test_a_restored_hub_has_every_row_of_the_backup_and_goes_on_numbering(filled
 def test_a_backup_is_private_and_leaves_no_partial_file(filled, tmp_path):
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
 
-    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("hub.backup", 0o600)]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [
+        ("hub.backup", 0o600)
+    ]
 
 
 def test_a_backup_overwrites_a_file_only_when_it_is_told_to(filled, tmp_path):
@@ -111,7 +119,9 @@ def test_a_damaged_backup_changes_nothing(filled, tmp_path):
     call_command("flush", interactive=False, verbosity=0)
     before = every_row()
 
-    with pytest.raises(backup.BackupError, match="is damaged .*; nothing was changed|is no whole FleetWatch backup"):
+    with pytest.raises(
+        backup.BackupError, match="is damaged .*; nothing was changed|is no whole FleetWatch backup"
+    ):
         backup.read(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before
@@ -125,13 +135,17 @@ def test_a_file_that_is_no_backup_is_refused_in_one_line(tmp_path):
 
 
 def test_a_backup_of_a_newer_fleetwatch_is_refused(tmp_path):
-    manifest = json.dumps({"format": 1, "migrations": {"ledger": "9999_from_the_future"}, "tables": {}}).encode()
+    manifest = json.dumps(
+        {"format": 1, "migrations": {"ledger": "9999_from_the_future"}, "tables": {}}
+    ).encode()
     with tarfile.open(tmp_path / "hub.backup", "w") as archive:
         facts = tarfile.TarInfo("manifest.json")
         facts.size = len(manifest)
         archive.addfile(facts, __import__("io").BytesIO(manifest))
 
-    with pytest.raises(backup.BackupError, match="of a newer FleetWatch .*ledger.9999_from_the_future"):
+    with pytest.raises(
+        backup.BackupError, match="of a newer FleetWatch .*ledger.9999_from_the_future"
+    ):
         backup.read(tmp_path / "hub.backup", **QUIET)
 
 

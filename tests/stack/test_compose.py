@@ -1,4 +1,6 @@
-"""docker-compose.yml without Docker: what it asks of .env, what it publishes, and its Redis, run as it says."""
+"""docker-compose.yml without Docker: what it asks of .env, what it publishes, and its Redis, run as
+it says.
+"""
 
 import os
 import re
@@ -28,7 +30,12 @@ def strings(node: object) -> list[str]:
 
 
 def test_compose_refuses_to_start_without_each_secret():
-    named = [name for text in strings(COMPOSE) for name in re.findall(r"\$\{(\w+)", text) if name in SECRETS]
+    named = [
+        name
+        for text in strings(COMPOSE)
+        for name in re.findall(r"\$\{(\w+)", text)
+        if name in SECRETS
+    ]
     required = [name for text in strings(COMPOSE) for name in re.findall(r"\$\{(\w+):\?", text)]
 
     assert set(named) == SECRETS
@@ -36,7 +43,11 @@ def test_compose_refuses_to_start_without_each_secret():
 
 
 def test_the_example_has_no_secret_that_would_do():
-    lines = [line.partition("=") for line in (ROOT / ".env.example").read_text().splitlines() if "=" in line and line[0] != "#"]
+    lines = [
+        line.partition("=")
+        for line in (ROOT / ".env.example").read_text().splitlines()
+        if "=" in line and line[0] != "#"
+    ]
     given = {name: value for name, _, value in lines}
 
     assert given.keys() >= SECRETS
@@ -44,9 +55,16 @@ def test_the_example_has_no_secret_that_would_do():
 
 
 def test_every_setting_of_the_readme_can_be_given_in_dot_env():
-    """But what compose itself sets: the servers' addresses by their passwords, and the data folder, a volume."""
+    """But what compose itself sets: the servers' addresses by their passwords, and the data folder,
+    a volume.
+    """
     table = (ROOT / "README.md").read_text().partition("## Configuration")[2].partition("\n## ")[0]
-    names = {name for line in table.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    names = {
+        name
+        for line in table.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
     given = {name for text in strings(COMPOSE) for name in re.findall(r"\$\{(\w+)", text)}
 
     assert len(names) > 20
@@ -54,10 +72,19 @@ def test_every_setting_of_the_readme_can_be_given_in_dot_env():
 
 
 def test_a_hub_starts_with_what_compose_gives_where_dot_env_says_nothing():
-    values = {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for name, value in COMPOSE["x-hub"]["environment"].items()}
-    filled = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "0123456789abcdef" * 2, value) for name, value in values.items()}
+    values = {
+        name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+        for name, value in COMPOSE["x-hub"]["environment"].items()
+    }
+    filled = {
+        name: re.sub(r"\$\{\w+:\?[^}]*\}", "0123456789abcdef" * 2, value)
+        for name, value in values.items()
+    }
     environment = {"PATH": os.environ["PATH"], "FLEETWATCH_STATIC_ROOT": "/tmp", **filled}
-    ask = "from django.conf import settings; print(settings.RAW_RETENTION_DAYS, settings.ALLOW_PRIVATE_WEBHOOKS, settings.METRICS_ALLOW)"
+    ask = (
+        "from django.conf import settings; print(settings.RAW_RETENTION_DAYS,"
+        " settings.ALLOW_PRIVATE_WEBHOOKS, settings.METRICS_ALLOW)"
+    )
 
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", ask],
@@ -73,22 +100,35 @@ def test_no_port_but_the_webs_is_published():
 
 @pytest.fixture
 def redis_of_compose(tmp_path):
-    """The Redis service's own command, on a free port: its URL as the hub gets it, and its process."""
+    """The Redis service's own command, on a free port: its URL as the hub gets it, and its
+    process.
+    """
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/redis-server").symlink_to(redis.binary())
     port = free_port()
     shell, flag, line = COMPOSE["services"]["redis"]["command"]
-    line = line.replace("$$", "$").strip().replace("--bind 0.0.0.0", f"--bind 127.0.0.1 --port {port}")
-    environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "REDIS_PASSWORD": "a-password-of-ours"}
-    process = subprocess.Popen([shell, flag, line], env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    line = (
+        line.replace("$$", "$").strip().replace("--bind 0.0.0.0", f"--bind 127.0.0.1 --port {port}")
+    )
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "REDIS_PASSWORD": "a-password-of-ours",
+    }
+    process = subprocess.Popen(
+        [shell, flag, line], env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
     url = COMPOSE["x-hub"]["environment"]["REDIS_URL"]
-    url = re.sub(r"\$\{REDIS_PASSWORD[^}]*\}", "a-password-of-ours", url).replace("@redis:6379", f"@127.0.0.1:{port}")
+    url = re.sub(r"\$\{REDIS_PASSWORD[^}]*\}", "a-password-of-ours", url).replace(
+        "@redis:6379", f"@127.0.0.1:{port}"
+    )
     yield url, process
     process.terminate()
     process.wait(10)
 
 
-def test_its_redis_answers_nobody_without_the_password_and_shows_it_in_no_process_list(redis_of_compose):
+def test_its_redis_answers_nobody_without_the_password_and_shows_it_in_no_process_list(
+    redis_of_compose,
+):
     url, process = redis_of_compose
     patient = client.retry.Retry(client.backoff.ConstantBackoff(0.05), 200)
     known = client.Redis.from_url(url, retry=patient)

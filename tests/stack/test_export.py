@@ -72,7 +72,9 @@ def test_a_window_belongs_to_the_period_it_starts_in_so_that_periods_add_up():
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_a_period_of_a_thousand_years_takes_no_longer_than_what_there_is(is_sealed, django_assert_max_num_queries):
+def test_a_period_of_a_thousand_years_takes_no_longer_than_what_there_is(
+    is_sealed, django_assert_max_num_queries
+):
     make_node("empty")
     store(make_node())
     if is_sealed:
@@ -120,8 +122,14 @@ def test_a_file_is_written(tmp_path):
         (("--from", "2026-11-20", "--to", "2026-11-20"), "is not before"),
         ((*PERIOD, "--node", "nowhere"), "--node nowhere: there is no such node"),
         ((*PERIOD, "--gpu", "GPU-x"), "--gpu GPU-x: there is no such GPU"),
-        ((*PERIOD, "--metrics", "util_mean,utilisation"), "--metrics utilisation: there is no such column; there are util_mean,"),
-        ((*PERIOD, "--format", "parquet"), "pip install pyarrow" if find_spec("pyarrow") is None else "needs --output FILE"),
+        (
+            (*PERIOD, "--metrics", "util_mean,utilisation"),
+            "--metrics utilisation: there is no such column; there are util_mean,",
+        ),
+        (
+            (*PERIOD, "--format", "parquet"),
+            "pip install pyarrow" if find_spec("pyarrow") is None else "needs --output FILE",
+        ),
     ],
 )
 def test_bad_arguments_are_told_and_nothing_is_written(arguments, said):
@@ -135,7 +143,9 @@ def test_parquet_holds_what_the_csv_holds_or_says_what_it_needs(tmp_path):
     store(make_node(), columns={"util_mean": [0.125, None]})
     path = tmp_path / "windows.parquet"
 
-    _, status, said = export(*PERIOD, "--metrics", "util_mean", "--format", "parquet", "--output", str(path))
+    _, status, said = export(
+        *PERIOD, "--metrics", "util_mean", "--format", "parquet", "--output", str(path)
+    )
 
     if find_spec("pyarrow") is None:
         assert (status, path.exists()) == (2, False)
@@ -145,7 +155,11 @@ def test_parquet_holds_what_the_csv_holds_or_says_what_it_needs(tmp_path):
         starts = [moment.isoformat() for moment in table["start"]]
         assert list(table) == [*HEAD.split(","), "util_mean"]
         assert starts == ["2026-11-20T10:00:00+00:00", "2026-11-20T10:00:10+00:00"]
-        assert (table["gpu"], table["util_mean"], table["observed_s"]) == (["GPU-gpu-07-0"] * 2, [0.125, None], [10.0, 10.0])
+        assert (table["gpu"], table["util_mean"], table["observed_s"]) == (
+            ["GPU-gpu-07-0"] * 2,
+            [0.125, None],
+            [10.0, 10.0],
+        )
 
 
 def test_a_folder_that_is_not_there_is_told():

@@ -14,7 +14,10 @@ from fleetwatch.stack.postgres import StackError
 
 
 def test_a_second_instance_on_the_same_folder_is_refused_in_one_line(tmp_path):
-    with folder.claim(tmp_path / "data"), pytest.raises(StackError, match="FleetWatch already runs on .*; stop it") as refused:
+    with (
+        folder.claim(tmp_path / "data"),
+        pytest.raises(StackError, match="FleetWatch already runs on .*; stop it") as refused,
+    ):
         folder.claim(tmp_path / "data")
 
     assert "\n" not in str(refused.value)
@@ -32,7 +35,13 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
     file = tmp_path / "file"
     file.write_text("in the way")
 
-    with pytest.raises(StackError, match=f"no data folder at {file / below}: {file} is no folder; FLEETWATCH_DATA or --data names another"):
+    with pytest.raises(
+        StackError,
+        match=(
+            f"no data folder at {file / below}: {file} is no folder; FLEETWATCH_DATA or --data"
+            " names another"
+        ),
+    ):
         folder.claim(file / below)
     with pytest.raises(ConfigurationError, match=f"FLEETWATCH_DATA: {file} is no folder$"):
         read_runtime(file / below)
@@ -56,20 +65,31 @@ def ordinary_user():
 
 @pytest.mark.parametrize("mode", [0o000, 0o500])
 @pytest.mark.parametrize("below", ["", "a/data"])
-def test_a_folder_that_the_user_may_not_use_is_named_with_the_user(mode, below, tmp_path_factory, request):
+def test_a_folder_that_the_user_may_not_use_is_named_with_the_user(
+    mode, below, tmp_path_factory, request
+):
     closed = Path(tempfile.mkdtemp(prefix="fleetwatch-closed-", dir="/var/tmp"))
     request.addfinalizer(closed.rmdir)
     closed.chmod(mode)
     user = request.getfixturevalue("ordinary_user")
 
-    with pytest.raises(StackError, match=f"no data folder at .*: the user {user} may not use {closed}: run as the user to whom it belongs"):
+    with pytest.raises(
+        StackError,
+        match=(
+            f"no data folder at .*: the user {user} may not use {closed}: run as the user to whom"
+            " it belongs"
+        ),
+    ):
         folder.claim(closed / below)
 
 
 def test_a_read_only_disk_is_said(tmp_path):
     error = OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    assert folder_trouble(tmp_path / "data", error) == f"{tmp_path} can't be written: Read-only file system"
+    assert (
+        folder_trouble(tmp_path / "data", error)
+        == f"{tmp_path} can't be written: Read-only file system"
+    )
 
 
 def test_data_of_another_version_is_refused(tmp_path):

@@ -22,14 +22,20 @@ def prepared(tmp_path):
 def test_postgres_runs_in_a_folder_that_only_its_owner_may_enter(prepared, tmp_path):
     server = prepared
     process = subprocess.Popen(
-        server.command("fsync=off"), env=postgres.clean_environment(), cwd="/", stderr=subprocess.DEVNULL, **server.owner.keywords()
+        server.command("fsync=off"),
+        env=postgres.clean_environment(),
+        cwd="/",
+        stderr=subprocess.DEVNULL,
+        **server.owner.keywords(),
     )
     try:
         postgres.wait_until_ready(server, process)
         postgres.ensure_database(server)
         with psycopg.connect(server.url) as connection:
             name = connection.execute("SELECT current_database()").fetchone()
-        with pytest.raises(psycopg.OperationalError, match="password authentication failed|no password"):
+        with pytest.raises(
+            psycopg.OperationalError, match="password authentication failed|no password"
+        ):
             psycopg.connect(server.url.replace(server.password, "wrong"))
     finally:
         process.send_signal(2)
@@ -43,7 +49,9 @@ def test_a_database_of_another_postgres_version_is_refused_with_what_to_do(tmp_p
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "PG_VERSION").write_text("17\n")
 
-    with pytest.raises(StackError, match="holds a Postgres 17 database, this version runs 18: back it up"):
+    with pytest.raises(
+        StackError, match="holds a Postgres 17 database, this version runs 18: back it up"
+    ):
         postgres.prepare(tmp_path)
 
 

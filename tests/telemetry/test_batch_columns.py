@@ -16,12 +16,20 @@ def body(text=None, *, sequence=1, offset_ms=0, gpus=GPUS, host=None, **windows)
     """A batch of two windows, one of each GPU, unless told otherwise; `text` is a whole JSON."""
     columns = {"gpu": [0, 1], "start_ms": [1_000, 2_000], "observed_ms": [10_000, 9_000], **windows}
     said = text or json.dumps({"window_s": 10, "gpus": gpus, "windows": columns, "host": host})
-    return batch_columns.opened(Row(sequence, wire.compress(said.encode()), offset_ms, 5, sequence, 3))
+    return batch_columns.opened(
+        Row(sequence, wire.compress(said.encode()), offset_ms, 5, sequence, 3)
+    )
 
 
 def windows(*found, names=("util_mean", "power_w")):
-    gpu_ids = {naming: [IDS[uuid] for uuid in uuids] for naming, uuids in batch_columns.uuids(found).items()}
-    return {name: np.where(np.isnan(values), -1, values).tolist() for name, values in batch_columns.windows(found, gpu_ids, names).items()}
+    gpu_ids = {
+        naming: [IDS[uuid] for uuid in uuids]
+        for naming, uuids in batch_columns.uuids(found).items()
+    }
+    return {
+        name: np.where(np.isnan(values), -1, values).tolist()
+        for name, values in batch_columns.windows(found, gpu_ids, names).items()
+    }
 
 
 def test_what_batches_say_alike_and_not_alike_comes_back_in_order():
@@ -45,7 +53,12 @@ def test_batches_of_other_lengths_and_without_windows_stand_between():
     one = {"gpu": [1], "start_ms": [7_000], "observed_ms": [1]}
     none = {"gpu": [], "start_ms": [], "observed_ms": [], "util_mean": []}
 
-    table = windows(body(util_mean=[0.5, 0.5]), body(**none), body(**one, util_mean=[0.5]), body(util_mean=[0.5, 0.5]))
+    table = windows(
+        body(util_mean=[0.5, 0.5]),
+        body(**none),
+        body(**one, util_mean=[0.5]),
+        body(util_mean=[0.5, 0.5]),
+    )
 
     assert table["start_ms"] == [1_000, 2_000, 7_000, 1_000, 2_000]
     assert table["util_mean"] == [0.5] * 5
@@ -53,12 +66,24 @@ def test_batches_of_other_lengths_and_without_windows_stand_between():
 
 
 def test_positions_are_those_of_each_batchs_own_list():
-    assert windows(body(), body(gpus=GPUS[::-1]), body(gpus=GPUS[1:], gpu=[0, 0]))["gpu_id"] == [7, 9, 9, 7, 9, 9]
+    assert windows(body(), body(gpus=GPUS[::-1]), body(gpus=GPUS[1:], gpu=[0, 0]))["gpu_id"] == [
+        7,
+        9,
+        9,
+        7,
+        9,
+        9,
+    ]
 
 
 def test_other_writers_spaces_and_unknown_keys_change_nothing():
-    text = '{ "new": {}, "gpus": [ {"uuid":"a", "x": [1,2]} ], "window_s": 10,\n "windows": {"gpu": [ 0 ], "observed_ms" : [ 5 ],'
-    text += ' "start_ms":[ 1000 ],\t"util_mean" : [ 1e-1 ], "power_w":[] } }'.replace('"power_w":[] ', '"power_w": [ null ]')
+    text = (
+        '{ "new": {}, "gpus": [ {"uuid":"a", "x": [1,2]} ], "window_s": 10,\n "windows": {"gpu": ['
+        ' 0 ], "observed_ms" : [ 5 ],'
+    )
+    text += ' "start_ms":[ 1000 ],\t"util_mean" : [ 1e-1 ], "power_w":[] } }'.replace(
+        '"power_w":[] ', '"power_w": [ null ]'
+    )
 
     table = windows(body(text), body())
 
@@ -89,7 +114,9 @@ def test_a_column_of_another_length_than_its_windows_is_refused():
         windows(body(util_mean=[0.5, 0.5]), body(util_mean=[0.25]))
 
 
-@pytest.mark.parametrize("payload", [b"", b"no gzip", wire.compress(b"no JSON"), wire.compress(b"{}")])
+@pytest.mark.parametrize(
+    "payload", [b"", b"no gzip", wire.compress(b"no JSON"), wire.compress(b"{}")]
+)
 def test_what_is_no_batch_is_refused(payload):
     with pytest.raises((zlib.error, ValueError)):
         batch_columns.opened(Row(1, payload, 0, 0, 1, 1))

@@ -11,7 +11,8 @@ from tests.telemetry.test_join import COMPLETE, sealed
 
 pytestmark = pytest.mark.django_db
 
-# Readers, writers and row locks: none of these waits for another. https://www.postgresql.org/docs/current/explicit-locking.html
+# Readers, writers and row locks: none of these waits for another.
+# https://www.postgresql.org/docs/current/explicit-locking.html
 HARMLESS = {"AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"}
 SHARED = ("telemetry_batch", "telemetry_sealmark", "telemetry_chunk", "telemetry_daymatrix")
 
@@ -20,7 +21,8 @@ def held():
     """(table, lock) on the tables that requests use, held by this transaction."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT relation::regclass::text, mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = ANY(%s::regclass[])",
+            "SELECT relation::regclass::text, mode FROM pg_locks WHERE pid = pg_backend_pid() AND"
+            " relation = ANY(%s::regclass[])",
             [list(SHARED)],
         )
         return set(cursor.fetchall())

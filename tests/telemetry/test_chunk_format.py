@@ -1,4 +1,6 @@
-"""The chunk format as docs/store.md tells it: a decoder written from that page alone, and bytes that mean the same for ever."""
+"""The chunk format as docs/store.md tells it: a decoder written from that page alone, and bytes
+that mean the same for ever.
+"""
 
 import json
 import struct
@@ -31,11 +33,18 @@ def decoded(data):
     for _ in range(count):
         name_end = at + 1 + directory[at]
         name = directory[at + 1 : name_end].decode()
-        kind, encoding, scale, width, base, size, mask_size, *rest = struct.unpack_from(ENTRIES[version], directory, name_end)
+        kind, encoding, scale, width, base, size, mask_size, *rest = struct.unpack_from(
+            ENTRIES[version], directory, name_end
+        )
         at = name_end + struct.calcsize(ENTRIES[version])
         mask, numbers = data[body : body + mask_size], data[body + mask_size : body + size]
         body += size
-        columns[name] = values_of(words_of(encoding, numbers, rows, width=width, base=base, step=rest[0] if rest else 1), kind, scale, mask)
+        columns[name] = values_of(
+            words_of(encoding, numbers, rows, width=width, base=base, step=rest[0] if rest else 1),
+            kind,
+            scale,
+            mask,
+        )
     assert body == len(data)
     return columns
 
@@ -44,7 +53,10 @@ def words_of(encoding, numbers, rows, *, width, base, step):
     if encoding == 0:
         return [base] * rows
     planes = decompressed(numbers)
-    small = [sum(planes[plane * rows + row] << (8 * plane) for plane in range(width)) for row in range(rows)]
+    small = [
+        sum(planes[plane * rows + row] << (8 * plane) for plane in range(width))
+        for row in range(rows)
+    ]
     if encoding == 1:
         return small
     if encoding == 2:
@@ -63,18 +75,27 @@ def values_of(words, kind, scale, mask):
     values = bits.view(np.float64).copy() if scale == 255 else bits.view(np.int64) / 10.0**scale
     if mask:
         missing = decompressed(mask)
-        values[[row for row in range(len(words)) if missing[row // 8] >> (7 - row % 8) & 1]] = np.nan
+        values[[row for row in range(len(words)) if missing[row // 8] >> (7 - row % 8) & 1]] = (
+            np.nan
+        )
     return values
 
 
 def expected(version):
-    """The golden columns: int64 as whole numbers, float64 as the hexadecimal of Python's float.hex, null = not read."""
+    """The golden columns: int64 as whole numbers, float64 as the hexadecimal of Python's float.hex,
+    null = not read.
+    """
     said = json.loads((GOLDEN / f"{version}.json").read_text())
-    return {name: np.array(column, dtype=np.int64) if kind == "int" else floats(column) for name, (kind, column) in said.items()}
+    return {
+        name: np.array(column, dtype=np.int64) if kind == "int" else floats(column)
+        for name, (kind, column) in said.items()
+    }
 
 
 def floats(column):
-    return np.array([np.nan if value is None else float.fromhex(value) for value in column], dtype=np.float64)
+    return np.array(
+        [np.nan if value is None else float.fromhex(value) for value in column], dtype=np.float64
+    )
 
 
 def agree(one, other):
@@ -97,15 +118,26 @@ def test_there_is_a_golden_file_of_the_version_that_is_written():
 def test_the_golden_files_show_every_encoding(version):
     entries = golden_entries(version)
 
-    assert {entry.encoding for entry in entries} == {codec.CONSTANT, codec.RAW, codec.PLAIN, codec.DELTA}
+    assert {entry.encoding for entry in entries} == {
+        codec.CONSTANT,
+        codec.RAW,
+        codec.PLAIN,
+        codec.DELTA,
+    }
     assert {entry.width for entry in entries} >= {0, 1, 2, 3, 8}
     assert any(entry.mask_length for entry in entries)
 
 
 def test_the_golden_file_of_version_2_shows_steps_of_both_encodings():
-    stepped = {(entry.encoding, entry.dtype) for entry in golden_entries("chunk_v2") if entry.step > 1}
+    stepped = {
+        (entry.encoding, entry.dtype) for entry in golden_entries("chunk_v2") if entry.step > 1
+    }
 
-    assert stepped >= {(codec.PLAIN, codec.FLOAT), (codec.DELTA, codec.FLOAT), (codec.DELTA, codec.INT)}
+    assert stepped >= {
+        (codec.PLAIN, codec.FLOAT),
+        (codec.DELTA, codec.FLOAT),
+        (codec.DELTA, codec.INT),
+    }
 
 
 def golden_entries(version):
@@ -130,5 +162,7 @@ def test_the_documented_decoder_reads_what_is_packed(columns):
 def test_bytes_of_a_version_to_come_are_refused_by_name():
     data = b"\x03" + (GOLDEN / "chunk_v2.bin").read_bytes()[1:]
 
-    with pytest.raises(codec.CodecError, match="packed columns of version 3; this FleetWatch reads versions 1 to 2"):
+    with pytest.raises(
+        codec.CodecError, match="packed columns of version 3; this FleetWatch reads versions 1 to 2"
+    ):
         codec.unpack(data)

@@ -14,12 +14,22 @@ any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True,
 decimals = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
 float_columns = st.one_of(
     arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=any_float),
-    arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.one_of(decimals, st.just(np.nan))),
+    arrays.arrays(
+        np.float64,
+        st.shared(st.integers(0, 200), key="rows"),
+        elements=st.one_of(decimals, st.just(np.nan)),
+    ),
     arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.just(np.nan)),
 )
-steps = st.integers(1, 10**9).flatmap(lambda step: st.integers(-(2**63) // step + 1, (2**63 - 1) // step).map(lambda count: count * step))
+steps = st.integers(1, 10**9).flatmap(
+    lambda step: st.integers(-(2**63) // step + 1, (2**63 - 1) // step).map(
+        lambda count: count * step
+    )
+)
 int_columns = arrays.arrays(
-    np.int64, st.shared(st.integers(0, 200), key="rows"), elements=st.one_of(st.integers(-(2**63), 2**63 - 1), steps)
+    np.int64,
+    st.shared(st.integers(0, 200), key="rows"),
+    elements=st.one_of(st.integers(-(2**63), 2**63 - 1), steps),
 )
 
 
@@ -62,7 +72,10 @@ def test_awkward_floats_come_back_bit_for_bit(values):
     assert same_bits(codec.unpack(codec.pack({"c": values}))["c"], values)
 
 
-@pytest.mark.parametrize("values", [[-(2**63), 2**63 - 1], [2**63 - 1, -(2**63), 0], [10**18, 10**18 + 1, 10**18], [7], []])
+@pytest.mark.parametrize(
+    "values",
+    [[-(2**63), 2**63 - 1], [2**63 - 1, -(2**63), 0], [10**18, 10**18 + 1, 10**18], [7], []],
+)
 def test_huge_counters_come_back_exactly(values):
     assert codec.unpack(codec.pack({"c": np.array(values, dtype=np.int64)}))["c"].tolist() == values
 
@@ -110,7 +123,8 @@ def test_rare_values_that_a_sample_misses_come_back_too():
 
 def test_noise_costs_hardly_more_than_its_entropy():
     milliwatts = np.rint(np.random.default_rng(7).normal(600_000, 2_000, 17_280)).astype(np.int64)
-    entropy = np.log2(2_000 * np.sqrt(2 * np.pi * np.e)) / 8  # bytes of a normal distribution in steps of 1
+    # bytes of a normal distribution in steps of 1
+    entropy = np.log2(2_000 * np.sqrt(2 * np.pi * np.e)) / 8
 
     assert len(codec.pack({"a": milliwatts})) < 1.03 * entropy * len(milliwatts)
 
@@ -130,9 +144,9 @@ def test_a_column_is_read_from_the_beginning_of_the_bytes_and_its_own_body():
     found = directory.read(data[:-1], len(data))
     bodies = {name: data[slice(*found.place(name))] for name in ("gpu_id", "start_ms")}
 
-    assert {name: values.tolist() for name, values in codec.unpack_bodies(found, bodies).items()} == {
-        name: whole[name].tolist() for name in bodies
-    }
+    assert {
+        name: values.tolist() for name, values in codec.unpack_bodies(found, bodies).items()
+    } == {name: whole[name].tolist() for name in bodies}
     assert list(codec.unpack_bodies(found, bodies, ["start_ms", "a"])) == ["start_ms"]
     with pytest.raises(codec.CodecError, match="do not hold the directory"):
         directory.read(data[:20], len(data))
@@ -216,18 +230,28 @@ GOLDEN = (
 
 def test_whatever_is_damaged_is_an_error_of_ours():
     chance = random.Random(4)
-    whole = codec.pack({"power_w": np.arange(300) / 7, "start_ms": np.arange(300) * 10_000, "util": np.full(300, np.nan)})
+    whole = codec.pack(
+        {
+            "power_w": np.arange(300) / 7,
+            "start_ms": np.arange(300) * 10_000,
+            "util": np.full(300, np.nan),
+        }
+    )
     for _ in range(400):
         damaged = bytearray(whole)
         damaged[chance.randrange(5, len(whole))] ^= 1 << chance.randrange(8)
-        with contextlib.suppress(codec.CodecError):  # or the bit was in a number: that is for the database's checksums
-            codec.unpack(bytes(damaged[: chance.choice([len(whole), chance.randrange(len(whole))])]))
+        # or the bit was in a number: that is for the database's checksums
+        with contextlib.suppress(codec.CodecError):
+            codec.unpack(
+                bytes(damaged[: chance.choice([len(whole), chance.randrange(len(whole))])])
+            )
 
 
 def test_what_many_chunks_have_alike_is_unpacked_once_and_given_to_each_as_its_own():
     starts = np.tile(np.arange(360, dtype=np.int64) * 10_000, 8)
     chunks = [
-        codec.pack({"start_ms": starts + base, "util_mean": (starts % 70_000) / 1000 + place}) for place, base in enumerate((0, 7, 7))
+        codec.pack({"start_ms": starts + base, "util_mean": (starts % 70_000) / 1000 + place})
+        for place, base in enumerate((0, 7, 7))
     ]
     codec._pattern.cache_clear()
 

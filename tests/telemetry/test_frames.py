@@ -19,13 +19,21 @@ def test_nothing_stored_is_an_empty_frame_with_the_wanted_columns():
 
     assert len(frame) == 0
     assert frame.gpu_id.dtype == np.int64
-    assert {name: len(values) for name, values in frame.columns.items()} == {"power_w": 0, "live_process_count": 0}
+    assert {name: len(values) for name, values in frame.columns.items()} == {
+        "power_w": 0,
+        "live_process_count": 0,
+    }
 
 
 def test_windows_are_sorted_and_a_value_not_read_is_nan():
     node = make_node()
     first, second = node.gpus.order_by("index").values_list("pk", flat=True)
-    store(node, starts=[HOUR_START_MS + 10_000, HOUR_START_MS, HOUR_START_MS], positions=[0, 1, 0], columns={"util_mean": [0.1, 0.2, None]})
+    store(
+        node,
+        starts=[HOUR_START_MS + 10_000, HOUR_START_MS, HOUR_START_MS],
+        positions=[0, 1, 0],
+        columns={"util_mean": [0.1, 0.2, None]},
+    )
 
     frame = read_hour(node, ("util_mean", "power_w"))
 
@@ -48,7 +56,15 @@ def test_without_named_columns_those_with_a_value_are_there():
 
 def test_only_windows_that_overlap_the_interval_are_there():
     node = make_node()
-    store(node, starts=[HOUR_START_MS - 20_000, HOUR_START_MS - 10_000, HOUR_START_MS, HOUR_START_MS + 10_000])
+    store(
+        node,
+        starts=[
+            HOUR_START_MS - 20_000,
+            HOUR_START_MS - 10_000,
+            HOUR_START_MS,
+            HOUR_START_MS + 10_000,
+        ],
+    )
 
     frame = frames.read(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000)
 
@@ -98,9 +114,17 @@ def test_a_quarantined_batch_is_not_read():
 def test_live_processes_leave_out_zombies_dead_and_stuck_ones():
     node = make_node()
     states = [(0, "Z"), (0, "D"), (0, "S"), (1, "X"), (1, "R"), (1, None)]
-    processes = [{"gpu": gpu, "pid": pid, "state": state} for pid, (gpu, state) in enumerate(states)]
+    processes = [
+        {"gpu": gpu, "pid": pid, "state": state} for pid, (gpu, state) in enumerate(states)
+    ]
     starts, positions = [HOUR_START_MS] * 2 + [HOUR_START_MS + 10_000], [0, 1, 1]
-    store(node, starts=starts, positions=positions, columns={"process_count": [3, 3, None]}, processes=processes)
+    store(
+        node,
+        starts=starts,
+        positions=positions,
+        columns={"process_count": [3, 3, None]},
+        processes=processes,
+    )
 
     live = read_hour(node, ("live_process_count",)).columns["live_process_count"]
 
@@ -128,7 +152,12 @@ def test_ratios_are_clamped_as_the_wire_clamps_them():
 
 def test_unknown_columns_and_null_lists_are_stepped_over():
     node = make_node()
-    store(node, columns={"util_mean": [0.5, 0.5], "from_the_future": [{"a": 1}, "x"], "power_w": None}, processes=None, host=None)
+    store(
+        node,
+        columns={"util_mean": [0.5, 0.5], "from_the_future": [{"a": 1}, "x"], "power_w": None},
+        processes=None,
+        host=None,
+    )
 
     assert list(read_hour(node).columns) == ["util_mean"]
 
@@ -138,7 +167,9 @@ def test_one_gpu_is_read_alone():
     second = node.gpus.get(index=1)
     store(node, positions=[0, 1])
 
-    frame = frames.read_gpu(second.pk, node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",))
+    frame = frames.read_gpu(
+        second.pk, node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",)
+    )
 
     assert frame.gpu_id.tolist() == [second.pk]
     assert frame.start_ms.tolist() == [HOUR_START_MS + 10_000]
@@ -147,14 +178,29 @@ def test_one_gpu_is_read_alone():
 def test_several_nodes_at_once_say_what_each_says_alone():
     nodes = [make_node("n1"), make_node("n2"), make_node("n3")]
     for place, node in enumerate(nodes[:2]):
-        store(node, starts=[HOUR_START_MS - 10_000, HOUR_START_MS], columns={"util_mean": [0.1 * place, 0.5]})
+        store(
+            node,
+            starts=[HOUR_START_MS - 10_000, HOUR_START_MS],
+            columns={"util_mean": [0.1 * place, 0.5]},
+        )
 
-    found = list(frames.of_nodes([node.pk for node in nodes], HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",), ("cpu_ratio",)))
+    found = list(
+        frames.of_nodes(
+            [node.pk for node in nodes],
+            HOUR_START_MS,
+            HOUR_START_MS + HOUR_MS,
+            ("util_mean",),
+            ("cpu_ratio",),
+        )
+    )
 
     assert [node_id for node_id, _, _ in found] == [node.pk for node in nodes]
     for node, (_, windows, host) in zip(nodes, found, strict=True):
         alone = read_hour(node, ("util_mean",))
-        assert (windows.gpu_id.tolist(), windows.start_ms.tolist()) == (alone.gpu_id.tolist(), alone.start_ms.tolist())
+        assert (windows.gpu_id.tolist(), windows.start_ms.tolist()) == (
+            alone.gpu_id.tolist(),
+            alone.start_ms.tolist(),
+        )
         np.testing.assert_array_equal(windows.columns["util_mean"], alone.columns["util_mean"])
         assert len(host) == len(frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS))
     whole = frames.together([windows for _, windows, _ in found])
@@ -162,23 +208,47 @@ def test_several_nodes_at_once_say_what_each_says_alone():
 
 
 def keys(frame):
-    return list(zip(*(values.tolist() for values in (frame.gpu_id, frame.start_ms, frame.boot_start_ms, frame.sequence)), strict=True))
+    return list(
+        zip(
+            *(
+                values.tolist()
+                for values in (frame.gpu_id, frame.start_ms, frame.boot_start_ms, frame.sequence)
+            ),
+            strict=True,
+        )
+    )
 
 
 def stored_in_every_way():
-    """Two nodes: the first with a joined chunk, hours sealed since, and hot batches that reach into both; the other with hot ones alone."""
+    """Two nodes: the first with a joined chunk, hours sealed since, and hot batches that reach into
+    both; the other with hot ones alone.
+    """
     full, other = make_node("n1"), make_node("n2")
     quarter_ms = HOUR_START_MS - 4 * HOUR_MS
     hours = [quarter_ms + hour * HOUR_MS for hour in range(8)]
     for sequence, hour_ms in enumerate(hours, 1):
         minute = [hour_ms, hour_ms + 10_000] * 2
-        store(full, sequence=sequence, starts=minute, positions=[1, 1, 0, 0], columns={"util_mean": [0.1 * sequence, None, 0.5, 0.25]})
+        store(
+            full,
+            sequence=sequence,
+            starts=minute,
+            positions=[1, 1, 0, 0],
+            columns={"util_mean": [0.1 * sequence, None, 0.5, 0.25]},
+        )
     now = HOUR + timedelta(hours=5)
     seal.seal_closed_hours(now, limit=100)
     join.join_complete_spans(now, limit=100)
-    for sequence, starts in enumerate(([hours[1], hours[1] + 5_000], [hours[7], hours[7] + 20_000])):
+    for sequence, starts in enumerate(
+        ([hours[1], hours[1] + 5_000], [hours[7], hours[7] + 20_000])
+    ):
         store(
-            full, boot_id="boot-b", boot_start_ms=5, sequence=sequence, starts=starts, positions=[1, 0], columns={"util_mean": [0.9, 0.8]}
+            full,
+            boot_id="boot-b",
+            boot_start_ms=5,
+            sequence=sequence,
+            starts=starts,
+            positions=[1, 0],
+            columns={"util_mean": [0.9, 0.8]},
         )
     store(other, starts=[hours[2], hours[0]])
     return [full, other], quarter_ms
@@ -196,10 +266,19 @@ def test_portions_are_what_the_nodes_say_whole(monkeypatch, whole_bytes):
     for node in nodes:
         alone = frames.read(node.pk, *asked)
         found = [portion for node_id, portion in portions if node_id == node.pk]
-        assert keys(alone) == sorted(keys(alone)) == sorted(key for portion in found for key in keys(portion))
-        assert sum(np.nansum(portion.columns["util_mean"]) for portion in found) == pytest.approx(np.nansum(alone.columns["util_mean"]))
+        assert (
+            keys(alone)
+            == sorted(keys(alone))
+            == sorted(key for portion in found for key in keys(portion))
+        )
+        assert sum(np.nansum(portion.columns["util_mean"]) for portion in found) == pytest.approx(
+            np.nansum(alone.columns["util_mean"])
+        )
         assert all(np.isnan(portion.columns["power_w"]).all() for portion in found)
-        starts = [set(zip(portion.gpu_id.tolist(), portion.start_ms.tolist(), strict=True)) for portion in found]
+        starts = [
+            set(zip(portion.gpu_id.tolist(), portion.start_ms.tolist(), strict=True))
+            for portion in found
+        ]
         assert sum(map(len, starts)) == len(set().union(*starts))
 
 
@@ -207,7 +286,10 @@ def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):
     node = make_node()
     numbers = np.random.default_rng(3).random(360)
     starts = [HOUR_START_MS + 10_000 * place for place in range(360)]
-    columns = {name: (numbers / factor).tolist() for factor, name in enumerate(("util_mean", "power_w", "sm_active", "temperature_c"), 1)}
+    columns = {
+        name: (numbers / factor).tolist()
+        for factor, name in enumerate(("util_mean", "power_w", "sm_active", "temperature_c"), 1)
+    }
     store(node, starts=starts, columns=columns)
     seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
     monkeypatch.setattr(sealed, "SLACK_BYTES", 0)
@@ -218,7 +300,11 @@ def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):
         found[whole_bytes] = read_hour(node, ("util_mean", "sm_active", "no_such_column"))
 
     assert found[0].columns["util_mean"].tolist() == numbers.tolist()
-    assert found[0].columns["sm_active"].tolist() == found[65_536].columns["sm_active"].tolist() == columns["sm_active"]
+    assert (
+        found[0].columns["sm_active"].tolist()
+        == found[65_536].columns["sm_active"].tolist()
+        == columns["sm_active"]
+    )
     assert np.isnan(found[0].columns["no_such_column"]).all()
     assert keys(found[0]) == keys(found[65_536])
 
@@ -226,7 +312,11 @@ def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):
 def test_a_chunk_that_is_written_between_its_parts_is_read_anew(monkeypatch):
     node = make_node()
     numbers = np.random.default_rng(3).random(360).tolist()
-    store(node, starts=[HOUR_START_MS + 10_000 * place for place in range(360)], columns={"util_mean": numbers})
+    store(
+        node,
+        starts=[HOUR_START_MS + 10_000 * place for place in range(360)],
+        columns={"util_mean": numbers},
+    )
     seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
     monkeypatch.setattr(sealed, "WHOLE_BYTES", 0)
     asked = sealed.rows.fetched
@@ -239,4 +329,8 @@ def test_a_chunk_that_is_written_between_its_parts_is_read_anew(monkeypatch):
 
     monkeypatch.setattr(sealed.rows, "fetched", late_data_first)
 
-    assert read_hour(node, ("util_mean",)).columns["util_mean"].tolist() == [numbers[0], 0.5, *numbers[1:]]
+    assert read_hour(node, ("util_mean",)).columns["util_mean"].tolist() == [
+        numbers[0],
+        0.5,
+        *numbers[1:],
+    ]

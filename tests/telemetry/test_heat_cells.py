@@ -36,7 +36,9 @@ def test_a_cell_is_the_mean_weighted_by_observed_time():
 
 
 def test_what_was_not_read_is_missing_and_zero_is_zero():
-    _, by_metric = made(table((7, 0, 10_000), (8, 0, 10_000), (9, 0, 0), util_mean=[0.0, NAN, 0.5]), count=1)
+    _, by_metric = made(
+        table((7, 0, 10_000), (8, 0, 10_000), (9, 0, 0), util_mean=[0.0, NAN, 0.5]), count=1
+    )
 
     assert by_metric["util"].tolist() == [[0], [MISSING], [MISSING]]
 
@@ -56,7 +58,10 @@ def test_power_is_in_steps_of_eight_watts_up_to_two_thousand():
 def test_memory_is_by_the_gpus_total_and_missing_where_that_is_not_known():
     windows = table((7, 0, 1), (8, 0, 1), memory_used_bytes=[40.0, 40.0])
 
-    assert made(windows, count=1, memory={7: 80, 8: None})[1]["memory"].tolist() == [[125], [MISSING]]
+    assert made(windows, count=1, memory={7: 80, 8: None})[1]["memory"].tolist() == [
+        [125],
+        [MISSING],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,9 @@ def test_memory_is_by_the_gpus_total_and_missing_where_that_is_not_known():
     ],
 )
 def test_of_two_windows_of_one_time_one_wins(util, observed, sequence, winner):
-    windows = table((7, 0, observed[0], sequence[0]), (7, 0, observed[1], sequence[1]), util_mean=util)
+    windows = table(
+        (7, 0, observed[0], sequence[0]), (7, 0, observed[1], sequence[1]), util_mean=util
+    )
 
     assert heat_cells.winners(windows)["util_mean"].tolist() == [winner]
 

@@ -21,7 +21,13 @@ COMPLETE = HOUR + timedelta(hours=3, minutes=10)
 def sealed(node, hours=range(6), **changes):
     """One window and one host sample in each of these hours of the span, sealed."""
     starts = [SPAN_MS + hour * HOUR_MS for hour in hours]
-    store(node, starts=starts, window_s=60, host={"start_ms": starts, "cpu_ratio": [0.5] * len(starts)}, **changes)
+    store(
+        node,
+        starts=starts,
+        window_s=60,
+        host={"start_ms": starts, "cpu_ratio": [0.5] * len(starts)},
+        **changes,
+    )
     seal.seal_closed_hours(COMPLETE, limit=100)
 
 
@@ -33,8 +39,18 @@ def everything(node):
     """What frames says of the span, as comparable lists."""
     windows = frames.read(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
     host = frames.host(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
-    columns = [windows.gpu_id, windows.start_ms, windows.end_ms, windows.boot_start_ms, windows.sequence, host.start_ms]
-    floats = {name: np.where(np.isnan(values), -1, values).tolist() for name, values in (windows.columns | host.columns).items()}
+    columns = [
+        windows.gpu_id,
+        windows.start_ms,
+        windows.end_ms,
+        windows.boot_start_ms,
+        windows.sequence,
+        host.start_ms,
+    ]
+    floats = {
+        name: np.where(np.isnan(values), -1, values).tolist()
+        for name, values in (windows.columns | host.columns).items()
+    }
     return [values.tolist() for values in columns], floats
 
 
@@ -90,7 +106,10 @@ def test_each_node_and_each_span_keeps_its_own():
     did = join_now(COMPLETE + timedelta(hours=6))
 
     assert did == {"spans": 3, "chunks": 8}
-    assert frames.read(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS).start_ms.tolist() == [SPAN_MS + 5 * HOUR_MS, SPAN_MS + 6 * HOUR_MS]
+    assert frames.read(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS).start_ms.tolist() == [
+        SPAN_MS + 5 * HOUR_MS,
+        SPAN_MS + 6 * HOUR_MS,
+    ]
 
 
 def test_late_data_merges_into_the_joined_chunk_and_its_hour_of_cells():
@@ -113,7 +132,9 @@ def test_of_a_window_that_comes_twice_the_sealed_one_stays():
 
     sealed(node, hours=[0], columns={"util_mean": [0.75]})
 
-    assert frames.read(node.pk, SPAN_MS, SPAN_MS + HOUR_MS, ["util_mean"]).columns["util_mean"].tolist() == [0.25]
+    assert frames.read(node.pk, SPAN_MS, SPAN_MS + HOUR_MS, ["util_mean"]).columns[
+        "util_mean"
+    ].tolist() == [0.25]
 
 
 def test_a_failure_between_the_steps_leaves_the_hours_as_they_were(monkeypatch):
@@ -159,8 +180,12 @@ def test_a_node_that_is_being_sealed_is_joined_the_next_time():
 
 
 def test_a_chunk_of_more_than_six_hours_is_refused():
-    with pytest.raises(Exception, match="a_chunk_is_at_most_six_hours"), transaction.atomic(), connection.cursor() as cursor:
+    with (
+        pytest.raises(Exception, match="a_chunk_is_at_most_six_hours"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
         cursor.execute(
-            'INSERT INTO telemetry_chunk (node_id, start, "end", version, window_count, payload, host)'
-            " VALUES (1, '2026-11-20T00:00Z', '2026-11-20T06:01Z', 1, 0, '', '')"
+            'INSERT INTO telemetry_chunk (node_id, start, "end", version, window_count, payload,'
+            " host) VALUES (1, '2026-11-20T00:00Z', '2026-11-20T06:01Z', 1, 0, '', '')"
         )

@@ -18,13 +18,20 @@ def hour_cells(metric="util", interval=HOUR_INTERVAL, count=12):
     """GPU id -> its cells, None for a gap."""
     gpus = list(GPU.objects.order_by("index"))
     found = matrices.cells(metric, [gpu.pk for gpu in gpus], interval, count).tolist()
-    return {gpu.pk: [None if math.isnan(value) else value for value in row] for gpu, row in zip(gpus, found, strict=True)}
+    return {
+        gpu.pk: [None if math.isnan(value) else value for value in row]
+        for gpu, row in zip(gpus, found, strict=True)
+    }
 
 
 def test_sealing_writes_the_days_cells():
     node = make_node()
     first, second = node.gpus.order_by("index").values_list("pk", flat=True)
-    columns = {"util_mean": [0.5, 1.0], "power_w": [350.0, None], "memory_used_bytes": [8_000_000_000, 80_000_000_000]}
+    columns = {
+        "util_mean": [0.5, 1.0],
+        "power_w": [350.0, None],
+        "memory_used_bytes": [8_000_000_000, 80_000_000_000],
+    }
     store(node, starts=[HOUR_START_MS, HOUR_START_MS + 300_000], positions=[0, 1], columns=columns)
 
     seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
@@ -43,7 +50,9 @@ def test_late_data_of_another_hour_leaves_the_first_hours_cells():
     store(node, sequence=2, starts=[HOUR_START_MS - HOUR_MS], columns={"util_mean": [1.0]})
     seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
 
-    [row] = hour_cells(interval=Interval(HOUR - timedelta(hours=1), HOUR + timedelta(hours=1)), count=24).values()
+    [row] = hour_cells(
+        interval=Interval(HOUR - timedelta(hours=1), HOUR + timedelta(hours=1)), count=24
+    ).values()
 
     assert row == [1.0] + [None] * 11 + [0.5] + [None] * 11
     assert DayMatrix.objects.filter(metric="util").count() == 1
@@ -51,7 +60,11 @@ def test_late_data_of_another_hour_leaves_the_first_hours_cells():
 
 def test_the_newest_cells_are_drawn_before_their_hour_is_sealed():
     node = make_node(gpus=1)
-    store(node, starts=[HOUR_START_MS + 60_000, HOUR_START_MS + 610_000], columns={"util_mean": [0.1, 0.9]})
+    store(
+        node,
+        starts=[HOUR_START_MS + 60_000, HOUR_START_MS + 610_000],
+        columns={"util_mean": [0.1, 0.9]},
+    )
 
     did = matrices.refresh_recent(HOUR + timedelta(minutes=12))
 
@@ -78,7 +91,9 @@ def test_cells_reach_over_midnight():
     store(node, starts=[midnight - 10_000, midnight], columns={"util_mean": [0.2, 0.4]})
     seal.seal_closed_hours(HOUR + timedelta(days=1), limit=10)
 
-    [row] = hour_cells(interval=Interval(HOUR + timedelta(hours=13), HOUR + timedelta(hours=15)), count=2).values()
+    [row] = hour_cells(
+        interval=Interval(HOUR + timedelta(hours=13), HOUR + timedelta(hours=15)), count=2
+    ).values()
 
     assert row == pytest.approx([0.2, 0.4])
     assert DayMatrix.objects.filter(metric="util").count() == 2

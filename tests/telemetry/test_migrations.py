@@ -11,7 +11,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def storage_of(table):
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT attname, attstorage FROM pg_attribute WHERE attrelid = %s::regclass AND attname IN ('payload', 'host')", [table]
+            "SELECT attname, attstorage FROM pg_attribute WHERE attrelid = %s::regclass AND attname"
+            " IN ('payload', 'host')",
+            [table],
         )
         return dict(cursor.fetchall())
 

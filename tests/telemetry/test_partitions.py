@@ -19,7 +19,10 @@ DROPPABLE = datetime(2026, 11, 20, 13, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def no_partitions(monkeypatch):
-    """The hot table is not Django's to empty: each test starts and ends without a partition. Locks are waited for briefly."""
+    """The hot table is not Django's to empty: each test starts and ends without a partition.
+
+    Locks are waited for briefly.
+    """
     monkeypatch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
     _drop_all()
     yield
@@ -28,7 +31,10 @@ def no_partitions(monkeypatch):
 
 def _drop_all():
     with connection.cursor() as cursor:
-        cursor.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'telemetry_batch_p%%'")
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE"
+            " 'telemetry_batch_p%%'"
+        )
         for (name,) in cursor.fetchall():
             cursor.execute(f"DROP TABLE {name}")
 
@@ -48,7 +54,9 @@ def stored_and_sealed():
 def test_partitions_are_six_hours_of_utc():
     tokyo_morning = datetime.fromisoformat("2026-11-20T08:59:59+09:00")
 
-    assert partitions.partition_for(tokyo_morning) == Partition("telemetry_batch_p2026111918", datetime(2026, 11, 19, 18, tzinfo=UTC))
+    assert partitions.partition_for(tokyo_morning) == Partition(
+        "telemetry_batch_p2026111918", datetime(2026, 11, 19, 18, tzinfo=UTC)
+    )
     assert partitions.partition_for(HOUR) == OWN
     assert OWN.end == datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -112,10 +120,13 @@ def test_a_mark_of_another_partition_keeps_only_its_own():
 
 def test_a_half_detached_partition_is_finished_by_the_next_run():
     stored_and_sealed()
-    # The state a killed run leaves: a reader holds the table, so DETACH CONCURRENTLY times out after its first half.
+    # The state a killed run leaves: a reader holds the table, so DETACH CONCURRENTLY times out
+    # after its first half.
     with transaction.atomic():
         Batch.objects.count()
-        dropped = in_another_connection(lambda: partitions.drop_sealed(DROPPABLE)).result(timeout=20)
+        dropped = in_another_connection(lambda: partitions.drop_sealed(DROPPABLE)).result(
+            timeout=20
+        )
     assert dropped == []
     assert partitions.existing() == []
 

@@ -20,7 +20,14 @@ def _defaults(settings):
 
 
 def chunk(start, hours=1):
-    return Chunk.objects.create(node_id=1, start=start, end=start + timedelta(hours=hours), version=1, window_count=0, payload=b"")
+    return Chunk.objects.create(
+        node_id=1,
+        start=start,
+        end=start + timedelta(hours=hours),
+        version=1,
+        window_count=0,
+        payload=b"",
+    )
 
 
 def matrix(day):
@@ -28,13 +35,21 @@ def matrix(day):
 
 
 def test_columns_go_when_their_hour_is_over_by_the_retention():
-    for start in (EDGE - timedelta(hours=2), EDGE - timedelta(hours=1), EDGE, EDGE + timedelta(hours=1)):
+    for start in (
+        EDGE - timedelta(hours=2),
+        EDGE - timedelta(hours=1),
+        EDGE,
+        EDGE + timedelta(hours=1),
+    ):
         chunk(start)
 
     did = retention.apply(NOW)
 
     assert did["chunks"] == 2
-    assert list(Chunk.objects.order_by("start").values_list("start", flat=True)) == [EDGE, EDGE + timedelta(hours=1)]
+    assert list(Chunk.objects.order_by("start").values_list("start", flat=True)) == [
+        EDGE,
+        EDGE + timedelta(hours=1),
+    ]
 
 
 @pytest.mark.parametrize(("ends", "stays"), [(timedelta(0), False), (timedelta(hours=1), True)])
@@ -55,7 +70,10 @@ def test_matrices_stay_when_the_columns_they_were_made_of_are_gone():
     did = retention.apply(NOW)
 
     assert did == {"chunks": 1, "day_matrices": 1}
-    assert list(DayMatrix.objects.order_by("day").values_list("day", flat=True)) == [edge, EDGE.date()]
+    assert list(DayMatrix.objects.order_by("day").values_list("day", flat=True)) == [
+        edge,
+        EDGE.date(),
+    ]
 
 
 def test_matrices_can_go_before_the_columns(settings):

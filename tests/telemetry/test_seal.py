@@ -25,8 +25,17 @@ def seal_now(now=CLOSED):
 def rows(node, columns=("util_mean",)):
     """What frames gives for the hour, as comparable lists."""
     frame = frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
-    keys = (frame.gpu_id, frame.start_ms, frame.end_ms, frame.observed_ms, frame.boot_start_ms, frame.sequence)
-    return [values.tolist() for values in keys] + [np.where(np.isnan(values), -1, values).tolist() for values in frame.columns.values()]
+    keys = (
+        frame.gpu_id,
+        frame.start_ms,
+        frame.end_ms,
+        frame.observed_ms,
+        frame.boot_start_ms,
+        frame.sequence,
+    )
+    return [values.tolist() for values in keys] + [
+        np.where(np.isnan(values), -1, values).tolist() for values in frame.columns.values()
+    ]
 
 
 def test_frames_are_the_same_before_and_after_sealing():
@@ -74,7 +83,9 @@ def test_windows_belong_to_the_hour_in_which_they_start():
     [chunk] = Chunk.objects.all()
     assert codec.unpack(bytes(chunk.payload), ["start_ms"])["start_ms"].tolist() == [last]
     assert SealMark.objects.get().hour == HOUR + timedelta(hours=1)
-    assert frames.read(node.pk, HOUR_START_MS + HOUR_MS, HOUR_START_MS + HOUR_MS + 1).start_ms.tolist() == [last, first]
+    assert frames.read(
+        node.pk, HOUR_START_MS + HOUR_MS, HOUR_START_MS + HOUR_MS + 1
+    ).start_ms.tolist() == [last, first]
 
 
 def test_late_data_is_merged_into_the_sealed_hour():
@@ -149,7 +160,9 @@ def test_a_batch_that_comes_while_its_hour_is_sealed_keeps_its_mark():
     store(node)
     with transaction.atomic():
         seal_now()
-        in_another_connection(lambda: store(node, sequence=2, starts=[HOUR_START_MS + 20_000])).result(timeout=10)
+        in_another_connection(
+            lambda: store(node, sequence=2, starts=[HOUR_START_MS + 20_000])
+        ).result(timeout=10)
 
     assert SealMark.objects.count() == 1
     assert rows(node)[1] == [HOUR_START_MS, HOUR_START_MS + 10_000, HOUR_START_MS + 20_000]
@@ -167,7 +180,9 @@ def test_many_workers_and_late_batches_at_once_lose_and_double_nothing():
         store(node, sequence=sequence, starts=[HOUR_START_MS + sequence * 10_000])
         seal_now()
 
-    for future in [in_another_connection(lambda sequence=sequence: work(sequence)) for sequence in range(6, 12)]:
+    for future in [
+        in_another_connection(lambda sequence=sequence: work(sequence)) for sequence in range(6, 12)
+    ]:
         future.result(timeout=20)
     seal_now()
 
@@ -211,7 +226,11 @@ def test_a_batch_of_several_hours_is_sealed_into_each():
 
 def test_host_samples_are_sealed_too():
     node = make_node()
-    host = {"start_ms": [HOUR_START_MS + 10_000, HOUR_START_MS], "cpu_ratio": [0.5, None], "iowait_ratio": [1.0000001, 0]}
+    host = {
+        "start_ms": [HOUR_START_MS + 10_000, HOUR_START_MS],
+        "cpu_ratio": [0.5, None],
+        "iowait_ratio": [1.0000001, 0],
+    }
     store(node, host=host)
     before = frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
 
@@ -230,7 +249,9 @@ watts = st.one_of(st.none(), st.floats(0, 1e7), st.integers(0, 10**7))
 amounts = st.one_of(st.none(), st.floats(0, 1e15), st.integers(0, 10**15))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.tuples(st.integers(0, 359), st.integers(0, 1), st.integers(1, 3), watts, amounts),
@@ -254,14 +275,22 @@ def test_random_batches_sealed_in_any_portions_read_back_exactly(windows, random
             )
             if random.random() < 0.3:
                 seal_now()
-        frame = frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("power_w", "memory_used_bytes"))
+        frame = frames.read(
+            node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("power_w", "memory_used_bytes")
+        )
         transaction.set_rollback(True)
 
     stated = sorted(
         (gpu_ids[position], HOUR_START_MS + step * 10_000, sequence, power, memory)
         for step, position, sequence, power, memory in map(tuple, windows)
     )
-    columns = [frame.gpu_id, frame.start_ms, frame.sequence, frame.columns["power_w"], frame.columns["memory_used_bytes"]]
+    columns = [
+        frame.gpu_id,
+        frame.start_ms,
+        frame.sequence,
+        frame.columns["power_w"],
+        frame.columns["memory_used_bytes"],
+    ]
     back = [
         tuple(None if isinstance(value, float) and math.isnan(value) else value for value in row)
         for row in zip(*(column.tolist() for column in columns), strict=True)

@@ -16,7 +16,9 @@ def test_a_series_reads_hot_and_sealed_with_gaps():
     seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
     store(node, sequence=2, starts=[HOUR_START_MS + 40_000], columns={"util_mean": [1.0]})
 
-    series = selectors.series(gpu, HOUR_START_MS, HOUR_START_MS + 60_000, columns=["util_mean", "power_w"], step_s=20)
+    series = selectors.series(
+        gpu, HOUR_START_MS, HOUR_START_MS + 60_000, columns=["util_mean", "power_w"], step_s=20
+    )
 
     assert series.start_ms == [HOUR_START_MS, HOUR_START_MS + 20_000, HOUR_START_MS + 40_000]
     assert series.columns["util_mean"] == pytest.approx([0.3, None, 1.0])
@@ -27,9 +29,17 @@ def test_a_series_counts_a_time_once_when_two_boots_saw_it():
     node = make_node()
     gpu = node.gpus.get(index=0)
     store(node, starts=[HOUR_START_MS], columns={"energy_j": [1_000], "util_mean": [0.5]})
-    store(node, starts=[HOUR_START_MS], columns={"energy_j": [900]}, boot_id="b", boot_start_ms=HOUR_START_MS)
+    store(
+        node,
+        starts=[HOUR_START_MS],
+        columns={"energy_j": [900]},
+        boot_id="b",
+        boot_start_ms=HOUR_START_MS,
+    )
 
-    series = selectors.series(gpu, HOUR_START_MS, HOUR_START_MS + 10_000, columns=["energy_j"], step_s=10)
+    series = selectors.series(
+        gpu, HOUR_START_MS, HOUR_START_MS + 10_000, columns=["energy_j"], step_s=10
+    )
 
     assert series.columns == {"energy_j": [1_000.0]}
 
@@ -65,8 +75,13 @@ def test_hours_are_undrawn_from_the_run_that_should_have_sealed_them_until_one_h
 
     too_early = selectors.undrawn_hours(whole, due - timedelta(seconds=1))
     overdue = selectors.undrawn_hours(whole, due)
-    of_its_last_second = selectors.undrawn_hours(Interval(hour_end - timedelta(seconds=1), hour_end), due)
-    before, after = (selectors.undrawn_hours(other, due) for other in (Interval(whole.start, HOUR), Interval(hour_end, due)))
+    of_its_last_second = selectors.undrawn_hours(
+        Interval(hour_end - timedelta(seconds=1), hour_end), due
+    )
+    before, after = (
+        selectors.undrawn_hours(other, due)
+        for other in (Interval(whole.start, HOUR), Interval(hour_end, due))
+    )
     seal.seal_closed_hours(due, limit=10)
 
     assert (too_early, overdue, of_its_last_second, before, after) == (0, 1, 1, 0, 0)

@@ -16,7 +16,10 @@ def test_a_sequence_is_new_once():
     node = make_node()
     first, second = make_batch(node, sequence=1), make_batch(node, sequence=2)
 
-    answers = [services.record_sequence(node, batch, offset_ms=0) for batch in (first, second, first, second)]
+    answers = [
+        services.record_sequence(node, batch, offset_ms=0)
+        for batch in (first, second, first, second)
+    ]
 
     assert answers == [True, True, False, False]
     assert ReceivedSequence.objects.get().received == [(1, 3)]
@@ -35,7 +38,9 @@ def test_a_new_boot_counts_its_sequences_anew():
     node = make_node()
     services.record_sequence(node, make_batch(node, sequence=1), offset_ms=0)
 
-    is_new = services.record_sequence(node, make_batch(node, sequence=1, boot_id="boot-b"), offset_ms=0)
+    is_new = services.record_sequence(
+        node, make_batch(node, sequence=1, boot_id="boot-b"), offset_ms=0
+    )
 
     assert is_new
     assert ReceivedSequence.objects.count() == 2
@@ -73,7 +78,10 @@ def test_a_batch_marks_the_hours_in_which_its_windows_start():
     marks = SealMark.objects.order_by("hour")
     assert [mark.hour for mark in marks] == [HOUR, HOUR + timedelta(hours=1)]
     assert {mark.batch_id for mark in marks} == {row.id}
-    assert (row.start_ms, row.end_ms) == (HOUR_START_MS + HOUR_MS - 10_000, HOUR_START_MS + HOUR_MS + 10_000)
+    assert (row.start_ms, row.end_ms) == (
+        HOUR_START_MS + HOUR_MS - 10_000,
+        HOUR_START_MS + HOUR_MS + 10_000,
+    )
 
 
 def test_an_insert_makes_the_partition_it_needs():
@@ -133,16 +141,26 @@ def test_a_clock_correction_is_kept_for_its_boot(kept_ms, measured_ms, used_ms):
 def test_touching_marks_every_hour_a_span_overlaps():
     node = make_node()
 
-    services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + HOUR_MS), (HOUR_START_MS - 1, HOUR_START_MS + 1), (5, 5)])
+    services.touch_hours(
+        node.pk,
+        [(HOUR_START_MS, HOUR_START_MS + HOUR_MS), (HOUR_START_MS - 1, HOUR_START_MS + 1), (5, 5)],
+    )
 
-    assert [mark.hour for mark in TouchedHour.objects.order_by("hour")] == [HOUR - timedelta(hours=1), HOUR]
+    assert [mark.hour for mark in TouchedHour.objects.order_by("hour")] == [
+        HOUR - timedelta(hours=1),
+        HOUR,
+    ]
 
 
 def test_touching_leaves_out_hours_that_are_final(settings):
     settings.RAW_RETENTION_DAYS = 2
     node = make_node()
 
-    services.touch_hours(node.pk, [(HOUR_START_MS - HOUR_MS, HOUR_START_MS + 1)], received_at=HOUR + timedelta(days=2, minutes=59))
+    services.touch_hours(
+        node.pk,
+        [(HOUR_START_MS - HOUR_MS, HOUR_START_MS + 1)],
+        received_at=HOUR + timedelta(days=2, minutes=59),
+    )
 
     assert [mark.hour for mark in TouchedHour.objects.all()] == [HOUR]
 
@@ -178,7 +196,9 @@ def test_two_workers_never_claim_one_node_at_once():
 
     with transaction.atomic():
         mine = services.claim_touched(1)
-        others = in_another_connection(transaction.atomic(lambda: services.claim_touched(10))).result(timeout=10)
+        others = in_another_connection(
+            transaction.atomic(lambda: services.claim_touched(10))
+        ).result(timeout=10)
 
     assert [node_id for node_id, _, _ in mine] == [first.pk]
     assert [node_id for node_id, _, _ in others] == [second.pk]
@@ -187,14 +207,20 @@ def test_two_workers_never_claim_one_node_at_once():
 def test_an_event_is_stored_once_and_corrected_by_the_clock():
     node = make_node()
     batch = make_batch(
-        node, events=[{"gpu": 0, "at_ms": 1_000, "kind": "xid", "code": 79, "text": "lost"}, {"at_ms": 2_000, "kind": "resumed"}]
+        node,
+        events=[
+            {"gpu": 0, "at_ms": 1_000, "kind": "xid", "code": 79, "text": "lost"},
+            {"at_ms": 2_000, "kind": "resumed"},
+        ],
     )
     gpus = dict(enumerate(node.gpus.order_by("index")))
 
     for _ in range(2):
         services.store_events(node, batch, gpus, offset_ms=500)
 
-    assert list(HealthEvent.objects.order_by("at_ms").values_list("gpu__index", "at_ms", "kind", "code")) == [
+    assert list(
+        HealthEvent.objects.order_by("at_ms").values_list("gpu__index", "at_ms", "kind", "code")
+    ) == [
         (0, 1_500, "xid", 79),
         (None, 2_500, "resumed", None),
     ]
@@ -202,9 +228,17 @@ def test_an_event_is_stored_once_and_corrected_by_the_clock():
 
 def test_events_and_boots_are_read_in_order_with_corrected_times():
     node = make_node()
-    services.record_sequence(node, make_batch(node, boot_id="b", boot_start_ms=9_000), offset_ms=5_000)
+    services.record_sequence(
+        node, make_batch(node, boot_id="b", boot_start_ms=9_000), offset_ms=5_000
+    )
     services.record_sequence(node, make_batch(node, boot_id="a", boot_start_ms=1_000), offset_ms=0)
-    batch = make_batch(node, events=[{"gpu": 1, "at_ms": 3_000, "kind": "gpu_lost"}, {"gpu": 1, "at_ms": 2_000, "kind": "xid", "code": 79}])
+    batch = make_batch(
+        node,
+        events=[
+            {"gpu": 1, "at_ms": 3_000, "kind": "gpu_lost"},
+            {"gpu": 1, "at_ms": 2_000, "kind": "xid", "code": 79},
+        ],
+    )
     services.store_events(node, batch, dict(enumerate(node.gpus.order_by("index"))), offset_ms=0)
 
     assert selectors.boots(node.pk) == [1_000, 14_000]

@@ -9,12 +9,17 @@ INTS = ("start_ms", "window_ms", "observed_ms")
 
 def table(*windows, **columns):
     """Windows of (start_ms, window_ms, observed_ms)."""
-    given = {name: np.array([window[place] for window in windows], dtype=np.int64) for place, name in enumerate(INTS)}
+    given = {
+        name: np.array([window[place] for window in windows], dtype=np.int64)
+        for place, name in enumerate(INTS)
+    }
     return given | {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
 
 
 def stepped(windows, column, *, end_ms=60_000, step_ms=20_000, start_ms=0):
-    return steps.stepped(windows, start_ms=start_ms, end_ms=end_ms, columns=[column], step_ms=step_ms).columns[column]
+    return steps.stepped(
+        windows, start_ms=start_ms, end_ms=end_ms, columns=[column], step_ms=step_ms
+    ).columns[column]
 
 
 def test_a_step_is_the_mean_weighted_by_observed_time():
@@ -30,7 +35,12 @@ def test_a_gap_is_none_and_never_bridged():
 
 
 def test_a_value_that_was_not_read_is_no_zero():
-    windows = table((0, 10_000, 10_000), (10_000, 10_000, 10_000), (20_000, 10_000, 10_000), power_w=[np.nan, 50.0, np.nan])
+    windows = table(
+        (0, 10_000, 10_000),
+        (10_000, 10_000, 10_000),
+        (20_000, 10_000, 10_000),
+        power_w=[np.nan, 50.0, np.nan],
+    )
 
     assert stepped(windows, "power_w") == [50.0, None, None]
 
@@ -48,7 +58,9 @@ def test_energy_is_split_over_the_steps_and_sums_to_the_whole():
 
 
 def test_a_maximum_stays_a_maximum_and_a_minimum_a_minimum():
-    windows = table((0, 10_000, 10_000), (10_000, 10_000, 1_000), util_max=[0.2, 1.0], util_min=[0.0, 0.1])
+    windows = table(
+        (0, 10_000, 10_000), (10_000, 10_000, 1_000), util_max=[0.2, 1.0], util_min=[0.0, 0.1]
+    )
 
     assert stepped(windows, "util_max") == [1.0, None, None]
     assert stepped(windows, "util_min") == [0.0, None, None]
@@ -57,7 +69,9 @@ def test_a_maximum_stays_a_maximum_and_a_minimum_a_minimum():
 def test_steps_are_aligned_to_the_epoch_and_cut_to_the_interval():
     windows = table((0, 10_000, 10_000), (30_000, 10_000, 10_000), power_w=[1.0, 2.0])
 
-    series = steps.stepped(windows, start_ms=25_000, end_ms=45_000, columns=["power_w"], step_ms=20_000)
+    series = steps.stepped(
+        windows, start_ms=25_000, end_ms=45_000, columns=["power_w"], step_ms=20_000
+    )
 
     assert series.start_ms == [20_000, 40_000]
     assert series.columns["power_w"] == [2.0, None]

@@ -1,4 +1,6 @@
-"""fleetwatch/telemetry/window_tables.py: rows of several parts put together, beside what sorting them one by one says."""
+"""fleetwatch/telemetry/window_tables.py: rows of several parts put together, beside what sorting
+them one by one says.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,14 @@ Row = tuple[int, int, int, int, int]  # GPU, start, boot, sequence, value
 def table(rows, column="a"):
     gpu, start, boot, sequence, value = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     lengths = repeated(np.full(1, 10), len(gpu))
-    ints = {"gpu_id": gpu, "start_ms": start, "boot_start_ms": boot, "sequence": sequence, "window_ms": lengths, "observed_ms": lengths}
+    ints = {
+        "gpu_id": gpu,
+        "start_ms": start,
+        "boot_start_ms": boot,
+        "sequence": sequence,
+        "window_ms": lengths,
+        "observed_ms": lengths,
+    }
     return ints | {column: value.astype(np.float64)}
 
 
@@ -24,32 +33,55 @@ def told(found, *names):
 
 
 # few different numbers, so that parts overlap, repeat each other and follow each other in turns
-row_lists = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 6), st.integers(0, 1), st.integers(0, 1), st.integers(0, 9)), max_size=8)
+row_lists = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.integers(0, 6),
+        st.integers(0, 1),
+        st.integers(0, 1),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
 
 
 @given(st.lists(st.tuples(row_lists, st.booleans(), st.integers(0, 2)), max_size=4))
 def test_all_parts_are_there_sorted_and_of_equal_keys_the_earliest(drawn):
     parts = [
-        [(gpu, start + later * 10, *rest) for gpu, start, *rest in (sorted(rows) if ordered else rows)] for rows, ordered, later in drawn
+        [
+            (gpu, start + later * 10, *rest)
+            for gpu, start, *rest in (sorted(rows) if ordered else rows)
+        ]
+        for rows, ordered, later in drawn
     ]
     first = {}
     for row in (row for rows in parts for row in rows):
         first.setdefault(row[:4], float(row[4]))
 
-    found = window_tables.joined([table(rows) for rows in parts], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+    found = window_tables.joined(
+        [table(rows) for rows in parts], ints=WINDOW_INTS, keys=WINDOW_KEYS
+    )
 
-    assert told(found, *(["a"] if parts else [])) == [(*key, value) for key, value in sorted(first.items())]
+    assert told(found, *(["a"] if parts else [])) == [
+        (*key, value) for key, value in sorted(first.items())
+    ]
 
 
 def test_a_column_that_a_part_does_not_have_is_missing_in_its_rows():
-    found = window_tables.joined([table([(1, 20, 0, 0, 5)], "b"), table([(1, 10, 0, 0, 4)])], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+    found = window_tables.joined(
+        [table([(1, 20, 0, 0, 5)], "b"), table([(1, 10, 0, 0, 4)])],
+        ints=WINDOW_INTS,
+        keys=WINDOW_KEYS,
+    )
 
     assert np.nan_to_num(found["a"], nan=-1).tolist() == [4, -1]
     assert np.nan_to_num(found["b"], nan=-1).tolist() == [-1, 5]
 
 
 def test_one_value_all_over_takes_no_memory_and_another_one_is_seen():
-    same = window_tables.joined([table([(1, 10, 0, 0, 4)]), table([(1, 20, 0, 0, 4)])], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+    same = window_tables.joined(
+        [table([(1, 10, 0, 0, 4)]), table([(1, 20, 0, 0, 4)])], ints=WINDOW_INTS, keys=WINDOW_KEYS
+    )
     other = table([(1, 30, 0, 0, 4)]) | {"window_ms": repeated(np.full(1, 20), 1)}
     different = window_tables.joined([same, other], ints=WINDOW_INTS, keys=WINDOW_KEYS)
 
@@ -80,4 +112,6 @@ def test_rows_that_cover_a_moment_of_the_interval(low, high):
 
     found = window_tables.overlapping(windows, low, high)
 
-    assert found["start_ms"].tolist() == [start for start in range(0, 50, 10) if start < high and start + 10 > low]
+    assert found["start_ms"].tolist() == [
+        start for start in range(0, 50, 10) if start < high and start + 10 > low
+    ]

@@ -1,4 +1,6 @@
-"""What one GPU can be asked: a refusal is kept for an hour, so that nothing is asked in vain each second."""
+"""What one GPU can be asked: a refusal is kept for an hour, so that nothing is asked in vain each
+second.
+"""
 
 from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
@@ -9,25 +11,37 @@ RETRY_UNREAD_MS = 3_600_000
 STRIKES = 3  # unknown errors in a row before a metric counts as unreadable
 FOREVER_MS = 2**62
 OFF = "off"  # the reason that the operator gave
-_TOLD = frozenset((*WINDOW_COLUMNS, "model", "memory_total_bytes", "power_limit_w", "sm_count", "persistence"))
+_TOLD = frozenset(
+    (*WINDOW_COLUMNS, "model", "memory_total_bytes", "power_limit_w", "sm_count", "persistence")
+)
 
 
 class Capabilities:
     """What can't be read of one GPU, and why.
 
-    A key is a column of the wire, or `column@door` where several calls lead to the column; `doors` says how many, for a
-    column is unread only when all are shut. `groups` says which keys stand and fall with one call.
+    A key is a column of the wire, or `column@door` where several calls lead to the column; `doors`
+    says how many, for a column is unread only when all are shut. `groups` says which keys stand and
+    fall with one call.
     """
 
-    def __init__(self, nvml: Any, *, groups: Mapping[str, Sequence[str]], doors: Mapping[str, int], now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        nvml: Any,
+        *,
+        groups: Mapping[str, Sequence[str]],
+        doors: Mapping[str, int],
+        now_ms: int = 0,
+    ) -> None:
         self._nvml, self._groups, self._doors = nvml, groups, doors
         self._shut: Dict[str, Tuple[str, int]] = {}  # key -> (why, asked again at)
         self._strikes: Dict[str, int] = {}
-        self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", ())  # not an NVMLError: an old driver without the versioned call
+        # not an NVMLError: an old driver without the versioned call
+        self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", ())
         self.now_ms = now_ms
 
     def ask(self, key: str, name: str, *arguments: Any, empty: Any = None) -> Any:
-        """What the call answers; None where this GPU can't tell it, `empty` where there is just nothing new.
+        """What the call answers; None where this GPU can't tell it, `empty` where there is just
+        nothing new.
 
         Raises GPULostError and DriverAwayError.
         """
@@ -51,7 +65,10 @@ class Capabilities:
         return None if answer.__class__ is int and answer in NOT_AVAILABLE else answer
 
     def failed(self, key: str, code: int, text: str) -> bool:
-        """Notes an error; True where it only says that there is nothing new. Raises GPULostError and DriverAwayError."""
+        """Notes an error; True where it only says that there is nothing new.
+
+        Raises GPULostError and DriverAwayError.
+        """
         if code in NOTHING_NEW:  # pynvml raises a bare NVMLError with value 0 for an empty success
             return True
         raise_grave(code, text)
@@ -80,7 +97,9 @@ class Capabilities:
         return left_ms <= 0 or (left_ms > RETRY_UNREAD_MS and self._shut[key][1] != FOREVER_MS)
 
     def forget(self) -> None:
-        """Everything but what the operator switched off may be asked again: the GPU is another one now, or in another mode."""
+        """Everything but what the operator switched off may be asked again: the GPU is another one
+        now, or in another mode.
+        """
         self._shut = {key: held for key, held in self._shut.items() if held[0] == OFF}
         self._strikes.clear()
 

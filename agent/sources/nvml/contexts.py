@@ -1,4 +1,6 @@
-"""Who has a context on a GPU: three lists of the driver, the dearest of its ordinary calls (milliseconds each)."""
+"""Who has a context on a GPU: three lists of the driver, the dearest of its ordinary calls
+(milliseconds each).
+"""
 
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence
 
@@ -11,7 +13,8 @@ RARE = (
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
     ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 )
-RARE_MS = 60_000  # graphics and MPS contexts are asked for so often, and each time while there are some
+# graphics and MPS contexts are asked for so often, and each time while there are some
+RARE_MS = 60_000
 SAME_MS = 2000  # a GPU's instances are asked for one after the other: one answer serves them all
 MAX_PROCESSES = 4096
 
@@ -30,7 +33,10 @@ class ProcessLists:
         self._found_ms: Optional[int] = None
 
     def all(self, now_ms: int) -> Found:
-        """Every process, of all kinds; None when compute processes can't be read. Raises as Capabilities.ask."""
+        """Every process, of all kinds; None when compute processes can't be read.
+
+        Raises as Capabilities.ask.
+        """
         if self._found_ms is None or not 0 <= now_ms - self._found_ms < SAME_MS:
             self._found, self._found_ms = self._ask(now_ms), now_ms
         return self._found
@@ -45,13 +51,22 @@ class ProcessLists:
             return None
         pids = frozenset(process.pid for process in compute)
         # an MPS client shows as a new compute process too, the server's
-        if pids != self._pids or any(self._rare.values()) or self._asked_ms is None or not 0 <= now_ms - self._asked_ms < RARE_MS:
+        if (
+            pids != self._pids
+            or any(self._rare.values())
+            or self._asked_ms is None
+            or not 0 <= now_ms - self._asked_ms < RARE_MS
+        ):
             self._rare = {calls[0]: self._by(calls, calls[0]) or () for calls in RARE}
             self._pids, self._asked_ms = pids, now_ms
-        return [*compute, *(process for found in self._rare.values() for process in found)][:MAX_PROCESSES]
+        return [*compute, *(process for found in self._rare.values() for process in found)][
+            :MAX_PROCESSES
+        ]
 
     def _by(self, calls: Sequence[str], column: str) -> Found:
-        """The list by the newest version of the call that this driver has; None when it can't be read."""
+        """The list by the newest version of the call that this driver has; None when it can't be
+        read.
+        """
         for place, name in enumerate(calls):
             key = "%s@%d" % (column, place)
             if self._capabilities.is_open(key):
@@ -62,10 +77,14 @@ class ProcessLists:
 
 
 def readings(found: Sequence[Any]) -> List[ProcessReading]:
-    """One per pid: a process may hold a compute and a graphics context, and its memory is named with each."""
+    """One per pid: a process may hold a compute and a graphics context, and its memory is named
+    with each.
+    """
     by_pid: Dict[int, Optional[int]] = {}
     for process in found:
-        by_pid[process.pid] = process.usedGpuMemory if by_pid.get(process.pid) is None else by_pid[process.pid]
+        by_pid[process.pid] = (
+            process.usedGpuMemory if by_pid.get(process.pid) is None else by_pid[process.pid]
+        )
     return [ProcessReading(pid, memory) for pid, memory in by_pid.items()]
 
 
@@ -83,10 +102,13 @@ class ProcessUtilisation:
     def mean(self, capabilities: Capabilities, handle: Any) -> Optional[float]:
         """0 to 1 over the samples since the last call; None where there were none.
 
-        A sample is a process' share of time, not of SMs; those of one instant are summed. Idle processes have none, so
-        that silence may be idleness or a driver that does not sample: it is not 0.
+        A sample is a process' share of time, not of SMs; those of one instant are summed. Idle
+        processes have none, so that silence may be idleness or a driver that does not sample: it is
+        not 0.
         """
-        found = capabilities.ask("process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=())
+        found = capabilities.ask(
+            "process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=()
+        )
         is_first = self._seen_us == 0
         at: Dict[int, int] = {}  # time stamp -> percent
         for sample in found or ():

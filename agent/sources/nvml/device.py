@@ -1,4 +1,6 @@
-"""One GPU as this process knows it: what is asked of it each second, a few times and once per window."""
+"""One GPU as this process knows it: what is asked of it each second, a few times and once per
+window.
+"""
 
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -11,10 +13,13 @@ from agent.sources.nvml.health import Health
 from agent.sources.nvml.library import MEMORY_V2
 from agent.sources.nvml.samples import SampleBuffer, SampleCall
 
-# A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes slowly twice a
-# window; averages and counters, which are exact over any time, once. The costly calls (milliseconds) are among the last.
+# A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes
+# slowly twice a
+# window; averages and counters, which are exact over any time, once. The costly calls
+# (milliseconds) are among the last.
 SLOW_MS, COSTLY_MS = 5000, 10_000
-SECOND_MS = 2000  # averages begin with the second sample: the first is not a window's length before it
+# averages begin with the second sample: the first is not a window's length before it
+SECOND_MS = 2000
 DESCRIBED_MS = 60_000
 # Engines beside the compute units, by wire column; all but the first two since driver 530.
 ENGINES = (
@@ -26,13 +31,21 @@ ENGINES = (
 TEMPERATURE_GPU, CLOCK_SM = 0, 1
 
 GROUPS = {"gpm": gpm.KEYS, "fields": fields.KEYS}
-DOORS = {"pcie_tx_bytes_s": 2, "pcie_rx_bytes_s": 2, "nvlink_tx_bytes_s": 2, "nvlink_rx_bytes_s": 2, "process_count": 2}
+DOORS = {
+    "pcie_tx_bytes_s": 2,
+    "pcie_rx_bytes_s": 2,
+    "nvlink_tx_bytes_s": 2,
+    "nvlink_rx_bytes_s": 2,
+    "process_count": 2,
+}
 
 
 class Device:
     """A GPU, with its MIG instances when it is cut into some."""
 
-    def __init__(self, nvml: Any, handle: Any, info: GPUInfo, *, reader: Optional[GPM], sample: SampleCall) -> None:
+    def __init__(
+        self, nvml: Any, handle: Any, info: GPUInfo, *, reader: Optional[GPM], sample: SampleCall
+    ) -> None:
         self._nvml, self._reader, self._sample = nvml, reader, sample
         self.handle, self.info = handle, info
         self._now_ms = 0
@@ -47,7 +60,9 @@ class Device:
         self._begin(handle)
 
     def take_up(self, handle: Any, index: int) -> None:
-        """The GPU under a new handle: the old one may be dead after a reset, and indices may have moved."""
+        """The GPU under a new handle: the old one may be dead after a reset, and indices may have
+        moved.
+        """
         self.free()
         self.info = replace(self.info, index=index)
         self.is_gone = False
@@ -61,14 +76,28 @@ class Device:
         is_slow, is_costly = self._due(now_ms)
         ask, handle = self.capabilities.ask, self.handle
         samples = self._buffer.new(self.capabilities, handle)
-        rates = ask("util_mean", "nvmlDeviceGetUtilizationRates", handle) if is_slow or not samples else None
+        rates = (
+            ask("util_mean", "nvmlDeviceGetUtilizationRates", handle)
+            if is_slow or not samples
+            else None
+        )
         if not samples:
             self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
         milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", handle)
         millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", handle)
-        memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2) if is_slow else None
-        celsius = ask("temperature_c", "nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU) if is_slow else None
-        megahertz = ask("sm_clock_hz", "nvmlDeviceGetClockInfo", handle, CLOCK_SM) if is_slow else None
+        memory = (
+            ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
+            if is_slow
+            else None
+        )
+        celsius = (
+            ask("temperature_c", "nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU)
+            if is_slow
+            else None
+        )
+        megahertz = (
+            ask("sm_clock_hz", "nvmlDeviceGetClockInfo", handle, CLOCK_SM) if is_slow else None
+        )
         means, told = self._costly(now_ms) if is_costly else ({}, fields.Fields())
         return Reading(
             at_ms=now_ms,
@@ -88,17 +117,28 @@ class Device:
 
     def read_instance(self, instance: mig.Instance, now_ms: int) -> Reading:
         """One MIG instance now, at the same beat as its GPU. Raises as read."""
-        return instance.read(now_ms, reader=self._reader, is_slow=self._is_slow, is_costly=self._is_costly)
+        return instance.read(
+            now_ms, reader=self._reader, is_slow=self._is_slow, is_costly=self._is_costly
+        )
 
     def processes(self, now_ms: int) -> Optional[List[ProcessReading]]:
-        """The GPU's processes, without those of its instances; None where they can't be read. Raises as read."""
+        """The GPU's processes, without those of its instances; None where they can't be read.
+
+        Raises as read.
+        """
         found = self._lists.all(now_ms)
         if found is None:
             return None
-        return contexts.readings([one for one in found if not self._is_cut or contexts.is_of_no_instance(one)])
+        return contexts.readings(
+            [one for one in found if not self._is_cut or contexts.is_of_no_instance(one)]
+        )
 
-    def instance_processes(self, instance: mig.Instance, now_ms: int) -> Optional[List[ProcessReading]]:
-        """The instance's processes: out of the GPU's list, which needs privileges under MIG, else its own. Raises as read."""
+    def instance_processes(
+        self, instance: mig.Instance, now_ms: int
+    ) -> Optional[List[ProcessReading]]:
+        """The instance's processes: out of the GPU's list, which needs privileges under MIG, else
+        its own. Raises as read.
+        """
         found = self._lists.all(now_ms)
         if found is None:
             found = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
@@ -106,7 +146,10 @@ class Device:
         return contexts.readings([one for one in found if instance.holds(one)])
 
     def describe(self, now_ms: int) -> List[GPUInfo]:
-        """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off. Raises as read."""
+        """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off.
+
+        Raises as read.
+        """
         self._now_ms = self.capabilities.now_ms = now_ms
         is_cut = mig.is_cut(self.capabilities, self.handle)
         is_old = self._described_ms is None or not 0 <= now_ms - self._described_ms < DESCRIBED_MS
@@ -135,7 +178,11 @@ class Device:
     def _begin(self, handle: Any) -> None:
         self.handle = handle
         self.capabilities.forget()
-        self._buffer, self._fields, self._utilisation = SampleBuffer(self._sample), fields.FieldReader(), contexts.ProcessUtilisation()
+        self._buffer, self._fields, self._utilisation = (
+            SampleBuffer(self._sample),
+            fields.FieldReader(),
+            contexts.ProcessUtilisation(),
+        )
         self._lists = contexts.ProcessLists(self.capabilities, handle)
         self._target = None if self._reader is None else Target(self.capabilities, handle)
         self._read_ms: Optional[int] = None  # the last read; None: the next is the first
@@ -145,10 +192,14 @@ class Device:
         self._described_ms = None
 
     def _due(self, now_ms: int) -> Tuple[bool, bool]:
-        """Whether it is time for the slow and for the costly calls: at the clock's marks, so that windows end with them."""
+        """Whether it is time for the slow and for the costly calls: at the clock's marks, so that
+        windows end with them.
+        """
         before, self._read_ms = self._read_ms, now_ms
         self._is_slow = before is None or before // SLOW_MS != now_ms // SLOW_MS
-        self._is_costly = self._costly_ms is None or self._costly_ms // COSTLY_MS != now_ms // COSTLY_MS
+        self._is_costly = (
+            self._costly_ms is None or self._costly_ms // COSTLY_MS != now_ms // COSTLY_MS
+        )
         if self._costly_count == 1 and self._costly_ms is not None:
             self._is_costly = self._is_costly or now_ms - self._costly_ms >= SECOND_MS
         if self._is_costly:
@@ -158,7 +209,11 @@ class Device:
     def _costly(self, now_ms: int) -> Tuple[Dict[str, float], fields.Fields]:
         """Averages by column, and what the fields say besides."""
         # a card that is cut has no averages of its own: they are its instances'
-        means = {} if self._is_cut or self._reader is None or self._target is None else self._reader.means(self._target, now_ms)
+        means = (
+            {}
+            if self._is_cut or self._reader is None or self._target is None
+            else self._reader.means(self._target, now_ms)
+        )
         told = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, told)
         means.update(told.means)
@@ -181,7 +236,13 @@ class Device:
     def _cut_anew(self) -> None:
         """The instances as they are now; those that are still there keep what is known of them."""
         found = (
-            mig.instances(self.info, self.capabilities, self.handle, fresh=self._new_capabilities, with_gpm=self._reader is not None)
+            mig.instances(
+                self.info,
+                self.capabilities,
+                self.handle,
+                fresh=self._new_capabilities,
+                with_gpm=self._reader is not None,
+            )
             if self._is_cut
             else {}
         )
@@ -205,7 +266,9 @@ class Device:
 
 
 def _snapshot(rates: Any, samples: Sequence[Tuple[int, float]]) -> Optional[float]:
-    """The newest utilisation: the driver's snapshot is the last of its samples, so one of both calls is enough."""
+    """The newest utilisation: the driver's snapshot is the last of its samples, so one of both
+    calls is enough.
+    """
     if samples:
         return samples[-1][1]
     return None if rates is None else rates.gpu / 100

@@ -1,7 +1,7 @@
 """Field values: counters and health of one GPU, all in one call per window.
 
-Own numbers: the binding's constants moved between versions from 197 on (199 and 200 were swapped; 269 to 271 are newer
-than binding 12.560). Every field has its own error and its own type.
+Own numbers: the binding's constants moved between versions from 197 on (199 and 200 were swapped;
+269 to 271 are newer than binding 12.560). Every field has its own error and its own type.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ from agent.sources.nvml.library import SUCCESS, VALUE_MEMBERS
 
 ALL_LINKS = 0xFFFFFFFF  # as scope of the NVLink fields
 KIB = 1024
-MAX_APART_MS = 30_000  # between two readings of a counter: longer is a suspend or a lost GPU, nobody's window
+# between two readings of a counter: longer is a suspend or a lost GPU, nobody's window
+MAX_APART_MS = 30_000
 NARROW = 2**32
 RATE_SLACK = 1.05  # a counter of time can't run faster than time, but for when exactly it was read
 
@@ -25,13 +26,22 @@ class Field(NamedTuple):
     scope: int = 0
 
 
-# Nanoseconds spent under a cap. 75 is what 269 tells (software), 270 is the hardware's own slowdown; 74 is the power
+# Nanoseconds spent under a cap. 75 is what 269 tells (software), 270 is the hardware's own
+# slowdown; 74 is the power
 # cap, which a GPU at full load reaches in health, 271 the power brake of the board.
-THERMAL = (Field("throttle_thermal_ratio", 75), Field("software_thermal", 269), Field("hardware_thermal", 270))
+THERMAL = (
+    Field("throttle_thermal_ratio", 75),
+    Field("software_thermal", 269),
+    Field("hardware_thermal", 270),
+)
 POWER = (Field("throttle_power_ratio", 74), Field("power_brake", 271))
-# Bytes and KiB through PCIe and NVLink, asked only where GPM does not tell them: one source for a GPU, not a mixture.
+# Bytes and KiB through PCIe and NVLink, asked only where GPM does not tell them: one source for a
+# GPU, not a mixture.
 PCIE = (Field("pcie_tx_bytes_s@field", 197), Field("pcie_rx_bytes_s@field", 198))
-NVLINK = (Field("nvlink_tx_bytes_s@field", 138, ALL_LINKS), Field("nvlink_rx_bytes_s@field", 139, ALL_LINKS))
+NVLINK = (
+    Field("nvlink_tx_bytes_s@field", 138, ALL_LINKS),
+    Field("nvlink_rx_bytes_s@field", 139, ALL_LINKS),
+)
 ECC, MEMORY_TEMPERATURE = Field("ecc_uncorrected", 4), Field("memory_temperature_c", 82)
 ROWS_PENDING, ROWS_FAILED = Field("rows_pending", 144), Field("rows_failed", 145)
 RECOVERY = Field("recovery_action", 230)
@@ -42,7 +52,10 @@ KEYS = tuple(one.key for one in (*ALWAYS, *TRAFFIC))
 
 @dataclass(frozen=True)
 class Fields:
-    """What the fields said; None where it was not read. `means` are averages since the reading before, by column."""
+    """What the fields said; None where it was not read.
+
+    `means` are averages since the reading before, by column.
+    """
 
     means: Dict[str, float] = field(default_factory=dict)
     ecc_uncorrected: Optional[int] = None
@@ -60,11 +73,18 @@ class FieldReader:
         self._before_ms: Optional[int] = None
 
     def read(self, capabilities: Capabilities, handle: Any) -> Fields:
-        """The fields now; a counter tells its mean from the second reading on. Raises as Capabilities.ask."""
+        """The fields now; a counter tells its mean from the second reading on.
+
+        Raises as Capabilities.ask.
+        """
         now_ms = capabilities.now_ms
         values = self._values(capabilities, handle)
         elapsed_ms = 0 if self._before_ms is None else now_ms - self._before_ms
-        means = self._means(capabilities, values, elapsed_ms / 1000) if 0 < elapsed_ms <= MAX_APART_MS else {}
+        means = (
+            self._means(capabilities, values, elapsed_ms / 1000)
+            if 0 < elapsed_ms <= MAX_APART_MS
+            else {}
+        )
         self._before, self._before_ms = {key: int(value) for key, value in values.items()}, now_ms
         celsius, ecc = values.get(MEMORY_TEMPERATURE.key), values.get(ECC.key)
         return Fields(
@@ -78,14 +98,24 @@ class FieldReader:
 
     def _values(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
         wanted = [one for one in ALWAYS if capabilities.is_open(one.key)]
-        wanted += [one for one in TRAFFIC if capabilities.is_open(one.key) and not _gpm_tells(capabilities, one)]
+        wanted += [
+            one
+            for one in TRAFFIC
+            if capabilities.is_open(one.key) and not _gpm_tells(capabilities, one)
+        ]
         if not wanted:
             return {}
-        answer = capabilities.ask("fields", "nvmlDeviceGetFieldValues", handle, [(one.id, one.scope) for one in wanted])
+        answer = capabilities.ask(
+            "fields", "nvmlDeviceGetFieldValues", handle, [(one.id, one.scope) for one in wanted]
+        )
         return {} if answer is None else _checked(capabilities, wanted, answer)
 
-    def _means(self, capabilities: Capabilities, values: Dict[str, float], seconds: float) -> Dict[str, float]:
-        grown = {key: int(values[key]) - before for key, before in self._before.items() if key in values}
+    def _means(
+        self, capabilities: Capabilities, values: Dict[str, float], seconds: float
+    ) -> Dict[str, float]:
+        grown = {
+            key: int(values[key]) - before for key, before in self._before.items() if key in values
+        }
         means: Dict[str, float] = {}
         for fields in (THERMAL, POWER):
             share = _share(grown, fields, seconds)
@@ -93,9 +123,12 @@ class FieldReader:
                 means[fields[0].key] = share
         for one in TRAFFIC:
             if one.key in grown and grown[one.key] >= 0:
-                means[one.key.partition("@")[0]] = grown[one.key] * (KIB if one in NVLINK else 1) / seconds
+                means[one.key.partition("@")[0]] = (
+                    grown[one.key] * (KIB if one in NVLINK else 1) / seconds
+                )
             elif one.key in grown and one in PCIE and self._before[one.key] < NARROW:
-                # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns over several times a second
+                # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns
+                # over several times a second
                 capabilities.shut(one.key, "not_supported")
         return means
 
@@ -104,8 +137,12 @@ def _gpm_tells(capabilities: Capabilities, one: Field) -> bool:
     return capabilities.is_open("gpm") and capabilities.is_open(one.key.replace("@field", "@gpm"))
 
 
-def _checked(capabilities: Capabilities, wanted: Sequence[Field], answer: Sequence[Any]) -> Dict[str, float]:
-    """The values that were read, by key; NVML gives each field an error of its own and never raises for one."""
+def _checked(
+    capabilities: Capabilities, wanted: Sequence[Field], answer: Sequence[Any]
+) -> Dict[str, float]:
+    """The values that were read, by key; NVML gives each field an error of its own and never raises
+    for one.
+    """
     values: Dict[str, float] = {}
     for one, found in zip(wanted, answer):
         if found.nvmlReturn != SUCCESS:
@@ -117,15 +154,21 @@ def _checked(capabilities: Capabilities, wanted: Sequence[Field], answer: Sequen
 
 
 def _share(grown: Dict[str, int], fields: Tuple[Field, ...], seconds: float) -> Optional[float]:
-    """Share of the time under any of these caps, at least: they may hold at once, so the longest counts, not the sum.
+    """Share of the time under any of these caps, at least: they may hold at once, so the longest
+    counts, not the sum.
 
-    None where the first, which every driver knows by this number, was not read or fell (the driver was loaded anew).
-    The others mean other things to older drivers: what runs faster than time is none of these.
+    None where the first, which every driver knows by this number, was not read or fell (the driver
+    was loaded anew). The others mean other things to older drivers: what runs faster than time is
+    none of these.
     """
     first = grown.get(fields[0].key)
     if first is None or not 0 <= first <= seconds * 1e9 * RATE_SLACK:
         return None
-    possible = [grown[one.key] for one in fields if 0 <= grown.get(one.key, -1) <= seconds * 1e9 * RATE_SLACK]
+    possible = [
+        grown[one.key]
+        for one in fields
+        if 0 <= grown.get(one.key, -1) <= seconds * 1e9 * RATE_SLACK
+    ]
     return min(1.0, max(possible) / (seconds * 1e9))
 
 

@@ -1,7 +1,9 @@
-"""GPM, on Hopper and newer: what the SMs, the tensor cores and the memory did on average between two samples.
+"""GPM, on Hopper and newer: what the SMs, the tensor cores and the memory did on average between
+two samples.
 
-The driver's own averages, exact over any time: one pair of samples per window is enough. Not the profiler's counters:
-nothing is locked (NVIDIA, DCGM issue 62); some report a perturbation, hence `--gpm off`.
+The driver's own averages, exact over any time: one pair of samples per window is enough. Not the
+profiler's counters: nothing is locked (NVIDIA, DCGM issue 62); some report a perturbation, hence
+`--gpm off`.
 """
 
 import math
@@ -13,13 +15,16 @@ from agent.sources.nvml.library import SUCCESS
 
 PERCENT, MIB_S = 0.01, 1024.0 * 1024.0
 MIN_APART_MS = 100  # the driver refreshes its samples no faster
-MAX_AGE_MS = 30_000  # of the sample before: an average over a suspend or a lost GPU is nobody's window
+# of the sample before: an average over a suspend or a lost GPU is nobody's window
+MAX_AGE_MS = 30_000
 # What is beyond these is a counter that was reset between the samples, not a reading.
 MAX_PERCENT, MAX_MIB_S = 110.0, 1e7
 
 
 class Metric(NamedTuple):
-    """One of nvmlGpmMetricId_t, the wire's column that it fills, and what one of it is in base units."""
+    """One of nvmlGpmMetricId_t, the wire's column that it fills, and what one of it is in base
+    units.
+    """
 
     id: int
     column: str
@@ -49,7 +54,9 @@ KEYS = tuple(metric.key for metric in METRICS)
 
 @dataclass
 class Target:
-    """A GPU, or one GPU instance of it under MIG, with the sample that is kept until the next time."""
+    """A GPU, or one GPU instance of it under MIG, with the sample that is kept until the
+    next time.
+    """
 
     capabilities: Capabilities
     handle: Any  # the GPU's, for an instance too
@@ -67,14 +74,20 @@ class GPM:
         self._request: Any = None
 
     def means(self, target: Target, now_ms: int) -> Dict[str, float]:
-        """Averages since the last call, by column; nothing the first time, and where it can't be told."""
+        """Averages since the last call, by column; nothing the first time, and where it can't be
+        told.
+        """
         wanted = [metric for metric in METRICS if target.capabilities.is_open(metric.key)]
         if not wanted or not target.capabilities.is_open("gpm") or not self._is_supported(target):
             return {}
         before_ms = target.taken_ms
         if before_ms is not None and 0 <= now_ms - before_ms < MIN_APART_MS:
             return {}
-        if not self._sample(target, now_ms) or before_ms is None or not 0 < now_ms - before_ms <= MAX_AGE_MS:
+        if (
+            not self._sample(target, now_ms)
+            or before_ms is None
+            or not 0 < now_ms - before_ms <= MAX_AGE_MS
+        ):
             return {}
         return self._averages(target, wanted)
 
@@ -96,7 +109,9 @@ class GPM:
         return target.is_supported
 
     def _sample(self, target: Target, now_ms: int) -> bool:
-        """Takes a sample beside the kept one and keeps it instead; False where the driver gives none."""
+        """Takes a sample beside the kept one and keeps it instead; False where the driver gives
+        none.
+        """
         ask = target.capabilities.ask
         while len(target.samples) < 2:
             sample = ask("gpm", "nvmlGpmSampleAlloc")
@@ -132,12 +147,16 @@ class GPM:
 
 
 def _value(capabilities: Capabilities, metric: Metric, answer: Any) -> Optional[float]:
-    """The metric in base units; None where it has an error of its own or is no number (an engine that was asleep)."""
+    """The metric in base units; None where it has an error of its own or is no number (an engine
+    that was asleep).
+    """
     if answer.nvmlReturn != SUCCESS:
         capabilities.failed(metric.key, answer.nvmlReturn, "GPM metric %d" % metric.id)
         return None
     capabilities.succeeded(metric.key)
     value = float(answer.value)
-    if not math.isfinite(value) or not 0 <= value <= (MAX_PERCENT if metric.unit == PERCENT else MAX_MIB_S):
+    if not math.isfinite(value) or not 0 <= value <= (
+        MAX_PERCENT if metric.unit == PERCENT else MAX_MIB_S
+    ):
         return None
     return min(1.0, value * metric.unit) if metric.unit == PERCENT else value * metric.unit

@@ -17,7 +17,8 @@ ACTIONS = (
     "reset the bus",
     "power-cycle the node",
 )
-# Rows of memory that were replaced say so in XIDs, which the driver told before this process listened: 63 is a row that
+# Rows of memory that were replaced say so in XIDs, which the driver told before this process
+# listened: 63 is a row that
 # will be replaced at the next reset, 64 a row that can't be.
 XID_ROW_PENDING, XID_ROW_FAILED = 63, 64
 
@@ -33,7 +34,8 @@ class Health:
     def events(self, uuid: str, now_ms: int, fields: Fields) -> List[Event]:
         """What changed since the last call.
 
-        The first answer counts as a change, 0 too: a reset that was done while no agent held the GPU ends what it mended.
+        The first answer counts as a change, 0 too: a reset that was done while no agent held the
+        GPU ends what it mended.
         """
         found: List[Event] = []
         code = fields.recovery_action
@@ -42,9 +44,21 @@ class Health:
             text = ACTIONS[code] if 0 <= code < len(ACTIONS) else "recovery action %d" % code
             found.append(Event(now_ms, "recovery_action", uuid, code, text))
         if fields.rows_failed and not self.rows_failed:
-            found.append(Event(now_ms, "xid", uuid, XID_ROW_FAILED, "a row of memory could not be replaced"))
+            found.append(
+                Event(now_ms, "xid", uuid, XID_ROW_FAILED, "a row of memory could not be replaced")
+            )
         if fields.rows_pending and not self.rows_pending:
-            found.append(Event(now_ms, "xid", uuid, XID_ROW_PENDING, "a row of memory will be replaced at the next reset"))
+            found.append(
+                Event(
+                    now_ms,
+                    "xid",
+                    uuid,
+                    XID_ROW_PENDING,
+                    "a row of memory will be replaced at the next reset",
+                )
+            )
         self.rows_failed = self.rows_failed if fields.rows_failed is None else fields.rows_failed
-        self.rows_pending = self.rows_pending if fields.rows_pending is None else fields.rows_pending
+        self.rows_pending = (
+            self.rows_pending if fields.rows_pending is None else fields.rows_pending
+        )
         return found

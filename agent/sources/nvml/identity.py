@@ -8,7 +8,8 @@ from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import MEMORY_V2, text_of
 
 CLOCK_SM = 1
-# CUDA cores of one SM; NVML tells the cores, not the SMs (CUDA programming guide, compute capabilities)
+# CUDA cores of one SM; NVML tells the cores, not the SMs (CUDA programming guide, compute
+# capabilities)
 CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 NEWER_CORES_PER_SM = 128
 
@@ -48,5 +49,13 @@ def _lasting(info: GPUInfo, capabilities: Capabilities, handle: Any) -> GPUInfo:
 
 def _sm_count(capabilities: Capabilities, handle: Any) -> Optional[int]:
     cores = capabilities.ask("sm_count", "nvmlDeviceGetNumGpuCores", handle)
-    capability = None if cores is None else capabilities.ask("compute_capability", "nvmlDeviceGetCudaComputeCapability", handle)
-    return None if capability is None else int(cores) // CORES_PER_SM.get(tuple(capability), NEWER_CORES_PER_SM)
+    capability = (
+        None
+        if cores is None
+        else capabilities.ask("compute_capability", "nvmlDeviceGetCudaComputeCapability", handle)
+    )
+    return (
+        None
+        if capability is None
+        else int(cores) // CORES_PER_SM.get(tuple(capability), NEWER_CORES_PER_SM)
+    )

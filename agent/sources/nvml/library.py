@@ -11,13 +11,22 @@ NOTHING_NEW = frozenset((SUCCESS, NOT_FOUND, TIMEOUT, NO_DATA))
 DRIVER_GONE = frozenset((1, 9, 12))  # uninitialised, driver not loaded, library not found
 MISMATCH = 18  # the driver was upgraded under a library that stays mapped: only a new process helps
 LOST = frozenset((15, 16))  # fallen off the bus, reset required
-WHY_UNREAD = {3: "not_supported", 13: "not_supported", 25: "not_supported", 26: "not_supported", 4: "no_permission", 17: "operating_system"}
+WHY_UNREAD = {
+    3: "not_supported",
+    13: "not_supported",
+    25: "not_supported",
+    26: "not_supported",
+    4: "no_permission",
+    17: "operating_system",
+}
 
-# NVML_VALUE_NOT_AVAILABLE is -1, which is also what the registers of a dead card read as: no watts, no joules, no clock.
+# NVML_VALUE_NOT_AVAILABLE is -1, which is also what the registers of a dead card read as: no watts,
+# no joules, no clock.
 NOT_AVAILABLE = frozenset((2**32 - 1, 2**64 - 1))
 MEMORY_V2 = 0x2000028  # nvmlMemory_v2_t: 40 bytes, version 2
 NO_INSTANCE = 0xFFFFFFFF  # a process or an event of no MIG instance
-VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
+# by nvmlValueType_t
+VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class GPULostError(Exception):

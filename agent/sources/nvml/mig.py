@@ -1,7 +1,7 @@
 """MIG: the instances that one GPU is cut into, each with its own memory, SMs and processes.
 
-Power, energy, temperature and clocks exist only for the whole card; utilisation for neither. On Hopper GPM tells what
-each GPU instance does; an A100's instances have memory and processes alone.
+Power, energy, temperature and clocks exist only for the whole card; utilisation for neither. On
+Hopper GPM tells what each GPU instance does; an A100's instances have memory and processes alone.
 """
 
 import re
@@ -32,12 +32,28 @@ class Instance:
     gpm: Optional[Target] = None
     is_stale: bool = False  # its memory could be read and no longer can: the GPU is being cut anew
 
-    def read(self, now_ms: int, *, reader: Optional[GPM], is_slow: bool, is_costly: bool) -> Reading:
-        """The instance now: memory when it is time for it, GPM's averages when it is time for them."""
+    def read(
+        self, now_ms: int, *, reader: Optional[GPM], is_slow: bool, is_costly: bool
+    ) -> Reading:
+        """The instance now: memory when it is time for it, GPM's averages when it is time
+        for them.
+        """
         self.capabilities.now_ms = now_ms
-        memory = self.capabilities.ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2) if is_slow else None
-        self.is_stale = self.is_stale or (is_slow and memory is None and self.info.memory_total_bytes is not None)
-        means = reader.means(self.gpm, now_ms) if is_costly and reader is not None and self.gpm is not None else {}
+        memory = (
+            self.capabilities.ask(
+                "memory_used_bytes", "nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2
+            )
+            if is_slow
+            else None
+        )
+        self.is_stale = self.is_stale or (
+            is_slow and memory is None and self.info.memory_total_bytes is not None
+        )
+        means = (
+            reader.means(self.gpm, now_ms)
+            if is_costly and reader is not None and self.gpm is not None
+            else {}
+        )
         return Reading(
             at_ms=now_ms,
             memory_used_bytes=None if memory is None else memory.used,
@@ -65,7 +81,12 @@ def is_cut(capabilities: Capabilities, handle: Any) -> bool:
 
 
 def instances(
-    parent: GPUInfo, capabilities: Capabilities, handle: Any, *, fresh: Callable[[], Capabilities], with_gpm: bool
+    parent: GPUInfo,
+    capabilities: Capabilities,
+    handle: Any,
+    *,
+    fresh: Callable[[], Capabilities],
+    with_gpm: bool,
 ) -> Dict[str, Instance]:
     """The instances there are now, by UUID; `fresh` makes the capabilities of a new one."""
     count = capabilities.ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
@@ -81,14 +102,19 @@ def instances(
     return found
 
 
-def _instance(parent: GPUInfo, capabilities: Capabilities, mig: Any, *, uuid: str, index: int) -> Instance:
+def _instance(
+    parent: GPUInfo, capabilities: Capabilities, mig: Any, *, uuid: str, index: int
+) -> Instance:
     ask = capabilities.ask
     memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", mig, MEMORY_V2)
     attributes = ask("sm_count", "nvmlDeviceGetAttributes_v2", mig)
     name = ask("mig_profile", "nvmlDeviceGetName", mig)
     for column in NOT_PER_INSTANCE:
         capabilities.shut(column, "not_supported", until_ms=FOREVER_MS)
-    gpu, compute = ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig), ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig)
+    gpu, compute = (
+        ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig),
+        ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig),
+    )
     info = GPUInfo(
         uuid=uuid,
         index=index,
@@ -112,7 +138,9 @@ def _memory_bytes(memory: Any, attributes: Any) -> Optional[int]:
 
 
 def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional[str]:
-    """As NVIDIA names it, 1g.10gb or 1c.2g.20gb; None where neither the name nor the shares tell it."""
+    """As NVIDIA names it, 1g.10gb or 1c.2g.20gb; None where neither the name nor the shares tell
+    it.
+    """
     told = None if name is None else _PROFILE.search(text_of(name))
     if told is not None:
         return told.group(0)[len("MIG ") :]
@@ -126,7 +154,9 @@ def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional
 
 
 def _give_gpm(found: List[Instance], handle: Any, *, with_gpm: bool) -> None:
-    """GPM speaks of GPU instances: where several compute instances share one, its averages are nobody's own."""
+    """GPM speaks of GPU instances: where several compute instances share one, its averages are
+    nobody's own.
+    """
     for one in found:
         is_shared = sum(one.gpu_instance == other.gpu_instance for other in found) > 1
         if not with_gpm:

@@ -1,4 +1,6 @@
-"""The driver's own buffer of utilisation, about six samples a second: what a reading a second would never see."""
+"""The driver's own buffer of utilisation, about six samples a second: what a reading a second would
+never see.
+"""
 
 import ctypes
 from typing import Any, List, Optional, Sequence, Tuple
@@ -14,7 +16,9 @@ Samples = List[Tuple[int, float]]
 
 
 class SampleCall:
-    """nvmlDeviceGetSamples in one call instead of the binding's two (first how many, then which): it is asked each second."""
+    """nvmlDeviceGetSamples in one call instead of the binding's two (first how many, then which):
+    it is asked each second.
+    """
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -25,9 +29,18 @@ class SampleCall:
         """(nvmlValueType_t, the samples), good until the next call. Raises NVMLError."""
         call = self._nvml._nvmlGetFunctionPointer("nvmlDeviceGetSamples")
         self._count.value = ROOM
-        code = call(handle, UTILISATION, ctypes.c_ulonglong(after_us), ctypes.byref(self._type), ctypes.byref(self._count), self._room)
+        code = call(
+            handle,
+            UTILISATION,
+            ctypes.c_ulonglong(after_us),
+            ctypes.byref(self._type),
+            ctypes.byref(self._count),
+            self._room,
+        )
         if code in (INVALID, TOO_SMALL):  # a driver that wants to be asked how many first
-            found: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(handle, UTILISATION, after_us)
+            found: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(
+                handle, UTILISATION, after_us
+            )
             return found
         self._nvml._nvmlCheckReturn(code)
         return self._type.value, self._room[: min(ROOM, self._count.value)]
@@ -36,8 +49,8 @@ class SampleCall:
 class SampleBuffer:
     """The place in one GPU's buffer up to which it was read.
 
-    The cursor is the newest time stamp that was returned, on the driver's clock, which may count from anywhere; it is
-    never compared with ours.
+    The cursor is the newest time stamp that was returned, on the driver's clock, which may count
+    from anywhere; it is never compared with ours.
     """
 
     def __init__(self, call: SampleCall) -> None:
@@ -58,7 +71,9 @@ class SampleBuffer:
         return [] if is_first else found
 
     def notice_silence(self, now_ms: int, *, is_working: bool) -> None:
-        """An idle GPU's buffer may dry up; one that works and says nothing for a minute counts time from anew."""
+        """An idle GPU's buffer may dry up; one that works and says nothing for a minute counts time
+        from anew.
+        """
         if not is_working or self._fresh_ms is None:
             self._fresh_ms = now_ms
         elif now_ms - self._fresh_ms > DRY_MS:
@@ -68,4 +83,6 @@ class SampleBuffer:
 def _after(cursor_us: int, value_type: int, samples: Sequence[Any]) -> Samples:
     member = VALUE_MEMBERS[value_type] if 0 <= value_type < len(VALUE_MEMBERS) else "uiVal"
     stamped = [(sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples]
-    return sorted((stamp, value / 100) for stamp, value in stamped if stamp > cursor_us and 0 <= value <= 100)
+    return sorted(
+        (stamp, value / 100) for stamp, value in stamped if stamp > cursor_us and 0 <= value <= 100
+    )

@@ -1,4 +1,6 @@
-"""NVML as a source: which GPUs there are, which are lost, and whether the driver is there at all."""
+"""NVML as a source: which GPUs there are, which are lost, and whether the driver is there
+at all.
+"""
 
 import os
 from pathlib import Path
@@ -7,23 +9,32 @@ from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tup
 from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
 from agent.sources.nvml.gpm import GPM
-from agent.sources.nvml.library import MISMATCH, DriverAwayError, GPULostError, load, raise_grave, text_of
+from agent.sources.nvml.library import (
+    MISMATCH,
+    DriverAwayError,
+    GPULostError,
+    load,
+    raise_grave,
+    text_of,
+)
 from agent.sources.nvml.mig import Instance
 from agent.sources.nvml.samples import SampleCall
 from agent.sources.nvml.xid import XIDWatch
 
 RETRY_LOST_MS = 60_000
 LOOKED_MS = 60_000  # between two looks at the list of GPUs, while their number stays
-CARDS = Path("/proc/driver/nvidia/gpus")  # a folder per card that the kernel's driver holds, whoever may open it
+# a folder per card that the kernel's driver holds, whoever may open it
+CARDS = Path("/proc/driver/nvidia/gpus")
 Answer = TypeVar("Answer")
 
 
 class NVMLSource:
     """The GPUs of this host through NVML.
 
-    Raises SourceError when there is no usable driver, DriverChangedError when the driver was changed under this process:
-    its library stays mapped, so that only a new process (the daemon re-executes itself) can read again. After close()
-    another NVMLSource may be opened, in the same process.
+    Raises SourceError when there is no usable driver, DriverChangedError when the driver was
+    changed under this process: its library stays mapped, so that only a new process (the daemon
+    re-executes itself) can read again. After close() another NVMLSource may be opened, in the same
+    process.
     """
 
     name = "nvml"
@@ -35,9 +46,11 @@ class NVMLSource:
         self._devices: Dict[str, Device] = {}
         self._events: List[Event] = []
         self._now_ms = 0
-        self._unnamed: Dict[int, str] = {}  # places of GPUs that were lost before anybody knew their UUIDs, and what the driver says
+        # places of GPUs that were lost before anybody knew their UUIDs, and what the driver says
+        self._unnamed: Dict[int, str] = {}
         self._told: Set[int] = set()  # of them
-        self._trouble: Optional[str] = None  # the event kind that was told last; None: the driver is well
+        # the event kind that was told last; None: the driver is well
+        self._trouble: Optional[str] = None
         self._is_open = False
         self._count = 0
         self._looked_ms: Optional[int] = None
@@ -61,7 +74,10 @@ class NVMLSource:
         """Of NVML, and of the newest CUDA that this driver runs; without what it does not tell."""
         try:
             cuda = int(self._nvml.nvmlSystemGetCudaDriverVersion_v2())
-            return {"NVML": text_of(self._nvml.nvmlSystemGetNVMLVersion()), "CUDA": "%d.%d" % (cuda // 1000, cuda % 1000 // 10)}
+            return {
+                "NVML": text_of(self._nvml.nvmlSystemGetNVMLVersion()),
+                "CUDA": "%d.%d" % (cuda // 1000, cuda % 1000 // 10),
+            }
         except self._nvml.NVMLError:
             return {}
 
@@ -76,7 +92,10 @@ class NVMLSource:
         return [info for device in list(self._devices.values()) for info in self._described(device)]
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The GPU or the instance now. Raises SourceError while it is lost or the driver is away."""
+        """The GPU or the instance now.
+
+        Raises SourceError while it is lost or the driver is away.
+        """
         self._now_ms = now_ms
         device, instance = self._reachable(uuid)
         if instance is not None:
@@ -107,16 +126,21 @@ class NVMLSource:
         text = "GPU %d was lost before the agent began: %s"
         new = sorted(set(self._unnamed) - self._told)
         self._told.update(new)
-        return [Event(now_ms, "gpu_lost", text=text % (index, self._unnamed[index])) for index in new]
+        return [
+            Event(now_ms, "gpu_lost", text=text % (index, self._unnamed[index])) for index in new
+        ]
 
     def close(self) -> None:
-        """Lets go of everything of the driver, so that it can be unloaded; the library itself stays mapped."""
+        """Lets go of everything of the driver, so that it can be unloaded; the library itself stays
+        mapped.
+        """
         if not self._is_open:
             return  # a second shutdown would close the library under a source that was opened since
         for device in self._devices.values():
             device.free()
         if not self._watch.close():
-            return  # a call hangs in the driver: shutting down under it would take this process with it
+            # a call hangs in the driver: shutting down under it would take this process with it
+            return
         self._is_open = False
         try:
             self._nvml.nvmlShutdown()
@@ -137,7 +161,9 @@ class NVMLSource:
             self._events.append(Event(self._now_ms, "driver_ok", text="driver answers again"))
 
     def _restart(self) -> None:
-        """NVML from its beginning: it finds drivers that came back, and cards that were plugged in, only there."""
+        """NVML from its beginning: it finds drivers that came back, and cards that were plugged in,
+        only there.
+        """
         self.close()
         self._events += self._watch.take(self._now_ms)
         self._watch = XIDWatch(self._nvml)
@@ -145,7 +171,9 @@ class NVMLSource:
         self._looked_ms = None
 
     def _find(self) -> None:
-        """Takes up GPUs that were not seen before and those that came back; who is no longer there is lost."""
+        """Takes up GPUs that were not seen before and those that came back; who is no longer there
+        is lost.
+        """
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
@@ -154,7 +182,9 @@ class NVMLSource:
         if is_recent and count == self._count:
             return
         is_anew, self._count, self._looked_ms = self._looked_ms is None, count, self._now_ms
-        found = {uuid: index for index in range(count) for uuid in self._look_at(index, is_anew=is_anew)}
+        found = {
+            uuid: index for index in range(count) for uuid in self._look_at(index, is_anew=is_anew)
+        }
         if len(found) < count:
             return  # one does not answer: nobody knows which
         for uuid, device in self._devices.items():
@@ -163,7 +193,9 @@ class NVMLSource:
                 self._lost(device, GPULostError(0, "no longer among the driver's GPUs"))
 
     def _look_at(self, index: int, *, is_anew: bool) -> List[str]:
-        """The UUID at this place, taken up where it is new; nothing where it does not answer, which is tried again."""
+        """The UUID at this place, taken up where it is new; nothing where it does not answer, which
+        is tried again.
+        """
         try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = text_of(self._nvml.nvmlDeviceGetUUID(handle))
@@ -182,8 +214,12 @@ class NVMLSource:
             self._events.append(Event(self._now_ms, "gpu_ok", uuid, text="GPU answers now"))
         known = self._devices.get(uuid)
         if known is None:
-            self._devices[uuid] = Device(self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample)
-        elif is_anew or known.is_gone or known.lost_until_ms is not None or known.info.index != index:
+            self._devices[uuid] = Device(
+                self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample
+            )
+        elif (
+            is_anew or known.is_gone or known.lost_until_ms is not None or known.info.index != index
+        ):
             known.take_up(handle, index)
         else:
             return [uuid]
@@ -205,7 +241,9 @@ class NVMLSource:
         device, instance = self._devices.get(uuid), None
         if device is None:
             device, instance = self._of_instance(uuid)
-        if device.is_gone or (device.lost_until_ms is not None and self._now_ms < device.lost_until_ms):
+        if device.is_gone or (
+            device.lost_until_ms is not None and self._now_ms < device.lost_until_ms
+        ):
             raise SourceError("GPU %s is lost" % uuid)
         return device, instance
 
@@ -216,7 +254,9 @@ class NVMLSource:
         raise SourceError("GPU %s is not here" % uuid)
 
     def _guarded(self, device: Device, call: Callable[[], Answer]) -> Answer:
-        """What the call answers; where the GPU or the driver is gone, that is told and raised as SourceError."""
+        """What the call answers; where the GPU or the driver is gone, that is told and raised as
+        SourceError.
+        """
         try:
             return call()
         except GPULostError as error:
@@ -227,7 +267,9 @@ class NVMLSource:
     def _lost(self, device: Device, error: GPULostError) -> SourceError:
         """The error to raise; the loss is told once."""
         if device.lost_until_ms is None:
-            self._events.append(Event(self._now_ms, "gpu_lost", device.info.uuid, error.code or None, str(error)))
+            self._events.append(
+                Event(self._now_ms, "gpu_lost", device.info.uuid, error.code or None, str(error))
+            )
         device.lost_until_ms = self._now_ms + RETRY_LOST_MS
         return SourceError("GPU %s is lost" % device.info.uuid)
 
@@ -238,11 +280,15 @@ class NVMLSource:
             self._trouble = kind
             self._events.append(Event(self._now_ms, kind, code=code, text=text))
         if kind == "driver_mismatch":
-            return DriverChangedError("the NVIDIA driver was changed while its library was loaded: start the agent anew")
+            return DriverChangedError(
+                "the NVIDIA driver was changed while its library was loaded: start the agent anew"
+            )
         return SourceError("the NVIDIA driver does not answer: %s" % text)
 
     def _cards_changed(self) -> bool:
-        """True when the kernel's driver holds other cards than when NVML was started: plugged in, or taken out."""
+        """True when the kernel's driver holds other cards than when NVML was started: plugged in,
+        or taken out.
+        """
         return self._held_cards != self._card_names()
 
     def _card_names(self) -> FrozenSet[str]:

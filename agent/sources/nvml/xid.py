@@ -1,6 +1,7 @@
 """XIDs as the driver tells them: a thread of its own waits, because the wait blocks.
 
-What happened before the GPU was registered is not told (the kernel's log has it), nor anything while no agent runs.
+What happened before the GPU was registered is not told (the kernel's log has it), nor anything
+while no agent runs.
 """
 
 import ctypes
@@ -15,7 +16,8 @@ from agent.sources.nvml.library import LOST, NO_INSTANCE, TIMEOUT
 DOUBLE_BIT, XID_CRITICAL = 0x2, 0x8  # nvmlEventType*
 XID_DOUBLE_BIT = 48
 WAIT_MS = 2000  # until the thread looks whether it should end: how long a release may take
-SAME_S = 5.0  # the same XID of the same GPU within it is one event; a double-bit error comes as both types
+# the same XID of the same GPU within it is one event; a double-bit error comes as both types
+SAME_S = 5.0
 MAX_WAITING = 256  # events that nobody has taken yet; a broken GPU may repeat itself for ever
 
 
@@ -32,7 +34,9 @@ class XIDWatch:
         self._last_s: Dict[Tuple[str, int], float] = {}
 
     def add(self, uuid: str, handle: Any) -> None:
-        """Listens to this GPU too, if its driver can tell (not in a container without the rights, not on Windows)."""
+        """Listens to this GPU too, if its driver can tell (not in a container without the rights,
+        not on Windows).
+        """
         nvml = self._nvml
         try:
             wanted = nvml.nvmlDeviceGetSupportedEventTypes(handle) & (XID_CRITICAL | DOUBLE_BIT)
@@ -54,11 +58,17 @@ class XIDWatch:
         while self._heard:
             heard_s, uuid, code, instance = self._heard.popleft()
             text = "" if instance == NO_INSTANCE else "MIG GPU instance %d" % instance
-            found.append(Event(now_ms - round((self._monotonic_s() - heard_s) * 1000), "xid", uuid, code, text))
+            found.append(
+                Event(
+                    now_ms - round((self._monotonic_s() - heard_s) * 1000), "xid", uuid, code, text
+                )
+            )
         return found
 
     def close(self) -> bool:
-        """Ends the thread and frees the set; False where the wait does not return, so that NVML must stay open."""
+        """Ends the thread and frees the set; False where the wait does not return, so that NVML
+        must stay open.
+        """
         self._ending.set()
         if self._thread is not None:
             self._thread.join(timeout=WAIT_MS / 1000 + 0.5)

@@ -10,7 +10,8 @@ NOTHING: Range = (0.0, 0.0)
 
 @dataclass(frozen=True)
 class Level:
-    """What one level shows: ratios 0 to 1, traffic in MiB/s; `power` is the part of (limit - idle) above idle.
+    """What one level shows: ratios 0 to 1, traffic in MiB/s; `power` is the part of (limit - idle)
+    above idle.
 
     `power` (0, 0) with a process means: just the context.
     """
@@ -30,7 +31,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Load:
-    """What the job does to its host meanwhile: ratios 0 to 1 of its own cores, MiB/s for each of its GPUs."""
+    """What the job does to its host meanwhile: ratios 0 to 1 of its own cores, MiB/s for each of
+    its GPUs.
+    """
 
     cpu: Range = (0.01, 0.03)
     main_thread: Range = (0.02, 0.08)  # the busiest one
@@ -44,8 +47,9 @@ class Load:
 class Archetype:
     """One sort of job. Times in seconds; durations of jobs are log-normal (median in hours, sigma).
 
-    At each instant a job is at one of the levels: `high` and `low` alternate with a short period (a training step);
-    `pause` interrupts them (a checkpoint, think time, a hang), beginning with `onset`; before all that it warms up.
+    At each instant a job is at one of the levels: `high` and `low` alternate with a short period (a
+    training step); `pause` interrupts them (a checkpoint, think time, a hang), beginning with
+    `onset`; before all that it warms up.
     """
 
     name: str
@@ -59,13 +63,15 @@ class Archetype:
     low: Level = field(default_factory=Level)
     pause: Level = field(default_factory=Level)
     onset: Level = field(default_factory=Level)
-    culprit: Optional[Level] = None  # one rank that others wait for: it shows this at `high` and at `low`
+    # one rank that others wait for: it shows this at `high` and at `low`
+    culprit: Optional[Level] = None
     load: Load = field(default_factory=Load)
     pause_load: Optional[Load] = None  # None: as `load`, but resting
     workers: Range = (4.0, 12.0)  # of the data loader
     period_s: Range = (1.0, 1.0)
     duty: Range = (1.0, 1.0)  # part of the period at `high`
-    jitter: Range = (0.05, 0.20)  # by how much periods differ from each other (coefficient of variation)
+    # by how much periods differ from each other (coefficient of variation)
+    jitter: Range = (0.05, 0.20)
     warmup_s: Range = NOTHING
     pause_every_s: Optional[Range] = None  # regular pauses ...
     pause_share: Range = NOTHING  # ... and which part of that period they take ...

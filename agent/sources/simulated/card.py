@@ -19,7 +19,8 @@ MEMORY_WARMER_C = 9.0  # AcmeTrace: memory is 8 to 10 degrees warmer
 OCCUPANCY = 0.27  # of SM activity; AcmeTrace: 20 % at an SM activity of 74 %
 CAPPED_POWER = 0.95  # above it the power limit holds the clock down, which is normal
 GPM_COLUMNS = (
-    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
+    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active",
+    "fp32_active", "fp16_active",
 )  # fmt: skip
 
 
@@ -35,7 +36,11 @@ class Card:
     @property
     def info(self) -> GPUInfo:
         """Identity and limits, as a driver would name them."""
-        unread = {} if self.hardware.has_gpm else dict.fromkeys(("sm_active", "tensor_active", "dram_active"), "not_supported")
+        unread = (
+            {}
+            if self.hardware.has_gpm
+            else dict.fromkeys(("sm_active", "tensor_active", "dram_active"), "not_supported")
+        )
         return GPUInfo(
             uuid=self.uuid,
             index=self.index,
@@ -64,13 +69,17 @@ def level_w(hardware: Hardware, level: DrawnLevel, *, has_context: bool) -> floa
 
 
 def memory_bytes(hardware: Hardware, share: Any) -> Any:
-    """Memory used without what the driver reserves, context included, by a job that fills that part of it."""
+    """Memory used without what the driver reserves, context included, by a job that fills that part
+    of it.
+    """
     return CONTEXT_BYTES + share * (hardware.memory_total_bytes - RESERVED_BYTES - CONTEXT_BYTES)
 
 
 def mixed(shares: Shares, levels: Sequence[DrawnLevel]) -> DrawnLevel:
     """The mean of the levels over the given shares of a time; for floats and arrays."""
-    return DrawnLevel(*(sum(share * value for share, value in zip(shares, values)) for values in zip(*levels)))
+    return DrawnLevel(
+        *(sum(share * value for share, value in zip(shares, values)) for values in zip(*levels))
+    )
 
 
 def means(hardware: Hardware, shown: DrawnLevel, *, thermal: Any, capped: Any) -> Dict[str, Any]:
@@ -82,16 +91,30 @@ def means(hardware: Hardware, shown: DrawnLevel, *, thermal: Any, capped: Any) -
         "throttle_power_ratio": capped,
     }
     if hardware.has_nvlink:
-        columns.update(nvlink_rx_bytes_s=shown.nvlink_bytes_s, nvlink_tx_bytes_s=shown.nvlink_bytes_s)
+        columns.update(
+            nvlink_rx_bytes_s=shown.nvlink_bytes_s, nvlink_tx_bytes_s=shown.nvlink_bytes_s
+        )
     if hardware.has_gpm:
-        gpm = (shown.util, shown.sm, OCCUPANCY * shown.sm, shown.tensor, shown.dram, shown.fp64, shown.fp32, 0.15 * shown.fp32)
+        gpm = (
+            shown.util,
+            shown.sm,
+            OCCUPANCY * shown.sm,
+            shown.tensor,
+            shown.dram,
+            shown.fp64,
+            shown.fp32,
+            0.15 * shown.fp32,
+        )
         columns.update(zip(GPM_COLUMNS, gpm))
     return columns
 
 
 def capped_share(shares: Shares, levels: Sequence[DrawnLevel]) -> Any:
     """The part of a time in which the power limit holds the clock down."""
-    return sum((share for share, level in zip(shares, levels) if level.power > CAPPED_POWER), 0.0 * shares[0])
+    return sum(
+        (share for share, level in zip(shares, levels) if level.power > CAPPED_POWER),
+        0.0 * shares[0],
+    )
 
 
 def temperature_c(hardware: Hardware, power_w: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What simulated jobs do to their host: the job's columns and the host's. For floats (live) and arrays (history)."""
+"""What simulated jobs do to their host: the job's columns and the host's.
+
+For floats (live) and arrays (history).
+"""
 
 from typing import Any, Dict, NamedTuple, Sequence
 
@@ -9,13 +12,16 @@ from agent.sources.simulated.traits import DrawnLoad, Traits
 
 CORES_PER_GPU = 16  # of the node; a job asks for 8 to 16 of them with each GPU
 SYSTEM_CPU = 0.01
-MEMORY_BYTES, MEMORY_PER_GPU_BYTES = 18 * GIB, 60 * GIB  # the node's own, and what a job takes beside each of its GPUs
+# the node's own, and what a job takes beside each of its GPUs
+MEMORY_BYTES, MEMORY_PER_GPU_BYTES = 18 * GIB, 60 * GIB
 WAITING_SHARE = 0.4  # processors that idle while a task waits for I/O, as part of the I/O pressure
 CROWDED_CPU = 0.6  # part of the processors in use from which tasks begin to wait for each other
 
 
 class Guest(NamedTuple):
-    """A job on the node: the shares of a time that it spends at each level (in sum less than 1 where it is not there)."""
+    """A job on the node: the shares of a time that it spends at each level (in sum less than 1
+    where it is not there).
+    """
 
     traits: Traits
     shares: Shares
@@ -25,7 +31,9 @@ class Guest(NamedTuple):
 def load(guest: Guest) -> DrawnLoad:
     """What the job does to its host, on the mean over that time."""
     columns = zip(*guest.traits.loads)
-    return DrawnLoad(*(sum(share * value for share, value in zip(guest.shares, values)) for values in columns))
+    return DrawnLoad(
+        *(sum(share * value for share, value in zip(guest.shares, values)) for values in columns)
+    )
 
 
 def job_columns(guest: Guest, *, is_busy: bool) -> Dict[str, Any]:

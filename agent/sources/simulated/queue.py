@@ -1,4 +1,6 @@
-"""What the simulated cluster's queue waits for: a function of the cluster and the time alone, the same on every node."""
+"""What the simulated cluster's queue waits for: a function of the cluster and the time alone, the
+same on every node.
+"""
 
 import random
 from functools import lru_cache
@@ -13,7 +15,9 @@ STEP_MS = 300_000  # the agent counts the queue as often
 
 
 def pending_gpus(cluster: str, at_ms: int) -> int:
-    """GPUs that jobs wait for at that time, at most STEP_MS old: it grows to the middle of the day's wave and shrinks again."""
+    """GPUs that jobs wait for at that time, at most STEP_MS old: it grows to the middle of the
+    day's wave and shrinks again.
+    """
     at_ms = at_ms // STEP_MS * STEP_MS
     begin_ms, end_ms, most = _wave(cluster, at_ms // DAY_MS)
     if not begin_ms <= at_ms < end_ms:

@@ -1,7 +1,9 @@
-"""Jobs that run again and again, three times a day, and what their owners changed in them: data, and when.
+"""Jobs that run again and again, three times a day, and what their owners changed in them: data,
+and when.
 
-A series goes through rounds of ten days under one name: it wastes, its owner mends it and it runs better and shorter,
-later the waste is back. Rounds of two series lie half a round apart, so that at any time one is mended.
+A series goes through rounds of ten days under one name: it wastes, its owner mends it and it runs
+better and shorter, later the waste is back. Rounds of two series lie half a round apart, so that at
+any time one is mended.
 """
 
 import random
@@ -19,7 +21,9 @@ GPUS_EACH = 2
 
 @dataclass(frozen=True)
 class Series:
-    """What recurs; `wasteful` and `mended` are the archetypes of its runs, with the hours that a run takes."""
+    """What recurs; `wasteful` and `mended` are the archetypes of its runs, with the hours that a
+    run takes.
+    """
 
     name: str
     user: str
@@ -34,7 +38,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Run:
-    """One run over [start_ms, end_ms); `name` is the same throughout a round, `place` counts series."""
+    """One run over [start_ms, end_ms); `name` is the same throughout a round, `place` counts
+    series.
+    """
 
     series: Series
     place: int
@@ -55,11 +61,13 @@ class Mending:
 
 SERIES = (
     Series(
-        "tiles-refresh", "noor", "vision", "data_starved_io", (5.6, 6.4), "healthy_vision", (3.2, 3.6), 0,
+        "tiles-refresh", "noor", "vision", "data_starved_io", (5.6, 6.4), "healthy_vision",
+        (3.2, 3.6), 0,
         "tiles are copied to local NVMe before the first epoch",
     ),
     Series(
-        "reward-refresh", "amara", "nlp", "checkpoint_stall", (6.6, 7.2), "healthy_llm", (5.0, 5.5), 5,
+        "reward-refresh", "amara", "nlp", "checkpoint_stall", (6.6, 7.2), "healthy_llm", (5.0, 5.5),
+        5,
         "checkpoints are saved in the background",
     ),
 )  # fmt: skip
@@ -67,8 +75,14 @@ GPUS = GPUS_EACH * len(SERIES)  # of a node, its last ones
 
 
 def runs_of_day(seed: int, day: int) -> List[Run]:
-    """The runs of a UTC day since the epoch on the node of that seed, by series and start; none reaches over its end."""
-    return [_run(seed, place, day, number) for place in range(len(SERIES)) for number in range(DAY_MS // EVERY_MS)]
+    """The runs of a UTC day since the epoch on the node of that seed, by series and start; none
+    reaches over its end.
+    """
+    return [
+        _run(seed, place, day, number)
+        for place in range(len(SERIES))
+        for number in range(DAY_MS // EVERY_MS)
+    ]
 
 
 def _run(seed: int, place: int, day: int, number: int) -> Run:
@@ -79,7 +93,9 @@ def _run(seed: int, place: int, day: int, number: int) -> Run:
     start_ms = day * DAY_MS + number * EVERY_MS + rng.randrange(LATEST_START_S) * 1000
     hours = rng.uniform(*(series.mended_hours if is_mended else series.wasteful_hours))
     archetype = series.mended if is_mended else series.wasteful
-    return Run(series, place, _name(series, turn), archetype, start_ms, start_ms + int(hours * 3600) * 1000)
+    return Run(
+        series, place, _name(series, turn), archetype, start_ms, start_ms + int(hours * 3600) * 1000
+    )
 
 
 def mendings_between(start_ms: int, end_ms: int) -> List[Mending]:

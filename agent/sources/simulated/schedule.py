@@ -28,7 +28,9 @@ OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that d
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them leave their ranges, or all must."""
+    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them
+    leave their ranges, or all must.
+    """
 
     number: int
     cluster: str
@@ -53,7 +55,10 @@ def outages_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, i
     """Spans [start, end) that touch the given one in which the node's agent reads nothing."""
     if not spec.outages:
         return []
-    days = (_outage(spec.seed, day) for day in range((start_ms - DAY_MS) // DAY_MS, end_ms // DAY_MS + 1))
+    days = (
+        _outage(spec.seed, day)
+        for day in range((start_ms - DAY_MS) // DAY_MS, end_ms // DAY_MS + 1)
+    )
     return [span for span in days if span is not None and span[0] < end_ms and span[1] > start_ms]
 
 
@@ -67,12 +72,19 @@ def _outage(seed: int, day: int) -> Optional[Tuple[int, int]]:
 
 
 def jobs_between(spec: Spec, start_ms: int, end_ms: int) -> List[SimulatedJob]:
-    """The jobs that overlap [start_ms, end_ms), by start; also what a job left behind (not allocated)."""
+    """The jobs that overlap [start_ms, end_ms), by start; also what a job left behind (not
+    allocated).
+    """
     offset = _slot_offset(spec)
     slots = range((start_ms + offset) // SLOT_MS, (end_ms - 1 + offset) // SLOT_MS + 1)
     days = range(start_ms // DAY_MS, (end_ms - 1) // DAY_MS + 1) if spec.recurring else ()
     drawn = (*(_slot(spec, slot) for slot in slots), *(_day(spec, day) for day in days))
-    jobs = [job for several in drawn for job in several if job.start_ms < end_ms and job.end_ms > start_ms]
+    jobs = [
+        job
+        for several in drawn
+        for job in several
+        if job.start_ms < end_ms and job.end_ms > start_ms
+    ]
     return sorted(jobs, key=lambda job: (job.start_ms, job.number))
 
 
@@ -99,7 +111,9 @@ def _first_number(spec: Spec, slot: int) -> int:
 
 @lru_cache(maxsize=64)
 def _day(spec: Spec, day: int) -> Tuple[SimulatedJob, ...]:
-    """The recurring jobs of one UTC day, on the node's last GPUs; their numbers are the last of a slot's."""
+    """The recurring jobs of one UTC day, on the node's last GPUs; their numbers are the last of a
+    slot's.
+    """
     runs = runs_of_day(spec.seed, day)
     slot, place = divmod(day, SLOT_MS // DAY_MS)
     number = _first_number(spec, slot) + JOBS_PER_SLOT - (place + 1) * len(runs)
@@ -108,16 +122,32 @@ def _day(spec: Spec, day: int) -> Tuple[SimulatedJob, ...]:
 
 
 def _recurring(spec: Spec, run: Run, number: int) -> SimulatedJob:
-    """The run as a job; all runs of a name that waste, and all that are mended, draw the same numbers: it is the same program."""
+    """The run as a job; all runs of a name that waste, and all that are mended, draw the same
+    numbers: it is the same program.
+    """
     first = spec.count - GPUS + run.place * GPUS_EACH
-    gpus, seed = tuple(range(first, first + GPUS_EACH)), "%d/%s/%s" % (spec.seed, run.name, run.archetype)
+    gpus, seed = (
+        tuple(range(first, first + GPUS_EACH)),
+        "%d/%s/%s" % (spec.seed, run.name, run.archetype),
+    )
     series = run.series
     return SimulatedJob(
-        number, spec.cluster, run.name, series.user, series.account, BY_NAME[run.archetype], gpus, run.start_ms, run.end_ms, seed
+        number,
+        spec.cluster,
+        run.name,
+        series.user,
+        series.account,
+        BY_NAME[run.archetype],
+        gpus,
+        run.start_ms,
+        run.end_ms,
+        seed,
     )
 
 
-def _alive(spec: Spec, jobs: List[SimulatedJob], start_ms: int, end_ms: int) -> Tuple[SimulatedJob, ...]:
+def _alive(
+    spec: Spec, jobs: List[SimulatedJob], start_ms: int, end_ms: int
+) -> Tuple[SimulatedJob, ...]:
     """The jobs of that time as far as their GPUs live; what is too short then is no job."""
     faults = faults_between(spec, start_ms, end_ms)
     cut = (_cut(job, faults, spec.faulty) for job in jobs)
@@ -137,7 +167,9 @@ def _lanes(rng: random.Random, mix: Mix, count: int) -> List[Tuple[int, ...]]:
     return lanes
 
 
-def _lane(rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, first_number: int) -> List[SimulatedJob]:
+def _lane(
+    rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, first_number: int
+) -> List[SimulatedJob]:
     """Jobs one after the other on one group of GPUs, with the scheduler's pause between."""
     jobs: List[SimulatedJob] = []
     end_of_slot = start_ms + SLOT_MS - 60_000
@@ -145,13 +177,30 @@ def _lane(rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: in
     while at_ms < end_of_slot - SHORTEST_MS:
         team, archetype = _choose(rng, MIXES[spec.mix], size=len(gpus), at_ms=at_ms)
         hours = rng.lognormvariate(0.0, archetype.hours[1]) * archetype.hours[0]
-        end_ms = min(at_ms + max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS)), end_of_slot)
+        end_ms = min(
+            at_ms + max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS)), end_of_slot
+        )
         if archetype.name != "free":
             number = first_number + len(jobs)
-            user = rng.choices(team.users, weights=[1 / (rank + 1) for rank in range(len(team.users))])[0]
+            user = rng.choices(
+                team.users, weights=[1 / (rank + 1) for rank in range(len(team.users))]
+            )[0]
             seed = "%d/%d" % (spec.seed, number)
             name = rng.choice(archetype.names)
-            jobs.append(SimulatedJob(number, spec.cluster, name, user, team.account, archetype, gpus, at_ms, end_ms, seed))
+            jobs.append(
+                SimulatedJob(
+                    number,
+                    spec.cluster,
+                    name,
+                    user,
+                    team.account,
+                    archetype,
+                    gpus,
+                    at_ms,
+                    end_ms,
+                    seed,
+                )
+            )
         at_ms = end_ms + 20_000 + int(rng.expovariate(1 / 240)) * 1000
     return jobs
 
@@ -159,7 +208,11 @@ def _lane(rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: in
 def _choose(rng: random.Random, mix: Mix, *, size: int, at_ms: int) -> Tuple[Team, Archetype]:
     """Who takes a free group of GPUs next, and for what."""
     team = TEAMS[rng.choices(list(mix.teams), weights=list(mix.teams.values()))[0]]
-    fitting = {name: weight for name, weight in team.habits.items() if BY_NAME[name].sizes[0] <= size <= BY_NAME[name].sizes[1]}
+    fitting = {
+        name: weight
+        for name, weight in team.habits.items()
+        if BY_NAME[name].sizes[0] <= size <= BY_NAME[name].sizes[1]
+    }
     draw = rng.random()
     if not fitting or draw < mix.free:
         return team, BY_NAME["free"]

@@ -63,7 +63,12 @@ class Simulated:
         self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self._cards}
         self._signals: Dict[int, Signal] = {}
         self._now_ms = start_ms
-        self._told_ms = min([start_ms, *(lost_ms - 1 for lost_ms, _ in faults_between(self.spec, start_ms, start_ms + 1))])
+        self._told_ms = min(
+            [
+                start_ms,
+                *(lost_ms - 1 for lost_ms, _ in faults_between(self.spec, start_ms, start_ms + 1)),
+            ]
+        )
 
     def driver(self) -> Optional[str]:
         """A plausible driver version."""
@@ -82,18 +87,29 @@ class Simulated:
         return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The processes on the GPU at the time of the last reading. Raises SourceError while it is lost."""
+        """The processes on the GPU at the time of the last reading.
+
+        Raises SourceError while it is lost.
+        """
         card = self._reachable(uuid)
         signal = self._signal(card.index, self._now_ms)
         if signal is None or not signal.has_context(card.index, self._now_ms):
             return []
-        return [ProcessReading(process_id(signal.job, card.index), memory_used(card, signal, self._now_ms))]
+        return [
+            ProcessReading(
+                process_id(signal.job, card.index), memory_used(card, signal, self._now_ms)
+            )
+        ]
 
     def events(self, now_ms: int) -> List[Event]:
-        """What the driver says of the faulty GPU since the last call; at first also that it is lost already."""
+        """What the driver says of the faulty GPU since the last call; at first also that it is lost
+        already.
+        """
         if self.spec.faulty is None:
             return []
-        told = events_between(self.spec, self._cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1)
+        told = events_between(
+            self.spec, self._cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1
+        )
         self._told_ms = max(self._told_ms, now_ms)
         return told
 
@@ -104,12 +120,21 @@ class Simulated:
         """The schedule's own: the host knows nothing of these GPUs."""
         return self
 
-    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+    def resolve(
+        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
+    ) -> Workload:
         """The schedule's jobs in the window, and whose the processes are."""
         jobs = jobs_between(self.spec, start_ms, end_ms)
         held = [job for job in jobs if job.archetype.is_allocated]
         allocations = [
-            Allocation(self._cards[gpu].uuid, job.key, "slurm", job.start_ms, job.end_ms if job.end_ms <= end_ms else None, 1.0)
+            Allocation(
+                self._cards[gpu].uuid,
+                job.key,
+                "slurm",
+                job.start_ms,
+                job.end_ms if job.end_ms <= end_ms else None,
+                1.0,
+            )
             for job in held
             for gpu in job.gpus
         ]
@@ -123,7 +148,9 @@ class Simulated:
             pending_gpus=pending_gpus(self.spec.cluster, start_ms) if self.spec.queue else None,
         )
 
-    def _facts(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, Dict[str, float]]:
+    def _facts(
+        self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int
+    ) -> Dict[str, Dict[str, float]]:
         """GPU -> what its holder did with the node's processors and disks."""
         facts = {}
         for job in jobs:
@@ -131,22 +158,31 @@ class Simulated:
                 signal, guest = self._guest(job, start_ms, end_ms)
                 for gpu in job.gpus:
                     columns = job_columns(guest, is_busy=signal.is_busy(gpu))
-                    facts[self._cards[gpu].uuid] = {name: _digits(name, value) for name, value in columns.items()}
+                    facts[self._cards[gpu].uuid] = {
+                        name: _digits(name, value) for name, value in columns.items()
+                    }
         return facts
 
     def _host(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, float]:
         """The simulated node's own columns: the machine that runs this agent is another."""
         here = [job for job in jobs if job.start_ms <= start_ms and end_ms <= job.end_ms]
         guests = [self._guest(job, start_ms, end_ms)[1] for job in here]
-        return {name: _digits(name, value) for name, value in host_columns(guests, gpus=self.spec.count).items()}
+        return {
+            name: _digits(name, value)
+            for name, value in host_columns(guests, gpus=self.spec.count).items()
+        }
 
     def _guest(self, job: SimulatedJob, start_ms: int, end_ms: int) -> Tuple[Signal, Guest]:
         signal = self._signals.get(job.number) or Signal(job)
-        return signal, Guest(signal.traits, signal.shares(start_ms / 1000, end_ms / 1000), len(job.gpus))
+        return signal, Guest(
+            signal.traits, signal.shares(start_ms / 1000, end_ms / 1000), len(job.gpus)
+        )
 
     def _reachable(self, uuid: str) -> Card:
         card = self._by_uuid[uuid]
-        if card.index == self.spec.faulty and faults_between(self.spec, self._now_ms, self._now_ms + 1):
+        if card.index == self.spec.faulty and faults_between(
+            self.spec, self._now_ms, self._now_ms + 1
+        ):
             raise SourceError("GPU is lost")
         return card
 
@@ -167,7 +203,9 @@ class Simulated:
         jobs = [job for job in jobs_between(self.spec, at_ms, at_ms + 1) if gpu in job.gpus]
         if not jobs:
             return None
-        self._signals = {number: signal for number, signal in self._signals.items() if signal.job.end_ms > at_ms}
+        self._signals = {
+            number: signal for number, signal in self._signals.items() if signal.job.end_ms > at_ms
+        }
         return self._signals.setdefault(jobs[0].number, Signal(jobs[0]))
 
 
@@ -213,16 +251,29 @@ class _Counter:
     def _bare(self, now_ms: int) -> "_Shown":
         nothing = mixed((1.0,), (NO_WORK,))
         power_w = self.card.idle_w * (1.0 + JITTER * waves.noise(now_ms // 1000, self.card.index))
-        return _Shown(power_w, self.card.hardware.clock_idle_hz, None, means(self.card.hardware, nothing, thermal=0.0, capped=0.0))
+        return _Shown(
+            power_w,
+            self.card.hardware.clock_idle_hz,
+            None,
+            means(self.card.hardware, nothing, thermal=0.0, capped=0.0),
+        )
 
     def _shown(self, signal: Signal, since_ms: int, now_ms: int) -> "_Shown":
         hardware, gpu = self.card.hardware, self.card.index
         left_s, right_s = since_ms / 1000, now_ms / 1000
         shares, levels = signal.shares(left_s, right_s), signal.levels(gpu)
         has_context = signal.has_context(gpu, now_ms)
-        flicker = signal.factor(gpu) * (1.0 + JITTER * waves.noise(now_ms // 1000, signal.job.number))
-        usual_w = sum(share * level_w(hardware, level, has_context=has_context) for share, level in zip(shares, levels))
-        power_w = min(usual_w * flicker + self.card.idle_w - bare_w(hardware), MOST_POWER * hardware.power_limit_w)
+        flicker = signal.factor(gpu) * (
+            1.0 + JITTER * waves.noise(now_ms // 1000, signal.job.number)
+        )
+        usual_w = sum(
+            share * level_w(hardware, level, has_context=has_context)
+            for share, level in zip(shares, levels)
+        )
+        power_w = min(
+            usual_w * flicker + self.card.idle_w - bare_w(hardware),
+            MOST_POWER * hardware.power_limit_w,
+        )
         shown = mixed(shares, levels)
         thermal = throttled(signal.traits, left_s - signal.start_s, right_s - signal.start_s)
         averaged = means(hardware, shown, thermal=thermal, capped=capped_share(shares, levels))
@@ -230,7 +281,10 @@ class _Counter:
             power_w,
             clock_hz(hardware, shown.clock, has_context=has_context),
             hot_c(signal.traits, right_s - signal.start_s) if signal.traits.thermal_share else None,
-            {name: value if name in STEADY_MEANS else _ratio(name, value * flicker) for name, value in averaged.items()},
+            {
+                name: value if name in STEADY_MEANS else _ratio(name, value * flicker)
+                for name, value in averaged.items()
+            },
         )
 
     def _warm(self, power_w: float, passed_s: float) -> None:
@@ -239,25 +293,36 @@ class _Counter:
         before_c = aim_c if self._temperature_c is None else self._temperature_c
         self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
 
-    def _samples(self, signal: Optional[Signal], since_ms: int, now_ms: int) -> List[Tuple[int, float]]:
-        """Samples of the driver's buffer that ended in (since_ms, now_ms], (microseconds, ratio in whole percent)."""
+    def _samples(
+        self, signal: Optional[Signal], since_ms: int, now_ms: int
+    ) -> List[Tuple[int, float]]:
+        """Samples of the driver's buffer that ended in (since_ms, now_ms], (microseconds, ratio in
+        whole percent).
+        """
         last = now_ms * SAMPLES_PER_S // 1000
         first = max(since_ms * SAMPLES_PER_S // 1000, last - BUFFER_SAMPLES) + 1
-        return [(number * 1_000_000 // SAMPLES_PER_S, self._sample(signal, number)) for number in range(first, last + 1)]
+        return [
+            (number * 1_000_000 // SAMPLES_PER_S, self._sample(signal, number))
+            for number in range(first, last + 1)
+        ]
 
     def _sample(self, signal: Optional[Signal], number: int) -> float:
         if signal is None:
             return 0.0
         end_s = number / SAMPLES_PER_S
         shares = signal.shares(end_s - 1 / SAMPLES_PER_S, end_s)
-        util = sum(share * level.util for share, level in zip(shares, signal.levels(self.card.index)))
+        util = sum(
+            share * level.util for share, level in zip(shares, signal.levels(self.card.index))
+        )
         if STEADY_BELOW < util < STEADY_ABOVE:
             util *= 1.0 + JITTER * waves.noise(number, signal.job.number)
         return max(0.0, min(1.0, round(float(util), 2)))
 
 
 class _Shown(NamedTuple):
-    """What a GPU shows of the time since its last reading; `hot_c` None: as warm as its power makes it."""
+    """What a GPU shows of the time since its last reading; `hot_c` None: as warm as its power makes
+    it.
+    """
 
     power_w: float
     clock_hz: float
@@ -278,12 +343,19 @@ def _digits(name: str, value: float) -> float:
 
 
 def memory_used(card: Card, signal: Signal, at_ms: int) -> int:
-    """Bytes that the job holds on that GPU: nothing without a context, more and more while it warms up."""
+    """Bytes that the job holds on that GPU: nothing without a context, more and more while it warms
+    up.
+    """
     if not signal.has_context(card.index, at_ms):
         return 0
     if not signal.is_busy(card.index):
         return CONTEXT_BYTES
-    return int(memory_bytes(card.hardware, signal.traits.memory_share * filled(signal.traits, at_ms / 1000 - signal.start_s)))
+    return int(
+        memory_bytes(
+            card.hardware,
+            signal.traits.memory_share * filled(signal.traits, at_ms / 1000 - signal.start_s),
+        )
+    )
 
 
 def process_id(job: SimulatedJob, gpu: int) -> int:
@@ -309,7 +381,9 @@ def describe(job: SimulatedJob, at_ms: int) -> Job:
     )
 
 
-def describe_process(job: SimulatedJob, *, uuid: str, pid: int, memory_bytes: Optional[int]) -> Process:
+def describe_process(
+    job: SimulatedJob, *, uuid: str, pid: int, memory_bytes: Optional[int]
+) -> Process:
     """A process of the job; what a job left behind hangs in the driver and belongs to nobody."""
     is_held = job.archetype.is_allocated
     return Process(

@@ -28,29 +28,45 @@ class Spec:
 
 
 def parse_spec(text: str) -> Spec:
-    """The specification in `COUNTxMODEL[,key=value...]`. Raises BadArgumentError with what is wrong and what is known."""
+    """The specification in `COUNTxMODEL[,key=value...]`.
+
+    Raises BadArgumentError with what is wrong and what is known.
+    """
     head, *options = text.strip().split(",")
     count, times, model = head.strip().partition("x")
     if not times or not count.isdigit() or not 1 <= int(count) <= 16:
-        raise BadArgumentError("simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text)
+        raise BadArgumentError(
+            "simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text
+        )
     if model.upper() not in HARDWARE:
-        raise BadArgumentError("simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE)))
+        raise BadArgumentError(
+            "simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE))
+        )
     values = dict(_option(text, option) for option in options)
     unknown = set(values) - set(OPTIONS)
     if unknown:
-        raise BadArgumentError("simulated:%s: unknown option %s; known: %s" % (text, ", ".join(sorted(unknown)), ", ".join(OPTIONS)))
+        raise BadArgumentError(
+            "simulated:%s: unknown option %s; known: %s"
+            % (text, ", ".join(sorted(unknown)), ", ".join(OPTIONS))
+        )
     mix = values.get("mix", "mixed")
     if mix not in MIXES:
-        raise BadArgumentError("simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES)))
+        raise BadArgumentError(
+            "simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES))
+        )
     faulty = _number(text, values, "faulty")
     if faulty is not None and faulty >= int(count):
         raise BadArgumentError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
     for name in SWITCHES:
         if values.get(name, "no") not in ("yes", "no"):
-            raise BadArgumentError("simulated:%s: %s must be yes or no, not %r" % (text, name, values[name]))
+            raise BadArgumentError(
+                "simulated:%s: %s must be yes or no, not %r" % (text, name, values[name])
+            )
     is_recurring = values.get("recurring") == "yes"
     if is_recurring and int(count) <= RECURRING_GPUS:
-        raise BadArgumentError("simulated:%s: recurring=yes needs more than %d GPUs" % (text, RECURRING_GPUS))
+        raise BadArgumentError(
+            "simulated:%s: recurring=yes needs more than %d GPUs" % (text, RECURRING_GPUS)
+        )
     return Spec(
         int(count),
         model.upper(),
@@ -76,5 +92,7 @@ def _number(text: str, values: Dict[str, str], key: str) -> Optional[int]:
     if value is None:
         return None
     if not value.isdigit():
-        raise BadArgumentError("simulated:%s: %s must be a whole number, not %r" % (text, key, value))
+        raise BadArgumentError(
+            "simulated:%s: %s must be a whole number, not %r" % (text, key, value)
+        )
     return int(value)

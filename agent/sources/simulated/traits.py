@@ -10,7 +10,9 @@ from agent.sources.simulated.hardware import MIB, Range
 NEVER_S = 1e9
 NO_PAUSES_S = 1e9
 WARMING_UP = Level(power=(0.07, 0.09))
-WARMUP_LOAD = Load(cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40))
+WARMUP_LOAD = Load(
+    cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40)
+)
 SATURATED, HARDLY_WAITS = 0.93, 0.90
 MAX_MEMORY = 0.985  # the rest is context and fragments
 BUSY, CULPRIT, IDLE = "busy", "culprit", "idle"  # roles of a job's ranks
@@ -46,7 +48,10 @@ class DrawnLoad(NamedTuple):
 
 @dataclass(frozen=True)
 class Traits:
-    """The numbers that one job drew. `levels` and `loads` are in the order HIGH, LOW, PAUSE, ONSET, WARMUP."""
+    """The numbers that one job drew.
+
+    `levels` and `loads` are in the order HIGH, LOW, PAUSE, ONSET, WARMUP.
+    """
 
     levels: Tuple[DrawnLevel, ...]
     loads: Tuple[DrawnLoad, ...]
@@ -90,29 +95,41 @@ NO_WORK = DrawnLevel(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.97)
 
 
 class Draw:
-    """Draws a job's numbers; `spread` lets each leave its range by up to that part of itself, `is_outside` makes each leave it."""
+    """Draws a job's numbers; `spread` lets each leave its range by up to that part of itself,
+    `is_outside` makes each leave it.
+    """
 
     def __init__(self, seed: str, spread: float, *, is_outside: bool) -> None:
         self._rng, self._spread, self._is_outside = random.Random(seed), spread, is_outside
 
     def value(self, low_high: Range, *, most: float = NEVER_S) -> float:
-        """A number of the range, times 1 +- spread; or one below or above it, by a part of it up to the spread. At most `most`."""
+        """A number of the range, times 1 +- spread; or one below or above it, by a part of it up to
+        the spread. At most `most`.
+        """
         if self._is_outside:
             edge = self._rng.randrange(2)
-            return min(low_high[edge] * (1.0 + (-1, 1)[edge] * self._rng.uniform(0.0, self._spread)), most)
+            return min(
+                low_high[edge] * (1.0 + (-1, 1)[edge] * self._rng.uniform(0.0, self._spread)), most
+            )
         drawn = self._rng.uniform(*low_high)
         if self._spread:
             drawn *= self._rng.uniform(1.0 - self._spread, 1.0 + self._spread)
         return min(drawn, most)
 
     def ratio(self, low_high: Range) -> float:
-        """As value, at most 1. A saturated signal keeps its place: a resident kernel reads 100 %, a loader short of cores uses all."""
+        """As value, at most 1.
+
+        A saturated signal keeps its place: a resident kernel reads 100 %, a loader short of cores
+        uses all.
+        """
         if low_high[0] >= SATURATED:
             return self._rng.uniform(*low_high)
         return self.value(low_high, most=1.0)
 
     def duty(self, low_high: Range) -> float:
-        """The part of a period at `high`, at most 0.97; of a job that hardly ever waits it is the waiting that varies."""
+        """The part of a period at `high`, at most 0.97; of a job that hardly ever waits it is the
+        waiting that varies.
+        """
         if low_high == (1.0, 1.0):
             return 1.0
         if low_high[0] >= HARDLY_WAITS:
@@ -129,23 +146,47 @@ class Draw:
 
     def level(self, level: Level) -> DrawnLevel:
         """The level with numbers."""
-        ratios = (level.util, level.power, level.sm, level.tensor, level.dram, level.fp32, level.fp64)
+        ratios = (
+            level.util,
+            level.power,
+            level.sm,
+            level.tensor,
+            level.dram,
+            level.fp32,
+            level.fp64,
+        )
         traffic = (level.rx_mib_s, level.tx_mib_s, level.nvlink_mib_s)
-        return DrawnLevel._make([*map(self.ratio, ratios), *(self.value(one) * MIB for one in traffic), self.ratio(level.clock)])
+        return DrawnLevel._make(
+            [
+                *map(self.ratio, ratios),
+                *(self.value(one) * MIB for one in traffic),
+                self.ratio(level.clock),
+            ]
+        )
 
     def load(self, load: Load) -> DrawnLoad:
         """The load with numbers."""
         traffic = (load.read_mib_s, load.write_mib_s, load.nic_mib_s)
         ratios = (self.ratio(load.cpu), self.ratio(load.main_thread))
-        return DrawnLoad._make([*ratios, *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)])
+        return DrawnLoad._make(
+            [*ratios, *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)]
+        )
 
 
-def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0, is_outside: bool = False) -> Traits:
+def draw_traits(
+    kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0, is_outside: bool = False
+) -> Traits:
     """The numbers of the job of that seed on so many GPUs, always the same for the same seed."""
     draw = Draw(seed + "/traits", spread, is_outside=is_outside)
-    levels = tuple(draw.level(level) for level in (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP))
+    levels = tuple(
+        draw.level(level) for level in (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP)
+    )
     working = draw.load(kind.load)
-    resting = draw.load(kind.pause_load) if kind.pause_load else working._replace(cpu=working.cpu / 4, main_thread=working.main_thread / 4)
+    resting = (
+        draw.load(kind.pause_load)
+        if kind.pause_load
+        else working._replace(cpu=working.cpu / 4, main_thread=working.main_thread / 4)
+    )
     return Traits(
         levels=levels,
         loads=(working, working, resting, resting, draw.load(WARMUP_LOAD)),
@@ -166,7 +207,9 @@ def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0, 
         memory_share=draw.value(kind.memory, most=MAX_MEMORY),
         cores_per_gpu=draw.whole((8, 16)),
         workers=draw.whole(kind.workers),
-        busy_count=min(ranks, max(1, round(ranks * draw.value(kind.busy_ranks)))) if kind.busy_ranks != (1.0, 1.0) else ranks,
+        busy_count=min(ranks, max(1, round(ranks * draw.value(kind.busy_ranks))))
+        if kind.busy_ranks != (1.0, 1.0)
+        else ranks,
         idle_ranks_have_context=draw.chance() < 0.5,
         rank_factors=tuple(1.0 + 0.02 * (2.0 * draw.chance() - 1.0) for _ in range(ranks)),
     )

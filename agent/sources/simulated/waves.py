@@ -22,7 +22,8 @@ def larger(left: Any, right: Any) -> Any:
 
 
 def rounds(number: Any) -> Any:
-    """The number rounded down; at a whole number itself it may be one less, which the continuous waves here do not notice.
+    """The number rounded down; at a whole number itself it may be one less, which the continuous
+    waves here do not notice.
 
     The floor division of arrays takes ten times as long.
     """
@@ -37,11 +38,13 @@ def high_seconds(at_s: Any, *, period_s: float, duty: float) -> Any:
 
 
 def warped(at_s: Any, *, period_s: float, jitter: float) -> Any:
-    """The time as a job's own clock has it, which runs now faster and now slower: periods differ by about `jitter`.
+    """The time as a job's own clock has it, which runs now faster and now slower: periods differ by
+    about `jitter`.
 
     Two slow triangle waves, so that it is a closed form; strictly growing for jitters below 0.7.
     """
-    gain = jitter * 0.7  # two rates of 1 +- gain, one after the other: a coefficient of variation of about jitter
+    # two rates of 1 +- gain, one after the other: a coefficient of variation of about jitter
+    gain = jitter * 0.7
     return at_s + gain * (_triangle(at_s, 5.3 * period_s) + _triangle(at_s, 13.7 * period_s))
 
 
@@ -57,7 +60,9 @@ def running_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float) -> Any:
 
 
 def noise(number: Any, salt: int) -> Any:
-    """Between -1 and 1, scattered evenly over whole numbers: the same for the same number and salt."""
+    """Between -1 and 1, scattered evenly over whole numbers: the same for the same number
+    and salt.
+    """
     start = number * 0.6180339887498949 + salt * 0.7548776662466927
     start = start - rounds(start)
     scattered = start * (start + 91.7) * 1013.3
@@ -65,7 +70,9 @@ def noise(number: Any, salt: int) -> Any:
 
 
 def demand(hour: int) -> float:
-    """What part of its peak the demand for a service reaches at that hour since the epoch, 0.2 to 1 (UTC day, quieter at weekends)."""
+    """What part of its peak the demand for a service reaches at that hour since the epoch, 0.2 to 1
+    (UTC day, quieter at weekends).
+    """
     by_hour = (
         0.3,
         0.25,
@@ -96,8 +103,12 @@ def demand(hour: int) -> float:
     return by_hour[hour % 24] * (0.6 if is_weekend else 1.0)
 
 
-def bursts_of_hour(seed: str, hour: int, *, burst_s: Tuple[float, float], gap_s: float, is_diurnal: bool) -> List[Tuple[float, float]]:
-    """Bursts (start, end) in seconds since the epoch within one hour since the epoch; each hour is drawn on its own."""
+def bursts_of_hour(
+    seed: str, hour: int, *, burst_s: Tuple[float, float], gap_s: float, is_diurnal: bool
+) -> List[Tuple[float, float]]:
+    """Bursts (start, end) in seconds since the epoch within one hour since the epoch; each hour is
+    drawn on its own.
+    """
     rng = random.Random("%s/%d" % (seed, hour))
     mean_gap_s = gap_s / demand(hour) if is_diurnal else gap_s
     start_of_hour = hour * HOUR_S

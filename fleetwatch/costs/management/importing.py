@@ -1,4 +1,6 @@
-"""What the commands that import a file of rates or rules have in common: what they ask for, and what they say."""
+"""What the commands that import a file of rates or rules have in common: what they ask for, and
+what they say.
+"""
 
 import sys
 from collections.abc import Callable
@@ -17,7 +19,11 @@ Told = TypeVar("Told")
 
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("file", metavar="FILE", help="- reads standard input")
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would change in the last closed 30 days")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only say what it would change in the last closed 30 days",
+    )
 
 
 def content(command: BaseCommand, file: str, *, max_bytes: int) -> bytes:
@@ -34,10 +40,18 @@ def show(command: BaseCommand, file: str, look: Callable[[], DryRun], *, what: s
     found = _taken(command, file, look)
     _warn(command, file, found.would)
     start, end = found.interval.start, found.interval.end
-    command.stdout.write(f"would set {found.would.set} {what}, {found.would.stood} stand already; nothing was set")
-    command.stdout.write(f"dollars from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, before, after and the difference:")
+    command.stdout.write(
+        f"would set {found.would.set} {what}, {found.would.stood} stand already; nothing was set"
+    )
+    command.stdout.write(
+        f"dollars from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, before, after and the"
+        " difference:"
+    )
     for change in [*found.changes, found.total]:
-        amounts = [usd(amount, CENT) for amount in (change.before_usd, change.after_usd, change.difference_usd)]
+        amounts = [
+            usd(amount, CENT)
+            for amount in (change.before_usd, change.after_usd, change.difference_usd)
+        ]
         name = f"{GIVES[change.owner]} {change.label}" if change.owner else "total"
         command.stdout.write(f"{name:<42} {amounts[0]:>14} {amounts[1]:>14} {amounts[2]:>+14}")
 

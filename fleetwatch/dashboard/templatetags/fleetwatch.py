@@ -1,4 +1,7 @@
-"""Numbers, state bars and links for templates. Every number has its unit and its exact value as title."""
+"""Numbers, state bars and links for templates.
+
+Every number has its unit and its exact value as title.
+"""
 
 import re
 from collections.abc import Mapping
@@ -83,11 +86,17 @@ def points_between(low: float, high: float) -> str:
 def state_bar(amounts: Mapping[str, Any], size: str = "") -> dict[str, Any]:
     """Amounts by state (milliseconds or dollars) as one horizontal bar."""
     segments = bars.state_bar(amounts)
-    return {"segments": segments, "size": size, "label": ", ".join(segment.title for segment in segments)}
+    return {
+        "segments": segments,
+        "size": size,
+        "label": ", ".join(segment.title for segment in segments),
+    }
 
 
 @register.inclusion_tag("dashboard/_statebar.html")
-def state_band(segments: list[bars.Segment], size: str = "thin", label: str = "States over time") -> dict[str, Any]:
+def state_band(
+    segments: list[bars.Segment], size: str = "thin", label: str = "States over time"
+) -> dict[str, Any]:
     """States over time as one horizontal band."""
     return {"segments": segments, "size": size, "label": label}
 
@@ -125,7 +134,9 @@ def state_label(name: str) -> str:
 
 @register.filter
 def inside(label: str) -> str:
-    """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", "GPU can't work" stays."""
+    """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", "GPU can't work"
+    stays.
+    """
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
@@ -137,15 +148,25 @@ def count(number: int) -> str:
 
 @register.filter
 def did(counts: Mapping[str, Any]) -> str:
-    """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing to do"."""
-    done = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in counts.items() if _amount(value)]
+    """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing
+    to do".
+    """
+    done = [
+        f"{name.replace('_', ' ')} {_amount(value)}"
+        for name, value in counts.items()
+        if _amount(value)
+    ]
     return ", ".join(done) or "nothing to do"
 
 
 def _amount(value: Any) -> str:
     """A count, or what a part of the run did; "" for nothing."""
     if isinstance(value, Mapping):
-        parts = [f"{name.replace('_', ' ')} {_amount(part)}" for name, part in value.items() if _amount(part)]
+        parts = [
+            f"{name.replace('_', ' ')} {_amount(part)}"
+            for name, part in value.items()
+            if _amount(part)
+        ]
         return f"({', '.join(parts)})" if parts else ""
     if isinstance(value, int):
         return f"{value:,}" if value else ""
@@ -155,7 +176,9 @@ def _amount(value: Any) -> str:
 @register.filter
 def breakable(name: str) -> str:
     """A dotted name that may break behind its dots and underscores, and not within a word."""
-    return format_html_join("", "{}<wbr>", ((part,) for part in re.findall(r"[^._]+[._]?|[._]", name)))
+    return format_html_join(
+        "", "{}<wbr>", ((part,) for part in re.findall(r"[^._]+[._]?|[._]", name))
+    )
 
 
 @register.filter
@@ -232,11 +255,17 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     if moment is None:
         return numbers.UNKNOWN
     zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
-    local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(zone)
+    local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(
+        zone
+    )
     if style == "day":
         return f"{local:%-d %b %Y}"
     if style == "cut":
-        return f"{local:%-d %b %Y}" if not (local.hour or local.minute) else f"{local:%-d %b %Y, %H:%M}"
+        return (
+            f"{local:%-d %b %Y}"
+            if not (local.hour or local.minute)
+            else f"{local:%-d %b %Y, %H:%M}"
+        )
     if style == "clock":
         return f"{local:%H:%M:%S}"
     if style == "exact":

@@ -46,7 +46,11 @@ def set_budget(request: HttpRequest) -> HttpResponse:
     """One budget more: what the form asks for, or what is wrong with it."""
     period, sent = read_period(request), request.POST
     try:
-        team, month, amount = _team(sent.get("team", "")), _month(sent.get("month", "")), _amount(sent.get("amount", ""))
+        team, month, amount = (
+            _team(sent.get("team", "")),
+            _month(sent.get("month", "")),
+            _amount(sent.get("amount", "")),
+        )
         limits.set_budget(
             team,
             month,
@@ -88,7 +92,11 @@ def team_budget(request: HttpRequest, slug: str = WHOLE_FLEET) -> HttpResponse:
 
 
 def _all(
-    request: HttpRequest, *, sent: dict[str, str] | None = None, errors: dict[str, str] | None = None, status: int = 200
+    request: HttpRequest,
+    *,
+    sent: dict[str, str] | None = None,
+    errors: dict[str, str] | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     period = read_period(request)
     lines = selectors.lines(period.now)
@@ -108,10 +116,14 @@ def _all(
         "sent": sent or {},
         "errors": errors or {},
     }
-    return render(request, "dashboard/budgets.html", period.context("budgets", **context), status=status)
+    return render(
+        request, "dashboard/budgets.html", period.context("budgets", **context), status=status
+    )
 
 
-def _anomalies(period: Period, *, kind: str | None = None, key: str | None = None) -> list[unusual.Seen]:
+def _anomalies(
+    period: Period, *, kind: str | None = None, key: str | None = None
+) -> list[unusual.Seen]:
     last = Interval(period.now - timedelta(days=ANOMALY_DAYS), period.now)
     return unusual.anomalies_of(last, kind=kind, key=key, now=period.now)
 
@@ -138,11 +150,17 @@ def _amount(text: str) -> Decimal | None:
         return None
     amount = amounts.typed(text)
     if amount is None:
-        raise BudgetError("A number, please, like 12000 or 12000.50; empty ends the budget.", field="amount")
+        raise BudgetError(
+            "A number, please, like 12000 or 12000.50; empty ends the budget.", field="amount"
+        )
     return amount
 
 
 def _done(team: Team | None, month: date, amount: Decimal | None) -> str:
     whose = "the whole fleet" if team is None else team.name or team.slug
     verb = "ends" if amount is None else "is set"
-    return f"The budget of {whose} {verb} from {month:%B %Y}." if amount is None else f"The budget of {whose} for {month:%B %Y} {verb}."
+    return (
+        f"The budget of {whose} {verb} from {month:%B %Y}."
+        if amount is None
+        else f"The budget of {whose} for {month:%B %Y} {verb}."
+    )

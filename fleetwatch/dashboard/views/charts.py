@@ -38,7 +38,10 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         return _csv(found, name)
     if form == "table":
         return render(request, "dashboard/chart_table.html", period.context("", chart=found))
-    return HttpResponse(msgspec.json.encode(charts.as_json(found), enc_hook=grid.encoded), content_type="application/json")
+    return HttpResponse(
+        msgspec.json.encode(charts.as_json(found), enc_hook=grid.encoded),
+        content_type="application/json",
+    )
 
 
 def _csv(found: charts.Chart, name: str) -> HttpResponse:

@@ -41,7 +41,10 @@ SUBJECTS = {
 @require_GET
 @login_required
 def explained(request: HttpRequest) -> HttpResponseBase:
-    """`?gpu=`: entries, windows and rules of a GPU; else what the figure of `?team=`, `?job=`, ... (all: of everything) is made of."""
+    """`?gpu=`: entries, windows and rules of a GPU; else what the figure of `?team=`, `?job=`, ...
+
+    (all: of everything) is made of.
+    """
     return _of_gpu(request) if "gpu" in request.GET else _of_figure(request)
 
 
@@ -53,7 +56,11 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     state = _state(request)
     scope = Scope(**named, states=None if state is None else (state,))
     told = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
-    further = named if told.parts_by == "job" else {name: value for name, value in named.items() if name == "job"}
+    further = (
+        named
+        if told.parts_by == "job"
+        else {name: value for name, value in named.items() if name == "job"}
+    )
     further = further | ({} if state is None else {"state": state})
     context = {
         "told": told,
@@ -66,8 +73,15 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
 
 
 def _owners(told: costs.Traced, interval: Interval) -> dict[str, Owner]:
-    """Whose the jobs in it are, by key: many jobs bear one name. GPUs, and what no job held, have no owner."""
-    keys = [group.key for group in told.parts.groups if group.key != UNALLOCATED] if told.parts_by == "job" else []
+    """Whose the jobs in it are, by key: many jobs bear one name.
+
+    GPUs, and what no job held, have no owner.
+    """
+    keys = (
+        [group.key for group in told.parts.groups if group.key != UNALLOCATED]
+        if told.parts_by == "job"
+        else []
+    )
     return selectors.owners(keys, before=interval.end)
 
 
@@ -85,7 +99,9 @@ def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
 
 @takes("gpu", "job", "state", *PERIOD)
 def _of_gpu(request: HttpRequest) -> HttpResponse:
-    """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job what no job held."""
+    """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job
+    what no job held.
+    """
     gpu = inventory.gpu(request.GET["gpu"])
     if gpu is None:
         raise Http404
@@ -103,7 +119,9 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "job": job,
         "is_nobody": is_nobody,
         "interval": interval,
-        "asked": [moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)],
+        "asked": [
+            moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)
+        ],
         "is_cut": interval != period.interval,
         "earlier": _earlier(request, period.interval, interval),
         "is_final": explain.is_final(interval, period.now),
@@ -115,5 +133,7 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "state": only or "",
         "states": STATES,
     }
-    template = "dashboard/_explain.html" if request.headers.get("HX-Request") else "dashboard/explain.html"
+    template = (
+        "dashboard/_explain.html" if request.headers.get("HX-Request") else "dashboard/explain.html"
+    )
     return render(request, template, period.context("fleet", **context))

@@ -1,4 +1,6 @@
-"""The savings inbox, one finding with its evidence, what people decide, and the explanation of each cause."""
+"""The savings inbox, one finding with its evidence, what people decide, and the explanation of each
+cause.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -26,7 +28,17 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.recoverable import waterfall
-from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, machine_findings, recurrence, rules_in_words, selectors
+from fleetwatch.diagnosis import (
+    advice,
+    deciding,
+    demand,
+    evidence,
+    fixes,
+    machine_findings,
+    recurrence,
+    rules_in_words,
+    selectors,
+)
 from fleetwatch.diagnosis.alternatives import Alternative, in_words
 from fleetwatch.diagnosis.cause_rows import UNFIT
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
@@ -44,7 +56,14 @@ MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
-STATUSES = {"open": "Open", "accepted": "Accepted", "snoozed": "Snoozed", "fixed": "Fixed", "dismissed": "Dismissed", "all": "All"}
+STATUSES = {
+    "open": "Open",
+    "accepted": "Accepted",
+    "snoozed": "Snoozed",
+    "fixed": "Fixed",
+    "dismissed": "Dismissed",
+    "all": "All",
+}
 DEMAND_H = 24
 IN_FORM = ("team", "user")  # filters with a field of their own
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
@@ -74,7 +93,9 @@ class Row:
 
 @require_GET
 @login_required
-@takes("status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after", *PERIOD)
+@takes(
+    "status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after", *PERIOD
+)
 def findings(request: HttpRequest) -> HttpResponse:
     if not rows.has_data():
         return redirect("welcome")
@@ -92,14 +113,22 @@ def findings(request: HttpRequest) -> HttpResponse:
     every = selectors.findings(period.interval, now=period.now, scope=scope, cause=code)
     # machines and the queue are nobody's team
     of_places = (
-        [] if scope != Scope(node=scope.node) else machine_findings.findings(period.interval, now=period.now, cause=code, node=scope.node)
+        []
+        if scope != Scope(node=scope.node)
+        else machine_findings.findings(period.interval, now=period.now, cause=code, node=scope.node)
     )
     if assignee:
         every, of_places = every.assigned(assignee), machine_findings.assigned(of_places, assignee)
-    every, of_places = machine_findings.narrowed(every, of_places, kind=kind, cluster=cluster, state=state)
+    every, of_places = machine_findings.narrowed(
+        every, of_places, kind=kind, cluster=cluster, state=state
+    )
     others = {"job": job, "kind": kind, "cluster": cluster, "state": state} | filters
     place_lines = [line for line in of_places if status in ("all", line.status)]
-    page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
+    page = pages.page_of(
+        every if status == "all" else every.of_status(status),
+        after=asked.get("after", ""),
+        size=PAGE_SIZE,
+    )
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
     recoverable = machine_findings.saving(every, of_places, *STILL_OPEN)
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
@@ -112,7 +141,12 @@ def findings(request: HttpRequest) -> HttpResponse:
         "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
         "places_left": max(len(place_lines) - MAX_PLACES, 0),
         "recoverable": recoverable,
-        "steps": waterfall(period.interval, scope, machine_findings.wasted_usd(every, of_places, *STILL_OPEN), recoverable),
+        "steps": waterfall(
+            period.interval,
+            scope,
+            machine_findings.wasted_usd(every, of_places, *STILL_OPEN),
+            recoverable,
+        ),
         "accepted": machine_findings.saving(every, of_places, "accepted"),
         "capacity": place_pages.capacity(of_places),
         "progress": machine_findings.progress(period.interval, now=period.now),
@@ -123,8 +157,15 @@ def findings(request: HttpRequest) -> HttpResponse:
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": teams[:MAX_CHOICES],
         "people": people[:MAX_CHOICES],
-        "filters": {"cause": code, "team": team, "user": asked.get("user", ""), "assignee": assignee},
-        "other_filters": {name: value for name, value in others.items() if value and name not in IN_FORM},
+        "filters": {
+            "cause": code,
+            "team": team,
+            "user": asked.get("user", ""),
+            "assignee": assignee,
+        },
+        "other_filters": {
+            name: value for name, value in others.items() if value and name not in IN_FORM
+        },
         "is_admin": can_administer(request.user),
         "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
     }
@@ -135,7 +176,13 @@ def _row(line: Line) -> Row:
     job = line.job
     cause = of_kind(line.finding.cause, job.kind)
     place = evidence.place_of(job, may_work=line.may_work)
-    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, place), in_words(line.alternatives, job.kind))
+    return Row(
+        line,
+        cause,
+        CONFIDENCES[line.caused.confidence],
+        advice.first_step(cause, place),
+        in_words(line.alternatives, job.kind),
+    )
 
 
 @require_GET
@@ -150,7 +197,10 @@ def finding(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @never_cache
 def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
-    """One decision, then back to where it was taken. Admins decide; everybody says whether a diagnosis is right."""
+    """One decision, then back to where it was taken.
+
+    Admins decide; everybody says whether a diagnosis is right.
+    """
     if action not in deciding.KINDS:
         raise Http404(action)
     user, found = cast("User", request.user), _found(pk)
@@ -158,9 +208,14 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         raise PermissionDenied("only admins decide about findings")
     now = read_period(request).now
     days, name = request.POST.get("days", ""), request.POST.get("assignee", "")
-    note, until = request.POST.get("note", ""), now + timedelta(days=int(days)) if days in SNOOZES else None
+    note, until = (
+        request.POST.get("note", ""),
+        now + timedelta(days=int(days)) if days in SNOOZES else None,
+    )
     try:
-        decision = Decision(action, note, until, deciding.assignee(name) if action == "assign" else None)
+        decision = Decision(
+            action, note, until, deciding.assignee(name) if action == "assign" else None
+        )
         deciding.decide(found.pk, decision, by=user, now=now)
     except DecisionError as error:
         return _finding_page(request, found, action=action, error=str(error), status=422)
@@ -175,17 +230,32 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 def _found(pk: int) -> Finding:
     if pk >= 2**62:
         raise Http404(pk)
-    return get_object_or_404(Finding.objects.select_related("job", "job__team", "node", "assignee"), pk=pk)
+    return get_object_or_404(
+        Finding.objects.select_related("job", "job__team", "node", "assignee"), pk=pk
+    )
 
 
-def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200) -> HttpResponse:
+def _finding_page(
+    request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200
+) -> HttpResponse:
     if found.job_id is None:
         period = read_period(request, whole=machine_findings.whole(found))
-        shown = place_pages.context(request, found, period) | {"snoozes": SNOOZES.items(), "action": action, "error": error}
-        return render(request, "dashboard/place_finding.html", period.context("findings", **shown), status=status)
+        shown = place_pages.context(request, found, period) | {
+            "snoozes": SNOOZES.items(),
+            "action": action,
+            "error": error,
+        }
+        return render(
+            request,
+            "dashboard/place_finding.html",
+            period.context("findings", **shown),
+            status=status,
+        )
     job = found.its_job
     period = read_period(request, whole=held_interval(job))
-    line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
+    line = selectors.with_jobs(
+        [selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end
+    )[0]
     seen = evidence.evidence_of(found)
     gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
@@ -197,7 +267,10 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "evidence": seen,
         "advice": advice.advise(found.cause, facts),
         "alternatives": in_words(line.alternatives, job.kind),
-        "others": [Row(other, BY_CODE[other.finding.cause], "", Step(""), []) for other in _others(found, period.interval, line)],
+        "others": [
+            Row(other, BY_CODE[other.finding.cause], "", Step(""), [])
+            for other in _others(found, period.interval, line)
+        ],
         "ahead": recurrence.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),
@@ -210,12 +283,16 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "error": error,
         "sent": request.POST,
     }
-    return render(request, "dashboard/finding.html", period.context("findings", **context), status=status)
+    return render(
+        request, "dashboard/finding.html", period.context("findings", **context), status=status
+    )
 
 
 def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:
     """The job's other findings in the period."""
-    lines = selectors.findings(interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.its_job.key))
+    lines = selectors.findings(
+        interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.its_job.key)
+    )
     return [other for other in lines[:] if other.finding.pk != found.pk]
 
 
@@ -225,15 +302,26 @@ def _demand(found: Finding, interval: Interval) -> demand.Demand | None:
     start_ms = max(interval.start_ms, end_ms - DEMAND_H * 3_600_000)
     if start_ms >= end_ms:
         return None
-    gpus = list(GPU.objects.filter(allocations__job=found.job).select_related("node").distinct()[:64])
-    return demand.demand([telemetry.series(gpu, start_ms, end_ms, columns=["util_mean"], step_s=60).columns["util_mean"] for gpu in gpus])
+    gpus = list(
+        GPU.objects.filter(allocations__job=found.job).select_related("node").distinct()[:64]
+    )
+    return demand.demand(
+        [
+            telemetry.series(gpu, start_ms, end_ms, columns=["util_mean"], step_s=60).columns[
+                "util_mean"
+            ]
+            for gpu in gpus
+        ]
+    )
 
 
 @require_GET
 @login_required
 @takes()
 def causes(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/causes.html", read_period(request).context("causes", causes=CATALOGUE))
+    return render(
+        request, "dashboard/causes.html", read_period(request).context("causes", causes=CATALOGUE)
+    )
 
 
 @require_GET
@@ -242,5 +330,11 @@ def causes(request: HttpRequest) -> HttpResponse:
 def cause(request: HttpRequest, code: str) -> HttpResponse:
     if code not in BY_CODE:
         raise Http404(code)
-    context = {"cause": BY_CODE[code], "rules": rules_in_words.rules(code), "precision": selectors.precision().get(code)}
-    return render(request, "dashboard/cause.html", read_period(request).context("causes", **context))
+    context = {
+        "cause": BY_CODE[code],
+        "rules": rules_in_words.rules(code),
+        "precision": selectors.precision().get(code),
+    }
+    return render(
+        request, "dashboard/cause.html", read_period(request).context("causes", **context)
+    )

@@ -1,4 +1,6 @@
-"""Files of rates and of mapping rules: an admin sees what one would change in dollars, then the same text is imported."""
+"""Files of rates and of mapping rules: an admin sees what one would change in dollars, then the
+same text is imported.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ from fleetwatch.lib.csv_rows import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What files are of: one line is a `noun`; `home` is the page that it comes from and goes back to."""
+    """What files are of: one line is a `noun`; `home` is the page that it comes from and goes back
+    to.
+    """
 
     noun: str
     home: str
@@ -40,7 +44,10 @@ RATES = Kind(
     home="settings",
     columns=rate_csv.COLUMNS,
     explained="dashboard/_columns_of_rates.html",
-    example="gpu_model,class,region,price,valid_from,source\nH100 SXM,reserved,eu-central-1,2.10,2026-11-01,contract 2026-17",
+    example=(
+        "gpu_model,class,region,price,valid_from,source\nH100"
+        " SXM,reserved,eu-central-1,2.10,2026-11-01,contract 2026-17"
+    ),
     max_bytes=rate_csv.MAX_BYTES,
     look=imports.dry_run,
     act=imports.import_rates,
@@ -74,22 +81,32 @@ def mappings_import(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> HttpResponse:
-    """A file is looked at first, with what it would change in dollars; then the same text is imported."""
+    """A file is looked at first, with what it would change in dollars; then the same text is
+    imported.
+    """
     period = read_period(request)
     context: dict[str, Any] = {"kind": kind, "days": LOOKS_BACK_DAYS, "owner_names": mapping.GIVES}
     status = 200
     if request.method == "POST":
         content = _content(request, kind.max_bytes)
-        context["text"] = content.decode("utf-8-sig", "replace") if len(content) <= kind.max_bytes else ""
+        context["text"] = (
+            content.decode("utf-8-sig", "replace") if len(content) <= kind.max_bytes else ""
+        )
         try:
             if request.POST.get("do") == "import":
                 done = act(content, now=period.now)
-                messages.success(request, f"{done.set} {kind.noun}{' was' if done.set == 1 else 's were'} set; {done.stood} stood already.")
+                messages.success(
+                    request,
+                    f"{done.set} {kind.noun}{' was' if done.set == 1 else 's were'} set;"
+                    f" {done.stood} stood already.",
+                )
                 return redirect(f"{reverse(kind.home)}#{kind.noun}s")
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
             context["faults"], status = error.faults, 422
-    return render(request, "dashboard/import.html", period.context("settings", **context), status=status)
+    return render(
+        request, "dashboard/import.html", period.context("settings", **context), status=status
+    )
 
 
 def _content(request: HttpRequest, max_bytes: int) -> bytes:

@@ -1,4 +1,6 @@
-"""A month's invoice beside the ledger: everybody reads it; admins import it, say what SKUs are, book and withdraw."""
+"""A month's invoice beside the ledger: everybody reads it; admins import it, say what SKUs are,
+book and withdraw.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,7 +51,14 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     except RefusedError as error:
         return _page(request, month, status=422, faults=error.faults)
     except InvoiceError as error:
-        return _page(request, month, status=422, action=action, errors={error.field: str(error)}, sent=request.POST)
+        return _page(
+            request,
+            month,
+            status=422,
+            action=action,
+            errors={error.field: str(error)},
+            sent=request.POST,
+        )
     return redirect("invoice", month)
 
 
@@ -85,11 +94,16 @@ def _import(asked: _Asked) -> str:
     )
     if not done.is_new:
         return "This very file stands already."
-    return f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,} row{'' if done.rows == 1 else 's'}, {numbers.cents(done.usd)}."
+    return (
+        f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,}"
+        f" row{'' if done.rows == 1 else 's'}, {numbers.cents(done.usd)}."
+    )
 
 
 def _remove(asked: _Asked) -> str:
-    invoices.remove_invoice(get_object_or_404(Invoice, pk=asked.id(), month=asked.month), by=asked.by)
+    invoices.remove_invoice(
+        get_object_or_404(Invoice, pk=asked.id(), month=asked.month), by=asked.by
+    )
     return "The invoice was removed."
 
 
@@ -101,7 +115,11 @@ def _sku(asked: _Asked) -> str:
     if not gpus.isascii() or not gpus.isdecimal():
         raise InvoiceError(f"One hour is of 1 to {MAX_GPUS:,} GPUs.", field="gpus")
     invoices.set_sku(asked.text("sku"), model, gpus_per_hour=int(gpus[:9]), by=asked.by)
-    return f"{asked.text('sku')} is {gpus} × {name}." if model else f"{asked.text('sku')} is no GPU of ours."
+    return (
+        f"{asked.text('sku')} is {gpus} × {name}."
+        if model
+        else f"{asked.text('sku')} is no GPU of ours."
+    )
 
 
 def _book(asked: _Asked) -> str:
@@ -114,15 +132,28 @@ def _book(asked: _Asked) -> str:
         now=asked.period.now,
     )
     lines = f"{len(made)} line{'' if len(made) == 1 else 's'}"
-    return f"Booked {lines} in the report of {made[0].booked_in}: compute it now, or it comes with the next one."
+    return (
+        f"Booked {lines} in the report of {made[0].booked_in}: compute it now, or it comes with the"
+        " next one."
+    )
 
 
 def _withdraw(asked: _Asked) -> str:
-    bookings.withdraw(get_object_or_404(InvoiceAdjustment, pk=asked.id(), month=asked.month), by=asked.by, now=asked.period.now)
+    bookings.withdraw(
+        get_object_or_404(InvoiceAdjustment, pk=asked.id(), month=asked.month),
+        by=asked.by,
+        now=asked.period.now,
+    )
     return "The booking was withdrawn; it stays readable here."
 
 
-_CHANGES: dict[str, Callable[[_Asked], str]] = {"import": _import, "remove": _remove, "sku": _sku, "book": _book, "withdraw": _withdraw}
+_CHANGES: dict[str, Callable[[_Asked], str]] = {
+    "import": _import,
+    "remove": _remove,
+    "sku": _sku,
+    "book": _book,
+    "withdraw": _withdraw,
+}
 
 
 def _page(
@@ -162,4 +193,6 @@ def _page(
         "ticked": request.POST.getlist("line") if action == "book" else [],
         "faults": faults,
     }
-    return render(request, "dashboard/invoice.html", period.context("reports", **context), status=status)
+    return render(
+        request, "dashboard/invoice.html", period.context("reports", **context), status=status
+    )

@@ -61,11 +61,16 @@ def jobs(request: HttpRequest) -> HttpResponse:
     sort = chosen(request, "sort", SORTS, default="waste")
     scope, filters = filtered(request)
     text, place = request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
-    kind, cluster = chosen(request, "kind", Job.Kind.values) or None, request.GET.get("cluster") or None
+    kind, cluster = (
+        chosen(request, "kind", Job.Kind.values) or None,
+        request.GET.get("cluster") or None,
+    )
     among = job_ids(text=text, kind=kind, cluster=cluster)
     filters |= {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value}
     held = replace(scope, is_allocated=True)
-    page = costs.ranked(period.interval, "job", scope=held, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
+    page = costs.ranked(
+        period.interval, "job", scope=held, sort=sort, start=place or 0, size=PAGE_SIZE, among=among
+    )
     rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
     with_outcomes(rows.values())
     why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)
@@ -98,8 +103,13 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
     context = {
         "job": found,
-        "findings": [(line, of_kind(line.finding.cause, found.kind), CONFIDENCES[line.caused.confidence]) for line in findings[:]],
-        "cause": of_job(why[0].cause, found.kind, told.totals.coverage) if why and why[0].cause in BY_CODE else None,
+        "findings": [
+            (line, of_kind(line.finding.cause, found.kind), CONFIDENCES[line.caused.confidence])
+            for line in findings[:]
+        ],
+        "cause": of_job(why[0].cause, found.kind, told.totals.coverage)
+        if why and why[0].cause in BY_CODE
+        else None,
         "totals": told.totals,
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "energy": energy(period.interval, scope=scope),
@@ -108,7 +118,9 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "namesakes": namesakes(found),
         "otherwise": otherwise_lines(contradictions(found)),
         "changes": change_lines(changes(found)),
-        "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
+        "sources": sorted(
+            set(Allocation.objects.filter(job=found).values_list("source", flat=True))
+        ),
     }
     return render(request, "dashboard/job.html", period.context("jobs", **context))
 

@@ -46,7 +46,9 @@ TOP_JOBS = 10
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node with its figures in the period, and since when and why it takes no jobs: None = it does."""
+    """A node with its figures in the period, and since when and why it takes no jobs: None = it
+    does.
+    """
 
     machine: Machine
     totals: Totals
@@ -73,14 +75,19 @@ def fleet(request: HttpRequest) -> HttpResponse:
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
     drains = telemetry.drains()
     machines = selectors.machines()
-    lines = [NodeLine(one, by_node.get(one.node.name, nothing()), drains.get(one.node.pk)) for one in machines]
+    lines = [
+        NodeLine(one, by_node.get(one.node.name, nothing()), drains.get(one.node.pk))
+        for one in machines
+    ]
     gpu_count = sum(line.machine.gpu_count for line in lines)
     shown = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
     context = {
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),
         "metric": shown,
-        "undrawn_hours": 0 if shown.name == "state" else telemetry.undrawn_hours(period.interval, period.now),
+        "undrawn_hours": 0
+        if shown.name == "state"
+        else telemetry.undrawn_hours(period.interval, period.now),
         "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.machine.node.name)),
         "gpu_count": gpu_count,
         "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
@@ -97,17 +104,24 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     gpus = selectors.physical_gpus(node=found)
     told = costs.machine(period.interval, found.name, size=TOP_JOBS)
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
-    jobs = selectors.jobs_by_key((group.key for group in told.jobs.groups), before=period.interval.end)
+    jobs = selectors.jobs_by_key(
+        (group.key for group in told.jobs.groups), before=period.interval.end
+    )
     context = {
         "node": found,
         "totals": told.totals,
         "gpus": [GPULine(gpu, told.by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in told.jobs.groups],
         "agent": _agent(found),
-        "findings": [row(line) for line in machine_findings.findings(period.interval, now=period.now, node=found.name)],
+        "findings": [
+            row(line)
+            for line in machine_findings.findings(period.interval, now=period.now, node=found.name)
+        ],
         "energy": energy_of_node(found, period.interval, told.totals),
         "late": telemetry.late(found.pk),
-        "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
+        "unread": agents.unread_of(
+            (_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None
+        ),
         "sources": job_sources([found.pk]).get(found.pk, []),
         "drain": telemetry.drains([found.pk]).get(found.pk),
         "departure": inventory.newest_departure(found),
@@ -123,18 +137,25 @@ def remove_node(request: HttpRequest, name: str) -> HttpResponse:
     """An admin says that the silent node is gone, and why."""
     reason = request.POST.get("reason", "").strip()
     try:
-        ingest.remove_node(name, reason=reason, by=cast("User", request.user).get_username(), now=timezone.now())
+        ingest.remove_node(
+            name, reason=reason, by=cast("User", request.user).get_username(), now=timezone.now()
+        )
     except ingest.RemovalError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{name} is off the bill as of its last window, and comes back by reporting again.")
+        messages.success(
+            request,
+            f"{name} is off the bill as of its last window, and comes back by reporting again.",
+        )
     return redirect("node", name=name)
 
 
 def _agent(node: Node) -> AgentLine:
     hub = install.agent_version()
     lag_ms = agents.lag_ms(node.last_received_at, node.last_ms)
-    return AgentLine(lag_ms, agents.is_older(node.agent.get("version"), hub), hub, install.upgrade_command())
+    return AgentLine(
+        lag_ms, agents.is_older(node.agent.get("version"), hub), hub, install.upgrade_command()
+    )
 
 
 def _is_silent(node: Node, now: datetime) -> bool:
@@ -176,14 +197,20 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
 @require_POST
 @admin_required
 def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
-    """An admin says that the GPU is with the node that the form names: what that node sent of it counts."""
+    """An admin says that the GPU is with the node that the form names: what that node sent of it
+    counts.
+    """
     node = request.POST.get("node", "")
     try:
-        ingest.move_gpu(uuid, node, by=cast("User", request.user).get_username(), now=timezone.now())
+        ingest.move_gpu(
+            uuid, node, by=cast("User", request.user).get_username(), now=timezone.now()
+        )
     except ingest.MoveError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{uuid} is with {node}: what it sent counts; its hours are judged again.")
+        messages.success(
+            request, f"{uuid} is with {node}: what it sent counts; its hours are judged again."
+        )
     return redirect("gpu", uuid=uuid)
 
 
@@ -193,9 +220,13 @@ def set_idle_power(request: HttpRequest, uuid: str) -> HttpResponse:
     """An admin says what the GPU draws at idle: its open hours are judged by that."""
     try:
         watts = idle_power.read_watts(request.POST.get("watts", ""))
-        idle_power.set_by_hand(uuid, watts, by=cast("User", request.user).get_username(), now=timezone.now())
+        idle_power.set_by_hand(
+            uuid, watts, by=cast("User", request.user).get_username(), now=timezone.now()
+        )
     except idle_power.IdlePowerError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Idle power set to {watts:g} W: its open hours are judged again.")
+        messages.success(
+            request, f"Idle power set to {watts:g} W: its open hours are judged again."
+        )
     return redirect("gpu", uuid=uuid)

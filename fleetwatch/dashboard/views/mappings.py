@@ -1,4 +1,6 @@
-"""Mapping rules: everybody reads them; admins add, end and withdraw them, after they have seen in dollars what that moves."""
+"""Mapping rules: everybody reads them; admins add, end and withdraw them, after they have seen in
+dollars what that moves.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -52,7 +54,10 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
                 messages.success(request, done)
                 return redirect("mappings")
             owners = [owner for owner in mapping.GIVES if getattr(gives, owner)]
-            context |= {"preview": mapping_effects.preview(change, owners, now=period.now), "days": mapping_effects.LOOKS_BACK_DAYS}
+            context |= {
+                "preview": mapping_effects.preview(change, owners, now=period.now),
+                "days": mapping_effects.LOOKS_BACK_DAYS,
+            }
         except RefusedError as error:
             context |= {"errors": error.errors, "status": 422}
         except (MappingError, RateError) as error:
@@ -61,7 +66,10 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, period: Any, context: dict[str, Any]) -> HttpResponse:
-    rules = [(rule, attribution.conditions(rule).words, attribution.gives(rule).words) for rule in attribution.rules()]
+    rules = [
+        (rule, attribution.conditions(rule).words, attribution.gives(rule).words)
+        for rule in attribution.rules()
+    ]
     preview = context.get("preview")
     sent: Mapping[str, str] = context["sent"]
     context |= {
@@ -73,7 +81,12 @@ def _page(request: HttpRequest, period: Any, context: dict[str, Any]) -> HttpRes
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
         "owner_names": {name: label.capitalize() for name, label in mapping.GIVES.items()},
     }
-    return render(request, "dashboard/mappings.html", period.context("settings", **context), status=context["status"])
+    return render(
+        request,
+        "dashboard/mappings.html",
+        period.context("settings", **context),
+        status=context["status"],
+    )
 
 
 def _change(asked: Asked) -> Change:
@@ -81,10 +94,18 @@ def _change(asked: Asked) -> Change:
     match asked.text("do"):
         case "end":
             rule, at = _rule(asked), read_since(asked.text("valid_to"), asked.now)
-            return (lambda: mappings.end_rule(rule, at)), "The rule has ended; what it said before stays.", attribution.gives(rule)
+            return (
+                (lambda: mappings.end_rule(rule, at)),
+                "The rule has ended; what it said before stays.",
+                attribution.gives(rule),
+            )
         case "withdraw":
             rule = _rule(asked)
-            return (lambda: mappings.withdraw_rule(rule)), "The rule was withdrawn, as if it had never been.", attribution.gives(rule)
+            return (
+                (lambda: mappings.withdraw_rule(rule)),
+                "The rule was withdrawn, as if it had never been.",
+                attribution.gives(rule),
+            )
     return _addition(asked)
 
 
@@ -93,13 +114,26 @@ def _addition(asked: Asked) -> Change:
     user, account, namespace, partition = (asked.text(name) for name in ASKS[:-1])
     asks = Conditions(user, account, namespace, partition, label, value)
     gives = Gives(asked.text("team"), asked.text("project"), asked.text("cost_centre"))
-    priority = asked.number("priority", low=mapping.FIRST, high=mapping.LAST) if asked.text("priority") else mapping.USUAL
+    priority = (
+        asked.number("priority", low=mapping.FIRST, high=mapping.LAST)
+        if asked.text("priority")
+        else mapping.USUAL
+    )
     since = read_since(asked.text("valid_from"), asked.now)
     until = read_since(asked.text("valid_to"), asked.now) if asked.text("valid_to") else None
     note, by = asked.text("note"), asked.user.get_username()
 
     def add() -> None:
-        mappings.add_rule(asks, gives, valid_from=since, valid_to=until, priority=priority, note=note, by=by, now=asked.now)
+        mappings.add_rule(
+            asks,
+            gives,
+            valid_from=since,
+            valid_to=until,
+            priority=priority,
+            note=note,
+            by=by,
+            now=asked.now,
+        )
 
     return add, f"{asks.words} belongs to {gives.words}.", gives
 

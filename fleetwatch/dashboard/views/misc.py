@@ -19,22 +19,34 @@ THEME_MAX_AGE_S = 365 * 86_400
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()
     period = read_period(request)
-    return render(request, "dashboard/search.html", period.context("search", text=text, found=selectors.search(text)))
+    return render(
+        request,
+        "dashboard/search.html",
+        period.context("search", text=text, found=selectors.search(text)),
+    )
 
 
 @require_GET
 @login_required
 @takes()
 def definitions(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/definitions.html", read_period(request).context("definitions", states=words.SHOWN))
+    return render(
+        request,
+        "dashboard/definitions.html",
+        read_period(request).context("definitions", states=words.SHOWN),
+    )
 
 
 @require_POST
 @login_required
 def theme(request: HttpRequest) -> HttpResponse:
-    """The other theme, kept in a cookie; without JavaScript light is what is switched from first."""
+    """The other theme, kept in a cookie; without JavaScript light is what is switched from
+    first.
+    """
     back = request.headers.get("Referer", "")
-    response = redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "overview")
+    response = redirect(
+        back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "overview"
+    )
     chosen = "light" if request.COOKIES.get("theme") == "dark" else "dark"
     response.set_cookie("theme", chosen, max_age=THEME_MAX_AGE_S, samesite="Lax")
     return response

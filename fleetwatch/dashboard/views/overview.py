@@ -34,7 +34,9 @@ MAX_SILENT = 5
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a figure moved against the period before; None where there was nothing to compare with."""
+    """How a figure moved against the period before; None where there was nothing to compare
+    with.
+    """
 
     wasted: float | None
     useful_points: float | None
@@ -62,7 +64,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         "totals": wasters.totals,
         "change": _change(wasters.totals, period.previous),
         "breakdowns": _breakdowns(wasters),
-        "owners": selectors.owners((group.key for group in wasters.jobs.groups), before=period.interval.end),
+        "owners": selectors.owners(
+            (group.key for group in wasters.jobs.groups), before=period.interval.end
+        ),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
         "savings": [
@@ -91,18 +95,26 @@ def overview_now(request: HttpRequest) -> HttpResponse:
 @login_required
 @takes_only(*PERIOD)
 def overview_worst(request: HttpRequest) -> HttpResponse:
-    """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that it need not wait for it."""
+    """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
+    it need not wait for it.
+    """
     period = read_period(request, is_page=False)
-    return render(request, "dashboard/_worst.html", period.context("overview", worst=_worst_gpus(period.now)))
+    return render(
+        request, "dashboard/_worst.html", period.context("overview", worst=_worst_gpus(period.now))
+    )
 
 
 def _unposted(interval: Interval, now: datetime) -> int:
-    """How many of the period's hours of nodes have been over for a while and are in no figure yet, or not as they came last."""
+    """How many of the period's hours of nodes have been over for a while and are in no figure yet,
+    or not as they came last.
+    """
     return waiting_hours(interval.start, min(interval.end, floor_hour(now - SETTLED)))
 
 
 def _now(now: datetime) -> dict[str, Any]:
-    """What the fleet costs now and what stands idle; the job that idles longest with its cost so far; the silent nodes."""
+    """What the fleet costs now and what stands idle; the job that idles longest with its cost so
+    far; the silent nodes.
+    """
     spending = costs.spending_now(now)
     return {
         "spending": spending,
@@ -113,7 +125,8 @@ def _now(now: datetime) -> dict[str, Any]:
 
 
 def _change(totals: Totals, previous: Interval) -> Change:
-    # half a period of history says nothing of a change: a young ledger need not be summed to know that it has less
+    # half a period of history says nothing of a change: a young ledger need not be summed to know
+    # that it has less
     if costs.capacity_at_most(previous) * 2 < totals.capacity_ms:
         return Change(None, None)
     before = costs.totals(previous)
@@ -121,7 +134,9 @@ def _change(totals: Totals, previous: Interval) -> Change:
         return Change(None, None)
     wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
     now_share, then_share = totals.spend_efficiency, before.spend_efficiency
-    points = (now_share - then_share) * 100 if now_share is not None and then_share is not None else None
+    points = (
+        (now_share - then_share) * 100 if now_share is not None and then_share is not None else None
+    )
     return Change(wasted, points)
 
 
@@ -147,7 +162,11 @@ def _breakdowns(wasters: Wasters) -> list[Breakdown]:
 def _worst_gpus(now: datetime) -> list[Band]:
     """The GPUs that wasted most in the last 24 hours, with their states."""
     day = Interval(now - timedelta(milliseconds=24 * HOUR_MS), now)
-    worst = [group.key for group in costs.ranked(day, "gpu", size=WORST_GPUS).groups if group.totals.wasted_ms]
+    worst = [
+        group.key
+        for group in costs.ranked(day, "gpu", size=WORST_GPUS).groups
+        if group.totals.wasted_ms
+    ]
     gpus = selectors.gpus_by_uuid(worst)
     found = [gpus[uuid] for uuid in worst if uuid in gpus]
     bands = selectors.bands([gpu.pk for gpu in found], day)

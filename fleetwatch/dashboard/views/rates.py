@@ -23,11 +23,16 @@ from fleetwatch.inventory.models import GPUModel
 @never_cache
 @takes("gpu_model", *(field.name for field in owned_form.FIELDS), "since", "node_class")
 def rates_calculator(request: HttpRequest) -> HttpResponse:
-    """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's rate."""
+    """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's
+    rate.
+    """
     period = read_period(request)
     sent = request.POST if request.method == "POST" else request.GET
     models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
-    model = next((each for each in models if each.name == sent.get("gpu_model")), models[0] if models else None)
+    model = next(
+        (each for each in models if each.name == sent.get("gpu_model")),
+        models[0] if models else None,
+    )
     draw = measured_draw(model.name, period.now) if model is not None else None
     given, errors = owned_form.read(sent, draw) if "server_usd" in sent else (None, {})
     parts = components(given) if given is not None else []
@@ -35,24 +40,36 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         errors = _book(request, model, parts, period)
         if not errors:
             messages.success(
-                request, f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts are kept with the rate."
+                request,
+                f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts"
+                " are kept with the rate.",
             )
             return redirect(f"{reverse('settings')}#rates")
     context = {
         "models": models,
         "model": model,
         "draw": draw,
-        "fields": [(field, sent.get(field.name, field.start), errors.get(field.name, "")) for field in owned_form.FIELDS],
+        "fields": [
+            (field, sent.get(field.name, field.start), errors.get(field.name, ""))
+            for field in owned_form.FIELDS
+        ],
         "parts": parts,
         "price": price(parts),
         "sent": sent,
         "errors": errors,
     }
     status = 422 if errors else 200
-    return render(request, "dashboard/rates_calculator.html", period.context("settings", **context), status=status)
+    return render(
+        request,
+        "dashboard/rates_calculator.html",
+        period.context("settings", **context),
+        status=status,
+    )
 
 
-def _book(request: HttpRequest, model: GPUModel, parts: list[Component], period: Period) -> dict[str, str]:
+def _book(
+    request: HttpRequest, model: GPUModel, parts: list[Component], period: Period
+) -> dict[str, str]:
     """What is wrong per field; nothing where the rate was set."""
     try:
         valid_from = read_since(request.POST.get("since", ""), period.now)

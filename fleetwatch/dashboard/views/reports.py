@@ -119,18 +119,26 @@ def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
         "zone": organisation_zone,
         "report": found,
         "content": content,
-        "energy": drawn.read(content["energy"]) if "energy" in content else None,  # older reports have none
+        # older reports have none
+        "energy": drawn.read(content["energy"]) if "energy" in content else None,
         "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "title": content["team"]["name"] if "team" in content else "Fleet",
-        "days": _days(found.start.astimezone(organisation_zone), found.end.astimezone(organisation_zone)),
+        "days": _days(
+            found.start.astimezone(organisation_zone), found.end.astimezone(organisation_zone)
+        ),
         "compared_days": _days(
-            *(datetime.fromisoformat(content["compared_with"][end]).astimezone(organisation_zone) for end in ("from", "to"))
+            *(
+                datetime.fromisoformat(content["compared_with"][end]).astimezone(organisation_zone)
+                for end in ("from", "to")
+            )
         ),
         "period": f"?from={content['from']}&to={content['to']}",
         "lines": listed[:lines],
         "left_off": len(listed) - len(listed[:lines]),
         "savings": content.get("savings", [])[: None if lines is None else MAX_SAVINGS],
-        "savings_left_off": 0 if lines is None else max(0, len(content.get("savings", [])) - MAX_SAVINGS),
+        "savings_left_off": 0
+        if lines is None
+        else max(0, len(content.get("savings", [])) - MAX_SAVINGS),
         "versions": selectors.versions(found),
         "fleet": found if "teams" in content else selectors.fleet_of(found),
         "statements": selectors.statements(found) if "teams" in content else {},
@@ -139,4 +147,8 @@ def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
 
 def _days(start: datetime, end: datetime) -> str:
     last = end - timedelta(seconds=1)
-    return f"{start:%-d} to {last:%-d %B %Y}" if start.month == last.month else f"{start:%-d %B} to {last:%-d %B %Y}"
+    return (
+        f"{start:%-d} to {last:%-d %B %Y}"
+        if start.month == last.month
+        else f"{start:%-d %B} to {last:%-d %B %Y}"
+    )

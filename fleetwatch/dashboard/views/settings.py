@@ -39,7 +39,13 @@ MAX_RATES = 200  # shown; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 # forms that stand on the page several times: by which field of what was sent they are told apart
-REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id", "commitment-end": "id", "agent-token-rights": "id"}
+REPEATED = {
+    "channel": "kind",
+    "channel-edit": "id",
+    "rule": "id",
+    "commitment-end": "id",
+    "agent-token-rights": "id",
+}
 # form -> the section it stands in
 SECTIONS = {
     "rate": "rates",
@@ -55,7 +61,11 @@ SECTIONS = {
     "month": "months",
     "free": "statements",
 }
-FREE_WAYS = {OWN_LINE: "a line of its own", PROPORTIONAL: "spread by dollars", EVEN: "spread evenly"}
+FREE_WAYS = {
+    OWN_LINE: "a line of its own",
+    PROPORTIONAL: "spread by dollars",
+    EVEN: "spread evenly",
+}
 
 
 @require_GET
@@ -82,7 +92,9 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     if done.secret:
         return _page(request, action=action, done=done)
     messages.success(request, done.text)
-    return redirect(f"{reverse('settings')}#{SECTIONS.get(action.partition('-')[0], 'organisation')}")
+    return redirect(
+        f"{reverse('settings')}#{SECTIONS.get(action.partition('-')[0], 'organisation')}"
+    )
 
 
 def _page(
@@ -120,7 +132,10 @@ def _page(
         "classes": PRICING_CLASSES,
         "transports": notify.transports(),
         "channels": channels,
-        "edited": _edited(channels, (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", "")),
+        "edited": _edited(
+            channels,
+            (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", ""),
+        ),
         "deliveries": notify.deliveries(10),
         "rules": Rule.objects.prefetch_related("channels").order_by("name"),
         "closed_months": closed_months(),
@@ -131,13 +146,19 @@ def _page(
         "elastic_kinds": silence.RULE_KINDS,
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
-        "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),
+        "api_tokens": ApiToken.objects.select_related("user")
+        .filter(revoked_at=None)
+        .order_by("-created_at"),
     }
-    return render(request, "dashboard/settings.html", period.context("settings", **context), status=status)
+    return render(
+        request, "dashboard/settings.html", period.context("settings", **context), status=status
+    )
 
 
 def _form(action: str, sent: Mapping[str, str]) -> str:
-    """The name of the form that was sent, as the template has it: "rate", "channel-slack", "rule-3"."""
+    """The name of the form that was sent, as the template has it: "rate", "channel-slack",
+    "rule-3".
+    """
     return f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
 
 
@@ -152,7 +173,10 @@ class Edited:
 
 def _edited(channels: list[notify.ChannelStatus], wanted: str) -> Edited | None:
     channel = next((each.channel for each in channels if str(each.channel.pk) == wanted), None)
-    way = next((way for way in notify.transports() if channel is not None and way.kind == channel.kind), None)
+    way = next(
+        (way for way in notify.transports() if channel is not None and way.kind == channel.kind),
+        None,
+    )
     if channel is None or way is None:
         return None
     return Edited(channel, way, notify.form_values(channel))

@@ -35,7 +35,9 @@ GONE = "gone"  # removed by hand, or elastic
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A node's agent: how long its data is behind, its `health` in a word, and its job sources that do not answer."""
+    """A node's agent: how long its data is behind, its `health` in a word, and its job sources that
+    do not answer.
+    """
 
     node: Node
     lag_ms: int | None
@@ -60,7 +62,12 @@ def status(request: HttpRequest) -> HttpResponse:
     sources = job_sources()
     departed = inventory.departed()
     agents = [
-        _agent(machine.node, sources.get(machine.node.pk, []), to_ms(period.now), is_gone=machine.node.pk in departed)
+        _agent(
+            machine.node,
+            sources.get(machine.node.pk, []),
+            to_ms(period.now),
+            is_gone=machine.node.pk in departed,
+        )
         for machine in machines()
     ]
     depth = telemetry.depth(period.now)
@@ -73,7 +80,10 @@ def status(request: HttpRequest) -> HttpResponse:
         "lag_ms": min(heard, default=None),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
-        "beats": [(beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in Heartbeat.objects.order_by("name")],
+        "beats": [
+            (beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S)
+            for beat in Heartbeat.objects.order_by("name")
+        ],
         "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),
@@ -97,7 +107,11 @@ def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bo
 
 def _urgency(agent: Agent) -> tuple[int, bool, str]:
     """Silent agents first, of equal ones those whose job source does not answer."""
-    return -(GONE, "ok", NEVER, "late", "silent").index(agent.health), not agent.silent, agent.node.name
+    return (
+        -(GONE, "ok", NEVER, "late", "silent").index(agent.health),
+        not agent.silent,
+        agent.node.name,
+    )
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
@@ -106,5 +120,9 @@ def _queues(depth: Depth, now: datetime) -> list[Queue]:
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
         Queue("Batches to seal", overdue, meaning(overdue)),
-        Queue("Messages to deliver", Delivery.objects.filter(state__in=WAITING).count(), "retries included"),
+        Queue(
+            "Messages to deliver",
+            Delivery.objects.filter(state__in=WAITING).count(),
+            "retries included",
+        ),
     ]

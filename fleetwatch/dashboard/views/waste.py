@@ -42,7 +42,8 @@ GROUPS = {
 }
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
-NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")  # what a job does not waste has none
+# what a job does not waste has none
+NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
@@ -67,11 +68,15 @@ def waste(request: HttpRequest) -> HttpResponse:
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "rest": rest,
-        "owners": selectors.owners((line.key for line in lines), before=period.interval.end) if group_by == "job" else {},
+        "owners": selectors.owners((line.key for line in lines), before=period.interval.end)
+        if group_by == "job"
+        else {},
         "spread": SPREAD.items() if group_by in PAYERS else [],
         "free": way,
         "with_free": (spread := with_free(lines, way) if way != OWN_LINE else {}),
-        "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0)) if spread else None,
+        "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0))
+        if spread
+        else None,
         "all_with_free": sum(spread.values(), Decimal(0)) if spread else None,
         "totals": totals,
         "adjusted": None if filters else adjusted(period.interval, totals.cost_usd),
@@ -100,7 +105,9 @@ def _lines(seen: Look, group_by: str) -> tuple[list[Group], Rest]:
 
 
 def _by_cause(interval: Interval, scope: Scope, totals: Totals) -> tuple[list[Group], Rest]:
-    """Causes, and a line for the time that has none, so that all lines sum to the cards, as in every other grouping."""
+    """Causes, and a line for the time that has none, so that all lines sum to the cards, as in
+    every other grouping.
+    """
     found = waste_by_cause(interval, scope=scope)
     without = remainder(totals, [found.totals])
     names = [words.BY_NAME[state].label.lower() for state in NO_CAUSE if without.states[state]]
@@ -130,6 +137,9 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
     if group_by not in CSV_GROUPS:
         raise Http404(group_by)
     scope, _ = filtered(request)
-    response = HttpResponse(to_csv(waste_rows(period.so_far, group_by, scope=scope)), content_type="text/csv; charset=utf-8")
+    response = HttpResponse(
+        to_csv(waste_rows(period.so_far, group_by, scope=scope)),
+        content_type="text/csv; charset=utf-8",
+    )
     response["Content-Disposition"] = f'attachment; filename="fleetwatch-waste-by-{group_by}.csv"'
     return response

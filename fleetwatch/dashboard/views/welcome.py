@@ -1,4 +1,6 @@
-"""The first page of an empty FleetWatch: prices, the install command, waiting for the first node."""
+"""The first page of an empty FleetWatch: prices, the install command, waiting for the first
+node.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -30,13 +32,20 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
 
 @login_required
 def _show(request: HttpRequest, command: str = "") -> HttpResponse:
-    context: dict[str, Any] = {"command": command, "is_admin": can_administer(request.user), "uses": USES, **_arrived()}
+    context: dict[str, Any] = {
+        "command": command,
+        "is_admin": can_administer(request.user),
+        "uses": USES,
+        **_arrived(),
+    }
     return render(request, "dashboard/welcome.html", read_period(request).context("", **context))
 
 
 @admin_required
 def _make_command(request: HttpRequest) -> HttpResponseBase:
-    return _show(request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL)))
+    return _show(
+        request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL))
+    )
 
 
 @require_GET

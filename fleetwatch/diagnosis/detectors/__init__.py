@@ -1,4 +1,6 @@
-"""Every cause that is judged from windows, in the order in which the first that holds is the primary one."""
+"""Every cause that is judged from windows, in the order in which the first that holds is the
+primary one.
+"""
 
 from fleetwatch.diagnosis.detectors import (
     allocated_no_process,

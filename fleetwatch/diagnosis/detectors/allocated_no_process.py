@@ -13,4 +13,6 @@ def find(f: Features) -> Found:
     return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
 
 
-DETECTOR = Detector("allocated_no_process", (1,), find, is_of_running_work=False, holds_of_shared=True)
+DETECTOR = Detector(
+    "allocated_no_process", (1,), find, is_of_running_work=False, holds_of_shared=True
+)

@@ -20,28 +20,35 @@ def find(f: Features) -> Found:
     is_service = f.lanes.serves
     sampled, of_service = at_least(f, "lo", PAUSES), at_least(f, "lo", SERVICE_PAUSES)
     by_window = at_least(f, "window_lo", PAUSES)
-    long_pauses, of_service_long = at_least(f, "long_frac", LONG_PAUSES), at_least(f, "long_frac", SERVICE_LONG_PAUSES)
+    long_pauses, of_service_long = (
+        at_least(f, "long_frac", LONG_PAUSES),
+        at_least(f, "long_frac", SERVICE_LONG_PAUSES),
+    )
     has_room = (below(f, "util", FULL), at_least(f, "longest_low_s", LONGEST_S))
     # a person thinks between cells: that is no service
     is_interactive = np.array([kind == "interactive" for kind in f.lanes.kind], dtype=bool)[:, None]
     waits = (sampled.met & long_pauses.met) | (is_service & of_service.met & of_service_long.met)
     waits |= is_service & np.isnan(sampled.values) & by_window.met & long_pauses.met
     hits = ~is_interactive & all_met(has_room) & waits
-    # a service rests at least as long as the GPU that it shares; why other work does, the GPU does not tell
+    # a service rests at least as long as the GPU that it shares; why other work does, the GPU does
+    # not tell
     hits &= is_service | ~f.is_shared
     confidence = np.where(is_service, MEDIUM, LOW)
     low, high = _spare(f)
     return found(
-        hits, confidence=confidence, low=low, high=high, signs=(*has_room, of_service, of_service_long),
+        hits, confidence=confidence, low=low, high=high,
+        signs=(*has_room, of_service, of_service_long),
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
     )  # fmt: skip
 
 
 def _spare(f: Features) -> tuple[Floats, Floats]:
-    """The share of the job's GPUs (its replicas) that the window's largest need leaves over, at FULL utilisation each, from low to high.
+    """The share of the job's GPUs (its replicas) that the window's largest need leaves over, at
+    FULL utilisation each, from low to high.
 
-    At most by five-minute means; at least by each replica's busiest minutes, as if they all fell together: of half an hour that is no
-    less than the need that the 99th percentile of single minutes shows. One GPU alone can be shared, but not given back: at least nothing.
+    At most by five-minute means; at least by each replica's busiest minutes, as if they all fell
+    together: of half an hour that is no less than the need that the 99th percentile of single
+    minutes shows. One GPU alone can be shared, but not given back: at least nothing.
     """
     gpus = f["job_gpus"]
     needed, most = f["job_util_peak"] / FULL, f["job_minute_peak"] / FULL

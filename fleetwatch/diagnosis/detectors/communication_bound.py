@@ -13,12 +13,24 @@ FULL_SM = 0.85
 
 def find(f: Features) -> Found:
     """Known only where the profiling counters are read: low power alone has other reasons."""
-    signs = (at_least(f, "job_gpus", GPUS), at_least(f, "util_lowest", UTIL), below(f, "sm", SM), below(f, "ten", TENSOR))
+    signs = (
+        at_least(f, "job_gpus", GPUS),
+        at_least(f, "util_lowest", UTIL),
+        below(f, "sm", SM),
+        below(f, "ten", TENSOR),
+    )
     network = (at_least(f, "nic_rx", NETWORK), at_least(f, "rx", NETWORK))
     nvlink = (at_least(f, "nvl", NVLINK), below(f, "sm", NVLINK_SM), below(f, "ten", NVLINK_TENSOR))
     hits = all_met(signs) & (network[0].met | network[1].met | all_met(nvlink))
     waits = 1.0 - f["sm"] / FULL_SM
-    return found(hits, confidence=MEDIUM, low=0.3 * waits, high=0.7 * waits, signs=signs, strengthens=(*network, nvlink[0]))
+    return found(
+        hits,
+        confidence=MEDIUM,
+        low=0.3 * waits,
+        high=0.7 * waits,
+        signs=signs,
+        strengthens=(*network, nvlink[0]),
+    )
 
 
 DETECTOR = Detector("communication_bound", (SHORT,), find)

@@ -1,7 +1,8 @@
 """The GPU waits while data is copied to it.
 
-A link that is 40 % full counts as much, but no agent reads a link's generation and width. Of every full link (PCIe 3 x16 and
-faster: 15.75e9 bytes/s) 40 % are more than COPIES; of a narrower one nothing is said below COPIES.
+A link that is 40 % full counts as much, but no agent reads a link's generation and width. Of every
+full link (PCIe 3 x16 and faster: 15.75e9 bytes/s) 40 % are more than COPIES; of a narrower one
+nothing is said below COPIES.
 """
 
 import numpy as np
@@ -16,12 +17,20 @@ COPIES = 4000 * MIB  # bytes/s to the GPU, as a mean
 
 
 def find(f: Features) -> Found:
-    """Known only where PCIe traffic and the driver's samples are read; without the traffic pauses may still be copies."""
+    """Known only where PCIe traffic and the driver's samples are read; without the traffic pauses
+    may still be copies.
+    """
     signs, pauses = (below(f, "util", UTIL), at_least(f, "rx", COPIES)), at_least(f, "lo", PAUSES)
     is_unknown = signs[0].met & pauses.met & ~f.has("rx")
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
     return found(
-        all_met(signs), confidence=MEDIUM, low=0.3 * waits, high=0.8 * waits, signs=signs, strengthens=(pauses,), possible=is_unknown
+        all_met(signs),
+        confidence=MEDIUM,
+        low=0.3 * waits,
+        high=0.8 * waits,
+        signs=signs,
+        strengthens=(pauses,),
+        possible=is_unknown,
     )
 
 

@@ -1,9 +1,23 @@
-"""Stuck: every rank shows a busy kernel, draws next to nothing and moves no data, for ten minutes and more."""
+"""Stuck: every rank shows a busy kernel, draws next to nothing and moves no data, for ten minutes
+and more.
+"""
 
 import numpy as np
 
 from fleetwatch.diagnosis.features import Features, Mask
-from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, Sign, all_met, at_least, below, contradicts, found, less_sure
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    MEDIUM,
+    Detector,
+    Found,
+    Sign,
+    all_met,
+    at_least,
+    below,
+    contradicts,
+    found,
+    less_sure,
+)
 
 MIB = 1024 * 1024
 TEN_MINUTES = 2  # cells; PyTorch's NCCL watchdog gives up after ten minutes by default
@@ -15,18 +29,33 @@ PCIE = 10 * MIB  # a small batch copies more than that
 SM = 0.30  # a kernel that polls occupies a few
 TENSOR, DRAM = 0.005, 0.02
 MOST = 0.5  # of the cell in which it begins
-# One rank may be apart (it crashed, or still works): then at least so many GPUs, that most of them are stuck.
+# One rank may be apart (it crashed, or still works): then at least so many GPUs, that most of them
+# are stuck.
 GPUS_FOR_ONE_APART = 3
 NONE_APART, ONE_APART = 1.0, 2.0  # ranks apart, below which there is none, or at most one
 
 
 def find(f: Features) -> Found:
-    """Of the ranks that are stuck. Without GPM less sure, as with one rank apart; without a rank's power it says nothing of the rank."""
+    """Of the ranks that are stuck.
+
+    Without GPM less sure, as with one rank apart; without a rank's power it says nothing of the
+    rank.
+    """
     own = (at_least(f, "p5", BUSY), below(f, "pr_max", POWER))
-    silent = (below(f, "pr_max", POWER_IN_SILENCE), below(f, "sm", SM), below(f, "ten", TENSOR), below(f, "dram", DRAM))
+    silent = (
+        below(f, "pr_max", POWER_IN_SILENCE),
+        below(f, "sm", SM),
+        below(f, "ten", TENSOR),
+        below(f, "dram", DRAM),
+    )
     is_stuck = own[0].met & (own[1].met | all_met(silent))
     none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), is_stuck)
-    beside = (below(f, "nvl", LINK), below(f, "rx", PCIE), below(f, "ten", TENSOR), below(f, "dram", DRAM))
+    beside = (
+        below(f, "nvl", LINK),
+        below(f, "rx", PCIE),
+        below(f, "ten", TENSOR),
+        below(f, "dram", DRAM),
+    )
     hits = is_stuck & one_apart.met & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
     confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
     return found(
@@ -40,16 +69,22 @@ def find(f: Features) -> Found:
 
 
 def begins(f: Features) -> Mask:
-    """A cell that the ranks spin through for most of the time: before, they worked, so that its highest power is that of work."""
+    """A cell that the ranks spin through for most of the time: before, they worked, so that its
+    highest power is that of work.
+    """
     spins = at_least(f, "spin", MOST).met
     return spins & _apart(f, f.has("spin"), spins)[1].met
 
 
 def _apart(f: Features, is_read: Mask, is_stuck: Mask) -> tuple[Sign, Sign]:
-    """That none, and that at most one of the job's ranks is read and not stuck; of few GPUs none may be."""
+    """That none, and that at most one of the job's ranks is read and not stuck; of few GPUs none
+    may be.
+    """
     apart = f.in_job(is_read & ~is_stuck)
     none = Sign("ranks_apart", apart, NONE_APART, is_lower_bound=False)
-    counted = np.where(none.met | (f["job_gpus"] >= GPUS_FOR_ONE_APART), apart, np.fmax(apart, ONE_APART))
+    counted = np.where(
+        none.met | (f["job_gpus"] >= GPUS_FOR_ONE_APART), apart, np.fmax(apart, ONE_APART)
+    )
     return none, Sign("ranks_apart", counted, ONE_APART, is_lower_bound=False)
 
 

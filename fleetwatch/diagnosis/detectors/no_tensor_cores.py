@@ -1,7 +1,17 @@
 """Busy in full precision: the units that make this GPU dear stand still."""
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    contradicts,
+    found,
+    less_sure,
+)
 
 UTIL, SM = 0.85, 0.50
 TENSOR, FP32 = 0.03, 0.20
@@ -10,8 +20,15 @@ LOW_FACTOR, HIGH_FACTOR = 1.3, 3.0  # how much faster mixed precision was seen t
 
 
 def find(f: Features) -> Found:
-    """Known only where the profiling counters (GPM, DCGM) are read; less sure where nobody read double precision."""
-    signs = (at_least(f, "util_lowest", UTIL), at_least(f, "sm", SM), below(f, "ten", TENSOR), at_least(f, "fp32", FP32))
+    """Known only where the profiling counters (GPM, DCGM) are read; less sure where nobody read
+    double precision.
+    """
+    signs = (
+        at_least(f, "util_lowest", UTIL),
+        at_least(f, "sm", SM),
+        below(f, "ten", TENSOR),
+        at_least(f, "fp32", FP32),
+    )
     double = below(f, "fp64", FP64)
     return found(
         all_met(signs) & ~contradicts(double), confidence=less_sure(HIGH, ~f.has("fp64")),

@@ -1,4 +1,6 @@
-"""Memory is given back and taken again: a cache that is emptied in the loop, or runs that fail with it full and start again."""
+"""Memory is given back and taken again: a cache that is emptied in the loop, or runs that fail with
+it full and start again.
+"""
 
 import numpy as np
 
@@ -18,11 +20,20 @@ def find(f: Features) -> Found:
 
 
 def find_restarts(f: Features) -> Found:
-    """All of a run that failed soon with the memory of one of its GPUs full, as others of its name did."""
+    """All of a run that failed soon with the memory of one of its GPUs full, as others of its name
+    did.
+    """
     shape = f.lanes.held.shape
-    failures = Sign("failed_alike", np.broadcast_to(f.lanes.failures[:, None].astype(np.float64), shape), FAILURES, is_lower_bound=True)
+    failures = Sign(
+        "failed_alike",
+        np.broadcast_to(f.lanes.failures[:, None].astype(np.float64), shape),
+        FAILURES,
+        is_lower_bound=True,
+    )
     full = at_least(f, "memory_at_end", FULL)
-    return found(all_met((failures, full)), confidence=LOW, low=0.0, high=0.2, signs=(failures, full))
+    return found(
+        all_met((failures, full)), confidence=LOW, low=0.0, high=0.2, signs=(failures, full)
+    )
 
 
 DETECTOR = Detector("oom_thrash", (SHORT,), find)

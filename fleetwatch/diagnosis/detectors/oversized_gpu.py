@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Offers
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found, less_sure
+from fleetwatch.diagnosis.rules import (
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    found,
+    less_sure,
+)
 
 ONE_HOUR = 12  # cells
 UTIL = 0.30
@@ -13,17 +22,20 @@ USED = 0.02  # below it is idle, which has its own causes
 MEMORY = 0.25  # of the GPU's, at its peak
 HEADROOM = 1.3
 SM = 0.30  # activity below which a part of the GPU may do
-# Eighths of a GPU's memory that a MIG slice has, by its sevenths of the compute (NVIDIA's MIG user guide: 1g, 2g, 3g, 4g; 7g is all
+# Eighths of a GPU's memory that a MIG slice has, by its sevenths of the compute (NVIDIA's MIG user
+# guide: 1g, 2g, 3g, 4g; 7g is all
 # of it): a slice costs what it has of the compute. A smaller GPU may cost less or more.
 EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 OFFERED = (1, 2, 3)  # 4g has no more memory than 3g
 
 
 def find(f: Features) -> Found:
-    """What is left of the price: beside the cheapest smaller GPU whose price is known, else beside the smallest slice.
+    """What is left of the price: beside the cheapest smaller GPU whose price is known, else beside
+    the smallest slice.
 
-    Either has HEADROOM times the peak of memory. A slice saves only what others use of the rest: at least half of it.
-    Of an instance a slice is a smaller one; where there is none, nothing could be saved.
+    Either has HEADROOM times the peak of memory. A slice saves only what others use of the rest: at
+    least half of it. Of an instance a slice is a smaller one; where there is none, nothing could be
+    saved.
     """
     signs = (below(f, "util", UTIL), at_least(f, "util", USED), below(f, "mem_max", MEMORY))
     need = HEADROOM * f["mem_max"]
@@ -45,7 +57,9 @@ def find(f: Features) -> Found:
 
 
 def _slice(sevenths: Ints, need: Floats) -> Floats:
-    """The part of the GPU's compute that the smallest slice of it has whose memory is that part of the GPU's; 1 where there is none."""
+    """The part of the GPU's compute that the smallest slice of it has whose memory is that part of
+    the GPU's; 1 where there is none.
+    """
     found = np.ones(need.shape)
     for own, memory in EIGHTHS.items():
         slices = [one for one in OFFERED if one < own]
@@ -56,12 +70,16 @@ def _slice(sevenths: Ints, need: Floats) -> Floats:
 
 
 def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
-    """The least share of the GPU's price for which a smaller one has that memory; NaN where no price is known of any."""
+    """The least share of the GPU's price for which a smaller one has that memory; NaN where no
+    price is known of any.
+    """
     found = np.full(need_bytes.shape, np.nan)
     for several in set(offers) - {()}:
         rows = [row for row, one in enumerate(offers) if one == several]
         for memory, share in several:
-            found[rows] = np.where(need_bytes[rows] <= memory, np.fmin(found[rows], share), found[rows])
+            found[rows] = np.where(
+                need_bytes[rows] <= memory, np.fmin(found[rows], share), found[rows]
+            )
     return found
 
 

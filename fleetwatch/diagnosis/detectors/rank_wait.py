@@ -3,13 +3,25 @@
 import numpy as np
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
+from fleetwatch.diagnosis.rules import (
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    contradicts,
+    found,
+    less_sure,
+)
 
 GPUS, UTIL = 2, 0.85
 SPIN = 0.30  # share of time
 POWER = 0.35  # power ratio, as a mean, where what they spin is not measured
-# Of readings below full utilisation nobody says that they spin. A mean so near idle is what a resident context draws by itself
-# (26 to 50 W on boards of 400 to 700 W): whatever is resident does nothing, all the time. Nor does what neither computes nor moves data.
+# Of readings below full utilisation nobody says that they spin. A mean so near idle is what a
+# resident context draws by itself
+# (26 to 50 W on boards of 400 to 700 W): whatever is resident does nothing, all the time. Nor does
+# what neither computes nor moves data.
 NEAR_IDLE = 0.12
 TENSOR, DRAM = 0.005, 0.02
 SM = 0.30  # a kernel that polls occupies a few of them
@@ -18,14 +30,23 @@ SM = 0.30  # a kernel that polls occupies a few of them
 def find(f: Features) -> Found:
     """What neither a hang, nor one slow rank, nor a checkpoint's rhythm explains."""
     common = (at_least(f, "job_gpus", GPUS), at_least(f, "util", UTIL))
-    spins, draws_little, rests = at_least(f, "spin", SPIN), below(f, "pr", POWER), below(f, "pr", NEAR_IDLE)
+    spins, draws_little, rests = (
+        at_least(f, "spin", SPIN),
+        below(f, "pr", POWER),
+        below(f, "pr", NEAR_IDLE),
+    )
     still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
     is_working = np.logical_or.reduce([contradicts(sign) for sign in still])
-    is_resting = draws_little.met & ~is_working & (rests.met | (all_met(still) & ~contradicts(below(f, "sm", SM))))
+    is_resting = (
+        draws_little.met
+        & ~is_working
+        & (rests.met | (all_met(still) & ~contradicts(below(f, "sm", SM))))
+    )
     waits = np.fmax(f["spin"], np.where(is_resting, 1.0, 0.0))
     confidence = less_sure(MEDIUM, ~f.has("ten", "dram"))
     return found(
-        all_met(common) & (spins.met | is_resting), confidence=confidence, low=0.3 * waits, high=0.9 * waits,
+        all_met(common) & (spins.met | is_resting), confidence=confidence, low=0.3 * waits,
+        high=0.9 * waits,
         signs=(*common, spins), strengthens=(draws_little, rests, *still),
     )  # fmt: skip
 

@@ -3,7 +3,17 @@
 import numpy as np
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found
+from fleetwatch.diagnosis.rules import (
+    LOW,
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    contradicts,
+    found,
+)
 
 UTIL = 0.30
 USED = 0.02  # below it is idle
@@ -16,7 +26,9 @@ LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
 
 
 def find(f: Features) -> Found:
-    """By SM and tensor activity; where either is not read by power, with little confidence, and not against the other."""
+    """By SM and tensor activity; where either is not read by power, with little confidence, and not
+    against the other.
+    """
     common = (at_least(f, "util", UTIL), below(f, "long_frac", LONG_PAUSES))
     counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
     power = below(f, "pr", POWER)
@@ -29,7 +41,8 @@ def find(f: Features) -> Found:
     is_possible = at_least(f, "util", USED).met & ~is_working & has_room.met
     beside = (power, at_least(f, "main1", ONE_THREAD), has_room)
     return found(
-        hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
+        hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR,
+        high=1 - 1 / HIGH_FACTOR,
         signs=(*common, *counters), strengthens=beside, possible=is_possible,
     )  # fmt: skip
 

@@ -15,30 +15,47 @@ MADS = 3.0  # median absolute deviations from the job's median
 POINTS = 0.15  # and at least so much
 COMPARED = ("ten", "pr_max")
 RANKS_FOR_MAD = 4  # with fewer ranks the deviation of the deviant decides its own median
-INVERTED, TOGETHER = 0.5, 0.5  # correlation with the job's other GPUs: of the one, downwards, while most ranks move together
+# correlation with the job's other GPUs: of the one, downwards, while most ranks move together
+INVERTED, TOGETHER = 0.5, 0.5
 
 
 def find(f: Features) -> Found:
     """All of the job is affected: the waiting ranks and the one that they wait for.
 
-    What is lost is what a step of the median rank takes less than the slow one's: by the clocks, and by the time for which the
-    median rank spins and the slow one does not; the two where both are read are the range.
+    What is lost is what a step of the median rank takes less than the slow one's: by the clocks,
+    and by the time for which the median rank spins and the slow one does not; the two where both
+    are read are the range.
     """
     signs = (at_least(f, "job_gpus", GPUS), at_least(f, "job_util_min", UTIL))
     slow_clock = f["job_clk_min"] / f["job_clk_median"]
     evidence = (
         Sign("rank_clock", slow_clock, CLOCK, is_lower_bound=False),
-        *(Sign(f"rank_{name}", _largest_deviation(f, name), POINTS, is_lower_bound=True) for name in COMPARED),
+        *(
+            Sign(f"rank_{name}", _largest_deviation(f, name), POINTS, is_lower_bound=True)
+            for name in COMPARED
+        ),
     )
-    inverted = (Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False), at_least(f, "job_corr_median", TOGETHER))
-    hits: Mask = all_met(signs) & (np.logical_or.reduce([sign.met for sign in evidence]) | all_met(inverted))
-    by_clock, by_wait = (np.maximum(lost, 0.0) for lost in (1.0 - slow_clock, f["job_spin_median"] - f["job_spin_min"]))
+    inverted = (
+        Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
+        at_least(f, "job_corr_median", TOGETHER),
+    )
+    hits: Mask = all_met(signs) & (
+        np.logical_or.reduce([sign.met for sign in evidence]) | all_met(inverted)
+    )
+    by_clock, by_wait = (
+        np.maximum(lost, 0.0)
+        for lost in (1.0 - slow_clock, f["job_spin_median"] - f["job_spin_min"])
+    )
     low, high = np.fmin(by_clock, by_wait), np.fmax(by_clock, by_wait)
-    return found(hits, confidence=MEDIUM, low=low, high=high, signs=signs, strengthens=(*evidence, *inverted))
+    return found(
+        hits, confidence=MEDIUM, low=low, high=high, signs=signs, strengthens=(*evidence, *inverted)
+    )
 
 
 def _largest_deviation(f: Features, name: str) -> np.ndarray:
-    """How far the rank that is farthest from the job's median lies from it; 0 where that is within the ranks' own spread."""
+    """How far the rank that is farthest from the job's median lies from it; 0 where that is within
+    the ranks' own spread.
+    """
     median, mad = f[f"job_{name}_median"], f[f"job_{name}_mad"]
     farthest = np.fmax(f[f"job_{name}_max"] - median, median - f[f"job_{name}_min"])
     is_far = (f["job_gpus"] >= RANKS_FOR_MAD) & (farthest > MADS * mad)
@@ -46,7 +63,9 @@ def _largest_deviation(f: Features, name: str) -> np.ndarray:
 
 
 def slow_rank(f: Features, rows: Ints, cell: int) -> int:
-    """Of a job's rows, all held at that cell, the one that the others wait for, by the first sign that is met (none: the first row)."""
+    """Of a job's rows, all held at that cell, the one that the others wait for, by the first sign
+    that is met (none: the first row).
+    """
 
     def read(name: str) -> Floats:
         return np.asarray(f[name][rows, cell])
@@ -56,7 +75,11 @@ def slow_rank(f: Features, rows: Ints, cell: int) -> int:
     for name in COMPARED:
         if _largest_deviation(f, name)[rows[0], cell] >= POINTS:
             return int(rows[np.nanargmax(np.abs(read(name) - read(f"job_{name}_median")))])
-    return int(rows[np.nanargmin(read("corr"))]) if read("job_corr_min")[0] < -INVERTED else int(rows[0])
+    return (
+        int(rows[np.nanargmin(read("corr"))])
+        if read("job_corr_min")[0] < -INVERTED
+        else int(rows[0])
+    )
 
 
 DETECTOR = Detector("straggler", (SHORT,), find)

@@ -1,4 +1,6 @@
-"""The engines beside the compute units do the work: video is encoded or decoded, JPEG decoded, optical flow computed."""
+"""The engines beside the compute units do the work: video is encoded or decoded, JPEG decoded,
+optical flow computed.
+"""
 
 from fleetwatch.diagnosis.features import SHORT, Features, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, found

@@ -12,4 +12,6 @@ def transport(kind: str) -> Transport:
     for each in TRANSPORTS:
         if each.kind == kind:
             return each
-    raise ValueError(f"{kind!r} is no kind of channel; known: {', '.join(each.kind for each in TRANSPORTS)}")
+    raise ValueError(
+        f"{kind!r} is no kind of channel; known: {', '.join(each.kind for each in TRANSPORTS)}"
+    )

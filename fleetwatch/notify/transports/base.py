@@ -10,9 +10,14 @@ Config = dict[str, str]
 
 
 class TransportError(Exception):
-    """The message did not arrive. `permanent`: no message will, until a person mends the channel."""
+    """The message did not arrive.
 
-    def __init__(self, text: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
+    `permanent`: no message will, until a person mends the channel.
+    """
+
+    def __init__(
+        self, text: str, *, permanent: bool = False, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(text)
         self.permanent = permanent
         self.retry_after_s = retry_after_s
@@ -32,7 +37,10 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigField:
-    """One input of a channel's form. A secret is never shown again; left blank in an edit it stays."""
+    """One input of a channel's form.
+
+    A secret is never shown again; left blank in an edit it stays.
+    """
 
     name: str
     label: str
@@ -58,15 +66,28 @@ class Transport(Protocol):
         """Where messages go, in a few words and without any secret."""
         ...
 
-    def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
-        """What the other side answered. `identity` is the same for every try of one delivery. Raises TransportError."""
+    def send(
+        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
+    ) -> str:
+        """What the other side answered.
+
+        `identity` is the same for every try of one delivery. Raises TransportError.
+        """
         ...
 
 
-def required(fields: tuple[ConfigField, ...], config: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
-    """The fields' values (trimmed, defaults filled in) and an error for each required one that is missing or no choice."""
+def required(
+    fields: tuple[ConfigField, ...], config: Mapping[str, str]
+) -> tuple[Config, dict[str, str]]:
+    """The fields' values (trimmed, defaults filled in) and an error for each required one that is
+    missing or no choice.
+    """
     values = {field.name: str(config.get(field.name) or field.default).strip() for field in fields}
-    errors = {field.name: f"{field.label} is needed" for field in fields if field.is_required and not values[field.name]}
+    errors = {
+        field.name: f"{field.label} is needed"
+        for field in fields
+        if field.is_required and not values[field.name]
+    }
     for field in fields:
         allowed = [value for value, _ in field.choices]
         if allowed and values[field.name] and values[field.name] not in allowed:

@@ -15,12 +15,23 @@ from django.template.loader import render_to_string
 
 from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message, one_line
-from fleetwatch.notify.transports.base import Config, ConfigError, ConfigField, MessageRefusedError, TransportError, required
+from fleetwatch.notify.transports.base import (
+    Config,
+    ConfigError,
+    ConfigField,
+    MessageRefusedError,
+    TransportError,
+    required,
+)
 
 TIMEOUT_S = 20.0  # for the whole SMTP dialogue
 MAX_SUBJECT = 180
 MAX_RECIPIENTS = 50
-SECURITY = (("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "none (readable on the way)"))
+SECURITY = (
+    ("starttls", "STARTTLS"),
+    ("tls", "TLS from the start"),
+    ("none", "none (readable on the way)"),
+)
 CREDENTIALS = {"username": "User name", "password": "Password"}
 USUAL_PORT = {"starttls": "587", "tls": "465", "none": "25"}
 
@@ -33,7 +44,12 @@ class Email:
     fields: tuple[ConfigField, ...] = (
         ConfigField("host", "SMTP server"),
         ConfigField("security", "Encryption", choices=SECURITY, default="starttls"),
-        ConfigField("port", "Port", help="Empty: 587 for STARTTLS, 465 for TLS, 25 for none.", is_required=False),
+        ConfigField(
+            "port",
+            "Port",
+            help="Empty: 587 for STARTTLS, 465 for TLS, 25 for none.",
+            is_required=False,
+        ),
         ConfigField("username", "User name", help="Empty: no log-in.", is_required=False),
         ConfigField("password", "Password", is_required=False, is_secret=True),
         ConfigField("sender", "From", help="fleetwatch@example.com"),
@@ -48,7 +64,9 @@ class Email:
         if not values["port"].isdecimal() or not 1 <= int(values["port"]) <= 65535:
             errors["port"] = "Port must be a number from 1 to 65535"
         if values["host"] and not _is_host(values["host"]):
-            errors["host"] = "SMTP server must be a host name or an IP address, without https:// or a path"
+            errors["host"] = (
+                "SMTP server must be a host name or an IP address, without https:// or a path"
+            )
         if values["sender"] and not _is_address(values["sender"]):
             errors["sender"] = f"{one_line(values['sender'], 80)} is no e-mail address"
         if not recipients:
@@ -56,11 +74,19 @@ class Email:
         elif wrong := [address for address in recipients if not _is_address(address)]:
             errors["recipients"] = f"{one_line(wrong[0], 80)} is no e-mail address"
         if len(recipients) > MAX_RECIPIENTS:
-            errors["recipients"] = f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"
+            errors["recipients"] = (
+                f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"
+            )
         if bool(values["username"]) != bool(values["password"]):
-            errors["password" if values["username"] else "username"] = "User name and password go together"
+            errors["password" if values["username"] else "username"] = (
+                "User name and password go together"
+            )
         # smtplib sends no others
-        errors |= {name: f"{label} must be of ASCII characters" for name, label in CREDENTIALS.items() if not values[name].isascii()}
+        errors |= {
+            name: f"{label} must be of ASCII characters"
+            for name, label in CREDENTIALS.items()
+            if not values[name].isascii()
+        }
         if errors:
             raise ConfigError(errors)
         return {**values, "recipients": ", ".join(recipients)}
@@ -68,9 +94,16 @@ class Email:
     def describe(self, config: Mapping[str, str]) -> str:
         return f"{config['recipients']} via {config['host']}:{config['port']}"
 
-    def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
+    def send(
+        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
+    ) -> str:
         host, port = config["host"], int(config["port"])
-        mail = compose(message, sender=config["sender"], recipients=_addresses(config["recipients"]), identity=identity)
+        mail = compose(
+            message,
+            sender=config["sender"],
+            recipients=_addresses(config["recipients"]),
+            identity=identity,
+        )
         try:
             addresses = outbound.resolve(host, port, allow_private=allow_private)
         except outbound.ForbiddenAddressError as error:
@@ -82,14 +115,21 @@ class Email:
                 refused = _deliver(_backend(config, addresses, deadline), mail)
             except (smtplib.SMTPException, OSError) as error:
                 raise _judged(error, host, is_late=deadline.is_over) from error
-        missed = ", ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
+        missed = ", ".join(
+            f"{address}: {_said(code, text)}" for address, (code, text) in refused.items()
+        )
         return f"accepted, but not for {missed}" if missed else "accepted"
 
 
 class _PinnedSMTP(smtplib.SMTP):
-    """SMTP to a judged address of the host: asked again, its name may lead elsewhere. TLS is verified against the name."""
+    """SMTP to a judged address of the host: asked again, its name may lead elsewhere.
 
-    def __init__(self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any) -> None:
+    TLS is verified against the name.
+    """
+
+    def __init__(
+        self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
+    ) -> None:
         self.addresses, self.deadline = addresses, deadline
         smtplib.SMTP.__init__(self, *args, **options)
 
@@ -101,7 +141,9 @@ class _PinnedSMTP(smtplib.SMTP):
 class _PinnedSMTPS(smtplib.SMTP_SSL, _PinnedSMTP):
     """The same with TLS from the start."""
 
-    def __init__(self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
+    ) -> None:
         self.addresses, self.deadline = addresses, deadline
         smtplib.SMTP_SSL.__init__(self, *args, **options)
 
@@ -117,7 +159,9 @@ class _PinnedBackend(EmailBackend):
         return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses, self.deadline)
 
 
-def _backend(config: Mapping[str, str], addresses: list[str], deadline: outbound.Deadline) -> _PinnedBackend:
+def _backend(
+    config: Mapping[str, str], addresses: list[str], deadline: outbound.Deadline
+) -> _PinnedBackend:
     backend = _PinnedBackend(
         host=config["host"],
         port=int(config["port"]),
@@ -130,8 +174,13 @@ def _backend(config: Mapping[str, str], addresses: list[str], deadline: outbound
     return backend
 
 
-def compose(message: Message, *, sender: str, recipients: list[str], identity: str) -> EmailMultiAlternatives:
-    """The mail: text and HTML of the same message. A second try carries the same Message-ID, so that it can be recognised."""
+def compose(
+    message: Message, *, sender: str, recipients: list[str], identity: str
+) -> EmailMultiAlternatives:
+    """The mail: text and HTML of the same message.
+
+    A second try carries the same Message-ID, so that it can be recognised.
+    """
     shown = {"message": message, "head": message.rows[:1], "rows": message.rows[1:]}
     domain = sender.rpartition("@")[2]
     mail = EmailMultiAlternatives(
@@ -150,7 +199,9 @@ def compose(message: Message, *, sender: str, recipients: list[str], identity: s
     return mail
 
 
-def _deliver(connection: EmailBackend, mail: EmailMultiAlternatives) -> dict[str, tuple[int, bytes]]:
+def _deliver(
+    connection: EmailBackend, mail: EmailMultiAlternatives
+) -> dict[str, tuple[int, bytes]]:
     """The recipients that the server refused while taking the message for the others.
 
     Django's send_messages drops this list: a mistyped address would look delivered.
@@ -171,12 +222,20 @@ def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
         return TransportError(f"{host}: no answer within {TIMEOUT_S:g} s")
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         refused = error.recipients
-        said = "; ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
-        return TransportError(f"{host} refused every recipient: {said}", permanent=all(code >= 500 for code, _ in refused.values()))
+        said = "; ".join(
+            f"{address}: {_said(code, text)}" for address, (code, text) in refused.items()
+        )
+        return TransportError(
+            f"{host} refused every recipient: {said}",
+            permanent=all(code >= 500 for code, _ in refused.values()),
+        )
     if isinstance(error, smtplib.SMTPResponseException):
         return _judged_answer(error, host)
     if isinstance(error, smtplib.SMTPNotSupportedError):
-        return TransportError(f"{host} does not offer what the channel asks for: {one_line(str(error))}", permanent=True)
+        return TransportError(
+            f"{host} does not offer what the channel asks for: {one_line(str(error))}",
+            permanent=True,
+        )
     return TransportError(f"{host}: {one_line(str(error)) or 'the connection failed'}")
 
 
@@ -184,24 +243,39 @@ def _judged_answer(error: smtplib.SMTPResponseException, host: str) -> Transport
     said = _said(error.smtp_code, error.smtp_error)
     is_final = error.smtp_code >= 500
     if isinstance(error, smtplib.SMTPAuthenticationError):
-        return TransportError(f"{host} refused the user name or password: {said}", permanent=is_final)
+        return TransportError(
+            f"{host} refused the user name or password: {said}", permanent=is_final
+        )
     if isinstance(error, smtplib.SMTPSenderRefused):
-        return TransportError(f"{host} refused the sender {error.sender}: {said}", permanent=is_final)
+        return TransportError(
+            f"{host} refused the sender {error.sender}: {said}", permanent=is_final
+        )
     if isinstance(error, smtplib.SMTPDataError) and is_final:
         return MessageRefusedError(f"{host} did not take the message: {said}")
     return TransportError(f"{host} answered {said}")
 
 
 def _said(code: int, text: bytes | str) -> str:
-    return f"{code} {one_line(text.decode('utf-8', 'replace') if isinstance(text, bytes) else text, 120)}"
+    return (
+        f"{code}"
+        f" {one_line(text.decode('utf-8', 'replace') if isinstance(text, bytes) else text, 120)}"
+    )
 
 
 def _addresses(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.replace(";", ",").replace("\n", ",").split(",") if part.strip()))
+    return list(
+        dict.fromkeys(
+            part.strip()
+            for part in text.replace(";", ",").replace("\n", ",").split(",")
+            if part.strip()
+        )
+    )
 
 
 def _ascii_domain(address: str) -> str:
-    """The address with its domain as the network writes it (xn--...); unchanged where that can't be done."""
+    """The address with its domain as the network writes it (xn--...); unchanged where that can't be
+    done.
+    """
     name, sign, domain = address.rpartition("@")
     try:
         return f"{name}{sign}{domain.encode('idna').decode()}" if not domain.isascii() else address

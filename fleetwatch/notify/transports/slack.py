@@ -1,10 +1,12 @@
-"""Slack incoming webhooks. https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/
+"""Slack incoming webhooks.
+https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/
 
 Limits: https://docs.slack.dev/reference/block-kit/blocks/ (50 blocks, header 150, section
 3,000 characters and 10 fields of 2,000). Mattermost's and Rocket.Chat's webhooks take the same.
 
-Names of jobs, users and nodes stand in texts of type plain_text, which know no markup: `*x*`, links,
-mentions and :emoji: are shown as they are typed. Only a table is markup, a code block, which its cells can't end.
+Names of jobs, users and nodes stand in texts of type plain_text, which know no markup: `*x*`,
+links, mentions and :emoji: are shown as they are typed. Only a table is markup, a code block, which
+its cells can't end.
 """
 
 from collections.abc import Mapping
@@ -13,7 +15,14 @@ from urllib.parse import urlsplit
 
 from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message, one_line
-from fleetwatch.notify.transports.base import Config, ConfigError, ConfigField, MessageRefusedError, TransportError, required
+from fleetwatch.notify.transports.base import (
+    Config,
+    ConfigError,
+    ConfigField,
+    MessageRefusedError,
+    TransportError,
+    required,
+)
 
 MAX_BLOCKS = 50
 MAX_HEADER = 150
@@ -25,7 +34,8 @@ MAX_BUTTON_URL = 3000
 MAX_CELL = 48  # a table row must fit a chat window
 TIMEOUT_S = 10
 SIGNS = {"info": "🔵", "warning": "🟠", "resolved": "🟢"}
-# The webhook or its channel is gone, or may not be used: https://docs.slack.dev/changelog/2016-05-17-changes-to-errors-for-incoming-webhooks
+# The webhook or its channel is gone, or may not be used:
+# https://docs.slack.dev/changelog/2016-05-17-changes-to-errors-for-incoming-webhooks
 GONE = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405, 410})
 REFUSED = frozenset({400, 413})  # invalid_payload and the like: this message, not this channel
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -40,7 +50,10 @@ class Slack:
         ConfigField(
             "webhook_url",
             "Webhook address",
-            help="Slack → Apps → Incoming Webhooks: https://hooks.slack.com/services/… Mattermost and Rocket.Chat addresses work too.",
+            help=(
+                "Slack → Apps → Incoming Webhooks: https://hooks.slack.com/services/… Mattermost"
+                " and Rocket.Chat addresses work too."
+            ),
             is_secret=True,
         ),
     )
@@ -59,9 +72,16 @@ class Slack:
     def describe(self, config: Mapping[str, str]) -> str:
         return urlsplit(config["webhook_url"]).hostname or ""
 
-    def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
+    def send(
+        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
+    ) -> str:
         try:
-            answer = outbound.post(config["webhook_url"], json=payload(message), timeout_s=TIMEOUT_S, allow_private=allow_private)
+            answer = outbound.post(
+                config["webhook_url"],
+                json=payload(message),
+                timeout_s=TIMEOUT_S,
+                allow_private=allow_private,
+            )
         except outbound.ForbiddenAddressError as error:
             raise TransportError(str(error), permanent=True) from error
         except outbound.OutboundError as error:
@@ -70,31 +90,47 @@ class Slack:
         if 200 <= answer.status < 300:
             return said
         if answer.status in GONE:
-            raise TransportError(f"Slack says {said}: the webhook is gone or not allowed; make a new one", permanent=True)
+            raise TransportError(
+                f"Slack says {said}: the webhook is gone or not allowed; make a new one",
+                permanent=True,
+            )
         if answer.status in REFUSED:
             raise MessageRefusedError(f"Slack says {said}: it does not take this message")
         raise TransportError(f"Slack says {said}", retry_after_s=_retry_after(answer.headers))
 
 
 def payload(message: Message) -> dict[str, Any]:
-    """The webhook's JSON: blocks within Slack's limits, and the plain text that notifications show."""
+    """The webhook's JSON: blocks within Slack's limits, and the plain text that
+    notifications show.
+    """
     sign = SIGNS[message.severity]
-    blocks: list[dict[str, Any]] = [_header(f"{sign} {one_line(message.title)}"), *_sections(message.summary)]
+    blocks: list[dict[str, Any]] = [
+        _header(f"{sign} {one_line(message.title)}"),
+        *_sections(message.summary),
+    ]
     pairs = [_pair(label, value) for label, value in message.fields]
-    blocks += [{"type": "section", "fields": pairs[start : start + MAX_FIELDS]} for start in range(0, len(pairs), MAX_FIELDS)]
+    blocks += [
+        {"type": "section", "fields": pairs[start : start + MAX_FIELDS]}
+        for start in range(0, len(pairs), MAX_FIELDS)
+    ]
     blocks += [{"type": "section", "text": _code(part)} for part in _tables(message.rows)]
     if message.text:
         blocks += _sections(message.text)
     closing = [_button(message.url)] if message.url and len(message.url) <= MAX_BUTTON_URL else []
     return {
-        "text": fit(f"{sign} {one_line(message.title)}: {one_line(message.summary, MAX_FALLBACK)}", MAX_FALLBACK),
+        "text": fit(
+            f"{sign} {one_line(message.title)}: {one_line(message.summary, MAX_FALLBACK)}",
+            MAX_FALLBACK,
+        ),
         "mrkdwn": False,
         "blocks": blocks[: MAX_BLOCKS - len(closing)] + closing,
     }
 
 
 def fit(text: str, limit: int) -> str:
-    """The text with &, < and > escaped as Slack wants, cut so that the escaped form has at most `limit` characters."""
+    """The text with &, < and > escaped as Slack wants, cut so that the escaped form has at most
+    `limit` characters.
+    """
     escaped = [ENTITIES.get(character, character) for character in text]
     if sum(map(len, escaped)) <= limit:
         return "".join(escaped)
@@ -131,11 +167,17 @@ def _code(text: str) -> dict[str, Any]:
 def _tables(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     """The rows as aligned text in as many code blocks as the section limit needs."""
     cells = [[_cell(cell) for cell in row] for row in rows]
-    widths = [max((len(row[column]) for row in cells if column < len(row)), default=0) for column in range(max(map(len, cells), default=0))]
+    widths = [
+        max((len(row[column]) for row in cells if column < len(row)), default=0)
+        for column in range(max(map(len, cells), default=0))
+    ]
     blocks: list[str] = []
     lines: list[str] = []
     for row in cells:
-        line = fit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip(), MAX_FIELD)
+        line = fit(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip(),
+            MAX_FIELD,
+        )
         if lines and sum(map(len, lines)) + len(lines) + len(line) + 8 > MAX_SECTION:
             blocks.append("\n".join(lines))
             lines = []
@@ -151,11 +193,16 @@ def _cell(text: str) -> str:
 
 def _button(url: str) -> dict[str, Any]:
     text = {"type": "plain_text", "text": "Open in FleetWatch"}
-    return {"type": "actions", "elements": [{"type": "button", "text": text, "url": url, "action_id": "open"}]}
+    return {
+        "type": "actions",
+        "elements": [{"type": "button", "text": text, "url": url, "action_id": "open"}],
+    }
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the answer says; None when it does not say it in seconds (Slack always does)."""
+    """Seconds to wait as the answer says; None when it does not say it in seconds (Slack always
+    does).
+    """
     value = headers.get("retry-after", "").strip()
     return float(value) if value.isascii() and value.isdigit() and len(value) < 8 else None
 

@@ -1,1 +1,4 @@
-"""Stored reports as files: tables (CSV, Excel) and FOCUS. Pure: what is stored goes in, text or bytes come out."""
+"""Stored reports as files: tables (CSV, Excel) and FOCUS.
+
+Pure: what is stored goes in, text or bytes come out.
+"""

@@ -1,4 +1,7 @@
-"""Tables as CSV and Excel. Names of users and jobs are typed by anybody: none of them can become a formula. Pure."""
+"""Tables as CSV and Excel.
+
+Names of users and jobs are typed by anybody: none of them can become a formula. Pure.
+"""
 
 import csv
 import io
@@ -10,8 +13,18 @@ import xlsxwriter
 from fleetwatch.lib.formulas import defused
 from fleetwatch.reports.exports.tables import Cell, Table
 
-LONGEST_CELL = 32_767  # Excel's limit of characters; a longer text would make the whole file unreadable
-WIDTHS = {"job": 26, "name": 26, "user": 16, "team": 16, "team_name": 20, "gpu_model": 18, "from_utc": 21, "to_utc": 21}
+# Excel's limit of characters; a longer text would make the whole file unreadable
+LONGEST_CELL = 32_767
+WIDTHS = {
+    "job": 26,
+    "name": 26,
+    "user": 16,
+    "team": 16,
+    "team_name": 20,
+    "gpu_model": 18,
+    "from_utc": 21,
+    "to_utc": 21,
+}
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
@@ -27,7 +40,12 @@ def to_xlsx(tables: Iterable[Table]) -> bytes:
     """One sheet per table: bold head that stays, filters, numbers as numbers, text as text only."""
     out = io.BytesIO()
     # strings are never read as formulas, links or numbers, whatever they look like
-    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    options = {
+        "in_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
     with xlsxwriter.Workbook(out, options) as book:
         bold, money, hours = (
             book.add_format({"bold": True}),
@@ -51,7 +69,13 @@ def to_xlsx(tables: Iterable[Table]) -> bytes:
                     if isinstance(cell, str):
                         sheet.write_string(number, column, cell[:LONGEST_CELL])
                     elif cell is not None:
-                        shape = hours if table.columns[column].endswith("gpu_hours") else money if isinstance(cell, Decimal) else None
+                        shape = (
+                            hours
+                            if table.columns[column].endswith("gpu_hours")
+                            else money
+                            if isinstance(cell, Decimal)
+                            else None
+                        )
                         sheet.write_number(number, column, float(cell), shape)
     return out.getvalue()
 

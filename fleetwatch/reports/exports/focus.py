@@ -1,11 +1,13 @@
-"""Statements in the format of the FinOps Open Cost and Usage Specification (FOCUS) 1.2. Pure. https://focus.finops.org
+"""Statements in the format of the FinOps Open Cost and Usage Specification (FOCUS) 1.2. Pure.
+https://focus.finops.org
 
-One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the month; and one line of
-what is paid beside it: corrections of closed months, commitments for GPUs that were not there, booked differences to
-invoices. We are provider, publisher and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and
-EffectiveCost are the statement's micro-dollars and sum to what the fleet paid; ListCost and ContractedCost are price times
-quantity, as the specification demands, and differ from them by what rounding moved. Time without a rate is no charge and has
-no row.
+One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the
+month; and one line of what is paid beside it: corrections of closed months, commitments for GPUs
+that were not there, booked differences to invoices. We are provider, publisher and invoice issuer
+to our own teams, so the four costs are the showback's. BilledCost and EffectiveCost are the
+statement's micro-dollars and sum to what the fleet paid; ListCost and ContractedCost are price
+times quantity, as the specification demands, and differ from them by what rounding moved. Time
+without a rate is no charge and has no row.
 """
 
 import json
@@ -26,26 +28,45 @@ UNIT = "GPU-Hours"
 
 # name -> whether it may be null; the order of the file
 COLUMNS: dict[str, bool] = {
-    "AvailabilityZone": True, "BilledCost": False, "BillingAccountId": False, "BillingAccountName": True,
-    "BillingAccountType": False, "BillingCurrency": False, "BillingPeriodEnd": False, "BillingPeriodStart": False,
-    "CapacityReservationId": True, "CapacityReservationStatus": True, "ChargeCategory": False, "ChargeClass": True,
-    "ChargeDescription": True, "ChargeFrequency": False, "ChargePeriodEnd": False, "ChargePeriodStart": False,
-    "CommitmentDiscountCategory": True, "CommitmentDiscountId": True, "CommitmentDiscountName": True,
-    "CommitmentDiscountQuantity": True, "CommitmentDiscountStatus": True, "CommitmentDiscountType": True,
-    "CommitmentDiscountUnit": True, "ConsumedQuantity": True, "ConsumedUnit": True, "ContractedCost": False,
-    "ContractedUnitPrice": True, "EffectiveCost": False, "InvoiceId": True, "InvoiceIssuerName": False, "ListCost": False,
-    "ListUnitPrice": True, "PricingCategory": True, "PricingCurrency": True, "PricingCurrencyContractedUnitPrice": True,
-    "PricingCurrencyEffectiveCost": True, "PricingCurrencyListUnitPrice": True, "PricingQuantity": True, "PricingUnit": True,
-    "ProviderName": False, "PublisherName": False, "RegionId": True, "RegionName": True, "ResourceId": True,
-    "ResourceName": True, "ResourceType": True, "ServiceCategory": False, "ServiceName": False, "ServiceSubcategory": False,
-    "SkuId": True, "SkuMeter": True, "SkuPriceDetails": True, "SkuPriceId": True, "SubAccountId": True,
+    "AvailabilityZone": True, "BilledCost": False, "BillingAccountId": False,
+    "BillingAccountName": True,
+    "BillingAccountType": False, "BillingCurrency": False, "BillingPeriodEnd": False,
+    "BillingPeriodStart": False,
+    "CapacityReservationId": True, "CapacityReservationStatus": True, "ChargeCategory": False,
+    "ChargeClass": True,
+    "ChargeDescription": True, "ChargeFrequency": False, "ChargePeriodEnd": False,
+    "ChargePeriodStart": False,
+    "CommitmentDiscountCategory": True, "CommitmentDiscountId": True,
+    "CommitmentDiscountName": True,
+    "CommitmentDiscountQuantity": True, "CommitmentDiscountStatus": True,
+    "CommitmentDiscountType": True,
+    "CommitmentDiscountUnit": True, "ConsumedQuantity": True, "ConsumedUnit": True,
+    "ContractedCost": False,
+    "ContractedUnitPrice": True, "EffectiveCost": False, "InvoiceId": True,
+    "InvoiceIssuerName": False, "ListCost": False,
+    "ListUnitPrice": True, "PricingCategory": True, "PricingCurrency": True,
+    "PricingCurrencyContractedUnitPrice": True,
+    "PricingCurrencyEffectiveCost": True, "PricingCurrencyListUnitPrice": True,
+    "PricingQuantity": True, "PricingUnit": True,
+    "ProviderName": False, "PublisherName": False, "RegionId": True, "RegionName": True,
+    "ResourceId": True,
+    "ResourceName": True, "ResourceType": True, "ServiceCategory": False, "ServiceName": False,
+    "ServiceSubcategory": False,
+    "SkuId": True, "SkuMeter": True, "SkuPriceDetails": True, "SkuPriceId": True,
+    "SubAccountId": True,
     "SubAccountName": True, "SubAccountType": True, "Tags": True,
 }  # fmt: skip
 
 
 def rows(contents: Iterable[Shape]) -> list[list[Cell]]:
-    """One row per charge of statements, and of what the fleet's report has beside them, in the order of COLUMNS."""
-    found = [row for content in contents for row in (_of_team(content) if "team" in content else _of_fleet(content))]
+    """One row per charge of statements, and of what the fleet's report has beside them, in the
+    order of COLUMNS.
+    """
+    found = [
+        row
+        for content in contents
+        for row in (_of_team(content) if "team" in content else _of_fleet(content))
+    ]
     return [[row.get(name) for name in COLUMNS] for row in found]
 
 
@@ -58,42 +79,97 @@ def _of_team(content: Shape) -> list[dict[str, Cell]]:
 
 
 def _of_fleet(content: Shape) -> list[dict[str, Cell]]:
-    """What is in no statement; with all statements it sums to what was paid. Older reports have nothing beside the ledger."""
+    """What is in no statement; with all statements it sums to what was paid.
+
+    Older reports have nothing beside the ledger.
+    """
     return [
         *(_used(content, line) for line in content["own_lines"] if line["priced_ms"]),
         *(_correction(content, line) for line in content["adjustments"] if not line["team"]),
-        *(_undelivered(content, line) for line in content.get("commitments", []) if Decimal(line["missing_usd"])),
+        *(
+            _undelivered(content, line)
+            for line in content.get("commitments", [])
+            if Decimal(line["missing_usd"])
+        ),
         *(_booked(content, line) for line in content.get("invoice_lines", [])),
     ]
 
 
 def _used(content: Shape, line: Shape) -> dict[str, Cell]:
-    """GPU time that was there, at the price that an hour of the line cost on average: its rate, where it had one."""
+    """GPU time that was there, at the price that an hour of the line cost on average: its rate,
+    where it had one.
+    """
     what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
-    tags = {"user": line["user"]} if line.get("user") else {"state": line["state"]} if "state" in line else {}
+    tags = (
+        {"user": line["user"]}
+        if line.get("user")
+        else {"state": line["state"]}
+        if "state" in line
+        else {}
+    )
     charge = _charge(content, "Usage", "Usage-Based", f"{line['gpu_model']}, {what}", tags)
-    prices = _prices(line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"])
-    return _account(content) | charge | prices | _consumed(prices["PricingQuantity"]) | _resource(line) | _team(content)
+    prices = _prices(
+        line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"]
+    )
+    return (
+        _account(content)
+        | charge
+        | prices
+        | _consumed(prices["PricingQuantity"])
+        | _resource(line)
+        | _team(content)
+    )
 
 
 def _correction(content: Shape, line: Shape) -> dict[str, Cell]:
-    """What a closed month is judged to be now, in the month in which that was booked: hours at several rates, so without a price."""
+    """What a closed month is judged to be now, in the month in which that was booked: hours at
+    several rates, so without a price.
+    """
     tags = {"cause": line["cause"]} | ({"state": line["state"]} if line["state"] else {})
-    charge = _charge(content, "Usage", "Usage-Based", f"Correction of {line['corrects']}: {line['cause']}", tags, of=line["corrects"])
-    return _account(content) | charge | _cost(line["cost_usd"]) | _consumed(_hours(line["gpu_ms"])) | _team(content)
+    charge = _charge(
+        content,
+        "Usage",
+        "Usage-Based",
+        f"Correction of {line['corrects']}: {line['cause']}",
+        tags,
+        of=line["corrects"],
+    )
+    return (
+        _account(content)
+        | charge
+        | _cost(line["cost_usd"])
+        | _consumed(_hours(line["gpu_ms"]))
+        | _team(content)
+    )
 
 
 def _undelivered(content: Shape, line: Shape) -> dict[str, Cell]:
-    """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers nothing to come."""
-    price = (Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]).quantize(TWELVE_PLACES)
-    charge = _charge(content, "Adjustment", "Recurring", f"Committed, not delivered: {line['name'] or line['gpu_model']}", {})
-    return _account(content) | charge | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
+    """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers
+    nothing to come.
+    """
+    price = (Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]).quantize(
+        TWELVE_PLACES
+    )
+    charge = _charge(
+        content,
+        "Adjustment",
+        "Recurring",
+        f"Committed, not delivered: {line['name'] or line['gpu_model']}",
+        {},
+    )
+    return (
+        _account(content)
+        | charge
+        | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
+    )
 
 
 def _booked(content: Shape, line: Shape) -> dict[str, Cell]:
     """A difference between an invoice and the ledger that somebody booked: dollars alone."""
     what = f"Invoice of {line['invoice_of']}: {line['label']}"
-    charge = _charge(content, "Adjustment", "One-Time", what, {"reason": line["reason"]}, of=line["invoice_of"])
+    charge = _charge(
+        content, "Adjustment", "One-Time", what, {"reason": line["reason"]}, of=line["invoice_of"]
+    )
     return _account(content) | charge | _cost(line["cost_usd"])
 
 
@@ -114,8 +190,12 @@ def _account(content: Shape) -> dict[str, Cell]:
     }
 
 
-def _charge(content: Shape, category: str, frequency: str, what: str, tags: Shape, *, of: str = "") -> dict[str, Cell]:
-    """`of` is the month that the charge is of, where that may be another: what corrects one that was billed before says so."""
+def _charge(
+    content: Shape, category: str, frequency: str, what: str, tags: Shape, *, of: str = ""
+) -> dict[str, Cell]:
+    """`of` is the month that the charge is of, where that may be another: what corrects one that
+    was billed before says so.
+    """
     is_correction = bool(of) and of != content["month"]
     start, end = _month(of, content["zone"]) if is_correction else (content["from"], content["to"])
     return {
@@ -139,14 +219,25 @@ def _month(name: str, zone: str) -> tuple[str, str]:
 
 def _cost(cost_usd: str) -> dict[str, Cell]:
     """The four costs of a charge without a price."""
-    names = ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost", "PricingCurrencyEffectiveCost")
+    names = (
+        "BilledCost",
+        "EffectiveCost",
+        "ListCost",
+        "ContractedCost",
+        "PricingCurrencyEffectiveCost",
+    )
     return dict.fromkeys(names, Decimal(cost_usd))
 
 
 def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> dict[str, Cell]:
     quantity = _hours(priced_ms)
     product = pricing.EXACT.multiply(price, quantity)
-    names = ("ListUnitPrice", "ContractedUnitPrice", "PricingCurrencyListUnitPrice", "PricingCurrencyContractedUnitPrice")
+    names = (
+        "ListUnitPrice",
+        "ContractedUnitPrice",
+        "PricingCurrencyListUnitPrice",
+        "PricingCurrencyContractedUnitPrice",
+    )
     return {
         **_cost(cost_usd),
         **dict.fromkeys(names, price),
@@ -179,4 +270,8 @@ def _resource(line: Shape) -> dict[str, Cell]:
 def _team(content: Shape) -> dict[str, Cell]:
     if "team" not in content or content["team"]["slug"] in WHY:
         return {}
-    return {"SubAccountId": content["team"]["slug"], "SubAccountName": content["team"]["name"], "SubAccountType": "Team"}
+    return {
+        "SubAccountId": content["team"]["slug"],
+        "SubAccountName": content["team"]["name"],
+        "SubAccountType": "Team",
+    }

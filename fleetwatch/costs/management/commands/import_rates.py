@@ -1,4 +1,6 @@
-"""`manage.py import_rates FILE [--dry-run]`: sets the rates of a CSV file; exit 1 when it was refused, 2 when it can't be read."""
+"""`manage.py import_rates FILE [--dry-run]`: sets the rates of a CSV file; exit 1 when it was
+refused, 2 when it can't be read.
+"""
 
 from functools import partial
 from typing import Any
@@ -13,7 +15,10 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
-    help = f"Sets the rates of a CSV file, all or none of them. Columns: {', '.join(COLUMNS)} (docs/money.md)."
+    help = (
+        f"Sets the rates of a CSV file, all or none of them. Columns: {', '.join(COLUMNS)}"
+        " (docs/money.md)."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         importing.add_arguments(parser)

@@ -1,4 +1,6 @@
-"""`manage.py demo_fleet`: a large simulated fleet with its past, for load tests; on an empty hub."""
+"""`manage.py demo_fleet`: a large simulated fleet with its past, for load tests; on an
+empty hub.
+"""
 
 import multiprocessing
 import os
@@ -32,33 +34,59 @@ NO_LIMIT = 10**9
 
 
 class Command(HubCommand):
-    """Tells the nodes' days side by side, posts them, and tiles older days of the ledger where asked."""
+    """Tells the nodes' days side by side, posts them, and tiles older days of the ledger where
+    asked.
+    """
 
     help = (
-        "Makes a fleet for load tests on an empty hub: whole UTC days of windows as sealed columns, posted for real, "
-        "and older days of the ledger tiled from the oldest posted one (--ledger-days). 1,000 GPUs x 30 days take minutes."
+        "Makes a fleet for load tests on an empty hub: whole UTC days of windows as sealed columns,"
+        " posted for real, and older days of the ledger tiled from the oldest posted one"
+        " (--ledger-days). 1,000 GPUs x 30 days take minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--gpus", type=int, default=1000, help="eight to a node (default %(default)s)")
+        parser.add_argument(
+            "--gpus", type=int, default=1000, help="eight to a node (default %(default)s)"
+        )
         parser.add_argument(
             "--days",
             type=int,
             default=1,
-            help="whole UTC days of windows, up to yesterday; no more than raw columns are kept (default %(default)s)",
+            help=(
+                "whole UTC days of windows, up to yesterday; no more than raw columns are kept"
+                " (default %(default)s)"
+            ),
         )
         parser.add_argument(
-            "--fine-days", type=int, default=1, help="of these, the newest in 10 s windows, the rest in 60 s (default %(default)s)"
+            "--fine-days",
+            type=int,
+            default=1,
+            help="of these, the newest in 10 s windows, the rest in 60 s (default %(default)s)",
         )
-        parser.add_argument("--ledger-days", type=int, default=0, help="days of ledger in all; those without windows are tiled")
-        parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: the cores, %(default)s)")
+        parser.add_argument(
+            "--ledger-days",
+            type=int,
+            default=0,
+            help="days of ledger in all; those without windows are tiled",
+        )
+        parser.add_argument(
+            "--workers",
+            type=int,
+            default=os.cpu_count(),
+            help="processes (default: the cores, %(default)s)",
+        )
         parser.add_argument(
             "--distinct",
             type=int,
             default=DISTINCT,
-            help="nodes that are drawn; the others echo one of these with noise of their own, as days do the newest (default %(default)s)",
+            help=(
+                "nodes that are drawn; the others echo one of these with noise of their own, as"
+                " days do the newest (default %(default)s)"
+            ),
         )
-        parser.add_argument("--columns", default="", help="window columns to keep, with commas (default: all)")
+        parser.add_argument(
+            "--columns", default="", help="window columns to keep, with commas (default: all)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         _check(options)
@@ -75,9 +103,13 @@ class Command(HubCommand):
             did |= self._sum(pool, now)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
-    def _tell(self, pool: Executor, groups: list[list[fleet.DemoNode]], past: bulk.Past, now: datetime) -> dict[str, int]:
+    def _tell(
+        self, pool: Executor, groups: list[list[fleet.DemoNode]], past: bulk.Past, now: datetime
+    ) -> dict[str, int]:
         told = bulk.Told()
-        for done, one in enumerate(_in_parallel(pool, [(_tell, (group, past, now)) for group in groups]), 1):
+        for done, one in enumerate(
+            _in_parallel(pool, [(_tell, (group, past, now)) for group in groups]), 1
+        ):
             told += one
             if done % max(1, len(groups) // 20) == 0:
                 self._say(f"told groups={done}/{len(groups)} windows={told.windows}")
@@ -95,7 +127,9 @@ class Command(HubCommand):
             return 0
         written = 0
         with tiling.without_indexes():
-            for start, entries in _in_parallel(pool, [(_tile, (posted_day, shift)) for shift in shifts]):
+            for start, entries in _in_parallel(
+                pool, [(_tile, (posted_day, shift)) for shift in shifts]
+            ):
                 written += entries
                 self._say(f"tiled day={start:%Y-%m-%d} entries={entries}")
         tiling.take_for_granted(posted_day, days)
@@ -104,7 +138,9 @@ class Command(HubCommand):
     def _sum(self, pool: Executor, now: datetime) -> dict[str, int]:
         """Both kinds of sums of days, side by side."""
         did: dict[str, int] = {}
-        for summed in _in_parallel(pool, [(state_days.refresh, (now, NO_LIMIT)), (sum_days, (now, NO_LIMIT))]):
+        for summed in _in_parallel(
+            pool, [(state_days.refresh, (now, NO_LIMIT)), (sum_days, (now, NO_LIMIT))]
+        ):
             did |= summed
             self._say(" ".join(f"{name}={count}" for name, count in summed.items()))
         return did
@@ -115,27 +151,48 @@ class Command(HubCommand):
 
 
 def _check(options: dict[str, Any]) -> None:
-    if not (1 <= options["gpus"] <= MAX_GPUS and 1 <= options["days"] <= MAX_DAYS and 0 <= options["ledger_days"] <= MAX_DAYS):
-        raise CommandError(f"--gpus is 1 to {MAX_GPUS}, --days and --ledger-days at most {MAX_DAYS}")
+    if not (
+        1 <= options["gpus"] <= MAX_GPUS
+        and 1 <= options["days"] <= MAX_DAYS
+        and 0 <= options["ledger_days"] <= MAX_DAYS
+    ):
+        raise CommandError(
+            f"--gpus is 1 to {MAX_GPUS}, --days and --ledger-days at most {MAX_DAYS}"
+        )
     if not 1 <= options["workers"] <= 64 or options["fine_days"] < 0 or options["distinct"] < 1:
         raise CommandError("--workers is 1 to 64, --fine-days not below 0, --distinct at least 1")
     if options["days"] > settings.RAW_RETENTION_DAYS:
-        kept = f"hours older than {settings.RAW_RETENTION_DAYS} days (FLEETWATCH_RAW_RETENTION_DAYS) are final"
-        raise CommandError(f"--days {options['days']}: {kept} and would be unobserved; --ledger-days tiles older ones")
+        kept = (
+            f"hours older than {settings.RAW_RETENTION_DAYS} days (FLEETWATCH_RAW_RETENTION_DAYS)"
+            " are final"
+        )
+        raise CommandError(
+            f"--days {options['days']}: {kept} and would be unobserved; --ledger-days tiles older"
+            " ones"
+        )
     if Node.objects.exists():
-        raise CommandError("this hub has nodes already: a fleet for load tests belongs on an empty one (--data of another folder)")
+        raise CommandError(
+            "this hub has nodes already: a fleet for load tests belongs on an empty one (--data of"
+            " another folder)"
+        )
     if options["ledger_days"] > options["days"] and str(zone()) != "UTC":
-        raise CommandError("days are tiled in UTC alone: set the organisation's time zone to UTC first")
+        raise CommandError(
+            "days are tiled in UTC alone: set the organisation's time zone to UTC first"
+        )
 
 
 def _processes(workers: int) -> Executor:
     """So many processes, each with a connection of its own that it keeps."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=django.setup)
+    return ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=django.setup
+    )
 
 
 def _in_parallel(pool: Executor, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iterator[Any]:
     """Results as they come."""
-    for future in as_completed([pool.submit(function, *arguments) for function, arguments in calls]):
+    for future in as_completed(
+        [pool.submit(function, *arguments) for function, arguments in calls]
+    ):
         yield future.result()
 
 

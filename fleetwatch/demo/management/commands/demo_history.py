@@ -14,19 +14,34 @@ from fleetwatch.demo.services import Chapter, tell, untold
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
-LOOKS_EVERY_S, LOOKS = 5.0, 360  # for the worker to diagnose what was told; on a slow machine minutes
+# for the worker to diagnose what was told; on a slow machine minutes
+LOOKS_EVERY_S, LOOKS = 5.0, 360
 
 
 class Command(HubCommand):
     """Stores the days that are missing, newest first, and says so day by day."""
 
-    help = "Fills the demo fleet's past, newest day first. Run again, it stores only what is missing since."
+    help = (
+        "Fills the demo fleet's past, newest day first. Run again, it stores only what is missing"
+        " since."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)")
-        parser.add_argument("--gpus", type=int, default=fleet.GPUS, help="simulated GPUs, eight to a node (default %(default)s)")
+        parser.add_argument(
+            "--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)"
+        )
+        parser.add_argument(
+            "--gpus",
+            type=int,
+            default=fleet.GPUS,
+            help="simulated GPUs, eight to a node (default %(default)s)",
+        )
         parser.add_argument("--until", help="where live agents take over, ISO 8601 (default now)")
-        parser.add_argument("--fixes", action="store_true", help="wait until it is diagnosed, then tell and measure what owners mended")
+        parser.add_argument(
+            "--fixes",
+            action="store_true",
+            help="wait until it is diagnosed, then tell and measure what owners mended",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["days"] <= 90 or not 1 <= options["gpus"] <= 1024:
@@ -63,5 +78,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise CommandError(f"--until {text}: expected ISO 8601, such as 2026-11-20T12:00:00Z") from error
+        raise CommandError(
+            f"--until {text}: expected ISO 8601, such as 2026-11-20T12:00:00Z"
+        ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,4 +1,6 @@
-"""`manage.py demo_truth`: what was really wrong on the simulated fleet, as CSV, for judging a diagnosis."""
+"""`manage.py demo_truth`: what was really wrong on the simulated fleet, as CSV, for judging a
+diagnosis.
+"""
 
 import csv
 from dataclasses import astuple, fields
@@ -18,13 +20,26 @@ MAX_DAYS = 90
 class Command(HubCommand):
     """Prints a row per GPU, job and cause of the given time."""
 
-    help = "What was really wrong on the simulated fleet, as CSV: node, gpu, job_key, start_ms, end_ms, cause"
+    help = (
+        "What was really wrong on the simulated fleet, as CSV: node, gpu, job_key, start_ms,"
+        " end_ms, cause"
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--from and --to are needed."""
-        parser.add_argument("--from", dest="start", required=True, help="ISO 8601 with an offset, such as 2026-11-20T00:00Z")
+        parser.add_argument(
+            "--from",
+            dest="start",
+            required=True,
+            help="ISO 8601 with an offset, such as 2026-11-20T00:00Z",
+        )
         parser.add_argument("--to", dest="end", required=True, help="as --from; not included")
-        parser.add_argument("--gpus", type=int, default=GPUS, help="simulated GPUs, eight to a node (default %(default)s)")
+        parser.add_argument(
+            "--gpus",
+            type=int,
+            default=GPUS,
+            help="simulated GPUs, eight to a node (default %(default)s)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Raises CommandError for what is no time, and for more than can be looked at."""

@@ -12,7 +12,10 @@ from fleetwatch.stack import backup
 
 
 class Command(HubCommand):
-    help = "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be read without it."
+    help = (
+        "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be"
+        " read without it."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
@@ -21,7 +24,10 @@ class Command(HubCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             backup.write(
-                options["file"], now=timezone.now(), say=lambda table: self.stdout.write(f"saved {table}"), overwrites=options["force"]
+                options["file"],
+                now=timezone.now(),
+                say=lambda table: self.stdout.write(f"saved {table}"),
+                overwrites=options["force"],
             )
         except backup.BackupError as error:
             raise CommandError(str(error)) from error

@@ -1,4 +1,6 @@
-"""`manage.py check_heartbeat NAME`: exit status 0 when that process said within a minute that it lives."""
+"""`manage.py check_heartbeat NAME`: exit status 0 when that process said within a minute that it
+lives.
+"""
 
 import argparse
 from typing import Any

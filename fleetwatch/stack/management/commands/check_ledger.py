@@ -1,4 +1,6 @@
-"""`manage.py check_ledger`: what does not balance in the stored ledger; exit 1 if anything, 2 for bad arguments."""
+"""`manage.py check_ledger`: what does not balance in the stored ledger; exit 1 if anything, 2 for
+bad arguments.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -22,14 +24,28 @@ NODES_PER_LINE = 10  # of progress
 
 
 class Command(HubCommand):
-    help = "Recomputes every conservation rule over the stored ledger and prints what does not balance."
+    help = (
+        "Recomputes every conservation rule over the stored ledger and prints what does not"
+        " balance."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: the beginning")
+        parser.add_argument(
+            "--from",
+            dest="start",
+            metavar="TIME",
+            help="ISO 8601, UTC unless it says otherwise; default: the beginning",
+        )
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: the end")
-        parser.add_argument("--stored", action="store_true", help="compare what is stored alone: no telemetry is judged afresh")
+        parser.add_argument(
+            "--stored",
+            action="store_true",
+            help="compare what is stored alone: no telemetry is judged afresh",
+        )
 
-    def handle(self, *args: Any, start: str | None, end: str | None, stored: bool, **options: Any) -> None:
+    def handle(
+        self, *args: Any, start: str | None, end: str | None, stored: bool, **options: Any
+    ) -> None:
         # posting goes on: what is compared has to be of one moment
         with one_view():
             self._check(start, end, afresh_at=None if stored else timezone.now())
@@ -49,15 +65,22 @@ class Command(HubCommand):
         if afresh_at is None:
             self.stdout.write("not compared with telemetry: --stored")
         elif waiting := check.waiting_hours(low, high):
-            self.stdout.write(f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})")
+            self.stdout.write(
+                f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})"
+            )
         count = 0
         for count, fault in enumerate(self._faults(low, high, afresh_at), 1):
             if count <= MAX_SHOWN:
                 self.stdout.write(fault)
         if count:
-            self.stdout.write(f"{count} things do not balance between {low:%Y-%m-%d %H:%M} and {high:%Y-%m-%d %H:%M} UTC")
+            self.stdout.write(
+                f"{count} things do not balance between {low:%Y-%m-%d %H:%M} and"
+                f" {high:%Y-%m-%d %H:%M} UTC"
+            )
             sys.exit(1)
-        self.stdout.write(f"the ledger balances from {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M} UTC")
+        self.stdout.write(
+            f"the ledger balances from {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M} UTC"
+        )
 
     def _faults(self, low: datetime, high: datetime, afresh_at: datetime | None) -> Iterator[str]:
         """A line for each thing that does not balance, as it is found; progress goes to stderr."""
@@ -69,10 +92,20 @@ class Command(HubCommand):
         yield from map(str, check.spent_twice(low, high))
         yield from map(str, check.of_another_team(low))
         for name, day, off_ms in day_sums.wrong_sums(Interval(low, high)):
-            yield str(check.Imbalance("sums of days are those of entries", name, day, f"{off_ms} ms in other states or jobs"))
+            yield str(
+                check.Imbalance(
+                    "sums of days are those of entries",
+                    name,
+                    day,
+                    f"{off_ms} ms in other states or jobs",
+                )
+            )
         yield from diagnosis.faults(Interval(low, high))
         for drift in drifts(Interval(low, high)):
-            yield f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and {drift.usd:f} dollars more"
+            yield (
+                f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and"
+                f" {drift.usd:f} dollars more"
+            )
         yield from balance.faults(Interval(low, high))
 
     def _moment(self, name: str, text: str | None) -> datetime | None:
@@ -81,7 +114,9 @@ class Command(HubCommand):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self._refuse(f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}")
+            self._refuse(
+                f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
+            )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def _refuse(self, sentence: str) -> None:

@@ -1,4 +1,6 @@
-"""`manage.py close_month 2026-10`: closes a month of the organisation for good; exit 1 and one sentence where it can't be."""
+"""`manage.py close_month 2026-10`: closes a month of the organisation for good; exit 1 and one
+sentence where it can't be.
+"""
 
 import getpass
 from typing import Any
@@ -11,7 +13,10 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
-    help = "Closes a month: its entries stay as they are, and what is judged otherwise later is booked as an adjustment."
+    help = (
+        "Closes a month: its entries stay as they are, and what is judged otherwise later is booked"
+        " as an adjustment."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("month", help="like 2026-10")
@@ -20,8 +25,13 @@ class Command(HubCommand):
     def handle(self, *args: Any, month: str, reason: str, **options: Any) -> None:
         try:
             closed = closing.close_month(
-                closing.read_month(month), by=f"{getpass.getuser()}, by manage.py", now=timezone.now(), reason=reason
+                closing.read_month(month),
+                by=f"{getpass.getuser()}, by manage.py",
+                now=timezone.now(),
+                reason=reason,
             )
         except closing.ClosingError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{month} is closed: nothing before {closed.end:%Y-%m-%d %H:%M} UTC changes any more")
+        self.stdout.write(
+            f"{month} is closed: nothing before {closed.end:%Y-%m-%d %H:%M} UTC changes any more"
+        )

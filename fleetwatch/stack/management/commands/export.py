@@ -1,4 +1,6 @@
-"""`manage.py export`: raw windows of a period as CSV or Parquet; exit 1 when it can't be written, 2 for bad arguments."""
+"""`manage.py export`: raw windows of a period as CSV or Parquet; exit 1 when it can't be written, 2
+for bad arguments.
+"""
 
 import contextlib
 import importlib
@@ -21,16 +23,50 @@ FORMATS = ("csv", "parquet")
 
 
 class Command(HubCommand):
-    help = "Writes the raw windows of a period: one line per GPU and window, all columns that agents send (docs/store.md)."
+    help = (
+        "Writes the raw windows of a period: one line per GPU and window, all columns that agents"
+        " send (docs/store.md)."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", dest="start", metavar="TIME", required=True, help="ISO 8601, UTC unless it says otherwise")
-        parser.add_argument("--to", dest="end", metavar="TIME", required=True, help="ISO 8601; windows that start before it")
-        parser.add_argument("--node", action="append", metavar="NAME", help="only this node; may be given several times")
-        parser.add_argument("--gpu", action="append", metavar="UUID", help="only this GPU; may be given several times")
-        parser.add_argument("--metrics", metavar="NAMES", help="only these columns, with commas; default: all")
-        parser.add_argument("--format", choices=FORMATS, default="csv", help="parquet needs pyarrow: pip install pyarrow")
-        parser.add_argument("--output", metavar="FILE", default="-", help="default: standard output")
+        parser.add_argument(
+            "--from",
+            dest="start",
+            metavar="TIME",
+            required=True,
+            help="ISO 8601, UTC unless it says otherwise",
+        )
+        parser.add_argument(
+            "--to",
+            dest="end",
+            metavar="TIME",
+            required=True,
+            help="ISO 8601; windows that start before it",
+        )
+        parser.add_argument(
+            "--node",
+            action="append",
+            metavar="NAME",
+            help="only this node; may be given several times",
+        )
+        parser.add_argument(
+            "--gpu",
+            action="append",
+            metavar="UUID",
+            help="only this GPU; may be given several times",
+        )
+        parser.add_argument(
+            "--metrics", metavar="NAMES", help="only these columns, with commas; default: all"
+        )
+        parser.add_argument(
+            "--format",
+            choices=FORMATS,
+            default="csv",
+            help="parquet needs pyarrow: pip install pyarrow",
+        )
+        parser.add_argument(
+            "--output", metavar="FILE", default="-", help="default: standard output"
+        )
 
     def handle(self, *args: Any, start: str, end: str, output: str, **options: Any) -> None:
         wanted = export.Wanted(
@@ -48,9 +84,14 @@ class Command(HubCommand):
 
     def _parquet(self, wanted: export.Wanted, output: str) -> int:
         if importlib.util.find_spec("pyarrow") is None:
-            self._refuse("--format parquet needs pyarrow, which is not installed here: pip install pyarrow, or take --format csv")
+            self._refuse(
+                "--format parquet needs pyarrow, which is not installed here: pip install pyarrow,"
+                " or take --format csv"
+            )
         if output == "-":
-            self._refuse("--format parquet needs --output FILE: a Parquet file is not written in one go")
+            self._refuse(
+                "--format parquet needs --output FILE: a Parquet file is not written in one go"
+            )
         written: int = importlib.import_module("fleetwatch.telemetry.parquet").write_parquet(
             export.portions(wanted), wanted.metrics, Path(output)
         )
@@ -60,7 +101,8 @@ class Command(HubCommand):
     def _opened(self, output: str) -> Iterator[IO[str]]:
         try:
             if output == "-":
-                yield cast(IO[str], self.stdout._out)  # the stream itself: OutputWrapper ends every write with a line break
+                # the stream itself: OutputWrapper ends every write with a line break
+                yield cast(IO[str], self.stdout._out)
             else:
                 with Path(output).open("w", encoding="utf-8", newline="") as out:
                     yield out
@@ -89,7 +131,10 @@ class Command(HubCommand):
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         for name in wanted:
             if name not in export.METRICS:
-                self._refuse(f"--metrics {name}: there is no such column; there are {', '.join(export.METRICS)}")
+                self._refuse(
+                    f"--metrics {name}: there is no such column; there are"
+                    f" {', '.join(export.METRICS)}"
+                )
         return list(dict.fromkeys(wanted))
 
     def _interval(self, start: str, end: str) -> Interval:
@@ -102,7 +147,9 @@ class Command(HubCommand):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self._refuse(f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}")
+            self._refuse(
+                f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
+            )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def _refuse(self, sentence: str) -> NoReturn:

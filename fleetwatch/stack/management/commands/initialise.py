@@ -1,4 +1,6 @@
-"""`manage.py initialise`: what every start needs before the web server: schema, static files, admin, tokens. Safe to repeat."""
+"""`manage.py initialise`: what every start needs before the web server: schema, static files,
+admin, tokens. Safe to repeat.
+"""
 
 import argparse
 import hashlib
@@ -29,15 +31,28 @@ OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
 class Command(HubCommand):
-    help = "Prepare the database and the static files for this version; on first start create the user admin."
+    help = (
+        "Prepare the database and the static files for this version; on first start create the user"
+        " admin."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--demo", action="store_true", help="make tokens for the simulated fleet")
-        parser.add_argument("--this-host", action="store_true", help="make a token for an agent on this host")
-        parser.add_argument("--answer", type=Path, default=None, help="write login and agents as JSON to this private file")
+        parser.add_argument(
+            "--demo", action="store_true", help="make tokens for the simulated fleet"
+        )
+        parser.add_argument(
+            "--this-host", action="store_true", help="make a token for an agent on this host"
+        )
+        parser.add_argument(
+            "--answer",
+            type=Path,
+            default=None,
+            help="write login and agents as JSON to this private file",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # Django asks for its key when it first signs something: here a hub without one ends before it serves anybody
+        # Django asks for its key when it first signs something: here a hub without one ends before
+        # it serves anybody
         env.check_secret_key(settings.SECRET_KEY)
         env.refuse_published("FLEETWATCH_ADMIN_PASSWORD", env.text("FLEETWATCH_ADMIN_PASSWORD"))
         call_command("migrate", interactive=False, verbosity=0)
@@ -54,9 +69,13 @@ class Command(HubCommand):
             folder.write_private(options["answer"], json.dumps({"login": login, "agents": agents}))
 
     def _tell_newest_day(self, now: datetime) -> None:
-        """So that the first page a visitor opens has figures: the newest day of the history, stored and posted as ever."""
+        """So that the first page a visitor opens has figures: the newest day of the history, stored
+        and posted as ever.
+        """
         chapters = services.untold(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
-        for told in services.tell([each for each in chapters if each.day == chapters[0].day], clock=timezone.now):
+        for told in services.tell(
+            [each for each in chapters if each.day == chapters[0].day], clock=timezone.now
+        ):
             self.stdout.write(f"history day={told.day} windows={told.windows}")
         matrices.refresh_recent(now, count=OPEN_CELLS)
         posted = ledger.post(now, MAX_HOURS)
@@ -77,15 +96,28 @@ class Command(HubCommand):
         with advisory_lock("first admin"):
             made = ensure_admin(env.text("FLEETWATCH_ADMIN_PASSWORD") or None)
         if made is None:
-            return "admin, with the password from the first start (forgotten: manage.py changepassword admin)"
-        shown = "the password in FLEETWATCH_ADMIN_PASSWORD" if env.text("FLEETWATCH_ADMIN_PASSWORD") else f"password {made}"
+            return (
+                "admin, with the password from the first start (forgotten: manage.py changepassword"
+                " admin)"
+            )
+        shown = (
+            "the password in FLEETWATCH_ADMIN_PASSWORD"
+            if env.text("FLEETWATCH_ADMIN_PASSWORD")
+            else f"password {made}"
+        )
         if not is_quiet:
             self.stdout.write(f"created the user admin, {shown}")
-        return f"admin, {shown}" + ("" if env.text("FLEETWATCH_ADMIN_PASSWORD") else " (shown only now)")
+        return f"admin, {shown}" + (
+            "" if env.text("FLEETWATCH_ADMIN_PASSWORD") else " (shown only now)"
+        )
 
     def _agents(self, options: dict[str, Any]) -> list[dict[str, str]]:
         """Node, source, labels and token file of each agent that runs beside the hub."""
-        wanted = [(node.name, node.source, node.labels) for node in fleet.nodes()] if options["demo"] else []
+        wanted = (
+            [(node.name, node.source, node.labels) for node in fleet.nodes()]
+            if options["demo"]
+            else []
+        )
         if options["this_host"]:
             wanted.append((socket.gethostname(), "auto", {}))
         return [

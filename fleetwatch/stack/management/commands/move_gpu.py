@@ -1,4 +1,6 @@
-"""`manage.py move_gpu UUID NODE`: an admin says that a GPU is with this node now, though another one reports it too."""
+"""`manage.py move_gpu UUID NODE`: an admin says that a GPU is with this node now, though another
+one reports it too.
+"""
 
 import getpass
 from typing import Any
@@ -11,7 +13,10 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
-    help = "Believes that a GPU moved to the node: the windows that it sent of it, and that waited, count from now on."
+    help = (
+        "Believes that a GPU moved to the node: the windows that it sent of it, and that waited,"
+        " count from now on."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("uuid", help="like GPU-1a2b..., as /status names it")

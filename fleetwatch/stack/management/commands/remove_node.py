@@ -11,7 +11,9 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
-    help = "Takes a silent node off the bill as of its last window; it comes back by reporting again."
+    help = (
+        "Takes a silent node off the bill as of its last window; it comes back by reporting again."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("node", help="its name")
@@ -19,7 +21,11 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, node: str, reason: str, **options: Any) -> None:
         try:
-            remove_node(node, reason=reason, by=f"{getpass.getuser()}, by manage.py", now=timezone.now())
+            remove_node(
+                node, reason=reason, by=f"{getpass.getuser()}, by manage.py", now=timezone.now()
+            )
         except RemovalError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{node} is off the bill as of its last window, and comes back by reporting again")
+        self.stdout.write(
+            f"{node} is off the bill as of its last window, and comes back by reporting again"
+        )

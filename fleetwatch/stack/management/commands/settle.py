@@ -48,15 +48,31 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("bill", ingest.bill_silent_nodes),
         Step("retire", ingest.retire_silent_gpus),
         Step("move", ingest.believe_silent_moves),
-        Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
+        Step(
+            "post",
+            lambda at: ledger.post(at, LIMIT),
+            lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists(),
+        ),
         # what was learned has hours judged again
         Step("learn", lambda at: idle_power.learn(at, LIMIT)),
         Step("post again", lambda at: ledger.post(at, NODE_DAYS)),
         Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
-        Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
-        Step("diagnose", lambda at: diagnosis.diagnose(at, LIMIT), lambda: bool(diagnosis.due(timezone.now(), 1))),
+        Step(
+            "seal",
+            lambda at: seal.seal_closed_hours(at, LIMIT),
+            lambda: _is_unsealed(last_seal, closed),
+        ),
+        Step(
+            "diagnose",
+            lambda at: diagnosis.diagnose(at, LIMIT),
+            lambda: bool(diagnosis.due(timezone.now(), 1)),
+        ),
         Step("evaluate", alerts.evaluate),
-        Step("deliver", lambda at: notify.deliver_due(at, LIMIT), lambda: notify.is_sending(timezone.now())),
+        Step(
+            "deliver",
+            lambda at: notify.deliver_due(at, LIMIT),
+            lambda: notify.is_sending(timezone.now()),
+        ),
     )
 
 
@@ -65,7 +81,10 @@ def _is_unsealed(last: int, closed: datetime) -> bool:
 
 
 class Command(HubCommand):
-    help = "Post (open hours included), seal, evaluate and deliver everything that is due; for operators after an import."
+    help = (
+        "Post (open hours included), seal, evaluate and deliver everything that is due; for"
+        " operators after an import."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -84,5 +103,8 @@ class Command(HubCommand):
             total.update(more)
             if not any(more.values()):
                 time.sleep(WAIT_S)
-        self.stdout.write(f"{step.name}: " + (", ".join(f"{what} {count}" for what, count in total.items()) or "done"))
+        self.stdout.write(
+            f"{step.name}: "
+            + (", ".join(f"{what} {count}" for what, count in total.items()) or "done")
+        )
         return dict(total)

@@ -1,4 +1,6 @@
-"""`manage.py try_policy FILE|KEY=VALUE…`: what another policy would have said of the telemetry that is kept; nothing is stored."""
+"""`manage.py try_policy FILE|KEY=VALUE…`: what another policy would have said of the telemetry that
+is kept; nothing is stored.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -19,17 +21,36 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 
 class Command(HubCommand):
-    help = "Compares the policy in force with another one over past hours, in GPU-hours and dollars; stores nothing."
+    help = (
+        "Compares the policy in force with another one over past hours, in GPU-hours and dollars;"
+        " stores nothing."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "changes", nargs="+", metavar="FILE|KEY=VALUE", help="a JSON file of thresholds, or changes to the policy in force"
+            "changes",
+            nargs="+",
+            metavar="FILE|KEY=VALUE",
+            help="a JSON file of thresholds, or changes to the policy in force",
         )
-        parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: 7 days ago")
+        parser.add_argument(
+            "--from",
+            dest="start",
+            metavar="TIME",
+            help="ISO 8601, UTC unless it says otherwise; default: 7 days ago",
+        )
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: now")
         parser.add_argument("--group-by", default="state", choices=policy_trial.GROUPS)
 
-    def handle(self, *args: Any, changes: list[str], start: str | None, end: str | None, group_by: str, **options: Any) -> None:
+    def handle(
+        self,
+        *args: Any,
+        changes: list[str],
+        start: str | None,
+        end: str | None,
+        group_by: str,
+        **options: Any,
+    ) -> None:
         now = timezone.now()
         in_force = current_policy()[1]
         try:
@@ -40,13 +61,15 @@ class Command(HubCommand):
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{interval.start:%Y-%m-%d %H:%M} to {interval.end:%Y-%m-%d %H:%M} UTC; GPU-hours and dollars: is, would be, more"
+            f"{interval.start:%Y-%m-%d %H:%M} to {interval.end:%Y-%m-%d %H:%M} UTC; GPU-hours and"
+            " dollars: is, would be, more"
         )
         for line in lines:
             self.stdout.write(
-                f"{line.group:<20} {line.state:<12} {line.tier:<10}"
-                f"{line.is_ms / HOUR_MS:12.3f} {line.would_ms / HOUR_MS:12.3f} {line.more_ms / HOUR_MS:+12.3f}"
-                f"{usd(line.is_usd, CENT):12} {usd(line.would_usd, CENT):12} {usd(line.more_usd, CENT):+12}"
+                f"{line.group:<20} {line.state:<12} {line.tier:<10}{line.is_ms / HOUR_MS:12.3f}"
+                f" {line.would_ms / HOUR_MS:12.3f}"
+                f" {line.more_ms / HOUR_MS:+12.3f}{usd(line.is_usd, CENT):12}"
+                f" {usd(line.would_usd, CENT):12} {usd(line.more_usd, CENT):+12}"
             )
 
 

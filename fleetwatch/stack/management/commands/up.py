@@ -24,19 +24,37 @@ READY_TIMEOUT_S = 120
 
 
 class Command(HubCommand):
-    help = "Start FleetWatch here: embedded Postgres and Redis (unless DATABASE_URL and REDIS_URL are set), web, worker, beat."
+    help = (
+        "Start FleetWatch here: embedded Postgres and Redis (unless DATABASE_URL and REDIS_URL are"
+        " set), web, worker, beat."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--demo", action="store_true", help="add a simulated fleet with history")
-        parser.add_argument("--host", default=os.environ.get("HOST_ADDRESS", "127.0.0.1"), help="address to listen on (default 127.0.0.1)")
-        parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
         parser.add_argument(
-            "--data", type=Path, default=None, help="data folder (default FLEETWATCH_DATA, else the platform's usual place)"
+            "--demo", action="store_true", help="add a simulated fleet with history"
+        )
+        parser.add_argument(
+            "--host",
+            default=os.environ.get("HOST_ADDRESS", "127.0.0.1"),
+            help="address to listen on (default 127.0.0.1)",
+        )
+        parser.add_argument(
+            "--port", type=int, default=8000, help="port to listen on (default 8000)"
+        )
+        parser.add_argument(
+            "--data",
+            type=Path,
+            default=None,
+            help="data folder (default FLEETWATCH_DATA, else the platform's usual place)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            Up(data=_data(options["data"], is_demo=options["demo"]), listen=_listen(options), is_demo=options["demo"]).run()
+            Up(
+                data=_data(options["data"], is_demo=options["demo"]),
+                listen=_listen(options),
+                is_demo=options["demo"],
+            ).run()
         except (StackError, env.ConfigurationError) as error:
             self.stderr.write(f"fleetwatch: {error}")
             raise SystemExit(2) from error
@@ -47,7 +65,11 @@ def _data(given: Path | None, *, is_demo: bool) -> Path:
     if given is not None:
         return given.expanduser().absolute()
     usual = env.data_dir()
-    return usual if "FLEETWATCH_DATA" in os.environ or not is_demo else usual.with_name(f"{usual.name}-demo")
+    return (
+        usual
+        if "FLEETWATCH_DATA" in os.environ or not is_demo
+        else usual.with_name(f"{usual.name}-demo")
+    )
 
 
 def _listen(options: dict[str, Any]) -> Listen:
@@ -78,7 +100,8 @@ class Up:
                 self._start(self._servers(external))
                 self.supervisor.run()
             except StackError:
-                # Ctrl-C goes to the helpers of the start too (initdb, initialise): that they failed is the stop, no trouble
+                # Ctrl-C goes to the helpers of the start too (initdb, initialise): that they failed
+                # is the stop, no trouble
                 if not self.supervisor.is_stopping:
                     raise
             finally:
@@ -87,7 +110,9 @@ class Up:
                 say("fleetwatch", "stopped")
 
     def _servers(self, external: dict[str, str] | None) -> dict[str, str]:
-        """Starts the embedded servers unless there are others; gives what the children's environment needs for them."""
+        """Starts the embedded servers unless there are others; gives what the children's
+        environment needs for them.
+        """
         secret = env.text("SECRET_KEY") or folder.secret(self.data / "secret_key")
         env.check_secret_key(secret)
         if external is not None:
@@ -101,7 +126,11 @@ class Up:
         process = self.supervisor.start(plan.database(database)).process
         postgres.wait_until_ready(database, process)
         postgres.ensure_database(database)
-        addresses = {"database_url": database.url, "redis_url": redis.url(socket), "public_url": self.public_url}
+        addresses = {
+            "database_url": database.url,
+            "redis_url": redis.url(socket),
+            "public_url": self.public_url,
+        }
         runtime = addresses | {"secret_key": secret}
         folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
         return {}
@@ -112,7 +141,9 @@ class Up:
             raise StackError("stopped while it started")
 
     def _start(self, extra: dict[str, str]) -> None:
-        children = plan.environment(self.data, is_demo=self.is_demo, public_url=self.public_url, extra=extra)
+        children = plan.environment(
+            self.data, is_demo=self.is_demo, public_url=self.public_url, extra=extra
+        )
         self._go_on()
         facts = self._initialise(children)
         self._go_on()
@@ -128,16 +159,32 @@ class Up:
             self._welcome(facts)
 
     def _initialise(self, children: dict[str, str]) -> dict[str, Any]:
-        """Migrates, and makes what a first start needs; gives the command's answer (see initialise.py)."""
+        """Migrates, and makes what a first start needs; gives the command's answer (see
+        initialise.py).
+        """
         say("fleetwatch", "preparing the database and the static files")
-        arguments = [*(["--demo"] if self.is_demo else []), *(["--this-host"] if self._watches_this_host else []), "--answer"]
-        spec = plan.manage(children, "initialise", "initialise", *arguments, str(self.data / "initialised.json"))
-        done = subprocess.run(spec.command, env=dict(spec.environment), cwd=spec.folder, capture_output=True, text=True, check=False)
+        arguments = [
+            *(["--demo"] if self.is_demo else []),
+            *(["--this-host"] if self._watches_this_host else []),
+            "--answer",
+        ]
+        spec = plan.manage(
+            children, "initialise", "initialise", *arguments, str(self.data / "initialised.json")
+        )
+        done = subprocess.run(
+            spec.command,
+            env=dict(spec.environment),
+            cwd=spec.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         for line in done.stdout.splitlines():
             say("fleetwatch", line)
         answer = self.data / "initialised.json"
         if done.returncode != 0:
-            raise StackError(f"preparing failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+            reason = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
+            raise StackError(f"preparing failed: {reason[0]}")
         facts: dict[str, Any] = json.loads(answer.read_text())
         answer.unlink()
         return facts
@@ -149,14 +196,25 @@ class Up:
     def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[Spec]:
         """Specs of the agents beside the hub; `agents` as initialise answered."""
         if agents:
-            say("fleetwatch", f"starting {len(agents)} {'simulated agents' if self.is_demo else 'agent for this host'}")
+            say(
+                "fleetwatch",
+                f"starting {len(agents)}"
+                f" {'simulated agents' if self.is_demo else 'agent for this host'}",
+            )
         spools = self.data / "agents"
-        return [plan.agent(children, each, server=self.listen.local_url, spool=spools / f"{each['node']}.spool") for each in agents]
+        return [
+            plan.agent(
+                children, each, server=self.listen.local_url, spool=spools / f"{each['node']}.spool"
+            )
+            for each in agents
+        ]
 
     def _wait_until_ready(self) -> None:
         say("fleetwatch", f"waiting for {self.listen.local_url}/readyz")
         deadline = time.monotonic() + READY_TIMEOUT_S
-        self.supervisor.run(until=lambda: time.monotonic() > deadline or _answers(f"{self.listen.local_url}/readyz"))
+        self.supervisor.run(
+            until=lambda: time.monotonic() > deadline or _answers(f"{self.listen.local_url}/readyz")
+        )
         if time.monotonic() > deadline:
             raise StackError(f"not ready after {READY_TIMEOUT_S} s; the lines above say why")
 
@@ -169,17 +227,24 @@ class Up:
             say("fleetwatch", f"add hosts {install_command(self.public_url, 'TOKEN')}")
             say(
                 "fleetwatch",
-                f"          TOKEN: {self.public_url}/settings; HOST= and FLEETWATCH_PUBLIC_URL= let other hosts reach this one",
+                f"          TOKEN: {self.public_url}/settings; HOST= and FLEETWATCH_PUBLIC_URL= let"
+                " other hosts reach this one",
             )
         say("fleetwatch", "Ctrl-C stops all of it")
 
 
 def _external() -> dict[str, str] | None:
-    """The addresses of servers that are not ours; None when we bring our own. Raises StackError when half is given."""
+    """The addresses of servers that are not ours; None when we bring our own.
+
+    Raises StackError when half is given.
+    """
     given = {name: env.text(name) for name in ("DATABASE_URL", "REDIS_URL")}
     missing = [name for name, value in given.items() if not value]
     if len(missing) == 1:
-        raise StackError(f"{missing[0]} is not set but the other is: give both, or neither for the embedded servers")
+        raise StackError(
+            f"{missing[0]} is not set but the other is: give both, or neither for the embedded"
+            " servers"
+        )
     return None if missing else given
 
 
