@@ -171,7 +171,7 @@ class _MapRows(Sequence[Sequence[Cell]]):
     def __getitem__(self, place: Any) -> Any:
         cells = self.heat.cells[place]
         named = (
-            [None if cell is None else words.STATES[int(cell)].name for cell in cells]
+            [None if cell is None else words.NAMES[int(cell)] for cell in cells]
             if self.metric == "state"
             else cells
         )

@@ -131,16 +131,14 @@ def _whole_starts(bars: Sequence[Bar]) -> list[str]:
 
 
 def state_map(heat: HeatMap) -> Figure:
-    """GPU × time in the states' colours; a cell is the index of its state in the order of the
-    states.
-    """
+    """GPU × time in the states' colours; a cell is the place of its state in words.NAMES."""
     top = len(words.NAMES) - 1
     trace = _heat(heat) | {
         "zmin": -0.5,
         "zmax": top + 0.5,
         "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>",
     }
-    trace["meta"] |= {"steps": list(words.NAMES), "labels": [state.label for state in words.STATES]}
+    trace["meta"] |= {"steps": list(words.NAMES), "labels": [state.label for state in words.SHOWN]}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 

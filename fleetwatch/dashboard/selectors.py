@@ -27,8 +27,14 @@ BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
-_STATES = np.array([words.NAMES.index(state) for state in STATES], dtype=np.int64)
-_SPENT = array_of(">i4", len(STATES))
+_USEFUL, _STALLED = STATES.index("useful"), STATES.index("stalled")
+_TOLD = (
+    *STATES,
+    "unverified",
+    "waiting",
+)  # of each run; the last two are parts of useful and stalled
+_PLACES = np.array([words.NAMES.index(state) for state in _TOLD], dtype=np.int64)
+_SPENT = array_of(">i4", len(_TOLD))
 _RUN_BYTES = 16  # of a run in stretches.sql
 
 
@@ -93,6 +99,8 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         "start_ms": interval.start_ms,
         "end_ms": interval.end_ms,
         "job_id": job.pk if job else None,
+        "useful": _USEFUL + 1,
+        "stalled": _STALLED + 1,
     }
     place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
     found = fetched(_STRETCHES, wanted)
@@ -108,13 +116,15 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     spent = np.frombuffer(b"".join([told for _, _, told in found]), dtype=_SPENT)["each"][
         "value"
     ].astype(np.int64)
+    spent[:, _USEFUL] -= spent[:, _TOLD.index("unverified")]
+    spent[:, _STALLED] -= spent[:, _TOLD.index("waiting")]
     # a run has a stretch for each of its states
     run, state = np.nonzero(spent)
     return Stretches(
         gpu[run],
         runs[run, 0],
         runs[run, 1],
-        _STATES[state],
+        _PLACES[state],
         spent[run, state],
         spent.sum(axis=1)[run],
     )

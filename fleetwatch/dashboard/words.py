@@ -89,7 +89,6 @@ STATES = (
         "",
     ),
 )
-NAMES = tuple(state.name for state in STATES)
 UNVERIFIED = StateWords(
     "unverified",
     "Busy, unverified",
@@ -107,12 +106,13 @@ WAITING = StateWords(
     "job owner",
     "potential",
 )
-# As bars, legends and charts show them: what is only utilisation apart from what is useful, what
-# services wait from what is wasted.
+# As bars, bands, maps, legends and charts show them: what is only utilisation apart from what is
+# useful, what services wait from what is wasted.
 _APART = {"useful": UNVERIFIED, "stalled": WAITING}
 SHOWN = tuple(
     shown for state in STATES for shown in (state, _APART.get(state.name)) if shown is not None
 )
+NAMES = tuple(state.name for state in SHOWN)
 BY_NAME = {state.name: state for state in SHOWN}
 
 EVENTS = {

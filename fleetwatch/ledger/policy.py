@@ -19,6 +19,12 @@ STATES = (
     "unavailable",
     "unobserved",
 )
+# As people see them: what is only utilisation stands apart from what is useful, what services wait
+# apart from what is wasted.
+SHOWN_STATES = (
+    "useful", "unverified", "underused", "stalled", "waiting",
+    "idle", "starting", "orphaned", "free", "unavailable", "unobserved",
+)  # fmt: skip
 TIERS = ("certain", "probable", "potential")
 KINDS = ("gap", "within", "spinning", "cold", "held", "interactive")
 CONDITIONS = ("quiet", "spinning", "active", "free", "orphaned", "unavailable", "unobserved")

@@ -17,7 +17,7 @@ from django.db import connection
 
 from fleetwatch.ledger.models import StateDay
 from fleetwatch.ledger.observations import Ints
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -29,10 +29,10 @@ SETTLED = timedelta(minutes=10)
 DAYS_AT_ONCE = 100  # of 8 GPUs: some 70,000 entries
 
 # of states with equal time the first by name: the layout of a row, too
-_ORDER = sorted(STATES)
+_ORDER = sorted(SHOWN_STATES)
 _PLACE = {state: place for place, state in enumerate(_ORDER)}
 _ID_BYTES, _CELL_BYTES = 8, 4
-_GPU_BYTES = _ID_BYTES + HOURS * len(STATES) * _CELL_BYTES
+_GPU_BYTES = _ID_BYTES + HOURS * len(SHOWN_STATES) * _CELL_BYTES
 
 _SQL = Path(__file__).parent / "sql"
 _STATE_HOURS = read_statement(_SQL / "state_hours.sql")
@@ -70,14 +70,14 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
 
 
 def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
-    """GPUs x steps: position in STATES of the state that took most of the step, -1 where the ledger
-    says nothing.
+    """GPUs x steps: position in SHOWN_STATES of the state that took most of the step, -1 where the
+    ledger says nothing.
 
     The interval and its steps begin at whole UTC hours. Of a MIG GPU its instances' time counts.
     """
     count = interval.duration_ms // step_ms
     places = {gpu_id: place for place, gpu_id in enumerate(gpu_ids)}
-    total = np.zeros((len(gpu_ids), count, len(STATES)), dtype=np.int64)
+    total = np.zeros((len(gpu_ids), count, len(SHOWN_STATES)), dtype=np.int64)
     first, last = (
         interval.start.astimezone(UTC).date(),
         (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date(),
@@ -97,7 +97,7 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
             first_ms=_midnight_ms(day) - interval.start_ms,
             step_ms=step_ms,
         )
-    positions = np.array([STATES.index(state) for state in _ORDER])
+    positions = np.array([SHOWN_STATES.index(state) for state in _ORDER])
     return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
 
 
@@ -154,7 +154,7 @@ def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Sp
 def _spent(told: Sequence[tuple[int, int, str, int]]) -> Spent:
     ids = sorted({gpu_id for gpu_id, *_ in told})
     place = {gpu_id: row for row, gpu_id in enumerate(ids)}
-    hours = np.zeros((len(ids), HOURS, len(STATES)), dtype=np.int64)
+    hours = np.zeros((len(ids), HOURS, len(SHOWN_STATES)), dtype=np.int64)
     for gpu_id, hour, state, gpu_ms in told:
         hours[place[gpu_id], hour, _PLACE[state]] = gpu_ms
     return np.array(ids, dtype=np.int64), hours
@@ -171,7 +171,7 @@ def _unpack(data: bytes) -> Spent:
     count = len(data) // _GPU_BYTES
     ids = np.frombuffer(data, dtype="<i8", count=count)
     return ids, np.frombuffer(data, dtype="<u4", offset=count * _ID_BYTES).reshape(
-        count, HOURS, len(STATES)
+        count, HOURS, len(SHOWN_STATES)
     )
 
 

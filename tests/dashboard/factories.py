@@ -101,11 +101,14 @@ def entry(
     held_by: Job | None = None,
     now: datetime = NOW,
     by: Policy | None = None,
+    **fields: Any,
 ) -> Entry:
     """Not saved yet; many are made quickly where they are told whose policy judged them."""
     start = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
     said = {"state": state, "tier": TIER.get(state, ""), "policy": by or policy()}
-    return Entry(node_id=on.node_id, gpu=on, start=start, job=held_by, gpu_ms=gpu_ms, **said)
+    return Entry(
+        node_id=on.node_id, gpu=on, start=start, job=held_by, gpu_ms=gpu_ms, **said | fields
+    )
 
 
 def run(

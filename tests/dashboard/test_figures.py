@@ -7,6 +7,7 @@ import pytest
 
 from fleetwatch.dashboard import figures, words
 from fleetwatch.dashboard.figures import BAR_SHARE, Bar, HeatMap, Line
+from fleetwatch.ledger.policy import SHOWN_STATES
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 HOURS = [START, START + timedelta(hours=1), START + timedelta(hours=2)]
@@ -140,15 +141,18 @@ def test_a_line_keeps_its_gaps():
 
 def test_every_state_has_one_step_of_the_maps_colours():
     heat = HeatMap(
-        labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 8.0]], links=["/gpus/GPU-1"]
+        labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 10.0]], links=["/gpus/GPU-1"]
     )
 
     trace = valid(figures.state_map(heat))["data"][0]
 
-    assert trace["z"] == [[0.0, None, 8.0]]
-    assert (trace["meta"]["labels"][0], trace["meta"]["labels"][8]) == ("Useful", "Unobserved")
-    assert (trace["zmin"], trace["zmax"]) == (-0.5, 8.5)
-    assert trace["meta"]["steps"] == list(words.NAMES)
+    assert trace["z"] == [[0.0, None, 10.0]]
+    assert (trace["meta"]["labels"][1], trace["meta"]["labels"][10]) == (
+        "Busy, unverified",
+        "Unobserved",
+    )
+    assert (trace["zmin"], trace["zmax"]) == (-0.5, 10.5)
+    assert trace["meta"]["steps"] == list(SHOWN_STATES) == list(words.NAMES)
     assert trace["meta"]["links"] == ["/gpus/GPU-1"]
     assert trace["hoverongaps"] is False
 

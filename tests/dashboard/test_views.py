@@ -268,9 +268,9 @@ def test_the_state_map_is_right_from_runs_and_from_hours(small, period):
 
     row = trace["z"][0]
     assert trace["y"] == ["node-001 · 0"]
-    # useful 0, idle 3, free 6: two hours, one, one
+    # useful 0, idle 5, free 8: two hours, one, one
     quarter = 60 if period.startswith("from=now-4h") else 1
-    assert row[-4 * quarter :] == [0.0] * 2 * quarter + [3.0] * quarter + [6.0] * quarter
+    assert row[-4 * quarter :] == [0.0] * 2 * quarter + [5.0] * quarter + [8.0] * quarter
     assert all(cell is None for cell in row[: -4 * quarter])
 
 

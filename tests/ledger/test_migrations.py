@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+import zstandard
 from django.apps import apps
 from django.db import connection
 
 from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.ledger import hour_cells
+from fleetwatch.ledger import hour_cells, state_days
 from fleetwatch.ledger.cell_states import KEYS, NAMES
-from fleetwatch.ledger.models import HourCells, Run
+from fleetwatch.ledger.models import HourCells, Run, StateDay
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec
 from fleetwatch.telemetry.models import TouchedHour
@@ -21,6 +22,7 @@ from tests.ledger.fleet import BUSY, MINUTE, START, T0, Sender, post
 one_column = importlib.import_module("fleetwatch.ledger.migrations.0011_cells_are_one_column")
 typed_arrays = importlib.import_module("fleetwatch.ledger.migrations.0012_runs_in_typed_arrays")
 one_frame = importlib.import_module("fleetwatch.ledger.migrations.0013_cells_are_one_frame")
+days_as_shown = importlib.import_module("fleetwatch.ledger.migrations.0018_states_of_days_as_shown")
 made_anew = importlib.import_module("fleetwatch.ledger.migrations.0016_verdicts_are_made_anew")
 HOUR = 494_444 * HOUR_MS
 
@@ -116,3 +118,18 @@ def test_every_hour_of_which_windows_are_kept_is_judged_anew():
         (Node.objects.get().pk, START),
         (Node.objects.get().pk, START + timedelta(hours=1)),
     ]
+
+
+@pytest.mark.django_db
+def test_days_of_nine_states_are_forgotten_and_made_again_of_the_same_entries():
+    post(Sender().batch(T0, *[BUSY] * 60))
+    day_over = START + timedelta(hours=19)
+    state_days.refresh(day_over, 100)
+    nine_states = zstandard.ZstdCompressor().compress(bytes(8 + 24 * 9 * 4))
+    StateDay.objects.update(spent=nine_states)
+
+    with connection.cursor() as cursor:
+        cursor.execute(days_as_shown.FORGET)
+
+    assert not StateDay.objects.exists()
+    assert state_days.refresh(day_over, 100) == {"state_days": 1}

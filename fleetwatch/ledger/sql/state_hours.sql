@@ -1,4 +1,5 @@
--- One row: GPU time of a physical GPU (its instances' too) in one UTC hour of a node's day and one state.
+-- One row: GPU time of a physical GPU (its instances' too) in one UTC hour of a node's day and one state, as people see them
+--      (SHOWN_STATES): useful time of which utilisation alone tells is unverified, what services stall is waiting.
 -- In:  node_ids, starts (arrays of one length: UTC midnights).
 -- Again: safe, it only reads.
 SELECT
@@ -6,12 +7,16 @@ SELECT
     day.start,
     COALESCE(gpu.parent_id, gpu.id) AS gpu_id,
     (extract(epoch FROM entry.start - day.start) / 3600)::int AS hour,
-    entry.state,
+    CASE
+        WHEN entry.state = 'useful' AND entry.efficiency_source = 'none' THEN 'unverified'
+        WHEN entry.state = 'stalled' AND entry.tier = 'potential' THEN 'waiting'
+        ELSE entry.state
+    END AS state,
     sum(entry.gpu_ms)::bigint AS gpu_ms
 FROM unnest(%(node_ids)s::bigint[], %(starts)s::timestamptz[]) AS day (node_id, start)
 -- OFFSET 0: each day by the index on (node, start); joined freely, few days may cost a scan of the table
 CROSS JOIN LATERAL (
-    SELECT gpu_id, date_trunc('hour', start, 'UTC') AS start, state, gpu_ms
+    SELECT gpu_id, date_trunc('hour', start, 'UTC') AS start, state, tier, efficiency_source, gpu_ms
     FROM ledger_entry
     WHERE node_id = day.node_id
       AND start >= day.start

@@ -1,0 +1,148 @@
+"""Maps and bands of states: what only utilisation tells is not useful, and what a service waits is no
+waste.
+"""
+
+from typing import Any
+
+import pytest
+
+from fleetwatch.dashboard import words
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.policy import SHOWN_STATES
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+
+MEASURED = {"efficiency_source": "sensors"}
+UNVERIFIED = {"efficiency_source": "none"}
+WAITING = {"tier": "potential"}
+BATCH, SERVICE = "slurm/della/1", "slurm/della/2"
+PERIOD = "from=now-4h&to=now"
+
+
+def spent(
+    gpu: GPU, job: Job, *, hours_ago: int, parts: list[tuple[str, int, dict[str, Any]]]
+) -> None:
+    """An hour's entries (state, minutes, what else they say) and the run of the hour."""
+    states: dict[str, int] = {}
+    for state, minutes, said in parts:
+        gpu_ms = minutes * 60_000
+        factories.entry(
+            gpu, hours_ago=hours_ago, state=state, gpu_ms=gpu_ms, held_by=job, **said
+        ).save()
+        states[state] = states.get(state, 0) + gpu_ms
+    factories.run(gpu, hours_ago=hours_ago, hours=1, states=states, held_by=job).save()
+
+
+@pytest.fixture
+def fleet(admin):
+    """One GPU over four hours: useful and busy, unverified, of a batch job that stalls an hour, then
+    an hour in which a service waits.
+    """
+    gpu = factories.gpu(factories.node(), hours=4)
+    factories.rate("2.00")
+    batch, service = factories.job(BATCH), factories.job(SERVICE, kind="service")
+    factories.hold(gpu, batch, hours_ago=4, hours=3)
+    factories.hold(gpu, service, hours_ago=1, hours=1)
+    spent(gpu, batch, hours_ago=4, parts=[("useful", 60, MEASURED)])
+    spent(gpu, batch, hours_ago=3, parts=[("useful", 60, UNVERIFIED)])
+    spent(gpu, batch, hours_ago=2, parts=[("stalled", 60, {})])
+    spent(gpu, service, hours_ago=1, parts=[("stalled", 60, WAITING)])
+    return admin
+
+
+def last_cells(client, period: str, count: int) -> list[str]:
+    """The names of the states of the last cells of the fleet's first GPU."""
+    [row] = client.get(f"/charts/fleet?{period}").json()["data"][0]["z"]
+    return [SHOWN_STATES[int(cell)] for cell in row[-count:]]
+
+
+def states_of_bands(page: str) -> list[str]:
+    """The classes of the rectangles of bands (their titles are bare labels) in their order."""
+    labels = {state.label: state.name for state in words.SHOWN}
+    return [
+        labels[title]
+        for title in (
+            rectangle.partition("</title>")[0].partition("<title>")[2]
+            for rectangle in page.split("<rect class=")[1:]
+        )
+        if title in labels
+    ]
+
+
+def test_the_ledger_and_the_pages_have_the_shown_states_in_one_order():
+    assert words.NAMES == SHOWN_STATES
+
+
+@pytest.mark.parametrize(("period", "cells_per_hour"), [(PERIOD, 60), ("from=now-40h&to=now", 1)])
+def test_the_map_has_them_apart_from_runs_and_from_hours(fleet, period, cells_per_hour):
+    cells = last_cells(fleet, period, 4 * cells_per_hour)
+
+    assert cells[::cells_per_hour] == ["useful", "unverified", "stalled", "waiting"]
+
+
+def test_the_map_as_a_table_names_them(fleet):
+    table = fleet.get(f"/charts/fleet?{PERIOD}&as=csv").content.decode().splitlines()[1]
+
+    assert table.split(",")[1::60] == ["useful", "unverified", "stalled", "waiting"]
+
+
+def test_the_maps_legend_names_them(fleet):
+    legend = fleet.get(f"/fleet?{PERIOD}").content.decode().partition('<ul class="legend">')[2]
+    legend = legend.partition("</ul>")[0]
+
+    assert legend.count("<li>") == len(SHOWN_STATES)
+    assert "Busy, unverified" in legend
+    assert "Waiting" in legend
+
+
+@pytest.mark.parametrize(
+    "page", ["/nodes/node-001", "/gpus/GPU-node-001-0", "/worst"], ids=["node", "gpu", "worst"]
+)
+def test_the_bands_of_a_gpu_have_them_apart(fleet, page):
+    address = page if page == "/worst" else f"{page}?{PERIOD}"
+
+    shown = states_of_bands(fleet.get(address).content.decode())
+
+    assert shown == ["useful", "unverified", "stalled", "waiting"]
+
+
+def test_a_jobs_band_has_its_own_share_and_not_that_of_who_shares_the_gpu(admin):
+    gpu = factories.gpu(factories.node(), hours=4)
+    batch, service = factories.job(BATCH), factories.job(SERVICE, kind="service")
+    for holder, said in ((batch, {}), (service, WAITING)):
+        factories.hold(gpu, holder, hours_ago=1, hours=1)
+        spent(gpu, holder, hours_ago=1, parts=[("stalled", 30, said)])
+
+    bands = {
+        key: states_of_bands(admin.get(f"/jobs/{key}?{PERIOD}").content.decode())
+        for key in (BATCH, SERVICE)
+    }
+
+    assert bands == {BATCH: ["stalled"], SERVICE: ["waiting"]}
+
+
+@pytest.mark.parametrize(
+    ("unverified_minutes", "state"), [(29, "useful"), (30, "useful"), (31, "unverified")]
+)
+def test_a_cell_is_unverified_where_that_is_most_of_it(admin, unverified_minutes, state):
+    gpu = factories.gpu(factories.node(), hours=1)
+    job = factories.job(BATCH)
+    measured = ("useful", 60 - unverified_minutes, MEASURED)
+    spent(gpu, job, hours_ago=1, parts=[measured, ("useful", unverified_minutes, UNVERIFIED)])
+
+    assert set(last_cells(admin, "from=now-1h&to=now", 60)) == {state}
+
+
+def test_entries_and_runs_of_other_hours_say_nothing_of_an_hour(admin):
+    gpu = factories.gpu(factories.node(), hours=2)
+    job = factories.job(BATCH)
+    spent(gpu, job, hours_ago=2, parts=[("useful", 60, UNVERIFIED)])
+    spent(gpu, job, hours_ago=1, parts=[("useful", 60, MEASURED)])
+
+    assert set(last_cells(admin, "from=now-1h&to=now", 60)) == {"useful"}
+    # a period that begins within an hour has that hour's share
+    assert last_cells(admin, "from=now-90m&to=now", 90)[0] == "unverified"
+    assert Run.objects.count() == Entry.objects.count() == 2
