@@ -22,6 +22,8 @@ LEVEL_WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1])  # of the last four weeks, the ne
 CLIP_SPREADS = 4.0
 # so many of the last 7 days beyond so many spreads on one side: the level moved
 SHIFT_SPREADS, SHIFT_DAYS = 2.0, 5
+HABIT_DAYS = 3  # so many of them are no bursts any more, where the shape holds less than this
+HABIT_SHAPE = 0.5  # of the dollars that were spent: bursts are then how this series spends
 LEAST_SPREAD = 0.05  # of a usual day: less is not told apart
 FEWEST_DAYS = 7  # below it there is no shape: the mean of what there is
 NEW_DAYS = 14  # below it nothing was seen twice: the range is a guess and says so
@@ -109,7 +111,11 @@ def _rhythm(rates: Floats) -> Rhythm:
     by_week = padded.reshape(rates.shape[0], weeks, WEEK, 24)[:, ::-1]  # the newest first
     shape = _filled(_trimmed_mean(by_week), rates)
     usual = shape.sum(axis=2)  # [series, 7]
-    level, has_shifted = _level(_day_sums(by_week), usual)
+    sums = _day_sums(by_week)
+    spread = _spread(_off(sums, usual), usual)
+    level, has_shifted = _level(sums, usual, spread)
+    # what moved the level is in it
+    habit = np.where(has_shifted, 0.0, _habit(sums, usual, spread))
     total = usual.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(total > 0, level / total, 0.0)
@@ -117,6 +123,7 @@ def _rhythm(rates: Floats) -> Rhythm:
     scaled = shape * scale[:, None, None]
     # a team whose hours are mostly empty has an empty shape: its level is spread evenly
     scaled[total <= 0] = even[total <= 0, None, None]
+    scaled += habit[:, None, None] / 24
     short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
     if short.any():
         scaled[short] = _flat(rates[short]).usd_per_hour
@@ -170,26 +177,51 @@ def _day_sums(by_week: Floats) -> Floats:
     return np.where(known > 18, mean * 24, np.nan)
 
 
-def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _off(days: Floats, usual: Floats) -> Floats:
+    """How far each day is from its usual amount; NaN where it is not known."""
+    with np.errstate(invalid="ignore"):
+        off: Floats = days - usual[:, None, :]
+    return off
+
+
+def _level(days: Floats, usual: Floats, spread: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Dollars of a week, and whether they are those of the last one alone because the level
     moved.
     """
-    with np.errstate(invalid="ignore"):
-        off = days - usual[:, None, :]
-    spread = _spread(off, usual)[:, None]
-    beyond = np.nan_to_num(off[:, 0]) / spread
+    off = np.nan_to_num(_off(days, usual))
+    beyond = off[:, 0] / spread[:, None]
     has_shifted = (
         np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1))
         >= SHIFT_DAYS
     )
-    limit = CLIP_SPREADS * spread[:, :, None]
-    clipped = usual[:, None, :] + np.clip(np.nan_to_num(off), -limit, limit)
+    limit = CLIP_SPREADS * spread[:, None, None]
+    clipped = usual[:, None, :] + np.clip(off, -limit, limit)
     present = (np.isfinite(days).sum(axis=2) > 0)[:, : len(LEVEL_WEIGHTS)]
     weights = np.where(present, LEVEL_WEIGHTS[: present.shape[1]], 0.0)
     weekly = clipped.sum(axis=2)[:, : len(LEVEL_WEIGHTS)]
     steady = (weekly * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-12)
-    newest = (usual + np.nan_to_num(off[:, 0])).sum(axis=1)
+    newest = (usual + off[:, 0]).sum(axis=1)
     return np.maximum(np.where(has_shifted, newest, steady), 0.0), has_shifted
+
+
+def _habit(days: Floats, usual: Floats, spread: Floats) -> Floats:
+    """Dollars of a day [series] that the level leaves out, where they are no burst but a habit.
+
+    A mostly empty week has hardly a shape: what such a series spends is on days that are like no
+    other. Their mean over all known days, each at most CLIP_SPREADS of their own from their median.
+    """
+    cut = (_off(days, usual) - CLIP_SPREADS * spread[:, None, None]).reshape(len(days), -1)
+    cut = np.where(np.nan_to_num(cut) > 0, cut, np.nan)
+    middle = quantile(cut, 0.5, axis=1)[:, None]
+    own = 1.4826 * quantile(np.abs(cut - middle), 0.5, axis=1)[:, None] + LEAST_SPREAD * middle
+    held = np.nan_to_num(np.minimum(cut, middle + CLIP_SPREADS * own))
+    known = np.isfinite(days).sum(axis=(1, 2))
+    in_shape = usual.sum(axis=1) * known / WEEK
+    is_mostly_empty = in_shape < HABIT_SHAPE * np.nansum(days, axis=(1, 2))
+    is_frequent = np.isfinite(cut).sum(axis=1) >= HABIT_DAYS
+    # without any shape there is no usual day that one could be a burst of
+    is_habit = is_mostly_empty & (is_frequent | (in_shape <= 0))
+    return np.where(is_habit, held.sum(axis=1) / np.maximum(known, 1), 0.0)
 
 
 def _spread(off: Floats, usual: Floats) -> Floats:

@@ -143,3 +143,68 @@ def test_the_range_holds_about_eight_of_ten_months_of_a_noisy_fleet(days):
     assert np.median(tried.median_error[:, 13]) == pytest.approx(
         np.median(np.abs(off[:, 13])), rel=0.35
     )
+
+
+def on_days(days: int, *, every: int, usd: float = 10.0, a_day: float = 0.0) -> np.ndarray:
+    """One team: so many dollars at nine in the morning of each n-th day, and some in all hours."""
+    spent = np.full((1, days, 24), a_day / 24)
+    spent[0, ::every, 9] += usd
+    return spent
+
+
+@pytest.mark.parametrize("every", [2, 3, 5, 6, 8, 9, 10, 13])
+def test_what_is_spent_each_few_days_has_no_shape_and_is_forecast_all_the_same(every):
+    history = on_days(every * 10, every=every)
+
+    week = rhythm(history, hours(every * 10)).usd_per_hour.sum()
+
+    assert week == pytest.approx(7 * 10 / every, rel=0.15)
+
+
+def test_a_sparse_team_spends_the_mean_of_its_days_without_dollars_too():
+    found = rhythm(on_days(35, every=9), hours(35)).usd_per_hour
+
+    # four days of $10 in 35, at hours that nobody knows
+    assert found.sum() == pytest.approx(4 * 10 / 35 * 7)
+    assert np.allclose(found, found[0, 0, 0])
+
+
+def test_days_that_are_like_no_other_count_where_they_are_most_of_what_is_spent():
+    found = rhythm(on_days(63, every=9, usd=90.0, a_day=1.0), hours(63)).usd_per_hour
+
+    # a dollar a day is the shape, and 6 or 7 times 90 dollars in 56 days no burst
+    assert found.sum() == pytest.approx(7 * (1 + 10), rel=0.15)
+
+
+def test_two_wild_days_are_no_habit_and_three_are_one_only_where_the_shape_holds_less_than_half():
+    usual = np.full((1, 56, 24), 10 / 24)
+    weeks = {}
+    for count, factor in ((2, 100), (3, 100), (3, 10)):
+        spent = usual.copy()
+        spent[0, [30, 40, 50][:count]] *= factor
+        weeks[count, factor] = rhythm(spent, hours(56)).usd_per_hour.sum()
+
+    assert weeks[2, 100] == pytest.approx(70, rel=0.05)
+    assert weeks[3, 10] == pytest.approx(70, rel=0.05)
+    # 3 x $990 more than usual in 56 days
+    assert weeks[3, 100] == pytest.approx(70 + 7 * 3 * 990 / 56, rel=0.02)
+
+
+def test_of_days_that_are_a_habit_a_wild_one_counts_as_far_as_four_spreads():
+    spent = on_days(54, every=9)
+    spent[0, 27, 9] = 10_000
+
+    week = rhythm(spent, hours(54)).usd_per_hour.sum()
+
+    # six days: five of $10, and one that counts as $12
+    assert week == pytest.approx(7 * 62 / 54, rel=0.01)
+
+
+def test_a_sparse_team_that_works_each_day_now_has_the_level_of_its_last_week():
+    spent = on_days(56, every=9)
+    spent[0, -7:, 9] = 10
+
+    found = rhythm(spent, hours(56))
+
+    assert found.has_shifted[0]
+    assert found.usd_per_hour.sum() == pytest.approx(70)
