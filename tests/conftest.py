@@ -1,13 +1,17 @@
 import gc
-import os
 from collections.abc import Iterator
 
 import pytest
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
+from tests.notify.fakes import FakeSlack, FakeSMTP
 from tests.stack.living import Living, living_stack
+
+# This is the first conftest read; those of the folders import models.
+IS_DJANGO_READY = apps.ready
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,10 +50,9 @@ def pytest_configure() -> None:
     test's tables are emptied: with other ids than those that a test with `serialized_rollback`
     brings back.
     """
-    if os.environ.get("DJANGO_SETTINGS_MODULE"):
-        django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-        post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
-        post_migrate.disconnect(create_contenttypes)
+    django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
 
 
 @pytest.fixture
@@ -58,3 +61,17 @@ def plain_static_files(settings):
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     }
+
+
+@pytest.fixture
+def slack() -> Iterator[FakeSlack]:
+    server = FakeSlack()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def smtp() -> Iterator[FakeSMTP]:
+    server = FakeSMTP()
+    yield server
+    server.stop()

@@ -1,11 +1,10 @@
-"""A pytest plugin: one real Postgres and one real Redis for the whole test run, before Django's
-settings load.
-"""
+"""A pytest plugin: a real Postgres and a real Redis for the run, before Django's settings load."""
 
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,12 @@ FAST = (
     "max_connections=60",
     "log_min_messages=fatal",
 )
+# Of a process without servers of its own; Servers says where they are.
+NOWHERE = {
+    "DJANGO_SETTINGS_MODULE": "fleetwatch.settings",
+    "SECRET_KEY": "tests-only",
+    "DATABASE_URL": "postgresql://nobody@/none?host=/nowhere",
+}
 
 
 class Servers:
@@ -45,12 +50,10 @@ class Servers:
         redis_client.Redis(unix_socket_path=str(socket), retry=_patient()).ping()
         static = self.folder / "static"  # an empty one: WhiteNoise warns where there is none
         static.mkdir()
-        os.environ["FLEETWATCH_STATIC_ROOT"] = str(static)
         os.environ.update(
             DATABASE_URL=server.url,
             REDIS_URL=redis.url(socket),
-            SECRET_KEY="tests-only",
-            DJANGO_SETTINGS_MODULE="fleetwatch.settings",
+            FLEETWATCH_STATIC_ROOT=str(static),
         )
         self.where = [server.folder, server.sockets]
 
@@ -70,9 +73,17 @@ def _patient() -> "redis_client.retry.Retry":
     return redis_client.retry.Retry(ConstantBackoff(0.1), 100)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    if early_config.known_args_namespace.numprocesses and "PYTEST_XDIST_WORKER" not in os.environ:
-        return  # this process only hands tests out; each worker has servers of its own
-    servers = Servers()
-    early_config.add_cleanup(servers.stop)
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Around pytest-django's own: the settings stand before any folder's conftest imports models."""
+    os.environ.update(NOWHERE)
+    if not _hands_tests_out(early_config):
+        servers = Servers()
+        early_config.add_cleanup(servers.stop)
+    return (yield)
+
+
+def _hands_tests_out(config: pytest.Config) -> bool:
+    """Under xdist, of the first process: it runs no test, and each worker has its own servers."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return bool(config.known_args_namespace.numprocesses) and not is_worker

@@ -4,6 +4,8 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 
+from tests import conftest
+
 
 @pytest.mark.django_db
 def test_tests_run_on_a_real_postgres_18_and_a_real_valkey_9():
@@ -17,3 +19,7 @@ def test_tests_run_on_a_real_postgres_18_and_a_real_valkey_9():
     assert version >= 150000
     assert cache.get("here") == 1
     assert server["valkey_version"] >= "9.1"
+
+
+def test_any_folder_can_be_the_first_whose_conftest_is_read():
+    assert conftest.IS_DJANGO_READY

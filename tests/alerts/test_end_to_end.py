@@ -2,8 +2,6 @@
 faked in between.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from agent import wire
@@ -17,23 +15,8 @@ from tests.alerts.factories import NINE, a_rule, at, ms
 from tests.costs.factories import a_rate
 from tests.ingest.factories import gpu, job, pack, payload
 from tests.notify.factories import email_channel, slack_channel
-from tests.notify.fakes import FakeSlack, FakeSMTP
 
 GPUS = ("GPU-a", "GPU-b")
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    server = FakeSlack()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def smtp() -> Iterator[FakeSMTP]:
-    server = FakeSMTP()
-    yield server
-    server.stop()
 
 
 def send(
