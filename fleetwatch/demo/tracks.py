@@ -1,8 +1,8 @@
 """What simulated jobs do, sample by sample and second by second, in numpy. Pure.
 
-The live simulated agents evaluate the same formulas (agent.sources.simulated.signal) one reading at
-a time; here a whole span is one array. A job's ranks move together, so that this is done once per
-job and not once per GPU.
+The formulas are the live simulated agents' own (agent.sources.simulated), given arrays in the place
+of numbers. A job's
+ranks move together, so that this is done once per job and not once per GPU.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.sources.simulated import waves
+from agent.sources.simulated import card, waves
+from agent.sources.simulated.card import Shown
+from agent.sources.simulated.hardware import Hardware
 from agent.sources.simulated.schedule import SimulatedJob
-from agent.sources.simulated.signal import (
-    PROCESS_AFTER_MS,
-    Progress,
-    Shares,
-    Signal,
-    bursts_of,
-    filled,
-    progress,
-    shares,
-)
-from agent.sources.simulated.source import JITTER, SAMPLES_PER_S, STEADY_ABOVE, STEADY_BELOW
+from agent.sources.simulated.signal import Shares, Signal
+from agent.sources.simulated.source import SAMPLES_PER_S
 
 Floats = NDArray[np.float64]
 
@@ -46,17 +39,23 @@ def whole(jobs: Sequence[SimulatedJob]) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time that is told: readings at whole seconds from one before its start to its end, both
+    """The time of windows: readings at whole seconds from one before its start to its end, both
     included.
     """
 
     start_s: int
     seconds: int
+    window_s: int
 
     @property
     def readings(self) -> int:
         """How many readings that are."""
         return self.seconds + 2
+
+    @property
+    def windows(self) -> int:
+        """How many windows that are."""
+        return self.seconds // self.window_s
 
     def places(self, part: Part) -> slice:
         """The readings in which that part of a job is on its GPUs."""
@@ -64,145 +63,78 @@ class Span:
         last = -(-part.end_ms // 1000) - self.start_s + 1
         return slice(min(max(first, 0), self.readings), min(max(last, 0), self.readings))
 
+    def held(self, values: Floats) -> Floats:
+        """Readings by window, as each holds to the next; the last axis is readings of the span."""
+        return values[..., 1:-1].reshape(*values.shape[:-1], -1, self.window_s)
+
+    def back(self, values: Floats) -> Floats:
+        """Readings by window, as they hold back to the one before."""
+        return values[..., 2:].reshape(*values.shape[:-1], -1, self.window_s)
+
+
+def mean(by_window: Floats) -> Floats:
+    """Means of windows, as a product with a vector: three times as fast as numpy's mean over a
+    short axis.
+    """
+    count = by_window.shape[-1]
+    means: Floats = by_window @ np.full(count, 1.0 / count)
+    return means
+
 
 class Track:
-    """One part of a job within a span: how it moves between its levels, the same for all
-    its ranks.
-    """
+    """One part of a job within a span: how it moves between its levels, alike for all its ranks."""
 
     def __init__(self, part: Part, span: Span) -> None:
         self.signal = Signal(part.job)
+        self.span = span
         self.places = span.places(part)
         self.count = self.places.stop - self.places.start
-        self.at_s = np.arange(
-            span.start_s - 1 + self.places.start,
-            span.start_s - 1 + self.places.stop,
-            dtype=np.float64,
-        )
+        first_s = span.start_s - 1 + self.places.start
+        self.at_s = np.arange(first_s, first_s + self.count, dtype=np.float64)
 
     @cached_property
     def by_sample(self) -> Shares:
-        """Shares of each of the driver's samples, by level; a number where it is the same
-        for all.
-        """
+        """Shares of each of the driver's samples, by level."""
         return self._shares(SAMPLES_PER_S)
 
     @cached_property
-    def by_second(self) -> Floats:
-        """Shares of the second before each reading: levels x readings."""
-        return np.stack(
-            [np.broadcast_to(np.maximum(share, 0.0), self.at_s.shape) for share in self._shares(1)]
-        )
+    def by_second(self) -> Shares:
+        """Shares of the second before each reading, by level."""
+        return self._shares(1)
+
+    @cached_property
+    def by_window(self) -> Shares:
+        """Shares of whole windows, 0 where the job is not there."""
+        return tuple(self.window_mean(share) for share in self.by_second)
 
     def _shares(self, per_second: int) -> Shares:
-        """Shares of spans of which so many make a second."""
         edges_s = np.arange(self.count * per_second + 1) / per_second + (self.at_s[0] - 1.0)
-        traits, since_s = self.signal.traits, edges_s - self.signal.start_s
-        is_settled = bool(
-            since_s[0] >= traits.warmup_s and since_s[-1] <= traits.warmup_s + traits.hangs_after_s
+        hours = int(edges_s[0] // waves.HOUR_S), int(edges_s[-1] // waves.HOUR_S)
+        return self.signal.shares_between(
+            edges_s[:-1], edges_s[1:], hours=hours, interpolate=np.interp
         )
-        ends = progress(traits, since_s, is_settled=is_settled)
-        before, after = _but(ends, slice(None, -1)), _but(ends, slice(1, None))
-        if not traits.mean_gap_s:
-            return shares(before, after)
-        done_s = np.interp(edges_s, *self._bursts)
-        return shares(before, after, working=(done_s[1:] - done_s[:-1]) * per_second)
 
-    @cached_property
-    def _bursts(self) -> tuple[Floats, Floats]:
-        return _burst_curve(self.signal, float(self.at_s[0]) - 1.0, float(self.at_s[-1]))
-
-    @cached_property
-    def flicker(self) -> Floats:
-        """What power and activity differ by from one reading to the next."""
-        flicker: Floats = 1.0 + JITTER * waves.noise(self.at_s, self.signal.job.number)
-        return flicker
-
-    @cached_property
-    def has_process(self) -> Floats:
-        """1 where the job's processes are there, by reading."""
-        return (self.at_s * 1000 >= self.signal.job.start_ms + PROCESS_AFTER_MS).astype(np.float64)
-
-    @cached_property
-    def filled(self) -> Floats:
-        """The part of its memory that the job has filled, by reading."""
-        part: Floats = (
-            np.broadcast_to(
-                filled(self.signal.traits, self.at_s - self.signal.start_s), self.at_s.shape
-            )
-            * self.has_process
-        )
-        return part
-
-    def mixed(self, values: Sequence[float]) -> Floats:
-        """The mean of a value per level, by reading."""
-        means: Floats = np.asarray(values) @ self.by_second
-        return means
-
-    def utilisation(self, levels: Sequence[float]) -> Floats:
-        """The utilisation of each sample before it is rounded: samples that are neither empty nor
-        full flicker.
+    def window_mean(self, values: Any) -> Floats:
+        """Means of whole windows of what a reading says of the second before it, 0 where the job is
+        not there.
         """
-        if len(set(levels)) == 1:
-            return np.full(self.count * SAMPLES_PER_S, levels[0])
-        util = np.zeros(self.count * SAMPLES_PER_S)
-        for share, level in zip(self.by_sample, levels, strict=True):
-            if level:
-                util += share * level
-        flickers = np.flatnonzero((util > STEADY_BELOW) & (util < STEADY_ABOVE))
-        if len(flickers):
-            first = round(self.at_s[0] - 1.0) * SAMPLES_PER_S + 1
-            util[flickers] *= 1.0 + JITTER * waves.noise(
-                (flickers + first).astype(np.float64), self.signal.job.number
-            )
-        return np.clip(util, 0.0, 1.0)
+        full = np.zeros(self.span.readings)
+        full[self.places] = values
+        return mean(self.span.back(full))
 
+    def shown(self, hardware: Hardware, role: str) -> Shown:
+        """What a rank of that role makes a usual board of that model show, by reading."""
+        return card.shown(
+            hardware, self.signal, role, self.by_second, start_s=self.at_s - 1.0, end_s=self.at_s
+        )
 
-def _but(ends: Progress, kept: slice) -> Progress:
-    """All but the last or the first of the times; counts that are one and the same stay so."""
-    cut = {
-        id(values): values[kept] if isinstance(values, np.ndarray) else values for values in ends
-    }
-    return Progress(*(cut[id(values)] for values in ends))
-
-
-def _burst_curve(signal: Signal, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-    """Seconds of bursts done by then, as a line through (edge, seconds)."""
-    hours = range(int(start_s // waves.HOUR_S), int(end_s // waves.HOUR_S) + 1)
-    warm_s = signal.start_s + signal.traits.warmup_s
-    bursts = [
-        (max(begin, warm_s), end)
-        for hour in hours
-        for begin, end in bursts_of(signal.job, signal.traits, hour)
-        if end > warm_s
-    ]
-    edges = np.array(
-        [
-            hours[0] * waves.HOUR_S - 1.0,
-            *(edge for burst in bursts for edge in burst),
-            end_s + waves.HOUR_S,
-        ]
-    )
-    lengths = np.zeros(len(edges))
-    lengths[2:-1:2] = edges[2:-1:2] - edges[1:-2:2]
-    return edges, np.cumsum(lengths)
-
-
-def window_means(values: Any, *, window_s: int) -> Floats:
-    """Means over windows of what holds back from each reading to the one before; the last axis is
-    readings of a span.
-    """
-    return _means(values[..., 2:], window_s)
-
-
-def held_means(values: Any, *, window_s: int) -> Floats:
-    """Means over windows of what holds from each reading to the next."""
-    return _means(values[..., 1:-1], window_s)
-
-
-def _means(values: Any, window_s: int) -> Floats:
-    """As a product with a vector: three times as fast as numpy's mean over a short axis."""
-    means: Floats = values.reshape(*values.shape[:-1], -1, window_s) @ np.full(
-        window_s, 1.0 / window_s
-    )
-    return means
+    def utilisation(self, role: str) -> Any:
+        """The utilisation of each sample before it is rounded; a number where it is the same for
+        all.
+        """
+        levels = {level.util for level in self.signal.traits.levels_of(role)}
+        if len(levels) == 1:
+            return levels.pop()
+        first = round(self.at_s[0] - 1.0) * SAMPLES_PER_S + 1
+        numbers = np.arange(first, first + self.count * SAMPLES_PER_S, dtype=np.float64)
+        return card.utilisation(self.signal, role, self.by_sample, numbers)

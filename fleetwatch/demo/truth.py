@@ -12,6 +12,7 @@ from agent.sources.simulated.faults import faults_between
 from agent.sources.simulated.queue import waits_between
 from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
 from agent.sources.simulated.signal import Signal
+from agent.sources.simulated.traits import IDLE
 from fleetwatch.demo.fleet import DemoNode
 
 HEALTHY, GPU_FAULT, UNOBSERVED, QUEUE = "healthy", "gpu_fault", "unobserved", "queue_or_scheduler"
@@ -40,7 +41,7 @@ def causes(job: SimulatedJob, gpu: int) -> list[tuple[int, int, str]]:
     signal = Signal(job)
     traits = signal.traits
     if job.archetype.hangs_after_s is None:
-        is_well = signal.is_busy(gpu) and traits.busy_count < len(job.gpus)
+        is_well = signal.role(gpu) != IDLE and traits.busy_count < len(job.gpus)
         return [(job.start_ms, job.end_ms, HEALTHY if is_well else job.archetype.truth)]
     hang_ms = min(job.end_ms, job.start_ms + int((traits.warmup_s + traits.hangs_after_s) * 1000))
     spans = [(job.start_ms, hang_ms, HEALTHY), (hang_ms, job.end_ms, job.archetype.truth)]

@@ -12,7 +12,7 @@ from agent.sources.simulated.recurring import mendings_between
 from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
-from agent.sources.simulated.traits import HIGH, LOW, PAUSE, WARMUP, draw_traits
+from agent.sources.simulated.traits import HIGH, IDLE, LOW, PAUSE, WARMUP, draw_traits
 from agent.sources.simulated.waves import bursts_of_hour, high_seconds, running_seconds, warped
 
 DAY_MS = 86_400_000
@@ -360,7 +360,7 @@ def test_of_a_slow_rank_the_others_wait_and_it_never_does():
     roles = [signal.role(gpu) for gpu in signal.job.gpus]
 
     assert roles == ["culprit" if rank == slow else "busy" for rank in range(len(roles))]
-    culprit, victim = signal.levels(signal.job.gpus[slow]), signal.levels(signal.job.gpus[slow - 1])
+    culprit, victim = (signal.traits.levels_of(role) for role in ("culprit", "busy"))
     assert culprit[LOW] == culprit[HIGH]
     assert culprit[HIGH].clock < 0.76
     assert victim[LOW].power < 0.24
@@ -385,7 +385,7 @@ def test_an_agent_in_an_outage_reads_nothing_and_says_nothing():
 def test_a_partly_idle_job_works_on_some_of_its_gpus():
     signal = _signal("partial_idle")
 
-    busy = [signal.is_busy(gpu) for gpu in signal.job.gpus]
+    busy = [signal.role(gpu) != IDLE for gpu in signal.job.gpus]
 
     assert 1 <= sum(busy) < len(busy)
 

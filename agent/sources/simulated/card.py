@@ -3,13 +3,14 @@
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, NamedTuple
 
 from agent.readings import GPUInfo
+from agent.sources.simulated import waves
 from agent.sources.simulated.hardware import HARDWARE, MIB, Hardware
-from agent.sources.simulated.signal import Shares
+from agent.sources.simulated.signal import Shares, Signal, filled, throttled
 from agent.sources.simulated.spec import Spec
-from agent.sources.simulated.traits import DrawnLevel
+from agent.sources.simulated.traits import IDLE, NO_WORK, DrawnLevel, mixed
 
 NAMESPACE = uuid.UUID("6f1c1d6e-9a4c-4d0e-8f3b-5b6a2f0f7c11")
 RESERVED_BYTES = 640 * MIB  # what the driver keeps for itself
@@ -18,9 +19,12 @@ COOL_C, WARMTH_C = 30.0, 50.0  # AcmeTrace A100: 30 + 50 x P / limit
 MEMORY_WARMER_C = 9.0  # AcmeTrace: memory is 8 to 10 degrees warmer
 OCCUPANCY = 0.27  # of SM activity; AcmeTrace: 20 % at an SM activity of 74 %
 CAPPED_POWER = 0.95  # above it the power limit holds the clock down, which is normal
+JITTER = 0.03  # of what flickers from second to second
+STEADY_BELOW, STEADY_ABOVE = 0.02, 0.98  # utilisation that does not flicker
+STEADY_MEANS = ("gr_engine_active", "throttle_thermal_ratio", "throttle_power_ratio")
 GPM_COLUMNS = (
-    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active",
-    "fp32_active", "fp16_active",
+    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
+    "fp64_active", "fp32_active", "fp16_active",
 )  # fmt: skip
 
 
@@ -56,75 +60,73 @@ class Card:
         )
 
 
+class Shown(NamedTuple):
+    """What a rank makes a usual board of its model show: numbers of a reading, or arrays."""
+
+    power_w: Any
+    sm_clock_hz: Any
+    memory_used_bytes: Any
+    process_count: Any
+    # the wire's columns that the driver averages itself, as far as that model has them
+    means: Dict[str, Any]
+
+
 def bare_w(hardware: Hardware) -> float:
     """Watts of a usual bare board of that model; one card differs from it by its `idle_w`."""
     return sum(hardware.idle_w) / 2
 
 
-def level_w(hardware: Hardware, level: DrawnLevel, *, has_context: bool) -> float:
-    """Watts of a usual board at that level; never less than what an idle context draws."""
-    idle_w = bare_w(hardware)
-    floor_w = idle_w + (hardware.context_w if has_context else 0.0)
-    return max(floor_w, idle_w + level.power * (hardware.power_limit_w - idle_w))
+def bare(hardware: Hardware) -> Shown:
+    """A board with nothing on it."""
+    means = _means(hardware, NO_WORK, thermal=0.0, capped=0.0)
+    return Shown(bare_w(hardware), hardware.clock_idle_hz, 0.0, 0.0, means)
 
 
-def memory_bytes(hardware: Hardware, share: Any) -> Any:
-    """Memory used without what the driver reserves, context included, by a job that fills that part
-    of it.
+def shown(
+    hardware: Hardware, signal: Signal, role: str, shares: Shares, *, start_s: Any, end_s: Any
+) -> Shown:
+    """A board with a rank of that role, which spends these shares of [start_s, end_s) at its
+    levels.
+
+    What a driver tells of a moment is of the end of that time.
     """
-    return CONTEXT_BYTES + share * (hardware.memory_total_bytes - RESERVED_BYTES - CONTEXT_BYTES)
-
-
-def mixed(shares: Shares, levels: Sequence[DrawnLevel]) -> DrawnLevel:
-    """The mean of the levels over the given shares of a time; for floats and arrays."""
-    return DrawnLevel(
-        *(sum(share * value for share, value in zip(shares, values)) for values in zip(*levels))
+    levels = signal.traits.levels_of(role)
+    mean = DrawnLevel(*mixed(shares, levels))
+    context = signal.contexts(role, end_s)
+    levels_w = [_level_w(hardware, level, context) for level in levels]
+    flicker = 1.0 + JITTER * waves.noise(end_s, signal.job.number)
+    clock_hz = hardware.clock_max_hz * mean.clock
+    capped = sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER)
+    thermal = throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s)
+    means = _means(hardware, mean, thermal=thermal, capped=capped)
+    return Shown(
+        flicker * sum(share * power_w for share, power_w in zip(shares, levels_w)),
+        hardware.clock_idle_hz + context * (clock_hz - hardware.clock_idle_hz),
+        memory_used(hardware, signal, role, end_s),
+        context,
+        {name: value if name in STEADY_MEANS else value * flicker for name, value in means.items()},
     )
 
 
-def means(hardware: Hardware, shown: DrawnLevel, *, thermal: Any, capped: Any) -> Dict[str, Any]:
-    """The wire's columns that a driver averages itself, as far as that model has them."""
-    columns = {
-        "pcie_rx_bytes_s": shown.rx_bytes_s,
-        "pcie_tx_bytes_s": shown.tx_bytes_s,
-        "throttle_thermal_ratio": thermal,
-        "throttle_power_ratio": capped,
-    }
-    if hardware.has_nvlink:
-        columns.update(
-            nvlink_rx_bytes_s=shown.nvlink_bytes_s, nvlink_tx_bytes_s=shown.nvlink_bytes_s
-        )
-    if hardware.has_gpm:
-        gpm = (
-            shown.util,
-            shown.sm,
-            OCCUPANCY * shown.sm,
-            shown.tensor,
-            shown.dram,
-            shown.fp64,
-            shown.fp32,
-            0.15 * shown.fp32,
-        )
-        columns.update(zip(GPM_COLUMNS, gpm))
-    return columns
+def memory_used(hardware: Hardware, signal: Signal, role: str, at_s: Any) -> Any:
+    """Bytes that the job holds on a GPU of that role: none without a context."""
+    free = hardware.memory_total_bytes - RESERVED_BYTES - CONTEXT_BYTES
+    share = 0.0 if role == IDLE else signal.traits.memory_share
+    data = share * free * filled(signal.traits, at_s - signal.start_s)
+    return signal.contexts(role, at_s) * (CONTEXT_BYTES + data)
 
 
-def capped_share(shares: Shares, levels: Sequence[DrawnLevel]) -> Any:
-    """The part of a time in which the power limit holds the clock down."""
-    return sum(
-        (share for share, level in zip(shares, levels) if level.power > CAPPED_POWER),
-        0.0 * shares[0],
-    )
+def utilisation(signal: Signal, role: str, shares: Shares, number: Any) -> Any:
+    """The driver's sample of that number since the epoch, a ratio; float or array, not rounded."""
+    util = sum(share * level.util for share, level in zip(shares, signal.traits.levels_of(role)))
+    flickers = (util > STEADY_BELOW) & (util < STEADY_ABOVE)
+    util = util * (1.0 + JITTER * flickers * waves.noise(number, signal.job.number))
+    return waves.larger(waves.smaller(util, 1.0), 0.0)
 
 
 def temperature_c(hardware: Hardware, power_w: Any) -> Any:
     """Where the temperature settles at that power."""
     return COOL_C + WARMTH_C * power_w / hardware.power_limit_w
-
-
-def clock_hz(hardware: Hardware, clock: float, *, has_context: bool) -> float:
-    """SM clock: parked without a context, else the given part of its maximum."""
-    return hardware.clock_max_hz * clock if has_context else hardware.clock_idle_hz
 
 
 def card(spec: Spec, *, node: str, index: int) -> Card:
@@ -133,3 +135,39 @@ def card(spec: Spec, *, node: str, index: int) -> Card:
     identity = "%s/%d/%s/%d" % (node, spec.seed, spec.model, index)
     idle_w = random.Random("%d/%d/idle" % (spec.seed, index)).uniform(*hardware.idle_w)
     return Card("GPU-%s" % uuid.uuid5(NAMESPACE, identity), index, hardware, idle_w)
+
+
+def _level_w(hardware: Hardware, level: DrawnLevel, context: Any) -> Any:
+    """Watts of a usual board at that level; with a context no less than what an idle one draws."""
+    idle_w = bare_w(hardware)
+    return waves.larger(
+        idle_w + context * hardware.context_w,
+        idle_w + level.power * (hardware.power_limit_w - idle_w),
+    )
+
+
+def _means(hardware: Hardware, level: DrawnLevel, *, thermal: Any, capped: Any) -> Dict[str, Any]:
+    columns = {
+        "pcie_rx_bytes_s": level.rx_bytes_s,
+        "pcie_tx_bytes_s": level.tx_bytes_s,
+        "throttle_thermal_ratio": thermal,
+        "throttle_power_ratio": capped,
+    }
+    if hardware.has_nvlink:
+        columns.update(
+            nvlink_rx_bytes_s=level.nvlink_bytes_s, nvlink_tx_bytes_s=level.nvlink_bytes_s
+        )
+    if hardware.has_gpm:
+        sm, fp32 = level.sm, level.fp32
+        gpm = (
+            level.util,
+            sm,
+            OCCUPANCY * sm,
+            level.tensor,
+            level.dram,
+            level.fp64,
+            fp32,
+            0.15 * fp32,
+        )
+        columns.update(zip(GPM_COLUMNS, gpm))
+    return columns

@@ -8,7 +8,7 @@ from typing import Any, Dict, NamedTuple, Sequence
 from agent.sources.simulated import waves
 from agent.sources.simulated.hardware import GIB
 from agent.sources.simulated.signal import Shares
-from agent.sources.simulated.traits import DrawnLoad, Traits
+from agent.sources.simulated.traits import DrawnLoad, Traits, mixed
 
 CORES_PER_GPU = 16  # of the node; a job asks for 8 to 16 of them with each GPU
 SYSTEM_CPU = 0.01
@@ -28,17 +28,9 @@ class Guest(NamedTuple):
     gpus: int
 
 
-def load(guest: Guest) -> DrawnLoad:
-    """What the job does to its host, on the mean over that time."""
-    columns = zip(*guest.traits.loads)
-    return DrawnLoad(
-        *(sum(share * value for share, value in zip(guest.shares, values)) for values in columns)
-    )
-
-
 def job_columns(guest: Guest, *, is_busy: bool) -> Dict[str, Any]:
     """The job's columns of the wire for one of its GPUs; on an idle one no thread of it works."""
-    shown = load(guest)
+    shown = DrawnLoad(*mixed(guest.shares, guest.traits.loads))
     return {
         "job_cpu_ratio": shown.cpu,
         "job_main_thread_ratio": shown.main_thread if is_busy else 0.0 * shown.main_thread,
@@ -52,7 +44,7 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
     cpu = io_stall = read_bytes_s = write_bytes_s = nic_bytes_s = held = nothing
     for guest in guests:
-        shown = load(guest)
+        shown = DrawnLoad(*mixed(guest.shares, guest.traits.loads))
         cpu = cpu + shown.cpu * (guest.traits.cores_per_gpu * guest.gpus)
         io_stall = io_stall + shown.io_stall
         read_bytes_s = read_bytes_s + shown.read_bytes_s * guest.gpus

@@ -1,19 +1,25 @@
-"""What one simulated job does to its GPUs, second by second."""
+"""What one simulated job does to its GPUs: for a reading of a live agent (floats) and for a span of
+history (numpy arrays).
+"""
 
-from bisect import bisect_right
-from typing import Any, Dict, List, NamedTuple, Tuple
+from functools import lru_cache
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 from agent.sources.simulated import waves
+from agent.sources.simulated.archetype import NOTHING
 from agent.sources.simulated.schedule import SimulatedJob
-from agent.sources.simulated.traits import IDLE, NO_PAUSES_S, DrawnLevel, Traits, draw_traits
+from agent.sources.simulated.traits import IDLE, NO_PAUSES_S, Traits, draw_traits
 
-NEVER_EPOCH_S = 1e12
 KEPT_SPANS = 32
-PROCESS_AFTER_MS = 4_000  # a job's processes appear this long after its start
-HOT_C, SAWTOOTH_C = 83.0, 4.0
+PROCESS_AFTER_S = 4  # a job's processes appear this long after its start
+SAWTOOTH_C = 4.0
 
-# of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays
-Shares = Tuple[Any, ...]
+Shares = Tuple[
+    Any, ...
+]  # of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays
+Interpolate = Callable[
+    [Any, Sequence[float], Sequence[float]], Any
+]  # waves.between, or numpy.interp
 
 
 class Progress(NamedTuple):
@@ -31,10 +37,8 @@ class Progress(NamedTuple):
     begun_s: Any  # unpaused or at the onset of a pause
 
 
-def progress(traits: Traits, at_s: Any, *, is_settled: bool = False) -> Progress:
-    """How far the job is at_s seconds after its start; settled: only differences of times past its
-    warm-up and before a hang matter.
-    """
+def progress(traits: Traits, at_s: Any) -> Progress:
+    """How far the job is at_s seconds after its start."""
     step_clock_s = high_s = at_s
     if traits.duty < 1.0:
         step_clock_s = waves.warped(at_s, period_s=traits.period_s, jitter=traits.jitter)
@@ -48,8 +52,6 @@ def progress(traits: Traits, at_s: Any, *, is_settled: bool = False) -> Progress
             begun_s = waves.high_seconds(
                 pause_clock_s, period_s=every_s, duty=min(1.0, until + traits.onset_s / every_s)
             )
-    if is_settled:
-        return Progress(at_s, 0.0, at_s, step_clock_s, high_s, pause_clock_s, unpaused_s, begun_s)
     run_s = waves.running_seconds(
         at_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s
     )
@@ -61,7 +63,8 @@ def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
     """Which parts of the time between two points a job spends at each level; for floats and arrays.
 
     The same for all its ranks: they wait for each other. Spans are meant to be short against a
-    pause. `working` is the part of them inside a burst, for a job that works in bursts.
+    pause. `working` is the
+    part of them inside a burst, for a job that works in bursts.
     """
     warming = _part(before.warm_s, after.warm_s, before.at_s, after.at_s)
     high = _part(before.high_s, after.high_s, before.step_clock_s, after.step_clock_s)
@@ -110,9 +113,7 @@ def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
 
 
 def hot_c(traits: Traits, at_s: Any) -> Any:
-    """The temperature of a throttled GPU: a sawtooth below its peak, in step with the
-    throttling.
-    """
+    """The temperature of a throttled GPU: a sawtooth below its peak, in step with it."""
     turns = (
         waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter)
         / traits.thermal_period_s
@@ -128,7 +129,7 @@ def filled(traits: Traits, at_s: Any) -> Any:
 
 
 class Signal:
-    """Shares of time at each level for one job; keeps the bursts of the hours it was asked for."""
+    """One job as its GPUs show it; times are seconds since the epoch."""
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
@@ -140,9 +141,10 @@ class Signal:
             is_outside=job.is_outside,
         )
         self.start_s = job.start_ms / 1000
-        self._bursts: Dict[int, List[Tuple[float, float]]] = {}
-        # asked for by one rank, wanted by the others too
-        self._recent: Dict[Tuple[float, float], Shares] = {}
+        self._burst_curve = lru_cache(KEPT_SPANS)(self._sum_bursts)
+        self.shares = lru_cache(KEPT_SPANS)(
+            self._shares
+        )  # asked for by one rank, wanted by the others too
 
     def role(self, gpu: int) -> str:
         """What the job's rank on that one of its GPUs does."""
@@ -152,68 +154,53 @@ class Signal:
         """What that rank's power and activity differ by from the job's."""
         return self.traits.rank_factors[self.job.gpus.index(gpu)]
 
-    def levels(self, gpu: int) -> Tuple[DrawnLevel, ...]:
-        """The levels that the job's rank on that GPU shows."""
-        return self.traits.levels_of(self.role(gpu))
-
-    def is_busy(self, gpu: int) -> bool:
-        """Whether the job ever works on that one of its GPUs."""
-        return self.role(gpu) != IDLE
-
-    def has_context(self, gpu: int, at_ms: int) -> bool:
-        """Whether a process of the job has a context on that GPU at that time."""
-        if not self.job.archetype.has_process or at_ms < self.job.start_ms + PROCESS_AFTER_MS:
-            return False
-        return self.is_busy(gpu) or self.traits.idle_ranks_have_context
-
-    def shares(self, start_s: float, end_s: float) -> Shares:
-        """Which parts of [start_s, end_s), seconds since the epoch, the job spends at each
-        level.
+    def contexts(self, role: str, at_s: Any) -> Any:
+        """1.0 where a process of the job has a context on a GPU of that role, else 0.0; floats or
+        arrays.
         """
-        found = self._recent.get((start_s, end_s))
-        if found is None:
-            if len(self._recent) >= KEPT_SPANS:
-                self._recent.clear()
-            found = self._recent[start_s, end_s] = self._shares(start_s, end_s)
-        return found
+        has_ever = self.job.archetype.has_process and (
+            role != IDLE or self.traits.idle_ranks_have_context
+        )
+        return (at_s >= self.start_s + PROCESS_AFTER_S) * float(has_ever)
 
-    def _shares(self, start_s: float, end_s: float) -> Shares:
+    def shares_between(
+        self, start_s: Any, end_s: Any, *, hours: Tuple[int, int], interpolate: Interpolate
+    ) -> Shares:
+        """Which parts of [start_s, end_s) the job spends at each level; floats or arrays, in these
+        hours since the epoch.
+        """
         working = None
         if self.traits.mean_gap_s:
-            working = self._burst_s(max(start_s, self.start_s + self.traits.warmup_s), end_s) / (
+            curve = self._burst_curve(*hours)
+            working = (interpolate(end_s, *curve) - interpolate(start_s, *curve)) / (
                 end_s - start_s
             )
-        before, after = (progress(self.traits, at_s - self.start_s) for at_s in (start_s, end_s))
-        return tuple(max(0.0, share) for share in shares(before, after, working=working))
+        before = progress(self.traits, start_s - self.start_s)
+        after = progress(self.traits, end_s - self.start_s)
+        return tuple(waves.larger(share, 0.0) for share in shares(before, after, working=working))
 
-    def _burst_s(self, start_s: float, end_s: float) -> float:
-        """Seconds of [start_s, end_s) inside bursts."""
-        total_s = 0.0
-        for hour in range(int(start_s // waves.HOUR_S), int(end_s // waves.HOUR_S) + 1):
-            bursts = self._hour(hour)
-            for burst_start, burst_end in bursts[
-                max(0, bisect_right(bursts, (start_s, NEVER_EPOCH_S)) - 1) :
-            ]:
-                if burst_start >= end_s:
-                    break
-                total_s += max(0.0, min(burst_end, end_s) - max(burst_start, start_s))
-        return total_s
+    def _shares(self, start_s: float, end_s: float) -> Shares:
+        """As shares_between, of one span; the last ones are kept."""
+        hours = int(start_s // waves.HOUR_S), int(end_s // waves.HOUR_S)
+        return self.shares_between(start_s, end_s, hours=hours, interpolate=waves.between)
 
-    def _hour(self, hour: int) -> List[Tuple[float, float]]:
-        """The bursts of an hour since the epoch."""
-        if hour not in self._bursts:
-            self._bursts = {
-                known: bursts for known, bursts in self._bursts.items() if known >= hour - 2
-            }
-            self._bursts[hour] = bursts_of(self.job, self.traits, hour)
-        return self._bursts[hour]
-
-
-def bursts_of(job: SimulatedJob, traits: Traits, hour: int) -> List[Tuple[float, float]]:
-    """The job's bursts (start, end), seconds since the epoch, in one hour since the epoch."""
-    kind = job.archetype
-    if kind.burst_s is None:
-        return []
-    return waves.bursts_of_hour(
-        job.seed, hour, burst_s=kind.burst_s, gap_s=traits.mean_gap_s, is_diurnal=kind.is_diurnal
-    )
+    def _sum_bursts(self, first: int, last: int) -> Tuple[List[float], List[float]]:
+        """(times, seconds of bursts done by then) of these hours since the epoch, as points of a
+        line.
+        """
+        kind, gap_s = self.job.archetype, self.traits.mean_gap_s
+        warm_s = self.start_s + self.traits.warmup_s
+        times, done_s = [first * waves.HOUR_S], [0.0]
+        for hour in range(first, last + 1):
+            bursts = waves.bursts_of_hour(
+                self.job.seed,
+                hour,
+                burst_s=kind.burst_s or NOTHING,
+                gap_s=gap_s,
+                is_diurnal=kind.is_diurnal,
+            )
+            for begin_s, end_s in bursts:
+                if end_s > warm_s:
+                    times += [max(begin_s, warm_s), end_s]
+                    done_s += [done_s[-1], done_s[-1] + end_s - times[-2]]
+        return [*times, (last + 1) * waves.HOUR_S + 1.0], [*done_s, done_s[-1]]

@@ -1,6 +1,6 @@
 """The simulated source: readings of jobs that a schedule puts on GPUs that do not exist."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from agent.readings import (
     Allocation,
@@ -18,36 +18,34 @@ from agent.readings import (
 )
 from agent.sources.simulated import waves
 from agent.sources.simulated.card import (
-    CONTEXT_BYTES,
     GPM_COLUMNS,
+    JITTER,
     MEMORY_WARMER_C,
     RESERVED_BYTES,
+    STEADY_MEANS,
     Card,
+    Shown,
+    bare,
     bare_w,
-    capped_share,
     card,
-    clock_hz,
-    level_w,
-    means,
-    memory_bytes,
-    mixed,
+    memory_used,
+    shown,
     temperature_c,
+    utilisation,
 )
 from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
 from agent.sources.simulated.hosting import Guest, host_columns, job_columns
 from agent.sources.simulated.queue import pending_gpus
 from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
-from agent.sources.simulated.signal import PROCESS_AFTER_MS, Signal, filled, hot_c, throttled
+from agent.sources.simulated.signal import PROCESS_AFTER_S, Signal, hot_c
 from agent.sources.simulated.spec import Spec, parse_spec
-from agent.sources.simulated.traits import NO_WORK
+from agent.sources.simulated.traits import IDLE
 
 SAMPLES_PER_S = 6  # the driver's own rate
 BUFFER_SAMPLES = 100  # its depth
 WARMING_S = 90.0
 FACTS_MS = 10_000  # what job and host did is told of so long before a window's end
-JITTER = 0.03  # of what flickers from second to second
 MOST_POWER = 1.02  # of the limit
-STEADY_BELOW, STEADY_ABOVE = 0.02, 0.98  # utilisation that does not flicker
 DRIVER = "580.95.05"
 
 
@@ -87,19 +85,15 @@ class Simulated:
         return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The processes on the GPU at the time of the last reading.
-
-        Raises SourceError while it is lost.
+        """The processes on the GPU at the time of the last reading. Raises SourceError while it is
+        lost.
         """
         card = self._reachable(uuid)
         signal = self._signal(card.index, self._now_ms)
-        if signal is None or not signal.has_context(card.index, self._now_ms):
+        memory_bytes = _memory_used(card, signal, self._now_ms)
+        if signal is None or not memory_bytes:
             return []
-        return [
-            ProcessReading(
-                process_id(signal.job, card.index), memory_used(card, signal, self._now_ms)
-            )
-        ]
+        return [ProcessReading(process_id(signal.job, card.index), memory_bytes)]
 
     def events(self, now_ms: int) -> List[Event]:
         """What the driver says of the faulty GPU since the last call; at first also that it is lost
@@ -157,7 +151,7 @@ class Simulated:
             if job.start_ms <= start_ms and end_ms <= job.end_ms:
                 signal, guest = self._guest(job, start_ms, end_ms)
                 for gpu in job.gpus:
-                    columns = job_columns(guest, is_busy=signal.is_busy(gpu))
+                    columns = job_columns(guest, is_busy=signal.role(gpu) != IDLE)
                     facts[self._cards[gpu].uuid] = {
                         name: _digits(name, value) for name, value in columns.items()
                     }
@@ -224,74 +218,67 @@ class _Counter:
         if now_ms <= self._at_ms:
             return None
         since_ms, self._at_ms = self._at_ms, now_ms
-        shown = self._bare(now_ms) if signal is None else self._shown(signal, since_ms, now_ms)
-        self._energy_j += shown.power_w * (now_ms - since_ms) / 1000
-        self._warm(shown.power_w, (now_ms - since_ms) / 1000)
+        seen = bare(self.card.hardware) if signal is None else self._shown(signal, since_ms, now_ms)
+        factor = (
+            1.0 + JITTER * waves.noise(now_ms / 1000, self.card.index)
+            if signal is None
+            else signal.factor(self.card.index)
+        )
+        power_w = self._power_w(seen, factor)
+        self._energy_j += power_w * (now_ms - since_ms) / 1000
+        self._warm(power_w, (now_ms - since_ms) / 1000)
         samples = self._samples(signal, since_ms, now_ms)
-        temperature = self._temperature_c if shown.hot_c is None else shown.hot_c
+        temperature_c = self._hot_c(signal, now_ms)
+        means = {
+            name: value if name in STEADY_MEANS else _ratio(name, value * factor)
+            for name, value in seen.means.items()
+        }
         return Reading(
             at_ms=now_ms,
             util=samples[-1][1] if samples else 0.0,
             util_samples=samples,
-            memory_util=shown.means.get("dram_active"),
-            memory_used_bytes=memory_used(self.card, signal, now_ms) if signal is not None else 0,
+            memory_util=means.get("dram_active"),
+            memory_used_bytes=int(seen.memory_used_bytes),
             memory_reserved_bytes=RESERVED_BYTES,
-            power_w=round(shown.power_w, 3),
+            power_w=round(power_w, 3),
             energy_j=round(self._energy_j, 3),
-            temperature_c=round(temperature or 0.0, 1),
-            memory_temperature_c=round((temperature or 0.0) + MEMORY_WARMER_C, 1),
-            sm_clock_hz=shown.clock_hz,
-            ecc_uncorrected=self._ecc_errors(now_ms),
-            means=shown.means,
+            temperature_c=round(temperature_c, 1),
+            memory_temperature_c=round(temperature_c + MEMORY_WARMER_C, 1),
+            sm_clock_hz=seen.sm_clock_hz,
+            ecc_uncorrected=ecc_errors(self._spec, now_ms)
+            if self.card.index == self._spec.faulty
+            else 0,
+            means=means,
         )
 
-    def _ecc_errors(self, now_ms: int) -> int:
-        return ecc_errors(self._spec, now_ms) if self.card.index == self._spec.faulty else 0
-
-    def _bare(self, now_ms: int) -> "_Shown":
-        nothing = mixed((1.0,), (NO_WORK,))
-        power_w = self.card.idle_w * (1.0 + JITTER * waves.noise(now_ms // 1000, self.card.index))
-        return _Shown(
-            power_w,
-            self.card.hardware.clock_idle_hz,
-            None,
-            means(self.card.hardware, nothing, thermal=0.0, capped=0.0),
+    def _shown(self, signal: Signal, since_ms: int, now_ms: int) -> Shown:
+        start_s, end_s = since_ms / 1000, now_ms / 1000
+        shares = signal.shares(start_s, end_s)
+        return shown(
+            self.card.hardware,
+            signal,
+            signal.role(self.card.index),
+            shares,
+            start_s=start_s,
+            end_s=end_s,
         )
 
-    def _shown(self, signal: Signal, since_ms: int, now_ms: int) -> "_Shown":
-        hardware, gpu = self.card.hardware, self.card.index
-        left_s, right_s = since_ms / 1000, now_ms / 1000
-        shares, levels = signal.shares(left_s, right_s), signal.levels(gpu)
-        has_context = signal.has_context(gpu, now_ms)
-        flicker = signal.factor(gpu) * (
-            1.0 + JITTER * waves.noise(now_ms // 1000, signal.job.number)
-        )
-        usual_w = sum(
-            share * level_w(hardware, level, has_context=has_context)
-            for share, level in zip(shares, levels)
-        )
-        power_w = min(
-            usual_w * flicker + self.card.idle_w - bare_w(hardware),
-            MOST_POWER * hardware.power_limit_w,
-        )
-        shown = mixed(shares, levels)
-        thermal = throttled(signal.traits, left_s - signal.start_s, right_s - signal.start_s)
-        averaged = means(hardware, shown, thermal=thermal, capped=capped_share(shares, levels))
-        return _Shown(
-            power_w,
-            clock_hz(hardware, shown.clock, has_context=has_context),
-            hot_c(signal.traits, right_s - signal.start_s) if signal.traits.thermal_share else None,
-            {
-                name: value if name in STEADY_MEANS else _ratio(name, value * flicker)
-                for name, value in averaged.items()
-            },
-        )
+    def _power_w(self, seen: Shown, factor: float) -> float:
+        """Watts of this board, which differs from a usual one."""
+        power_w: float = seen.power_w * factor + self.card.idle_w - bare_w(self.card.hardware)
+        return min(power_w, MOST_POWER * self.card.hardware.power_limit_w)
 
     def _warm(self, power_w: float, passed_s: float) -> None:
         """First-order lag towards the temperature that fits the power."""
         aim_c = temperature_c(self.card.hardware, power_w)
         before_c = aim_c if self._temperature_c is None else self._temperature_c
         self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
+
+    def _hot_c(self, signal: Optional[Signal], now_ms: int) -> float:
+        """As warm as its power makes it, or as a thermal limit leaves it."""
+        if signal is not None and signal.traits.thermal_share:
+            return float(hot_c(signal.traits, now_ms / 1000 - signal.start_s))
+        return self._temperature_c or 0.0
 
     def _samples(
         self, signal: Optional[Signal], since_ms: int, now_ms: int
@@ -309,28 +296,8 @@ class _Counter:
     def _sample(self, signal: Optional[Signal], number: int) -> float:
         if signal is None:
             return 0.0
-        end_s = number / SAMPLES_PER_S
-        shares = signal.shares(end_s - 1 / SAMPLES_PER_S, end_s)
-        util = sum(
-            share * level.util for share, level in zip(shares, signal.levels(self.card.index))
-        )
-        if STEADY_BELOW < util < STEADY_ABOVE:
-            util *= 1.0 + JITTER * waves.noise(number, signal.job.number)
-        return max(0.0, min(1.0, round(float(util), 2)))
-
-
-class _Shown(NamedTuple):
-    """What a GPU shows of the time since its last reading; `hot_c` None: as warm as its power makes
-    it.
-    """
-
-    power_w: float
-    clock_hz: float
-    hot_c: Optional[float]
-    means: Dict[str, float]
-
-
-STEADY_MEANS = {"gr_engine_active", "throttle_thermal_ratio", "throttle_power_ratio"}
+        shares = signal.shares((number - 1) / SAMPLES_PER_S, number / SAMPLES_PER_S)
+        return round(float(utilisation(signal, signal.role(self.card.index), shares, number)), 2)
 
 
 def _ratio(name: str, value: float) -> float:
@@ -342,20 +309,10 @@ def _digits(name: str, value: float) -> float:
     return round(value, 4) if name.endswith("_ratio") else float(round(value))
 
 
-def memory_used(card: Card, signal: Signal, at_ms: int) -> int:
-    """Bytes that the job holds on that GPU: nothing without a context, more and more while it warms
-    up.
-    """
-    if not signal.has_context(card.index, at_ms):
+def _memory_used(card: Card, signal: Optional[Signal], at_ms: int) -> int:
+    if signal is None:
         return 0
-    if not signal.is_busy(card.index):
-        return CONTEXT_BYTES
-    return int(
-        memory_bytes(
-            card.hardware,
-            signal.traits.memory_share * filled(signal.traits, at_ms / 1000 - signal.start_s),
-        )
-    )
+    return int(memory_used(card.hardware, signal, signal.role(card.index), at_ms / 1000))
 
 
 def process_id(job: SimulatedJob, gpu: int) -> int:
@@ -390,7 +347,7 @@ def describe_process(
         uuid=uuid,
         pid=pid,
         job_key=job.key if is_held else None,
-        started_ms=job.start_ms + PROCESS_AFTER_MS,
+        started_ms=job.start_ms + PROCESS_AFTER_S * 1000,
         user=job.user,
         name=job.archetype.process,
         state="S" if is_held else "D",

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.sources.simulated.archetype import Archetype, Level, Load
 from agent.sources.simulated.hardware import MIB, Range
@@ -44,6 +44,11 @@ class DrawnLoad(NamedTuple):
     write_bytes_s: float
     nic_bytes_s: float
     io_stall: float
+
+
+def mixed(shares: Sequence[Any], drawn: Sequence[Tuple[float, ...]]) -> List[Any]:
+    """The mean of levels or loads over these shares of a time; floats or arrays."""
+    return [sum(share * value for share, value in zip(shares, values)) for values in zip(*drawn)]
 
 
 @dataclass(frozen=True)

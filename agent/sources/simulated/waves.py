@@ -5,7 +5,8 @@ Written with operators alone, so that the live agents (floats) and the demo's hi
 """
 
 import random
-from typing import Any, List, Tuple
+from bisect import bisect_right
+from typing import Any, List, Sequence, Tuple
 
 HOUR_S = 3600.0
 _WHOLES = 1.5 * 2.0**52  # a float so large has no digits after the point
@@ -52,6 +53,14 @@ def _triangle(at_s: Any, period_s: float) -> Any:
     """A wave that falls and rises by one for each second."""
     turns = at_s / period_s
     return period_s * abs(turns - rounds(turns) - 0.5)
+
+
+def between(at: float, places: Sequence[float], values: Sequence[float]) -> float:
+    """The value at that place of a line through rising places; of arrays numpy.interp says it."""
+    right = min(max(bisect_right(places, at), 1), len(places) - 1)
+    left = right - 1
+    part = (at - places[left]) / (places[right] - places[left])
+    return values[left] + min(max(part, 0.0), 1.0) * (values[right] - values[left])
 
 
 def running_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float) -> Any:
