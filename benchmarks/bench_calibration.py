@@ -22,7 +22,7 @@ from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.spec import parse_spec
 from benchmarks.tables import Size, Table
 from fleetwatch.demo.fleet import nodes
-from fleetwatch.demo.tracks import whole
+from fleetwatch.demo.signals import whole
 from fleetwatch.demo.window_columns import draw
 
 START_MS, DAYS, HOUR_MS = 1_794_009_600_000, 14, 3_600_000

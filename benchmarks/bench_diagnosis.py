@@ -16,9 +16,9 @@ from functools import partial
 
 from benchmarks import bench_posting, labelled, profiled
 from benchmarks.apart import say, side_by_side
+from benchmarks.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
-from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
 from fleetwatch.diagnosis.verdicts import CAUSES, judge
 
 SEEDS = {Size.QUICK: 4, Size.FULL: 15}

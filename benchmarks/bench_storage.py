@@ -160,10 +160,12 @@ def batches(
     """The node's hours cut into batches of 30 s, as an agent sends them, without the host's samples
     (told once for all hours).
     """
-    from fleetwatch.demo import blocks, fleet, story
+    from fleetwatch.demo import blocks, fleet, scenario
 
     member = fleet.nodes(8 * NODES)[number]
-    whole = story.batch(member, blocks.Block(blocks.Fill(start_ms, end_ms), start_ms, end_ms, 10))
+    whole = scenario.batch(
+        member, blocks.Block(blocks.Fill(start_ms, end_ms), start_ms, end_ms, 10)
+    )
     columns = {name: np.array(values, dtype=object) for name, values in whole.windows.items()}
     rng = np.random.default_rng(number)
     order = np.lexsort([columns["gpu"].astype(int), columns["start_ms"].astype(int)])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.idle_watts import idle_power_w
-from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
+from benchmarks.cases import CELL_MS, HOUR_MS, Case
 from fleetwatch.diagnosis import cell_figures, lane_figures
 from fleetwatch.diagnosis.features import STATES, Features, Lanes, warm_up
 from fleetwatch.diagnosis.verdicts import UNDETERMINED, WASTEFUL

@@ -13,8 +13,8 @@ import numpy as np
 from django.db import transaction
 
 from agent import wire
-from agent.sources.simulated import Simulated
-from fleetwatch.demo import echoes, fleet, sharing, story
+from agent.sources.simulated import parse_spec
+from fleetwatch.demo import fleet, replication, scenario, sharing
 from fleetwatch.demo.blocks import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.ingest.services import store_reports
@@ -91,7 +91,7 @@ def tell(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> T
 
 def voices(
     members: Sequence[DemoNode], block: Block, days: Iterable[int], columns: Sequence[str] | None
-) -> Iterator[tuple[wire.Batch, list[echoes.Columns]]]:
+) -> Iterator[tuple[wire.Batch, list[replication.Columns]]]:
     """(facts, windows of each GPU) of the block for each node of a group, so many days back: drawn
     once, then echoed.
     """
@@ -101,7 +101,7 @@ def voices(
     batch = facts(members[0], block, drawn)
     for days_back in days:
         for member in members:
-            yield echoes.Echo(member, days_back).of(batch, drawn)
+            yield replication.Echo(member, days_back).of(batch, drawn)
 
 
 def blocks(past: Past, window_s: int) -> list[Block]:
@@ -114,36 +114,34 @@ def blocks(past: Past, window_s: int) -> list[Block]:
     ]
 
 
-def windows(member: DemoNode, block: Block, columns: Sequence[str] | None) -> list[echoes.Columns]:
+def windows(
+    member: DemoNode, block: Block, columns: Sequence[str] | None
+) -> list[replication.Columns]:
     """For each GPU its windows, rounded as agents round; an empty list where telemetry was out for
     all of the block.
     """
-    simulated = Simulated(member.spec, node=member.name, start_ms=block.start_ms)
     return [
         {
-            name: echoes.rounded(name, drawn[name])
+            name: replication.rounded(name, drawn[name])
             for name in drawn
-            if columns is None or name in (*story.KEYS, *columns)
+            if columns is None or name in (*scenario.KEYS, *columns)
         }
-        for drawn in story.by_gpu(member, simulated, block)
+        for drawn in scenario.windows(member, block).gpus
     ]
 
 
-def facts(member: DemoNode, block: Block, told: Sequence[echoes.Columns]) -> wire.Batch:
+def facts(member: DemoNode, block: Block, told: Sequence[replication.Columns]) -> wire.Batch:
     """The batch that says all of the block but its windows, of which it holds as many of each GPU
     as tell where its stays end.
     """
-    simulated = Simulated(member.spec, node=member.name, start_ms=block.start_ms)
     ends = [_edges(columns["start_ms"]) for columns in told]
     extent: wire.Columns = {
         "gpu": [index for index, starts in enumerate(ends) for _ in starts],
         "start_ms": [start for starts in ends for start in starts],
         "observed_ms": [block.window_s * 1000 for starts in ends for _ in starts],
     }
-    return sharing.shared(
-        replace(story.without_windows(member, simulated, block), windows=extent),
-        simulated.spec.seed,
-    )
+    batch = replace(scenario.without_windows(member, block), windows=extent)
+    return sharing.shared(batch, parse_spec(member.spec).seed)
 
 
 def _edges(starts: Ints) -> list[int]:
@@ -156,7 +154,9 @@ def _edges(starts: Ints) -> list[int]:
 
 
 @transaction.atomic
-def _store(batch: wire.Batch, told: Sequence[echoes.Columns], *, received_at: datetime) -> Told:
+def _store(
+    batch: wire.Batch, told: Sequence[replication.Columns], *, received_at: datetime
+) -> Told:
     node = lock_node(node_by_name(batch.node).pk)
     if not telemetry.record_sequence(node, batch, offset_ms=0):
         return Told()
@@ -176,7 +176,7 @@ def _store(batch: wire.Batch, told: Sequence[echoes.Columns], *, received_at: da
     )
 
 
-def _table(told: Sequence[echoes.Columns], gpus: Sequence[GPU], batch: wire.Batch) -> Table:
+def _table(told: Sequence[replication.Columns], gpus: Sequence[GPU], batch: wire.Batch) -> Table:
     """The windows as sealing sees them."""
     parts = []
     for columns, gpu in zip(told, gpus, strict=True):

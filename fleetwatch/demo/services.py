@@ -9,7 +9,7 @@ from itertools import groupby
 import msgspec
 
 from agent import wire
-from fleetwatch.demo import story
+from fleetwatch.demo import scenario
 from fleetwatch.demo.blocks import PREFIX, Block, as_delivered, missing
 from fleetwatch.demo.fleet import DemoNode, nodes
 from fleetwatch.ingest.services import store_batch
@@ -85,7 +85,7 @@ def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:
 
 def _store(chapter: Chapter, *, received_at: datetime) -> int:
     """How many windows were new."""
-    told = story.batch(chapter.member, chapter.block)
+    told = scenario.batch(chapter.member, chapter.block)
     as_json = {item.name: getattr(told, item.name) for item in fields(told)}
     payload = compress(msgspec.json.encode(as_json), GZIP_LEVEL, mtime=0)
     # parsed like any other batch: what the door would refuse must not come in by the back

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.sources.simulated import Simulated
-from agent.sources.simulated.faults import faults_between
-from agent.sources.simulated.queue import waits_between
-from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
+from agent.sources.simulated.schedule import SimulatedJob, jobs_between
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.traits import IDLE
+from agent.sources.simulated.troubles import faults_between, outages_between, waits_between
 from fleetwatch.demo.fleet import DemoNode
 
 HEALTHY, GPU_FAULT, UNOBSERVED, QUEUE = "healthy", "gpu_fault", "unobserved", "queue_or_scheduler"

@@ -30,8 +30,8 @@ from agent.sources.simulated.signal import hot_c
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, WARMING_S
 from agent.sources.simulated.traits import IDLE
 from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
-from fleetwatch.demo.shapes import Floats, Percents, utilisation
-from fleetwatch.demo.tracks import Part, Span, Track, mean
+from fleetwatch.demo.signals import Part, Span, Track, mean
+from fleetwatch.demo.utilisation import Floats, Percents, utilisation
 
 JOB_COLUMNS = (
     "job_cpu_ratio",

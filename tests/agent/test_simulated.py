@@ -7,12 +7,17 @@ from agent import wire
 from agent.readings import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
-from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
 from agent.sources.simulated.recurring import mendings_between
-from agent.sources.simulated.schedule import jobs_between, outages_between
+from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
 from agent.sources.simulated.traits import HIGH, IDLE, LOW, PAUSE, WARMUP, draw_traits
+from agent.sources.simulated.troubles import (
+    ecc_errors,
+    events_between,
+    faults_between,
+    outages_between,
+)
 from agent.sources.simulated.waves import bursts_of_hour, high_seconds, running_seconds, warped
 
 DAY_MS = 86_400_000

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from benchmarks.bench_diagnosis import Judged, together
-from fleetwatch.demo.cases import SENSORS
+from benchmarks.cases import SENSORS
 
 
 def _part(name: str, right: float) -> dict[str, Judged]:

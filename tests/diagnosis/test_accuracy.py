@@ -5,7 +5,7 @@ matrix.
 import pytest
 
 from benchmarks.bench_diagnosis import RIGHT, Judged, judged
-from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES
+from benchmarks.cases import EXTRAS, MIXTURES, NAMES
 
 SEEDS = 1
 SENSORS = ("all", "no_gpm")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import labelled
-from fleetwatch.demo.cases import draw_case
+from benchmarks.cases import draw_case
 from fleetwatch.diagnosis import cell_figures, lows, verdicts
 from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
 from tests.diagnosis.factories import lanes

@@ -12,18 +12,16 @@ from typing import List, Optional, Tuple
 
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
-from agent.sources.simulated.faults import HOUR_MS, faults_between
 from agent.sources.simulated.recurring import GPUS, GPUS_EACH, Run, runs_of_day
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
+from agent.sources.simulated.troubles import DAY_MS, HOUR_MS, faults_between
 
 SLOT_MS = 48 * HOUR_MS
 FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
 JOBS_PER_SLOT = 256
 NODES = 128  # seeds that differ modulo this give different job numbers
 SHORTEST_MS, LONGEST_MS = 300_000, 40 * HOUR_MS
-DAY_MS = 24 * HOUR_MS
-OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that does not read
 
 
 @dataclass(frozen=True)
@@ -49,26 +47,6 @@ class SimulatedJob:
     def key(self) -> str:
         """`scheduler/cluster/id`, as the wire names it."""
         return "slurm/%s/%d" % (self.cluster, self.number)
-
-
-def outages_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
-    """Spans [start, end) that touch the given one in which the node's agent reads nothing."""
-    if not spec.outages:
-        return []
-    days = (
-        _outage(spec.seed, day)
-        for day in range((start_ms - DAY_MS) // DAY_MS, end_ms // DAY_MS + 1)
-    )
-    return [span for span in days if span is not None and span[0] < end_ms and span[1] > start_ms]
-
-
-@lru_cache(maxsize=64)
-def _outage(seed: int, day: int) -> Optional[Tuple[int, int]]:
-    rng = random.Random("%d/outage/%d" % (seed, day))
-    if rng.random() >= OUTAGE_CHANCE:
-        return None
-    begin_ms = day * DAY_MS + rng.randrange(DAY_MS)
-    return begin_ms, begin_ms + int(rng.uniform(*OUTAGE_S)) * 1000
 
 
 def jobs_between(spec: Spec, start_ms: int, end_ms: int) -> List[SimulatedJob]:

@@ -33,13 +33,18 @@ from agent.sources.simulated.card import (
     temperature_c,
     utilisation,
 )
-from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
 from agent.sources.simulated.hosting import Guest, host_columns, job_columns
-from agent.sources.simulated.queue import pending_gpus
-from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
+from agent.sources.simulated.schedule import SimulatedJob, jobs_between
 from agent.sources.simulated.signal import PROCESS_AFTER_S, Signal, hot_c
 from agent.sources.simulated.spec import Spec, parse_spec
 from agent.sources.simulated.traits import IDLE
+from agent.sources.simulated.troubles import (
+    ecc_errors,
+    events_between,
+    faults_between,
+    outages_between,
+    pending_gpus,
+)
 
 SAMPLES_PER_S = 6  # the driver's own rate
 BUFFER_SAMPLES = 100  # its depth
@@ -56,9 +61,9 @@ class Simulated:
 
     def __init__(self, spec: str, *, node: str, start_ms: int) -> None:
         self.spec: Spec = parse_spec(spec)
-        self._cards = [card(self.spec, node=node, index=index) for index in range(self.spec.count)]
-        self._by_uuid = {card.uuid: card for card in self._cards}
-        self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self._cards}
+        self.cards = [card(self.spec, node=node, index=index) for index in range(self.spec.count)]
+        self._by_uuid = {card.uuid: card for card in self.cards}
+        self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self.cards}
         self._signals: Dict[int, Signal] = {}
         self._now_ms = start_ms
         self._told_ms = min(
@@ -74,7 +79,7 @@ class Simulated:
 
     def gpus(self) -> List[GPUInfo]:
         """Every GPU, a lost one too."""
-        return [card.info for card in self._cards]
+        return [card.info for card in self.cards]
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
         """The GPU at now_ms; None in a telemetry outage. Raises SourceError while it is lost."""
@@ -102,7 +107,7 @@ class Simulated:
         if self.spec.faulty is None:
             return []
         told = events_between(
-            self.spec, self._cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1
+            self.spec, self.cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1
         )
         self._told_ms = max(self._told_ms, now_ms)
         return told
@@ -122,7 +127,7 @@ class Simulated:
         held = [job for job in jobs if job.archetype.is_allocated]
         allocations = [
             Allocation(
-                self._cards[gpu].uuid,
+                self.cards[gpu].uuid,
                 job.key,
                 "slurm",
                 job.start_ms,
@@ -152,7 +157,7 @@ class Simulated:
                 signal, guest = self._guest(job, start_ms, end_ms)
                 for gpu in job.gpus:
                     columns = job_columns(guest, is_busy=signal.role(gpu) != IDLE)
-                    facts[self._cards[gpu].uuid] = {
+                    facts[self.cards[gpu].uuid] = {
                         name: _digits(name, value) for name, value in columns.items()
                     }
         return facts
@@ -183,7 +188,7 @@ class Simulated:
     def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
         found = []
         for gpu in job.gpus:
-            uuid, pid = self._cards[gpu].uuid, process_id(job, gpu)
+            uuid, pid = self.cards[gpu].uuid, process_id(job, gpu)
             memory = {process.pid: process.memory_bytes for process in processes.get(uuid) or ()}
             if pid in memory:
                 found.append(describe_process(job, uuid=uuid, pid=pid, memory_bytes=memory[pid]))

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from fleetwatch.demo import fleet, mended
+from fleetwatch.demo import demo_fixes, fleet
 from fleetwatch.demo.services import Chapter, tell, untold
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
@@ -63,8 +63,8 @@ class Command(HubCommand):
 
     def _tell_fixes(self, days: int) -> None:
         for _ in range(LOOKS):
-            if mended.is_diagnosed(timezone.now(), days=days):
-                self._say(f"fixes told={mended.tell(timezone.now(), days=days)}")
+            if demo_fixes.is_diagnosed(timezone.now(), days=days):
+                self._say(f"fixes told={demo_fixes.tell(timezone.now(), days=days)}")
                 return
             time.sleep(LOOKS_EVERY_S)
         self._say("fixes are not told: the history is not diagnosed yet")

@@ -9,10 +9,10 @@ from agent.readings import Reading
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.schedule import jobs_between
 from agent.window import close_window
+from benchmarks.cases import EXTRAS, MIXTURES, NAMES, Case, draw_case
 from fleetwatch.demo.blocks import Block, Fill
-from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES, Case, draw_case
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.story import by_gpu
+from fleetwatch.demo.scenario import windows
 from fleetwatch.demo.truth import causes, truth_between
 
 HOUR_MS = 3_600_000
@@ -160,7 +160,7 @@ def test_drawn_windows_are_those_of_a_live_agent_that_reads_the_same_job(name):
         if (reading := source.read(gpu.uuid, at_ms)) is not None
     ]
     fill = Fill(start_ms, start_ms + 60_000)
-    drawn = by_gpu(DemoNode(node, text, {}), source, Block(fill, fill.start_ms, fill.end_ms, 10))[
+    drawn = windows(DemoNode(node, text, {}), Block(fill, fill.start_ms, fill.end_ms, 10)).gpus[
         gpu.index
     ]
 

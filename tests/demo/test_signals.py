@@ -8,7 +8,7 @@ from agent.sources.simulated.card import shown, utilisation
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
-from fleetwatch.demo.tracks import Part, Span, Track
+from fleetwatch.demo.signals import Part, Span, Track
 
 START_S = 1_794_009_600 - 300  # the span passes an hour's edge, where bursts are drawn anew
 H100 = HARDWARE["H100"]

@@ -5,10 +5,9 @@ import pytest
 
 from agent import wire
 from agent.sources.simulated import Simulated, parse_spec
-from agent.sources.simulated.faults import faults_between
-from agent.sources.simulated.schedule import outages_between
+from agent.sources.simulated.troubles import faults_between, outages_between
 from agent.window import close_window
-from fleetwatch.demo import story
+from fleetwatch.demo import scenario
 from fleetwatch.demo.blocks import Block, Fill
 from fleetwatch.demo.fleet import DemoNode, nodes
 
@@ -20,7 +19,7 @@ MEMBER = nodes(64)
 def _told(member: DemoNode, start_ms: int, *, minutes: int = 60, window_s: int = 60) -> wire.Batch:
     """The node's history of those minutes, as the hub would read it."""
     fill = Fill(start_ms, start_ms + minutes * 60_000)
-    told = story.batch(member, Block(fill, fill.start_ms, fill.end_ms, window_s))
+    told = scenario.batch(member, Block(fill, fill.start_ms, fill.end_ms, window_s))
     return wire.decode(wire.encode(told))
 
 

@@ -1,9 +1,8 @@
 """Labelled cases for detectors and benchmarks: what one job's GPUs show, and what a perfect
 diagnosis would say of it. Pure.
 
-Detectors never import this: only tests and benchmarks do. Parameters for tuning come from the
-ranges of the table; held-out ones leave them by up to 30 %, so that thresholds are not simply
-echoed. Mixtures are for judging only.
+Parameters for tuning come from the ranges of the table; held-out ones leave them by up to 30 %, so
+that thresholds are not simply echoed. Mixtures are for judging only.
 """
 
 import random
@@ -17,11 +16,11 @@ from agent.readings import Event, GPUInfo
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.card import GPM_COLUMNS, card
-from agent.sources.simulated.faults import OMENS
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
-from fleetwatch.demo.tracks import Part
+from agent.sources.simulated.troubles import OMENS
+from fleetwatch.demo.signals import Part
 from fleetwatch.demo.truth import GPU_FAULT, UNOBSERVED, causes
 from fleetwatch.demo.window_columns import JOB_COLUMNS, Columns, draw
 

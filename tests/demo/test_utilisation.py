@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.readings import GPUInfo, Reading
 from agent.window import PERCENTILES, close_window
-from fleetwatch.demo.shapes import utilisation
+from fleetwatch.demo.utilisation import utilisation
 
 GPU = GPUInfo("GPU-1")
 NAMES = (

@@ -7,7 +7,7 @@ import pytest
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import DAY_MS, runs_of_day
 from fleetwatch.accounts.models import User
-from fleetwatch.demo import mended
+from fleetwatch.demo import demo_fixes
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Fix, Said
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import from_ms
@@ -58,7 +58,7 @@ def past():
 
 
 def test_the_last_run_before_is_called_fixed_when_it_was_mended(past):
-    assert mended.tell(NOW, days=14) == 3
+    assert demo_fixes.tell(NOW, days=14) == 3
 
     said = Said.objects.get(finding__job__name="tiles-refresh-2077")
     assert (said.kind, said.at, said.note) == (
@@ -70,7 +70,7 @@ def test_the_last_run_before_is_called_fixed_when_it_was_mended(past):
 
 
 def test_one_fix_is_seen_to_have_saved_hours_and_others_to_be_back(past):
-    mended.tell(NOW, days=14)
+    demo_fixes.tell(NOW, days=14)
 
     outcomes = {fix.job_name: fix.outcome for fix in Fix.objects.all()}
     assert outcomes == {
@@ -88,13 +88,13 @@ def test_one_fix_is_seen_to_have_saved_hours_and_others_to_be_back(past):
 
 
 def test_told_again_nothing_is_said_twice_and_what_people_said_stays(past):
-    mended.tell(NOW, days=14)
+    demo_fixes.tell(NOW, days=14)
     Said.objects.filter(finding__job__name="tiles-refresh-2077").update(kind=Said.Kind.REOPENED)
 
-    assert mended.tell(NOW, days=14) == 0
+    assert demo_fixes.tell(NOW, days=14) == 0
     assert Said.objects.count() == 3
 
 
 def test_nothing_is_diagnosed_before_anything_was_posted():
-    assert not mended.is_diagnosed(NOW, days=14)
-    assert not mended.is_diagnosed(NOW + timedelta(days=1), days=1)
+    assert not demo_fixes.is_diagnosed(NOW, days=14)
+    assert not demo_fixes.is_diagnosed(NOW + timedelta(days=1), days=1)

@@ -1,0 +1,164 @@
+"""One block of a simulated node's history as a batch of the wire. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent import __version__, wire
+from agent.batch import ClosedWindow, Sender, build
+from agent.readings import Event
+from agent.sources.simulated import Simulated, Spec
+from agent.sources.simulated.schedule import jobs_between
+from agent.sources.simulated.source import DRIVER
+from agent.sources.simulated.troubles import (
+    OMENS_MS,
+    ecc_errors,
+    events_between,
+    faults_between,
+    outages_between,
+    pending_gpus,
+)
+from fleetwatch.demo.blocks import Block
+from fleetwatch.demo.fleet import DemoNode
+from fleetwatch.demo.signals import whole
+from fleetwatch.demo.window_columns import draw
+
+# Older than any live agent's boot, so that what a live agent says of its node wins over what
+# history says.
+BOOT_START_MS = 1_735_689_600_000
+KEYS = ("start_ms", "observed_ms")
+DIGITS = {
+    "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0,
+    "sm_clock_hz": 0, "sm_clock_max_hz": 0, "process_count": 0, "ecc_uncorrected": 0,
+    "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
+    "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "pending_gpus": 0,
+    "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
+    "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1, "memory_temperature_c": 1,
+    "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
+}  # fmt: skip
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a node in a block: for each GPU in order KEYS and the wire's columns (NaN:
+    not read), and the host's.
+    """
+
+    gpus: list[Columns]
+    host: Columns
+
+
+def batch(node: DemoNode, block: Block) -> wire.Batch:
+    """The node's block: windows, jobs, allocations and events, as its agent would have sent it."""
+    seen = windows(node, block)
+    columns = [_as_lists(columns) for columns in seen.gpus]
+    of_gpus: wire.Columns = {
+        "gpu": [index for index, lists in enumerate(columns) for _ in lists["start_ms"]]
+    }
+    of_gpus |= {name: [value for lists in columns for value in lists[name]] for name in columns[0]}
+    return replace(without_windows(node, block), windows=of_gpus, host=_as_lists(seen.host))
+
+
+def without_windows(node: DemoNode, block: Block) -> wire.Batch:
+    """The same batch, its windows left out."""
+    simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
+    gpus = simulated.gpus()
+    workload = simulated.resolve({}, gpus=gpus, start_ms=block.start_ms, end_ms=block.end_ms)
+    built = build(
+        [ClosedWindow(block.start_ms, [], workload)],
+        sender=Sender(node.name, block.fill.boot_id, BOOT_START_MS, block.window_s, node.labels),
+        gpus=gpus,
+        agent={
+            "version": __version__,
+            "driver": DRIVER,
+            "source": "simulated",
+            "dropped_windows": 0,
+            "spool_bytes": 0,
+        },
+        events=_events(simulated, block),
+    )
+    return replace(built, sequence=block.sequence)
+
+
+def windows(node: DemoNode, block: Block) -> Seen:
+    """What was seen of the node: telemetry outages leave holes, a lost GPU observes 0 ms."""
+    simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
+    spec, window_ms = simulated.spec, block.window_s * 1000
+    starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
+    parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
+    drawn = draw(
+        simulated.cards,
+        parts,
+        start_ms=block.start_ms,
+        count=len(starts),
+        window_s=block.window_s,
+        seed=spec.seed,
+    )
+    gpus = [
+        {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms), **columns}
+        for columns in drawn.gpus
+    ]
+    if spec.faulty is not None:
+        _lose(gpus[spec.faulty], spec, window_ms)
+    host = {"start_ms": starts, **drawn.host}
+    if spec.queue:
+        host["pending_gpus"] = np.array(
+            [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
+        )
+    is_seen = np.ones(len(starts), dtype=np.bool_)
+    for begin_ms, end_ms in outages_between(spec, block.start_ms, block.end_ms):
+        is_seen &= (starts + window_ms <= begin_ms) | (starts >= end_ms)
+    return Seen([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
+
+
+def _events(simulated: Simulated, block: Block) -> list[Event]:
+    """What the driver said of the faulty GPU within the block."""
+    faulty = simulated.spec.faulty
+    if faulty is None:
+        return []
+    return events_between(
+        simulated.spec, simulated.cards[faulty].uuid, block.start_ms, block.end_ms
+    )
+
+
+def _only(columns: Columns, is_seen: NDArray[np.bool_]) -> Columns:
+    return columns if is_seen.all() else {name: values[is_seen] for name, values in columns.items()}
+
+
+def _lose(columns: Columns, spec: Spec, window_ms: int) -> None:
+    """Counts the faulty GPU's memory errors; nothing was read of windows in which it was lost."""
+    starts = columns["start_ms"]
+    first_ms, end_ms = int(starts[0]), int(starts[-1]) + window_ms
+    if faults_between(spec, first_ms, end_ms + OMENS_MS):
+        columns["ecc_uncorrected"] = np.array(
+            [float(ecc_errors(spec, start + window_ms - 1000)) for start in starts.tolist()]
+        )
+    for lost_ms, back_ms in faults_between(spec, first_ms, end_ms):
+        is_gone = (starts + window_ms > lost_ms) & (starts < back_ms)
+        columns["observed_ms"] = np.where(is_gone, 0, columns["observed_ms"])
+        for name in columns.keys() - set(KEYS):
+            columns[name] = np.where(is_gone, np.nan, columns[name])
+
+
+def _as_lists(columns: Columns) -> wire.Columns:
+    """Rounded to what a sensor resolves: None where nothing was read, whole numbers without a
+    point.
+    """
+    return {
+        name: values.tolist() if name in KEYS else _as_list(values, DIGITS.get(name, 4))
+        for name, values in columns.items()
+    }
+
+
+def _as_list(values: NDArray[np.float64], digits: int) -> list[float | int | None]:
+    unread = np.isnan(values)
+    rounded = np.round(values, digits)
+    as_list: list[float | int | None] = (
+        rounded if digits else np.where(unread, 0, rounded).astype(np.int64)
+    ).tolist()
+    for place in np.flatnonzero(unread).tolist():
+        as_list[place] = None
+    return as_list
