@@ -12,9 +12,9 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.alerts.idle_job import Facts, IdleGPU
-from fleetwatch.costs import pricing
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
+from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import selectors as ledger

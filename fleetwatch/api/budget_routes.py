@@ -14,7 +14,7 @@ from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.selectors import Line
 from fleetwatch.budgets.unusual import Seen
-from fleetwatch.costs.pricing import usd
+from fleetwatch.figures.pricing import usd
 
 Answer = dict[str, Any]
 

@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from fleetwatch.api.readiness import WORKER, celery_queue_depth
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.pricing import usd
 from fleetwatch.diagnosis.queues import waiting
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import usd
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.allocation_sources import KINDS
 from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits

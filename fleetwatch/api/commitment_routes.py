@@ -15,7 +15,7 @@ from fleetwatch.costs.commitments import commitments as every_commitment
 from fleetwatch.costs.commitments import coverage
 from fleetwatch.costs.coverage import Above, Covered, missing_usd
 from fleetwatch.costs.models import Commitment
-from fleetwatch.costs.pricing import usd
+from fleetwatch.figures.pricing import usd
 
 Answer = dict[str, Any]
 

@@ -16,8 +16,8 @@ from fleetwatch.api import schemas
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.totals import UNALLOCATED
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import UNALLOCATED
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job

@@ -15,10 +15,10 @@ from fleetwatch.api import schemas
 from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, asked
 from fleetwatch.api.vocabulary import State, Tier
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.pricing import lines, usd
-from fleetwatch.costs.totals import Scope
-from fleetwatch.costs.traced import Term
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.breakdown import Term
+from fleetwatch.figures.pricing import lines, usd
+from fleetwatch.figures.totals import Scope
 
 Answer = dict[str, Any]
 

@@ -18,8 +18,6 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.request_period import INBOX, RequestError, asked
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.costs.held import held_interval
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis import (
     advice,
     deciding,
@@ -37,6 +35,8 @@ from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import HOUR_MS, from_ms

@@ -13,7 +13,7 @@ from pydantic import WithJsonSchema
 from fleetwatch.api import schemas
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
-from fleetwatch.costs.pricing import EXACT, usd
+from fleetwatch.figures.pricing import EXACT, usd
 from fleetwatch.reports.gaps import ZERO
 from fleetwatch.reports.models import Invoice
 from fleetwatch.reports.reconciliation import reconciliation

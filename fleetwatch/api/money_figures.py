@@ -9,9 +9,9 @@ from decimal import ROUND_FLOOR, Decimal
 from operator import attrgetter
 from typing import Any
 
-from fleetwatch.costs.pricing import EXACT, MICRO_USD, lines, usd
-from fleetwatch.costs.ranking import Ranked
-from fleetwatch.costs.totals import HEADLINE_TIERS, Totals
+from fleetwatch.figures.pricing import EXACT, MICRO_USD, lines, usd
+from fleetwatch.figures.ranking import Ranked
+from fleetwatch.figures.totals import HEADLINE_TIERS, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import HOUR_MS
 

@@ -17,17 +17,17 @@ from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs import attribution, book
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.models import GPURate
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.totals import Group, Scope, nothing
 from fleetwatch.diagnosis import evidence
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import Group, Scope, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts

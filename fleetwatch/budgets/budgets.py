@@ -18,8 +18,8 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import calendar
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs import exchange
-from fleetwatch.costs.pricing import CENT
 from fleetwatch.costs.subjects import RateError
+from fleetwatch.figures.pricing import CENT
 
 MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error
 MONTHS_AHEAD = 36

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.costs import rate_changes
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
 HOURS = 24  # of the clock on the wall: on two days a year one is missing or comes twice
@@ -35,7 +35,7 @@ def cuts_of(day: Interval, zone: ZoneInfo) -> tuple[Cut, ...]:
     """
     parts = [
         Interval(max(start, day.start), min(start + HOUR, day.end))
-        for start in rate_changes.steps(day, "hour", zone)
+        for start in boundaries.steps(day, "hour", zone)
     ]
     return tuple(Cut(part, part.start.astimezone(zone).hour) for part in parts)
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets.calendar import HOURS, Cut, cuts_of, lengths
 from fleetwatch.budgets.models import SpendDay
-from fleetwatch.costs import pricing, rate_changes
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.day_sums import SETTLED
-from fleetwatch.costs.selectors import Bucket, Series, Totals
+from fleetwatch.figures import boundaries, pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Bucket, Series, Totals
 from fleetwatch.lib.intervals import Interval, floor_hour
 
 DAYS = 182  # of history: enough to try a month's forecast five times without overlap
@@ -55,16 +55,14 @@ def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
     now: after late data, new rates or other teams of jobs the history is that of today's view.
     """
     organisation_zone, until = zone(), known_until(now)
-    first = rate_changes.midnight(now, organisation_zone, days=-days)
+    first = boundaries.midnight(now, organisation_zone, days=-days)
     SpendDay.objects.filter(
-        start__lt=rate_changes.midnight(now, organisation_zone, days=-DAYS)
+        start__lt=boundaries.midnight(now, organisation_zone, days=-DAYS)
     ).delete()
     did = {"days": 0, "left": 0}
     if first >= until:
         return did
-    wanted = {
-        day.start: day for day in rate_changes.days(Interval(first, until), organisation_zone)
-    }
+    wanted = {day.start: day for day in boundaries.days(Interval(first, until), organisation_zone)}
     # rows of another zone's midnights are nobody's days
     SpendDay.objects.filter(start__gte=first).exclude(start__in=wanted).delete()
     for kind in GROUPED:
@@ -86,7 +84,7 @@ def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
     where it is still to come.
     """
     organisation_zone = zone()
-    today = rate_changes.midnight(now, organisation_zone)
+    today = boundaries.midnight(now, organisation_zone)
     rows = (
         SpendDay.objects.filter(kind=kind, start__lte=today)
         if with_today
@@ -98,10 +96,8 @@ def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
             [], [], dict.fromkeys(METRICS, np.zeros((0, 0, HOURS))), np.zeros((0, HOURS))
         )
     keys = sorted({key for key, *_ in found})
-    last = rate_changes.midnight(now, organisation_zone, days=1 if with_today else 0)
-    days = rate_changes.days(
-        Interval(min(start for _, start, *_ in found), last), organisation_zone
-    )
+    last = boundaries.midnight(now, organisation_zone, days=1 if with_today else 0)
+    days = boundaries.days(Interval(min(start for _, start, *_ in found), last), organisation_zone)
     place = {day.start: index for index, day in enumerate(days)}
     series = {key: index for index, key in enumerate(keys)}
     # where a day has rows of anybody, a series without one spent nothing

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.budgets.calendar import cuts_of
 from fleetwatch.budgets.forecast import LONGEST, WEEK
-from fleetwatch.costs import rate_changes
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
 OVER, WILL_PASS, MAY_PASS, WITHIN = "over", "will pass", "may pass", "within"
@@ -73,7 +73,7 @@ def predict(
     ends = [
         index
         for index, moment in enumerate(moments)
-        if rate_changes.midnight(moment, zone) == moment or moment == rest.end
+        if boundaries.midnight(moment, zone) == moment or moment == rest.end
     ]
     steps = [
         Step(
@@ -107,9 +107,9 @@ def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> st
 
 def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
     """The end of every cut of the rest, and its dollars."""
-    first = rate_changes.midnight(basis.origin, zone)
+    first = boundaries.midnight(basis.origin, zone)
     moments, amounts = [], []
-    for day in rate_changes.days(rest, zone):
+    for day in boundaries.days(rest, zone):
         # dates, not durations: days have 23 to 25 hours
         place = (day.start.astimezone(zone).date() - first.astimezone(zone).date()).days % WEEK
         for cut in cuts_of(day, zone):

@@ -14,7 +14,7 @@ from fleetwatch.budgets import daily_dollars, forecast, month_end
 from fleetwatch.budgets.arrays import Floats
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Basis, MonthEnd
-from fleetwatch.costs import rate_changes
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
@@ -44,7 +44,7 @@ def is_due(now: datetime) -> bool:
     history.
     """
     return not Outlook.objects.filter(
-        kind="fleet", origin=rate_changes.midnight(now, zone()), is_whole=True
+        kind="fleet", origin=boundaries.midnight(now, zone()), is_whole=True
     ).exists()
 
 

@@ -12,8 +12,8 @@ from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.budgets.outlooks import Tried
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Bucket, Scope
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Bucket, Scope
 from fleetwatch.lib.intervals import Interval
 
 NOTHING = Decimal(0)

@@ -16,10 +16,10 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import anomalies, calendar, daily_dollars
 from fleetwatch.budgets.daily_dollars import METRICS, History
 from fleetwatch.budgets.models import KINDS, Anomaly
-from fleetwatch.costs import rate_changes
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.pricing import MICRO_USD
-from fleetwatch.costs.selectors import Group, Scope
+from fleetwatch.figures import boundaries
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import MICRO_USD
+from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 
@@ -72,7 +72,7 @@ def find(now: datetime) -> dict[str, int]:
     Safe twice.
     """
     # what lies at the edge of the window is cut by it: that one stays as it was found
-    horizon = rate_changes.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
+    horizon = boundaries.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
     found = {_name(row): row for row in rows}
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}

@@ -1,6 +1,6 @@
-"""Dollars: ledger x the rate that held at that hour.
+"""What an hour of a GPU costs, and whose it is.
 
-In:   ledger entries, rates.
-Out:  selectors: totals, groups, dollars over time.
-Rule: Decimal; divided and quantised once, when shown. A new rate never reposts the ledger.
+In:   rates, commitments, exchange rates, mapping rules: what people set.
+Out:  the rates in force and the owners of jobs (views), what a change does before it is made.
+Rule: a rate and a rule hold from when to when; nothing is overwritten.
 """

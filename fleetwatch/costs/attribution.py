@@ -19,7 +19,7 @@ from fleetwatch.costs import mapping
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.subjects import BEGINNING
-from fleetwatch.costs.totals import NOBODY, UNMAPPED
+from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import read_statement, wait_for_lock

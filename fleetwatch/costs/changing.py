@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from django.db.models import Model
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
 from fleetwatch.costs.subjects import RateError
+from fleetwatch.figures import boundaries
 from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
@@ -51,7 +51,7 @@ class OpenBook:
 
     def check_moment(self, moment: datetime, *, field: str) -> None:
         """Raises RateError where entries are not cut at the moment."""
-        if not rate_changes.is_cut(moment, self.zone):
+        if not boundaries.is_cut(moment, self.zone):
             raise RateError(
                 f"A rate changes on a full UTC hour or at midnight in {self.zone.key}, not at"
                 f" {moment}.",

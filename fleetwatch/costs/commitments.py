@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from django.db.models import Min, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
 from fleetwatch.costs.coverage import (
     Above,
     Covered,
@@ -27,8 +26,9 @@ from fleetwatch.costs.coverage import (
 from fleetwatch.costs.day_sums import SETTLED
 from fleetwatch.costs.kinds import KindTime, time_of_kinds
 from fleetwatch.costs.models import Commitment, ExchangeRate
-from fleetwatch.costs.pricing import HOUR_MS
-from fleetwatch.costs.totals import ZERO
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
 
@@ -78,7 +78,7 @@ def _known(interval: Interval, now: datetime | None) -> Interval | None:
     first = Entry.objects.aggregate(first=Min("start"))["first"]
     if first is None:
         return None
-    whole = rate_changes.outward(interval, zone())
+    whole = boundaries.outward(interval, zone())
     start, end = (
         max(whole.start, ceil_hour(first)),
         whole.end if now is None else min(whole.end, floor_hour(now - SETTLED)),
@@ -97,7 +97,7 @@ def _promised(found: Sequence[Commitment], interval: Interval) -> dict[datetime,
     organisation_zone, dollars = zone(), _Exchange(found)
     ordered = sorted(found, key=lambda each: (-narrowness(_wanted(each)), each.valid_from, each.pk))
     promised: dict[datetime, list[Promise]] = {}
-    for cut in rate_changes.between(interval, organisation_zone):
+    for cut in boundaries.between(interval, organisation_zone):
         promises = []
         for each in ordered:
             start, end = max(cut.start, each.valid_from), min(cut.end, each.valid_to or cut.end)
@@ -120,7 +120,7 @@ def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: Zon
     """
     if commitment.price_per_gpu_hour is not None:
         return Fraction(commitment.price_per_gpu_hour) / HOUR_MS
-    month_ms = rate_changes.month(moment, organisation_zone).duration_ms
+    month_ms = boundaries.month(moment, organisation_zone).duration_ms
     return Fraction(commitment.amount_per_month or ZERO) / (month_ms * commitment.gpus)
 
 

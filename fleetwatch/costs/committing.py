@@ -12,9 +12,9 @@ from django.db import transaction
 from fleetwatch.costs import exchange
 from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment
-from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.services import LONGEST_NAME, MAX_USD_PER_GPU_HOUR
 from fleetwatch.costs.subjects import RateError
+from fleetwatch.figures.pricing import usd
 from fleetwatch.inventory.models import GPUModel
 
 MAX_GPUS = 1_000_000

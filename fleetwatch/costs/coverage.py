@@ -12,8 +12,8 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from fleetwatch.costs.pricing import EXACT, lines
-from fleetwatch.costs.totals import ZERO
+from fleetwatch.figures.pricing import EXACT, lines
+from fleetwatch.figures.totals import ZERO
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from django.db import connection, transaction
 from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
 from fleetwatch.costs.models import DayHours, SummedDay
-from fleetwatch.costs.priced_columns import lines
-from fleetwatch.costs.reading import read
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.engine import read
+from fleetwatch.figures.priced_columns import lines
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
@@ -67,7 +67,7 @@ def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as
     current and is not that of its entries.
     """
-    found = [wrong for day in rate_changes.days(interval, zone()) for wrong in _wrong_spans(day)]
+    found = [wrong for day in boundaries.days(interval, zone()) for wrong in _wrong_spans(day)]
     with connection.cursor() as cursor:
         cursor.execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
         found += cursor.fetchall()
@@ -107,7 +107,7 @@ def _since(since: datetime | None, *, until: datetime) -> Interval | None:
 
 def _unsummed(interval: Interval, limit: int) -> list[tuple[int, datetime, datetime]]:
     """(node id, start, until) of days to sum."""
-    days = rate_changes.days(interval, zone())
+    days = boundaries.days(interval, zone())
     wanted: dict[str, list[datetime] | int] = {
         "day_starts": [day.start for day in days],
         "day_untils": [min(day.end, interval.end) for day in days],

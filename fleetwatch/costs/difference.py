@@ -8,9 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes, selectors
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.totals import ZERO, Totals, nothing
+from fleetwatch.figures import boundaries, selectors
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import ZERO, Totals, nothing
 from fleetwatch.lib.csv_rows import Fault
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
@@ -93,8 +93,8 @@ def dry_run(
 def closed_days(now: datetime) -> Interval:
     """The last 30 days of the organisation that are over."""
     organisation_zone = zone()
-    end = rate_changes.midnight(now, organisation_zone)
-    return Interval(rate_changes.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
+    end = boundaries.midnight(now, organisation_zone)
+    return Interval(boundaries.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
 
 
 def _by_owners(interval: Interval, owners: Iterable[str]) -> dict[str, dict[str, selectors.Group]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs.selectors import GROUPS, totals, totals_by
+from fleetwatch.figures.selectors import GROUPS, totals, totals_by
 from fleetwatch.lib.intervals import Interval
 
 MICRO_DOLLAR = Decimal("0.000001")

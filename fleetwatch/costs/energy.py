@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT
 from fleetwatch.costs.tco import AVERAGE_PUE
+from fleetwatch.figures.pricing import EXACT
 
 JOULES_PER_KWH = 3_600_000
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
 from fleetwatch.costs.coverage import Kind
-from fleetwatch.costs.totals import NOBODY
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.totals import NOBODY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
@@ -37,7 +37,7 @@ def time_of_kinds(interval: Interval, *, gpu_model_ids: list[int] | None = None)
     """All time in the interval, whose ends are cuts; of these models, or (None) of all, with NOBODY
     for an unknown one.
     """
-    days = rate_changes.days(interval, zone())
+    days = boundaries.days(interval, zone())
     wanted: dict[str, datetime | list[datetime] | list[int] | None] = {
         "start": interval.start,
         "end": interval.end,

@@ -8,7 +8,7 @@ each on its own.
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from fleetwatch.costs.totals import WHY
+from fleetwatch.figures.totals import WHY
 
 # as people write them: name -> for people
 CONDITIONS = {

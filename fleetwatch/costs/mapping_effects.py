@@ -8,8 +8,8 @@ from decimal import Decimal
 from functools import partial
 
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, closed_days
-from fleetwatch.costs.selectors import Line, held_by_owner
-from fleetwatch.costs.totals import ZERO
+from fleetwatch.figures.selectors import Line, held_by_owner
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
 

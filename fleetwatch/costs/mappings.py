@@ -12,9 +12,10 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.services import ensure_teams
-from fleetwatch.costs import attribution, mapping, rate_changes
+from fleetwatch.costs import attribution, mapping
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
+from fleetwatch.figures import boundaries
 from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
@@ -170,7 +171,7 @@ def _check_span(valid_from: datetime, valid_to: datetime | None) -> None:
 
 def _check_moment(moment: datetime, *, field: str) -> None:
     organisation_zone = zone()
-    if not rate_changes.is_cut(moment, organisation_zone):
+    if not boundaries.is_cut(moment, organisation_zone):
         raise MappingError(
             f"A rule changes on a full UTC hour or at midnight in {organisation_zone.key}, not at"
             f" {moment}.",

@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs.difference import closed_days
-from fleetwatch.costs.selectors import Scope, totals
+from fleetwatch.figures.selectors import Scope, totals
 
 
 @dataclass(frozen=True, slots=True)

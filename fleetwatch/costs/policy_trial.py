@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from fleetwatch.costs import attribution, pricing
+from fleetwatch.costs import attribution
 from fleetwatch.costs.models import GPURate
+from fleetwatch.figures import pricing
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import trial
 from fleetwatch.ledger.policy import STATES, TIERS, Policy

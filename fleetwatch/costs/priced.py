@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs import pricing
 from fleetwatch.costs.models import GPURate
+from fleetwatch.figures import pricing
 from fleetwatch.ledger.models import Adjustment, Entry
 
 Row = Entry | Adjustment

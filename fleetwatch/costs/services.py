@@ -16,9 +16,9 @@ from fleetwatch.costs import exchange, tco
 from fleetwatch.costs.changing import OpenBook, open_book, read_again, write
 from fleetwatch.costs.example_prices import example_price
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
-from fleetwatch.costs.pricing import MICRO_USD, usd
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
 from fleetwatch.costs.tco import Component
+from fleetwatch.figures.pricing import MICRO_USD, usd
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.ledger.selectors import closed_until
 

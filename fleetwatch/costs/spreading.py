@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT, lines, usd
-from fleetwatch.costs.totals import ZERO, Group
+from fleetwatch.figures.pricing import EXACT, lines, usd
+from fleetwatch.figures.totals import ZERO, Group
 
 OWN_LINE, PROPORTIONAL, EVEN, FIXED = "own", "proportional", "even", "fixed"
 WAYS = (OWN_LINE, PROPORTIONAL, EVEN, FIXED)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT, lines, usd
+from fleetwatch.figures.pricing import EXACT, lines, usd
 
 HOURS_PER_YEAR = 8_760
 MONTHS_PER_YEAR = 12

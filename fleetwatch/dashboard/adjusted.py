@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.edges import split
 from fleetwatch.costs.priced import priced
+from fleetwatch.figures.edges import split
 from fleetwatch.ledger.models import Adjustment, ClosedMonth
 from fleetwatch.lib.intervals import Interval
 

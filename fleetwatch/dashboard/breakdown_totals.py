@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from fleetwatch.costs.selectors import Totals
+from fleetwatch.figures.selectors import Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 

@@ -9,9 +9,6 @@ from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets import selectors as budgets
-from fleetwatch.costs import pricing, rate_changes
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Bucket, Scope
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
@@ -19,6 +16,9 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import evidence, machine_findings, marks
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures import boundaries, pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Bucket, Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.selectors import idle_w_of
@@ -105,7 +105,7 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     over = min(period.interval.end, period.now)
     found: list[tuple[Bucket, Bar]] = []
     for bucket, following in zip(
-        buckets, [*starts[1:], rate_changes.following(starts[-1], step, period.zone)], strict=True
+        buckets, [*starts[1:], boundaries.following(starts[-1], step, period.zone)], strict=True
     ):
         start, end = max(bucket.start, period.interval.start), min(following, over)
         if start >= end:

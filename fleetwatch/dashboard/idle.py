@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.selectors import Scope
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import open_idle_runs

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from fleetwatch.costs.selectors import Totals
 from fleetwatch.dashboard.bars import Segment
+from fleetwatch.figures.selectors import Totals
 from fleetwatch.inventory.models import GPU
 
 

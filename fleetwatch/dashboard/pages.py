@@ -4,8 +4,8 @@ whatever came in between. Pure.
 
 from dataclasses import dataclass
 
-from fleetwatch.costs.ranking import Place, Ranked
 from fleetwatch.diagnosis.listed import Findings, Line
+from fleetwatch.figures.ranking import Place, Ranked
 
 MAX_NUMBER = 2**63
 

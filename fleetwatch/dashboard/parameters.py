@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
-from fleetwatch.costs.totals import Scope
+from fleetwatch.figures.totals import Scope
 from fleetwatch.lib.timeframes import TimeframeError
 
 View = Callable[..., HttpResponseBase]

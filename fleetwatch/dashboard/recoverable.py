@@ -5,10 +5,10 @@ taken for one.
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.selectors import CAUSED_STATES
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
 from fleetwatch.lib.intervals import Interval
 
 ZERO = Decimal(0)

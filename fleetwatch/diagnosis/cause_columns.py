@@ -12,10 +12,10 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.costs.ledger_spans import Bools, Ints, numbered, sums
-from fleetwatch.costs.priced_columns import Price
-from fleetwatch.costs.pricing import EXACT, HOUR_MS, divided
 from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving
+from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
+from fleetwatch.figures.priced_columns import Price
+from fleetwatch.figures.pricing import EXACT, HOUR_MS, divided
 
 FIGURES = ("held", *WASTE, "low", "high")
 WASTED, LOW, HIGH = slice(1, 1 + len(WASTE)), FIGURES.index("low"), FIGURES.index("high")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 ZERO = Decimal(0)

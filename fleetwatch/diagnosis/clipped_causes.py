@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fleetwatch.costs.edges import Parts, pairs
-from fleetwatch.costs.ledger_spans import KINDS, Ints
 from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED, Spans
 from fleetwatch.diagnosis.caused import WASTE
+from fleetwatch.figures.edges import Parts, pairs
+from fleetwatch.figures.packed_spans import KINDS, Ints
 
 _KIND_OF = [KINDS.index((state, tier, False)) for state, tier in WASTE.values()]
 _HELD = FIGURES.index("held")

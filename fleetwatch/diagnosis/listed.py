@@ -10,10 +10,10 @@ from datetime import datetime
 import numpy as np
 
 from fleetwatch.accounts.models import User
-from fleetwatch.costs.ledger_spans import Bools, Ints
 from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, Decided, Lines
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.packed_spans import Bools, Ints
 from fleetwatch.jobs.models import Job
 
 # in the order: what could be saved (low and high together, micro-dollars), at most (ms), the

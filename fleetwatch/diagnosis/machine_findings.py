@@ -13,12 +13,12 @@ from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
 from fleetwatch.diagnosis import advice
 from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
 from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY, ORPHANED, THROTTLED
 from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
+from fleetwatch.figures import boundaries
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
@@ -198,7 +198,7 @@ def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
 def _placed(
     interval: Interval, by_id: dict[int, Finding], *, only: int | None = None
 ) -> list[tuple[int, int, Caused]]:
-    whole = rate_changes.outward(interval, zone())
+    whole = boundaries.outward(interval, zone())
     with connection.cursor() as cursor:
         cursor.execute(
             _PLACED,
@@ -245,7 +245,7 @@ def hours(finding: Finding, interval: Interval) -> list[Hour]:
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
-    whole = rate_changes.outward(interval, zone())
+    whole = boundaries.outward(interval, zone())
     rows: QuerySet[Any] = CauseEntry.objects.all()
     if finding.cause != THROTTLED:
         rows = CapacityEntry.objects.filter(cluster=finding.cluster)

@@ -15,11 +15,7 @@ from django.db.models import Count, F, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import rate_changes
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.selectors import Breakdown
-from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.diagnosis import cause_columns, taken
 from fleetwatch.diagnosis.alternatives import alternatives
 from fleetwatch.diagnosis.cause_rows import UNFIT
@@ -30,6 +26,10 @@ from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
+from fleetwatch.figures import boundaries
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Breakdown
+from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -222,7 +222,7 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
     """Why each of a few jobs wastes, without dollars; jobs of which nothing was diagnosed are left
     out.
     """
-    whole = rate_changes.outward(interval, zone())
+    whole = boundaries.outward(interval, zone())
     wasted = reduce(add, (F(f"{name}_ms") for name in WASTE))
     rows = (
         CauseEntry.objects.filter(job__in=job_ids, start__gte=whole.start, start__lt=whole.end)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import edges, rate_changes
-from fleetwatch.costs.edges import Edge
-from fleetwatch.costs.laid import Eras, eras, lay
-from fleetwatch.costs.ledger_spans import Bools
-from fleetwatch.costs.scopes import Limits, limits_of
-from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.diagnosis.cause_columns import Columns, Spans, joined, spans
 from fleetwatch.diagnosis.clipped_causes import in_part
 from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.figures import boundaries, edges
+from fleetwatch.figures.edges import Edge
+from fleetwatch.figures.packed_spans import Bools
+from fleetwatch.figures.priced_spans import Eras, eras, lay
+from fleetwatch.figures.scopes import Limits, limits_of
+from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
@@ -49,7 +49,7 @@ def read(
     """
     limits = _limits(scope)
     asked = {name for name, limit in limits.items() if limit is not None}
-    whole = rate_changes.outward(interval, zone())
+    whole = boundaries.outward(interval, zone())
     with one_view():
         period = eras(whole, asked)
         wanted = {

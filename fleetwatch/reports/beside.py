@@ -10,10 +10,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from fleetwatch.costs import pricing
 from fleetwatch.costs.commitments import coverage
 from fleetwatch.costs.coverage import Above, Covered, missing_usd
 from fleetwatch.costs.models import Commitment
+from fleetwatch.figures import pricing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.models import InvoiceAdjustment
 from fleetwatch.reports.statement import NO_USD

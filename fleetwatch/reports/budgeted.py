@@ -12,8 +12,8 @@ from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Step
-from fleetwatch.costs.pricing import CENT, usd
-from fleetwatch.costs.totals import WHY
+from fleetwatch.figures.pricing import CENT, usd
+from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
 
 Shape = dict[str, Any]

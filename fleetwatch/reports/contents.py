@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import pricing
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.sites import energy
-from fleetwatch.costs.totals import WHY, Group, Scope
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import beside, budgeted, corrections, drawn, statement

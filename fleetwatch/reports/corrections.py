@@ -10,8 +10,8 @@ from typing import Any
 from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import pricing
-from fleetwatch.costs.selectors import without
+from fleetwatch.figures import pricing
+from fleetwatch.figures.selectors import without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports.statement import NO_JOB

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import Group, Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import Group, Totals
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line

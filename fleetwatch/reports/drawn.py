@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.costs.energy import Energy, Site
-from fleetwatch.costs.pricing import MICRO_USD, usd
+from fleetwatch.figures.pricing import MICRO_USD, usd
 
 Shape = dict[str, Any]
 # of a kWh; joules are floats, whose last digits depend on the order in which they were summed

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
 
 ZERO = Decimal(0)
 

@@ -14,7 +14,7 @@ hours, of the same GPUs:
 from dataclasses import dataclass, fields
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
 from fleetwatch.reports.effects import fitted
 
 ZERO = Decimal(0)

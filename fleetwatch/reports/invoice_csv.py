@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import EXACT
+from fleetwatch.figures.pricing import EXACT
 from fleetwatch.lib import amounts, csv_rows
 from fleetwatch.lib.csv_rows import MAX_FAULTS, Fault, FieldError, RefusedError
 

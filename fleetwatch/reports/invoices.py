@@ -11,8 +11,8 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import exchange
-from fleetwatch.costs.pricing import EXACT
 from fleetwatch.costs.subjects import RateError
+from fleetwatch.figures.pricing import EXACT
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
 from fleetwatch.lib.sql import wait_for_lock

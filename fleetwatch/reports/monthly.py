@@ -15,8 +15,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.spreading import OWN_LINE, spread
+from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import (
     beside,

@@ -11,9 +11,10 @@ from django.db import connection
 from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import commitments, pricing
+from fleetwatch.costs import commitments
 from fleetwatch.costs.kinds import KindTime, time_of_kinds
-from fleetwatch.costs.totals import NOBODY
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import NOBODY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports import months

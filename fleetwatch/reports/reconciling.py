@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from fleetwatch.costs.pricing import HOUR_MS
-from fleetwatch.costs.pricing import lines as in_steps
+from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.pricing import lines as in_steps
 from fleetwatch.reports.gaps import ZERO, Billed, Counted, Gap, Missing, explain
 
 MATCHED, UNMATCHED, UNBILLED, COMMITTED, BOOKED = (

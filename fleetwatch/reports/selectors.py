@@ -9,8 +9,8 @@ from django.db.models import Count, Max, Min, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.totals import EVERYTHING, Scope
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.reports.effects import Effects, Spent, average_usd_per_gpu_hour, effects
 

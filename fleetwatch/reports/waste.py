@@ -5,8 +5,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import Group, Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.intervals import Interval

@@ -8,9 +8,9 @@ import time_machine
 from django.test import Client
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.totals import Scope
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.costs.factories import a_gpu, a_rate, an_entry

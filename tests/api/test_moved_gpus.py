@@ -4,9 +4,9 @@ of its own.
 
 import pytest
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.subjects import find
-from fleetwatch.costs.totals import Scope
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU, Stay
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_rate, an_entry

@@ -19,7 +19,7 @@ from fleetwatch.budgets.month_end import (
     predict,
     risk,
 )
-from fleetwatch.costs import rate_changes
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -106,7 +106,7 @@ def test_weekdays_go_on_after_the_origin_and_the_clock_goes_back_with_an_hour_mo
 
 def test_midnight_within_a_utc_hour_cuts_it():
     kolkata = ZoneInfo("Asia/Kolkata")
-    day = rate_changes.days(
+    day = boundaries.days(
         Interval(datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 11, 20, 13, tzinfo=UTC)),
         kolkata,
     )[0]
@@ -128,7 +128,7 @@ def test_midnight_within_a_utc_hour_cuts_it():
 def test_where_clocks_are_set_an_hour_comes_twice_or_not_at_all(first, length_h):
     berlin = ZoneInfo("Europe/Berlin")
     noon = datetime.combine(first, time(12), tzinfo=UTC)
-    day = rate_changes.days(Interval(noon, noon.replace(hour=13)), berlin)[0]
+    day = boundaries.days(Interval(noon, noon.replace(hour=13)), berlin)[0]
 
     assert lengths([day], berlin)[0, 2] == length_h
     assert (wall_hour(day, 2, berlin) is None) is (length_h == 0.0)

@@ -17,8 +17,9 @@ from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.mappings import add_rule, end_rule, withdraw_rule
 from fleetwatch.costs.models import Attribution, MappingRule
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import (
+from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.selectors import (
     NOBODY,
     OWNERS,
     UNMAPPED,
@@ -27,7 +28,6 @@ from fleetwatch.costs.selectors import (
     totals,
     totals_by,
 )
-from fleetwatch.costs.subjects import BEGINNING
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.models import ClosedMonth, Entry, Policy
 from fleetwatch.lib.intervals import Interval

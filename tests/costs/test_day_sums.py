@@ -11,11 +11,11 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import selectors
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
-from fleetwatch.costs.ledger_spans import KINDS, STATES, TIERS, spans
 from fleetwatch.costs.models import DayHours, SummedDay
-from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
+from fleetwatch.figures import selectors
+from fleetwatch.figures.packed_spans import KINDS, STATES, TIERS, spans
+from fleetwatch.figures.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import policy, retention
 from fleetwatch.ledger.hour_rows import count_versions

@@ -11,10 +11,10 @@ from django.db import connection
 
 from fleetwatch.costs.energy import EXAMPLE_SOURCE, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
-from fleetwatch.costs.selectors import totals
 from fleetwatch.costs.sites import energy, energy_of_node, set_region, withdraw_region
 from fleetwatch.costs.subjects import RateError
-from fleetwatch.costs.totals import Scope
+from fleetwatch.figures.selectors import totals
+from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_place, an_entry

@@ -10,7 +10,6 @@ from django.core.management import call_command
 from fleetwatch.costs.difference import Imported, closed_days
 from fleetwatch.costs.imports import dry_run, import_rates
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.selectors import totals
 from fleetwatch.costs.services import (
     BEGINNING,
     RateError,
@@ -18,6 +17,7 @@ from fleetwatch.costs.services import (
     set_rate,
     withdraw_rate,
 )
+from fleetwatch.figures.selectors import totals
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.lib.csv_rows import RefusedError

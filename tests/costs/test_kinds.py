@@ -15,7 +15,7 @@ from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
 from fleetwatch.costs.kinds import time_of_kinds
 from fleetwatch.costs.models import DayHours, NodePlace
 from fleetwatch.costs.priced import priced
-from fleetwatch.costs.totals import ALLOCATED_STATES
+from fleetwatch.figures.totals import ALLOCATED_STATES
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.selectors import spending_now, totals
+from fleetwatch.figures.selectors import spending_now, totals
 from fleetwatch.ingest.services import bill_silent_nodes
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import totals_by
 from fleetwatch.costs.spreading import EVEN, FIXED, OWN_LINE, PROPORTIONAL, spread, with_free
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.selectors import totals_by
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
 

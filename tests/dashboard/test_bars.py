@@ -2,9 +2,9 @@ from decimal import Decimal
 
 import numpy as np
 
-from fleetwatch.costs.cells import Cell, summed
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
+from fleetwatch.figures.cells import Cell, summed
 
 
 def cells(*runs, end_ms, count):

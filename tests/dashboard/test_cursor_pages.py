@@ -1,8 +1,8 @@
 import pytest
 
-from fleetwatch.costs.ranking import Ranked, Rest
-from fleetwatch.costs.totals import Group, nothing
 from fleetwatch.dashboard.pages import Pager, pager, read_place
+from fleetwatch.figures.ranking import Ranked, Rest
+from fleetwatch.figures.totals import Group, nothing
 
 
 def a_page(*, before=0, shown=2, after=0, last=(7_000_000, 42)):

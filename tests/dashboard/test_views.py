@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.breakdown_totals import together
+from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms

@@ -11,7 +11,6 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.diagnosis import (
     advice,
     capacity,
@@ -21,6 +20,7 @@ from fleetwatch.diagnosis import (
     services,
 )
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
+from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.telemetry import frames

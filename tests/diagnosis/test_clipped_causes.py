@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Scope
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, findings, waste_by_cause
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import a_run, an_entry
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate

@@ -13,11 +13,11 @@ from django.db import connection, transaction
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard.pages import page_of
 from fleetwatch.diagnosis import cause_checks, cause_rows, recurrence, selectors, sums
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms

@@ -2,7 +2,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.costs.totals import WHY
+from fleetwatch.figures.totals import WHY
 from fleetwatch.inventory.services import node_by_name, register
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.batch_report import Report

@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.pricing import EXACT, cost_usd, usd
+from fleetwatch.figures.pricing import EXACT, cost_usd, usd
 from fleetwatch.reports.effects import Effects, Spent, effects
 
 HOUR_MS = 3_600_000

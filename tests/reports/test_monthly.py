@@ -10,11 +10,11 @@ import pytest
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import pricing
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mappings import add_rule
 from fleetwatch.costs.models import Rate
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import monthly

@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.pricing import usd
+from fleetwatch.figures.pricing import usd
 from fleetwatch.reports.gaps import Counted, Gap, Missing
 from fleetwatch.reports.reconciling import (
     BOOKED,

@@ -12,14 +12,14 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import attribute_changed
 from fleetwatch.costs.committing import commit
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mappings import add_rule
 from fleetwatch.costs.models import Rate
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import GPUModel, Node
 from fleetwatch.ledger import closing, services
 from fleetwatch.ledger.models import Adjustment

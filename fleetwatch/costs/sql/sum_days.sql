@@ -1,4 +1,4 @@
--- One row: a node's day [start, until), its GPU time packed as ledger_spans.py reads it, of each GPU, holder and kind;
+-- One row: a node's day [start, until), its GPU time packed as packed_spans.py reads it, of each GPU, holder and kind;
 --      beside it costs_dayhours, one row per node's day and price, with the same time by cut.
 -- In:  node_ids, starts, untils (arrays of one length; cuts of the ledger, each until within the day of its start).
 -- Again: safe, a day's rows are replaced whole. Versions and entries are read by one statement, so that they fit.

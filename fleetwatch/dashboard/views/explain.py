@@ -9,15 +9,15 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.priced import priced
-from fleetwatch.costs.totals import UNALLOCATED, Scope
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Owner
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain

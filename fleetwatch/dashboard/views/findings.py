@@ -20,7 +20,6 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.held import held_interval
-from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import selectors as rows
@@ -46,6 +45,7 @@ from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval

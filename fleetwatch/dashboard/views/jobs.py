@@ -9,13 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.held import held_interval
-from fleetwatch.costs.ranking import SORTS
-from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.sites import energy
-from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
@@ -26,6 +22,10 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.ranking import SORTS
+from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.totals import nothing
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms

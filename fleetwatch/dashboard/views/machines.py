@@ -14,10 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Scope, Totals
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import agents, install, maps, node_events, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
@@ -27,6 +24,9 @@ from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.diagnosis import machine_findings
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope, Totals
+from fleetwatch.figures.totals import nothing
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence

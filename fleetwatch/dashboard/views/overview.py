@@ -10,8 +10,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.alerts.selectors import open_incidents
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Group, Totals, Wasters
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.bars import Segment
@@ -20,6 +18,8 @@ from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.selectors import findings, with_jobs
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Group, Totals, Wasters
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours

@@ -10,12 +10,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.ranking import Rest
-from fleetwatch.costs.selectors import Group, Look, Scope, Totals
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
-from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import selectors, words
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.breakdown_totals import together
@@ -25,6 +21,10 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.caused import rest as remainder
 from fleetwatch.diagnosis.machine_findings import progress
 from fleetwatch.diagnosis.selectors import waste_by_cause
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.ranking import Rest
+from fleetwatch.figures.selectors import Group, Look, Scope, Totals
+from fleetwatch.figures.totals import nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.selectors import waste_rows
 from fleetwatch.reports.waste import GROUPS as CSV_GROUPS

@@ -1,6 +1,6 @@
 -- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as cause_columns.py reads them: of each GPU, job and
 --      cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
--- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (costs/sql/moments.sql:
+-- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (figures/sql/moments.sql:
 --      arrays of one length); eras (its moments, each once); use_sums (whether sums of days can answer); is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
 --      these are few), job_id, cause.

@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleetwatch.costs import pricing, rate_changes
-from fleetwatch.costs.totals import WHY
+from fleetwatch.figures import boundaries, pricing
+from fleetwatch.figures.totals import WHY
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell
 
@@ -213,7 +213,7 @@ def _charge(
 
 def _month(name: str, zone: str) -> tuple[str, str]:
     organisation_zone = ZoneInfo(zone)
-    month = rate_changes.month(months.start(name, organisation_zone), organisation_zone)
+    month = boundaries.month(months.start(name, organisation_zone), organisation_zone)
     return f"{month.start:{MOMENT}}", f"{month.end:{MOMENT}}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from fleetwatch.costs import pricing
+from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import STATES, TIERS
 
 Shape = dict[str, Any]

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from fleetwatch.costs.pricing import CENT, usd
+from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.lib.input_file import read_input

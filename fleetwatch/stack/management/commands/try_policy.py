@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import policy_trial
-from fleetwatch.costs.pricing import CENT, usd
+from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.cells import Cell
-from fleetwatch.costs.ranking import Ranked
-from fleetwatch.costs.totals import Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.cells import Cell
+from fleetwatch.figures.ranking import Ranked
+from fleetwatch.figures.totals import Totals
 from fleetwatch.ledger.policy import STATES
 
 _Key = tuple[str, str, Decimal | None, bool]  # of a term: all of it but its time

@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import selectors
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import (
+from fleetwatch.figures import selectors
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.selectors import (
     NOBODY,
     Scope,
     capacity_at_most,

@@ -10,12 +10,12 @@ from itertools import chain
 
 import numpy as np
 
-from fleetwatch.costs import priced_columns
-from fleetwatch.costs.cells import Cell, summed
-from fleetwatch.costs.ledger_spans import Ints, numbered, sums
-from fleetwatch.costs.priced_columns import Columns
-from fleetwatch.costs.pricing import HOUR_MS
-from fleetwatch.costs.totals import HEADLINE_TIERS, Group, Totals
+from fleetwatch.figures import priced_columns
+from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.packed_spans import Ints, numbered, sums
+from fleetwatch.figures.priced_columns import Columns
+from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.totals import HEADLINE_TIERS, Group, Totals
 
 WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
 SORTS = (WASTE, COST, TIME)

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fleetwatch.costs import rate_changes
-from fleetwatch.costs.ledger_spans import RECORD, STATES, Floats, Ints, numbered
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.packed_spans import RECORD, STATES, Floats, Ints, numbered
 from fleetwatch.ledger.policy import STATES as RUN_STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
@@ -47,8 +47,8 @@ def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edg
     """The whole cuts in the interval (None: it holds none), and those at its ends of which it takes
     a part.
     """
-    first = rate_changes.outward(Interval(interval.start, interval.start + _MOMENT), zone)
-    last = rate_changes.outward(Interval(interval.end - _MOMENT, interval.end), zone)
+    first = boundaries.outward(Interval(interval.start, interval.start + _MOMENT), zone)
+    last = boundaries.outward(Interval(interval.end - _MOMENT, interval.end), zone)
     start, end, edges = interval.start, interval.end, []
     if first == last and interval != first:
         return None, [Edge(first, interval)]

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
-from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import ZERO, Totals
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import ZERO, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 

@@ -1,4 +1,4 @@
--- One row: GPU time of a node's day (or of an hour of it) between two moments, packed as ledger_spans.py reads it: of each GPU, holder and kind.
+-- One row: GPU time of a node's day (or of an hour of it) between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind.
 -- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches); use_sums (whether
 --      sums of days can answer: they know no hour); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
 --      steps (starts of hours or days, or none: in which of them a row lies, from 0 on);

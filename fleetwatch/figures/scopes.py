@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.costs.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
+from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job

@@ -16,13 +16,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import edges, rate_changes
-from fleetwatch.costs.cells import Cell
-from fleetwatch.costs.laid import Eras, Laid, eras, lay
-from fleetwatch.costs.ledger_spans import KINDS, Bools, Ints, Spans, joined, numbered, spans
-from fleetwatch.costs.priced_columns import Columns, Keys, Price
-from fleetwatch.costs.scopes import Limits, limits_of
-from fleetwatch.costs.totals import EVERYTHING, Scope
+from fleetwatch.figures import boundaries, edges
+from fleetwatch.figures.cells import Cell
+from fleetwatch.figures.packed_spans import KINDS, Bools, Ints, Spans, joined, numbered, spans
+from fleetwatch.figures.priced_columns import Columns, Keys, Price
+from fleetwatch.figures.priced_spans import Eras, Laid, eras, lay
+from fleetwatch.figures.scopes import Limits, limits_of
+from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
@@ -47,8 +47,8 @@ def read(
     limits = limits_of(scope)
     asked = {name for name, limit in limits.items() if limit is not None} | set(by)
     organisation_zone = zone()
-    whole = rate_changes.outward(interval, organisation_zone)
-    steps = rate_changes.steps(whole, step, organisation_zone) if step else []
+    whole = boundaries.outward(interval, organisation_zone)
+    steps = boundaries.steps(whole, step, organisation_zone) if step else []
     with one_view():
         period = eras(whole, asked)
         wanted = _wanted(period, limits, organisation_zone) | {
@@ -96,7 +96,7 @@ def _spans(interval: Interval, wanted: dict[str, Any], organisation_zone: ZoneIn
 
 
 def _wanted(period: Eras, limits: Limits, organisation_zone: ZoneInfo) -> dict[str, Any]:
-    days = rate_changes.days(period.whole, organisation_zone)
+    days = boundaries.days(period.whole, organisation_zone)
     return period.wanted | {
         "day_starts": [day.start for day in days],
         "day_ends": [day.end for day in days],

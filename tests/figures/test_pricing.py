@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.pricing import CENT, cost_usd, lines, usd
+from fleetwatch.figures.pricing import CENT, cost_usd, lines, usd
 
 
 def test_an_hour_costs_its_rate_and_a_third_of_an_hour_a_third():

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fleetwatch.costs.cells import Cell
-from fleetwatch.costs.ledger_spans import Bools, Floats, Ints, numbered, sums
+from fleetwatch.figures.cells import Cell
+from fleetwatch.figures.packed_spans import Bools, Floats, Ints, numbered, sums
 
 NO_KEY = 0  # the group of what no job held, and of GPUs of no known model: ids begin with 1
 

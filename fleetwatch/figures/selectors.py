@@ -18,13 +18,14 @@ from django.db.models import Min
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import priced_columns, pricing, ranking, rate_changes
-from fleetwatch.costs.cells import Cell, summed
-from fleetwatch.costs.laid import OWNERS
-from fleetwatch.costs.priced_columns import NO_KEY, Columns, Keys, Owner
-from fleetwatch.costs.ranking import Place, Ranked, Wasters
-from fleetwatch.costs.reading import read
-from fleetwatch.costs.totals import (
+from fleetwatch.figures import boundaries, priced_columns, pricing, ranking
+from fleetwatch.figures.breakdown import Traced, terms
+from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.engine import read
+from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Owner
+from fleetwatch.figures.priced_spans import OWNERS
+from fleetwatch.figures.ranking import Place, Ranked, Wasters
+from fleetwatch.figures.totals import (
     EVERYTHING,
     NOBODY,
     UNALLOCATED,
@@ -37,7 +38,6 @@ from fleetwatch.costs.totals import (
     SpendingNow,
     Totals,
 )
-from fleetwatch.costs.traced import Traced, terms
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
@@ -355,8 +355,8 @@ def over_time_by(
 
 def _starts(interval: Interval, step: str) -> list[datetime]:
     organisation_zone = zone()
-    return rate_changes.steps(
-        rate_changes.outward(interval, organisation_zone), step, organisation_zone
+    return boundaries.steps(
+        boundaries.outward(interval, organisation_zone), step, organisation_zone
     )
 
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.ranking import Wasters
-from fleetwatch.costs.selectors import NOBODY, Scope, ranked, totals, totals_by, wasters
+from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.ranking import Wasters
+from fleetwatch.figures.selectors import NOBODY, Scope, ranked, totals, totals_by, wasters
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 

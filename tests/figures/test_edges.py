@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.edges import Edge, Outside, part_of, parts, split
-from fleetwatch.costs.ledger_spans import KINDS
-from fleetwatch.costs.priced_columns import lines
-from fleetwatch.costs.reading import read
-from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
+from fleetwatch.figures.edges import Edge, Outside, part_of, parts, split
+from fleetwatch.figures.engine import read
+from fleetwatch.figures.packed_spans import KINDS
+from fleetwatch.figures.priced_columns import lines
+from fleetwatch.figures.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 

@@ -1,4 +1,4 @@
--- One row: a node's GPU time in one cut of the ledger, packed as ledger_spans.py reads it: of each GPU, holder and kind; and, packed as edges.py
+-- One row: a node's GPU time in one cut of the ledger, packed as packed_spans.py reads it: of each GPU, holder and kind; and, packed as edges.py
 --      reads them, the parts of its runs that lie in the cut and not wholly in the part of it that is asked for.
 -- In:  cuts (where each begins); start_ms, end_ms (of each cut), part_start_ms, part_end_ms (what of it is asked for): arrays of one
 --      length; node_ids (NULL = all).

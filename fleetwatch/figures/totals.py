@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeVar
 
-from fleetwatch.costs.pricing import HOUR_MS
+from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
 
 # what "wasted" means without a word beside it (docs/ledger.md)

@@ -11,9 +11,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from fleetwatch.costs.ledger_spans import NO_JOB, Bools, Ints, ids, numbered
-from fleetwatch.costs.priced_columns import NO_KEY, Keys, Owner, Price
-from fleetwatch.costs.scopes import HELD, OWNED, Limits
+from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, ids, numbered
+from fleetwatch.figures.priced_columns import NO_KEY, Keys, Owner, Price
+from fleetwatch.figures.scopes import HELD, OWNED, Limits
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
