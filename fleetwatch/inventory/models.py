@@ -7,6 +7,13 @@ from django.contrib.postgres.fields import BigIntegerRangeField, RangeOperators
 from django.db import models
 from django.db.models import F, Func, Q, Value
 
+from fleetwatch.lib.intervals import to_ms
+
+
+# What was received so long after it was measured is a replay or an import: its node was never live,
+# and is not silent now.
+REPLAYED_AFTER_MS = 3_600_000
+
 
 class GPUModel(models.Model):
     """A GPU product ("H100 SXM"), with the facts that prices and power ratios need; None = not
@@ -82,6 +89,17 @@ class Node(models.Model):
         if self.last_ms is None or self.silent_ms is None:
             return self.last_ms
         return max(self.last_ms, self.silent_ms)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its silence counts: it reported as things happened, or was live before what came
+        late (then `silent_ms` is at least its last sign of life).
+        """
+        if self.last_ms is None or self.last_received_at is None:
+            return False
+        if self.silent_ms is not None and self.silent_ms >= self.last_ms:
+            return True
+        return to_ms(self.last_received_at) - self.last_ms < REPLAYED_AFTER_MS
 
 
 class Departure(models.Model):

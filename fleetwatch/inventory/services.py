@@ -327,12 +327,15 @@ def _may_take_over(life: Life, received_ms: int | None) -> bool:
 def _update_node(
     node: Node, batch: Batch, *, order: list[int], offset_ms: int, received_at: datetime
 ) -> None:
+    was_live = node.is_live
     newest = newest_ms(batch, offset_ms=offset_ms)
     if newest is not None:
         node.last_ms = newest if node.last_ms is None else max(node.last_ms, newest)
     node.last_received_at = (
         received_at if node.last_received_at is None else max(node.last_received_at, received_at)
     )
+    if was_live and not node.is_live:
+        node.silent_ms = node.last_ms
     if order >= node.facts_order:
         node.facts_order = order
         node.labels, node.window_s, node.agent, node.clock_offset_ms = (
@@ -346,6 +349,7 @@ def _update_node(
         update_fields=[
             "last_ms",
             "last_received_at",
+            "silent_ms",
             "facts_order",
             "facts_digest",
             "labels",

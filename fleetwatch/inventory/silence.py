@@ -15,7 +15,7 @@ import structlog
 from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from fleetwatch.inventory.models import GPU, Departure, ElasticRule, Node
+from fleetwatch.inventory.models import REPLAYED_AFTER_MS, GPU, Departure, ElasticRule, Node
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span
@@ -26,9 +26,6 @@ LONGEST_FLUSH_MS = 300_000  # an agent may be told to send so seldom
 BILLED_BEHIND_MS = 60_000  # about as far behind now as a living node's newest windows
 # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
 RETIRED_AFTER_MS = 7 * 86_400_000
-# What was received so long after it was measured is a replay or an import: its node was never live,
-# and is not silent now.
-REPLAYED_AFTER_MS = 3_600_000
 
 # An elastic node that is silent for so long is gone.
 ELASTIC_AFTER_MS = 15 * 60_000

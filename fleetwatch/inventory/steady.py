@@ -16,7 +16,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
-from fleetwatch.inventory.models import GPU, Node, Stay
+from fleetwatch.inventory.models import REPLAYED_AFTER_MS, GPU, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
@@ -175,6 +175,7 @@ def _columns(batches: Sequence[Continued]) -> dict[str, object]:
         "sequences": integers(sequences),
         "firsts": integers(firsts),
         "gap": GAP_MS,
+        "replayed": REPLAYED_AFTER_MS,
         "windows": integers(windows),
         "newest": integers(newest),
         "received": list(received),

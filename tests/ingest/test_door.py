@@ -272,6 +272,23 @@ def test_a_silence_on_the_bill_ends_by_the_short_way_too(client):
     assert unbalanced(NOW - timedelta(hours=2), NOW + timedelta(hours=1), now=NOW) == []
 
 
+@pytest.mark.parametrize("late_ms", [3_600_000 - 1, 3_600_000, 7_000_000])
+@pytest.mark.parametrize("was_live", [True, False])
+def test_who_catches_up_by_the_short_way_is_silent_where_it_was_live(client, was_live, late_ms):
+    bearer, hour = token(), 3_600_000
+    for number in range(2):
+        with time_machine.travel(from_ms(BEGIN + 120_000 + hour * (not was_live)), tick=False):
+            post(client, step(number), bearer=bearer)
+    for number in range(2, 4):
+        with time_machine.travel(from_ms(BEGIN + 240_000 + late_ms), tick=False):
+            post(client, step(number), bearer=bearer)
+
+    is_live = was_live or late_ms < hour
+    assert client.short == 3
+    assert bill_silent_nodes(NOW)["nodes"] == is_live
+    assert Node.objects.get().live_ms == (NOW_MS - 60_000 if is_live else BEGIN + 240_000)
+
+
 def test_a_node_that_was_removed_comes_back_the_long_way(client):
     bearer, minute = token(), 60_000
     for number in range(2):

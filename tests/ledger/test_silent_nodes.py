@@ -184,6 +184,61 @@ def test_a_late_spool_takes_no_silence_off_the_bill():
     assert states() == {"free": 2 * HOUR, "unobserved": 4 * HOUR - MINUTE}
 
 
+def test_who_dies_while_it_catches_up_is_silent_though_no_bill_was_made_before():
+    sender = Sender()
+    heard(60, sender=sender)
+    heard(60, start_ms=HOUR, sender=sender, now_ms=5 * HOUR)
+
+    assert bill_and_post(6 * HOUR) == 1
+
+    assert states("n1", "state", "reason") == {
+        ("free", ""): 2 * HOUR,
+        ("unobserved", "silent"): 4 * HOUR - MINUTE,
+    }
+    assert unbalanced(hour(-1), hour(7), now=at(6 * HOUR)) == []
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "billed"), [(7 * DAY - 1, 1), (7 * DAY, 0), (7 * DAY + 1, 0)]
+)
+def test_seven_days_after_what_came_late_nothing_is_billed_any_more(silent_ms, billed):
+    sender = Sender()
+    heard(60, sender=sender)
+    heard(60, start_ms=HOUR, sender=sender, now_ms=5 * HOUR)
+
+    assert bill_silent_nodes(at(2 * HOUR + silent_ms))["nodes"] == billed
+
+
+def test_a_replay_in_many_batches_is_no_live_node():
+    sender = Sender()
+    for part in range(5):
+        heard(30, start_ms=part * 30 * MINUTE, sender=sender, now_ms=6 * HOUR + part * MINUTE)
+
+    assert bill_and_post(7 * HOUR) == 0
+
+    assert states() == {"free": 150 * MINUTE}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_once_it_was_live_a_node_is_silent_from_its_newest_window_on_in_whatever_order(seed):
+    random = Random(seed)
+    sender = Sender()
+    batches = [sender.batch(T0 + part * 20 * MINUTE, *[EMPTY] * 20) for part in range(9)]
+    live = batches.pop(random.randrange(len(batches)))
+    store(live, now=at(live["windows"]["start_ms"][-1] - T0 + MINUTE))
+    random.shuffle(batches)
+    came = random.randrange(1, len(batches))
+    for place, batch in enumerate(batches[:came]):
+        store(batch, now=at(5 * HOUR + place * MINUTE))
+    starts = [start for batch in [live, *batches[:came]] for start in batch["windows"]["start_ms"]]
+    newest_ms = max(starts) - T0 + MINUTE
+
+    assert bill_and_post(6 * HOUR) == 1
+
+    assert states("n1", "reason")["silent"] == 6 * HOUR - MINUTE - newest_ms
+    assert unbalanced(hour(-1), hour(7), now=at(6 * HOUR)) == []
+
+
 def test_a_node_without_a_gpu_is_on_no_bill():
     batch = Sender(gpus=0).batch(T0, host={"start_ms": [T0], "cpu_ratio": [0.5]})
     store(batch, now=at(MINUTE))

@@ -14,7 +14,11 @@ WITH silent AS (
           silent_ms > last_ms
           OR (
               last_ms > %(known_since_ms)s::bigint
-              AND extract(epoch FROM last_received_at) * 1000 - last_ms < %(replayed_ms)s::bigint
+              AND (
+                  -- it was live before what it sent late (Node.is_live)
+                  silent_ms = last_ms
+                  OR extract(epoch FROM last_received_at) * 1000 - last_ms < %(replayed_ms)s::bigint
+              )
           )
       )
       AND EXISTS (SELECT FROM inventory_gpu AS gpu WHERE gpu.node_id = node.id AND gpu.first_ms IS NOT NULL AND gpu.retired_ms IS NULL)

@@ -1,7 +1,7 @@
 -- One row per given node whose newest facts have the given digest: its last_ms before and after, and the order of its newest batch before.
 -- In:  nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents (one batch per node, by position); gap (ms):
---      without windows for so long a stay has ended, and the next one begins the long way; lock_timeout, statement_timeout: they
---      hold until the transaction ends, the first already for the locks taken here.
+--      without windows for so long a stay has ended, and the next one begins the long way; replayed (ms): Node.is_live;
+--      lock_timeout, statement_timeout: they hold until the transaction ends, the first already for the locks taken here.
 -- Again: a batch that is not newer than all before it finds no row. Nodes are locked in order of id until the transaction ends.
 WITH limits AS MATERIALIZED (
     SELECT set_config('lock_timeout', %(lock_timeout)s::text, true), set_config('statement_timeout', %(statement_timeout)s::text, true)
@@ -22,6 +22,17 @@ UPDATE inventory_node AS node
 SET last_ms = GREATEST(node.last_ms, locked.newest_ms),
     windows_ms = GREATEST(node.windows_ms, locked.windows_ms),
     last_received_at = GREATEST(node.last_received_at, locked.received_at),
+    silent_ms = CASE
+        -- it was live, and would not be by what is this late
+        WHEN (
+                node.silent_ms >= node.last_ms
+                OR extract(epoch FROM node.last_received_at) * 1000 - node.last_ms < %(replayed)s::bigint
+            )
+            AND extract(epoch FROM GREATEST(node.last_received_at, locked.received_at)) * 1000
+                - GREATEST(node.last_ms, locked.newest_ms) >= %(replayed)s::bigint
+        THEN GREATEST(node.silent_ms, node.last_ms, locked.newest_ms)
+        ELSE node.silent_ms
+    END,
     facts_order = jsonb_build_array(locked.boot_start_ms, locked.sequence),
     agent = locked.agent::jsonb,
     clock_offset_ms = 0
