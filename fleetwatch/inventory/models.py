@@ -9,7 +9,6 @@ from django.db.models import F, Func, Q, Value
 
 from fleetwatch.lib.intervals import to_ms
 
-
 # What was received so long after it was measured is a replay or an import: its node was never live,
 # and is not silent now.
 REPLAYED_AFTER_MS = 3_600_000

@@ -15,7 +15,7 @@ import structlog
 from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from fleetwatch.inventory.models import REPLAYED_AFTER_MS, GPU, Departure, ElasticRule, Node
+from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Departure, ElasticRule, Node
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
-from fleetwatch.inventory.models import REPLAYED_AFTER_MS, GPU, Node, Stay
+from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
