@@ -32,7 +32,7 @@ class IdleGPU:
 class Facts:
     """A job with at least one GPU idle for longer than the rule allows.
 
-    `job_gpus` is how many it holds in all.
+    `job_gpus` is how many it holds in all, `external_id` what ends it alone.
     """
 
     job_key: str
@@ -46,6 +46,7 @@ class Facts:
     gpus: tuple[IdleGPU, ...]
     kind: str = ""
     pids: tuple[int, ...] = ()  # of its processes on these GPUs
+    reaches_beyond: bool = False  # its scheduler gave it more than the hub sees
 
     @property
     def since_ms(self) -> int:

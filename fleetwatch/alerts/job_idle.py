@@ -17,6 +17,7 @@ from fleetwatch.costs.models import GPURate
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
 from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.selectors import RunSpan
@@ -77,9 +78,18 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
         if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
             idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates.get(run.gpu_id, [])))
     held = _held_gpus(idle)
+    node_of = dict(
+        GPU.objects.filter(pk__in=set().union(*held.values())).values_list("pk", "node_id")
+    )
     pids = _pids(idle)
     return [
-        _facts(jobs[job_id], found, held[job_id], pids[job_id], threshold_minutes)
+        _facts(
+            jobs[job_id],
+            found,
+            [node_of[gpu_id] for gpu_id in held[job_id]],
+            pids[job_id],
+            threshold_minutes,
+        )
         for job_id, found in idle.items()
     ]
 
@@ -227,16 +237,17 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
 
 
 def _facts(
-    job: Job, gpus: list[IdleGPU], held: set[int], pids: set[int], threshold_minutes: float
+    job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], threshold_minutes: float
 ) -> Facts:
+    """`nodes`: of each GPU that the job is seen to hold, its node."""
     return Facts(
         job_key=job.key,
         job_name=job.name,
         user=job.user,
         team=job.team.slug if job.team else "",
         scheduler=job.scheduler,
-        external_id=job.external_id,
-        job_gpus=len(held),
+        external_id=ended_by(job.external_id, job.labels),
+        job_gpus=max(len(nodes), granted_gpus(job.labels)),
         threshold_minutes=threshold_minutes,
         gpus=tuple(
             sorted(
@@ -245,6 +256,7 @@ def _facts(
         ),
         kind=job.kind,
         pids=tuple(sorted(pids)[:MAX_PIDS]),
+        reaches_beyond=reaches_beyond(job.labels, gpus=len(nodes), nodes=len(set(nodes))),
     )
 
 

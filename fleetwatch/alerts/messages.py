@@ -100,6 +100,8 @@ def _models(facts: Facts) -> str:
 
 def _how_many(facts: Facts) -> str:
     idle, held = len(facts.gpus), max(facts.job_gpus, len(facts.gpus))
+    if facts.reaches_beyond and idle == held:
+        return f"{idle} GPU{'s' * (idle > 1)}"
     if held == 1:
         return "The only GPU"
     return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
@@ -141,6 +143,11 @@ def _fix(facts: Facts) -> str:
         return (
             f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask"
             " for fewer GPUs next time."
+        )
+    if facts.reaches_beyond:
+        return (
+            "Fix: let the job run, it holds more than is seen of it here. Look at its other nodes,"
+            " or ask for fewer GPUs next time."
         )
     if facts.kind == "service":
         return (

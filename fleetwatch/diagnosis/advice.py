@@ -46,7 +46,7 @@ class Place:
     """Who holds the GPU and where: what a command needs. Empty = not known."""
 
     scheduler: str = ""
-    job_id: str = ""
+    job_id: str = ""  # that ends it alone
     name: str = ""  # Kubernetes: namespace/pod
     node: str = ""  # of the GPU that was looked at
     pids: tuple[int, ...] = ()  # of the job, there

@@ -21,6 +21,7 @@ from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.outcomes import ENDED
+from fleetwatch.jobs.scheduled import ended_by
 from fleetwatch.ledger import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
@@ -315,7 +316,7 @@ def place_of(job: Job, *, may_work: bool) -> advice.Place:
     is_service = job.kind == "service"
     return advice.Place(
         job.scheduler,
-        job.external_id,
+        ended_by(job.external_id, job.labels),
         job.name,
         is_over=is_over,
         is_service=is_service,

@@ -1,5 +1,5 @@
 """Reads which jobs may be ended: those that do nothing on any GPU, as far as they were
-judged last.
+judged last, and have none that nobody sees.
 """
 
 from collections import defaultdict
@@ -12,6 +12,8 @@ from django.db.models import Max, Q
 
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.diagnosis.rules import MEDIUM
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.scheduled import reaches_beyond
 from fleetwatch.lib.intervals import floor_hour
 
 LOOKS_BACK = timedelta(hours=1)  # nodes of one job are not judged at the same moment
@@ -24,7 +26,7 @@ _Last = tuple[datetime, int, str, int]
 
 def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
     """(job, cause) of each of these jobs whose last cell has that cause on every GPU, with medium
-    confidence at least.
+    confidence at least; none of a job that its scheduler gave more than was judged.
     """
     own = CauseEntry.objects.filter(job__in=job_ids).order_by()
     newest = dict(own.values_list("job_id").annotate(Max("start")))
@@ -42,13 +44,29 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
     known = reduce(
         or_, (Q(job=job_id, start__gt=start - REMEMBERS) for job_id, start in newest.items())
     )
-    of_day = own.filter(known).values_list("job_id", "gpu_id").distinct()
-    unknown = {job_id for job_id, gpu_id in of_day if gpu_id not in last[job_id]}
+    of_day = list(own.filter(known).values_list("job_id", "gpu_id", "node_id").distinct())
+    unknown = {job_id for job_id, gpu_id, _ in of_day if gpu_id not in last[job_id]}
+    unknown |= _partly_seen(of_day)
     return {
         (job_id, cause)
         for job_id, gpus in last.items()
         if job_id not in unknown
         for cause in _shared(list(gpus.values()))
+    }
+
+
+def _partly_seen(held: Collection[tuple[int, int, int]]) -> set[int]:
+    """Of (job, GPU, node) the jobs that may hold more elsewhere."""
+    gpus: dict[int, set[int]] = defaultdict(set)
+    nodes: dict[int, set[int]] = defaultdict(set)
+    for job_id, gpu_id, node_id in held:
+        gpus[job_id].add(gpu_id)
+        nodes[job_id].add(node_id)
+    labels = Job.objects.filter(pk__in=gpus.keys()).values_list("pk", "labels")
+    return {
+        job_id
+        for job_id, told in labels
+        if reaches_beyond(told, gpus=len(gpus[job_id]), nodes=len(nodes[job_id]))
     }
 
 

@@ -212,6 +212,14 @@ def test_each_scheduler_has_its_own_command_and_what_is_lost_is_said(job, comman
     assert ("scale or delete that instead" in text) == command.startswith("kubectl")
 
 
+def test_a_job_that_reaches_beyond_what_is_seen_of_it_is_not_to_be_ended():
+    told = opened(facts(job_gpus=2, reaches_beyond=True))
+
+    assert told.summary.startswith("2 GPUs of job")
+    assert told.text.startswith("Fix: let the job run")
+    assert "scancel" not in told.text
+
+
 def test_a_service_that_rests_is_not_to_be_ended():
     assert (
         opened(facts(job_gpus=2, kind="service")).text
@@ -222,7 +230,7 @@ def test_a_service_that_rests_is_not_to_be_ended():
 
 def test_facts_of_an_older_incident_are_read():
     known = facts().to_json()
-    del known["kind"], known["pids"]
+    del known["kind"], known["pids"], known["reaches_beyond"]
 
     assert Facts.from_json(known) == facts()
 

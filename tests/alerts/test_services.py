@@ -8,6 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from fleetwatch.alerts import selectors, services
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import create_channel
 from tests.alerts.factories import NINE, a_rule, at, longer, ms, ran
@@ -51,6 +52,28 @@ def test_the_incident_knows_who_where_since_when_and_what_it_costs():
     )
     assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(90))
     assert (view.facts.cost_usd, view.facts.usd_per_hour, view.facts.memory_bytes) == (6, 4, 40e9)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({"nodes": "1", "requested_gpus": "1"}, "Fix: scancel 1,"),
+        ({"nodes": "2", "requested_gpus": "4"}, "Fix: let the job run, its other 3 GPUs"),
+        ({"nodes": "2"}, "Fix: let the job run, it holds more than is seen of it"),
+        ({"het_job": "1+0"}, "Fix: let the job run, it holds more than is seen of it"),
+        ({"array_job": "1", "array_task": "3"}, "Fix: scancel 1_3,"),
+    ],
+)
+def test_what_the_scheduler_gave_the_job_beyond_what_is_seen_is_not_ended(labels, told):
+    a_rule()
+    slack()
+    _, run = an_idle_job()
+    Job.objects.filter(pk=run.job_id).update(labels=labels, scheduler="slurm", external_id="1")
+
+    services.evaluate(at(31))
+
+    assert told in Delivery.objects.get().message["text"]
 
 
 @pytest.mark.django_db

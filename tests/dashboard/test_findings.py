@@ -115,6 +115,31 @@ def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_sin
         assert ("Let the job run" in admin.get(page).content.decode()) == is_other_unknown
 
 
+@pytest.mark.parametrize(
+    ("labels", "is_to_be_ended"),
+    [
+        ({"nodes": "1", "requested_gpus": "1"}, True),
+        ({"nodes": "2", "requested_gpus": "1"}, False),
+        ({"nodes": "1", "requested_gpus": "2"}, False),
+        ({"het_job": "7+0"}, False),
+    ],
+)
+def test_a_job_is_not_to_be_ended_where_its_scheduler_gave_it_more_than_is_seen(
+    admin, found, labels, is_to_be_ended
+):
+    Job.objects.update(labels=labels)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert ("scancel" in admin.get(page).content.decode()) == is_to_be_ended
+
+
+def test_of_an_array_its_task_alone_is_to_be_ended(admin, found):
+    Job.objects.update(external_id="7", labels={"array_job": "7", "array_task": "2"})
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert "scancel 7_2" in admin.get(page).content.decode()
+
+
 def test_a_job_that_worked_again_is_not_to_be_ended(admin, found):
     cause("healthy", of=found.its_job, start=NOW - timedelta(hours=1), high=0, low=0)
 
