@@ -338,6 +338,13 @@ def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any
     assert admin.get(f"/charts/finding?finding={queue.pk}&as=table").status_code == 200
 
 
+def test_the_overview_says_nothing_of_causes_that_are_all_worked_out(admin):
+    cause(low=0, high=0)
+    diagnosed(NOW - timedelta(days=1), version=1, posted=1)
+
+    assert "being worked out" not in admin.get("/").content.decode()
+
+
 def test_a_teams_inbox_has_no_machines(admin, found):
     Team.objects.create(slug="nlp")
     capacity("gpu_fault")
@@ -350,7 +357,7 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     cause(low=0, high=0)
     diagnosed(NOW - timedelta(days=1), version=1, posted=2)
 
-    for address in ("/findings", "/waste?group_by=cause"):
+    for address in ("/", "/findings", "/waste?group_by=cause"):
         assert "0 of 24 hours of nodes" in admin.get(address).content.decode()
     assert "Not worked out yet" in admin.get("/findings").content.decode()
     assert "being worked out" not in admin.get("/waste?group_by=team").content.decode()

@@ -17,6 +17,7 @@ from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.machine_findings import progress
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Totals, Wasters
@@ -77,6 +78,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "savings_count": len(open_findings),
         "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         "unposted": _unposted(period.interval, period.now),
+        "progress": progress(period.interval, now=period.now),
         **_now(period.now),
     }
     return render(request, "dashboard/overview.html", period.context("overview", **context))
