@@ -109,9 +109,7 @@ class AnomalyPage(Schema):
 
 
 @router.get("/budgets", operation_id="listBudgets", response=BudgetPage)
-def budgets(
-    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
-) -> Answer:
+def budgets(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
     """The running month of every team: spent, expected, budget."""
     wanted, now = asked(request), timezone.now()
     page, following = wanted.page(selectors.lines(now), paging.limit)

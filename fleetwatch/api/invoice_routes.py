@@ -1,6 +1,6 @@
 """Invoices in the read API: which were imported, and a month's beside the ledger, line by line."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -10,8 +10,9 @@ from django.utils import timezone
 from ninja import Query, Router, Schema
 from pydantic import WithJsonSchema
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.api import schemas
-from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
 from fleetwatch.figures.pricing import EXACT, usd
 from fleetwatch.reports.gaps import ZERO
@@ -117,9 +118,15 @@ class InvoiceMonth(Schema):
 def invoices(
     request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
 ) -> Answer:
-    """Every invoice that stands."""
-    wanted = asked(request)
-    found = Invoice.objects.annotate(amount=Sum("lines__amount")).order_by("-month", "issuer")
+    """Every invoice that stands, or those of months of which a part lies in a period."""
+    wanted = asked(request, whole=ALWAYS)
+    last = (wanted.interval.end - timedelta(microseconds=1)).astimezone(zone())
+    months = (f"{wanted.interval.start.astimezone(zone()):%Y-%m}", f"{last:%Y-%m}")
+    found = (
+        Invoice.objects.filter(month__range=months)
+        .annotate(amount=Sum("lines__amount"))
+        .order_by("-month", "issuer")
+    )
     page, following = wanted.page(found, paging.limit)
     return {"rows": [_invoice(each) for each in page], "next_cursor": following}
 
@@ -128,7 +135,6 @@ def invoices(
 def invoice_month(
     request: HttpRequest,
     month: Month,
-    period: Query[schemas.PeriodQuery],
     paging: Query[schemas.Page],
 ) -> Answer:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""

@@ -2,7 +2,7 @@
 answered for everything.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any
 
@@ -30,21 +30,29 @@ def names(operation: Operation) -> list[str]:
     return [name for model in queries for name in getattr(model, "__ninja_flatten_map__")]  # noqa: B009 - set by Ninja
 
 
-def _knowing(allowed: Iterable[str], view: Run) -> Run:
+def refusal(request: HttpRequest, known: Collection[str] = ()) -> RequestError | None:
+    """What is wrong with the names of the request's parameters; None where nothing is."""
+    unknown = next((name for name in request.GET if name not in known), None)
+    if unknown is not None:
+        there = f"parameters are {', '.join(sorted(known))}" if known else "there are none here"
+        return RequestError(
+            f"there is no parameter {unknown[:LONGEST_NAME]!r}: {there}",
+            field=unknown[:LONGEST_NAME],
+        )
+    repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
+    if repeated is not None:
+        return RequestError(f"{repeated!r} is there more than once", field=repeated)
+    return None
+
+
+def _knowing(allowed: Collection[str], view: Run) -> Run:
     known = frozenset(allowed)
-    sentence = f"parameters are {', '.join(sorted(known))}" if known else "there are none here"
 
     @wraps(view)
     def asked(request: HttpRequest, **values: Any) -> Any:
-        unknown = next((name for name in request.GET if name not in known), None)
-        if unknown is not None:
-            raise RequestError(
-                f"there is no parameter {unknown[:LONGEST_NAME]!r}: {sentence}",
-                field=unknown[:LONGEST_NAME],
-            )
-        repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
-        if repeated is not None:
-            raise RequestError(f"{repeated!r} is there more than once", field=repeated)
+        wrong = refusal(request, known)
+        if wrong is not None:
+            raise wrong
         return view(request, **values)
 
     return asked

@@ -21,6 +21,7 @@ DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's
 NAMES = frozenset({"from", "to", "range"})
 LONGEST = timedelta(days=timeframes.MAX_DAYS)
+ALWAYS = Interval(timeframes.EARLIEST, timeframes.LATEST)  # of lists that a period only narrows
 MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
 
 
@@ -99,7 +100,8 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
             f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}",
             field="from",
         )
-    if found.interval.end - found.interval.start > LONGEST:
+    longest = LONGEST if whole is None else max(LONGEST, whole.end - whole.start)
+    if found.interval.end - found.interval.start > longest:
         raise RequestError(f"a period is at most {LONGEST.days} days long", field="from")
     return found
 

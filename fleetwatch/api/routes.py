@@ -13,7 +13,7 @@ from ninja import Query, Router
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api import list_rows, schemas
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
-from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs import attribution, book
@@ -289,21 +289,29 @@ def gpu_series(
 
 @router.get("/rates", operation_id="listRates", response=schemas.RatePage, tags=["costs"])
 def rates(request: HttpRequest, period: Period, paging: Paging) -> Answer:
-    """Every rate there is or was: GPU models', nodes', pools' and single GPUs'. node_class and
-    region narrow a model's.
+    """Every rate there is or was, or those that held at some moment of a period: GPU models',
+    nodes', pools' and single GPUs'. node_class and region narrow a model's.
     """
-    wanted = asked(request)
-    page, following = wanted.page(book.rates(), paging.limit)
+    wanted = asked(request, whole=ALWAYS)
+    start, end = wanted.interval.start, wanted.interval.end
+    held = Q(valid_from__lt=end) & (Q(valid_to=None) | Q(valid_to__gt=start))
+    page, following = wanted.page(book.rates().filter(held), paging.limit)
     return {"rows": [list_rows.rate_row(rate) for rate in page], "next_cursor": following}
 
 
 @router.get("/mappings", operation_id="listMappings", response=schemas.MappingPage, tags=["costs"])
 def mappings(request: HttpRequest, period: Period, paging: Paging) -> Answer:
-    """Every mapping rule, in the order in which they are asked: the first that matches and names a
-    team gives the team.
+    """Every mapping rule, or those that held at some moment of a period, in the order in which they
+    are asked: the first that matches and names a team gives the team.
     """
-    wanted = asked(request)
-    page, following = wanted.page(list(enumerate(attribution.rules(), start=1)), paging.limit)
+    wanted = asked(request, whole=ALWAYS)
+    start, end = wanted.interval.start, wanted.interval.end
+    held = [
+        (place, rule)
+        for place, rule in enumerate(attribution.rules(), start=1)
+        if rule.valid_from < end and (rule.valid_to is None or rule.valid_to > start)
+    ]
+    page, following = wanted.page(held, paging.limit)
     return {
         "rows": [list_rows.mapping_row(place, rule) for place, rule in page],
         "next_cursor": following,

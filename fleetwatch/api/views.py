@@ -17,6 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from fleetwatch.api import collector, readiness
 from fleetwatch.api.auth import reader
+from fleetwatch.api.known_parameters import refusal
+from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.v1 import api
 from fleetwatch.operations import disk
 
@@ -26,6 +28,9 @@ def openapi(request: HttpRequest) -> HttpResponse:
     """The read API's description."""
     if reader(request) is None:
         return _stranger()
+    wrong = refusal(request)
+    if wrong is not None:
+        return _refused(wrong)
     prefix = request.path.removesuffix("openapi.json")
     return JsonResponse(api.get_openapi_schema(path_prefix=prefix))
 
@@ -41,6 +46,9 @@ def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
 @csp_update({"style-src": [SELF, UNSAFE_INLINE]})
 def docs(request: HttpRequest) -> HttpResponse:
     """The read API to try out, with the scripts that django-ninja ships."""
+    wrong = refusal(request)
+    if wrong is not None:
+        return _refused(wrong)
     swagger = {
         "layout": "BaseLayout",
         "deepLinking": True,
@@ -58,6 +66,9 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus text, for a token, a session, or an address in FLEETWATCH_METRICS_ALLOW."""
     if not _is_allowed(request.META.get("REMOTE_ADDR", "")) and reader(request) is None:
         return _stranger()
+    wrong = refusal(request)
+    if wrong is not None:
+        return _refused(wrong)
     return HttpResponse(collector.text(timezone.now()), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -87,6 +98,10 @@ def _is_allowed(address: str) -> bool:
     except ValueError:  # a unix socket has no address
         return False
     return any(own in network for network in settings.METRICS_ALLOW)
+
+
+def _refused(wrong: RequestError) -> HttpResponse:
+    return JsonResponse({"error": str(wrong), "field": wrong.field}, status=wrong.status)
 
 
 def _stranger() -> HttpResponse:

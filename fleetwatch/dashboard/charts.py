@@ -44,6 +44,10 @@ class NoSuchChartError(LookupError):
     """There is no chart of that name, or not of that subject."""
 
 
+class NoPeriodError(ValueError):
+    """The chart is of a time of its own, and the address names another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart: what is drawn, and the numbers it is drawn from (None = not known)."""
@@ -64,7 +68,7 @@ def parameters(name: str) -> tuple[str, ...]:
 def build(name: str, params: Params, period: Period) -> Chart:
     """The chart `name` of the subject that the parameters name, over the period.
 
-    Raises NoSuchChartError.
+    Raises NoSuchChartError, NoPeriodError.
     """
     if name not in CHARTS:
         raise NoSuchChartError(name)
@@ -276,8 +280,8 @@ OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "smal
 
 
 def _finding(params: Params, period: Period) -> Chart:
-    """The newest window of a finding on the GPU that it affects most, whatever period is
-    asked for.
+    """Of a job's finding its newest window, on the GPU that it affects most; of a node's or
+    cluster's the period.
     """
     number = params.get("finding", "")
     found = (
@@ -287,6 +291,9 @@ def _finding(params: Params, period: Period) -> Chart:
     )
     if found is not None and found.job_id is None:
         return _place(found, period)
+    if found is not None and any(name in params for name in PERIOD):
+        names = ", ".join(PERIOD)
+        raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
     seen = evidence.evidence_of(found) if found else None
     if found is None or seen is None:
         raise NoSuchChartError(number)

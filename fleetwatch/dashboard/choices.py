@@ -16,7 +16,21 @@ def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default
     asked = request.GET.get(name) or default
     if asked in choices or asked == default:
         return asked
+    refuse(request, name, asked, choices)
+    return default
+
+
+def first_page(request: HttpRequest) -> None:
+    """Says on a list's first page that the cursor which the address names leads nowhere."""
+    after = request.GET.get("after")
+    if after:
+        messages.error(
+            request, f"There is no page after {after[:LONGEST]!r}: this is the first one."
+        )
+
+
+def refuse(request: HttpRequest, name: str, asked: str, choices: Collection[str]) -> None:
+    """Says on the page that there is no such thing, and what there is."""
     known = [*list(choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
     there = f"; there are {', '.join(known)}" if known else ""
     messages.error(request, f"There is no `{name}` {asked[:LONGEST]!r}{there}.")
-    return default

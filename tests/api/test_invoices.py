@@ -34,6 +34,25 @@ def test_the_list_has_every_invoice_the_newest_month_first(api):
     assert (second["rows"][0]["month"], second["next_cursor"]) == ("2026-09", None)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "months"),
+    [
+        ("2026-09-01", "2026-10-01", ["2026-09"]),
+        ("2026-09-30", "2026-10-01T00:01", ["2026-10", "2026-09"]),
+        ("2026-10-31", "2026-11-05", ["2026-10"]),
+        ("2026-11-01", "2026-11-05", []),
+    ],
+)
+def test_a_period_narrows_the_list_to_months_of_which_it_has_a_part(api, start, end, months):
+    a_fleet()
+    an_invoice("2026-09")
+    an_invoice()
+
+    rows = api.get(f"/api/v1/invoices?from={start}&to={end}").json()["rows"]
+
+    assert [row["month"] for row in rows] == months
+
+
 def test_a_month_says_the_difference_line_by_line_and_lines_sum_to_the_total(api):
     a_fleet()
     an_invoice()

@@ -48,6 +48,24 @@ def test_of_two_words_on_one_thing_none_is_ignored(api, query, field):
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
+@pytest.mark.parametrize("path", ["/api/v1/budgets", "/api/v1/invoices/2026-10"])
+def test_what_is_of_a_month_takes_no_other_period(api, path):
+    answer = api.get(f"{path}?from=now-1h")
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "from")
+    assert answer.json()["error"].endswith("parameters are cursor, limit")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/openapi.json", "/api/v1/docs", "/metrics"])
+def test_edges_without_parameters_refuse_them(user, path):
+    client = Client()
+    client.force_login(user)
+
+    answer = client.get(f"{path}?from=now-1h")
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "from")
+
+
 def test_a_post_refuses_it_too(api):
     answer = api.post(
         "/api/v1/ledger/try-policy?from=now-1h&to=now&mood=good",

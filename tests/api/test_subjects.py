@@ -175,6 +175,53 @@ def test_rates_name_their_subject_and_source(api):
     ]
 
 
+def test_a_period_narrows_rates_and_mappings_to_those_that_held_in_it(api):
+    gpu, days = a_gpu(model="L4"), timedelta(days=1)
+    for usd, start, end in (("1.00", 0, 1), ("2.00", 1, 2), ("3.00", 2, None)):
+        a_rate(
+            usd,
+            gpu=gpu,
+            valid_from=HOUR + start * days,
+            valid_to=None if end is None else HOUR + end * days,
+        )
+        add_rule(Conditions(user=usd), Gives(team="nlp"), valid_from=HOUR + start * days, now=HOUR)
+    second = {"from": (HOUR + days).isoformat(), "to": (HOUR + 2 * days).isoformat()}
+
+    def rates(**query):
+        rows = api.get("/api/v1/rates", query_params=query).json()["rows"]
+        return [row["usd_per_gpu_hour"] for row in rows]
+
+    def rules(**query):
+        rows = api.get("/api/v1/mappings", query_params=query).json()["rows"]
+        return [(row["place"], row["user"]) for row in rows]
+
+    assert rates() == [1.0, 2.0, 3.0]
+    assert rates(**second) == [2.0]
+    # rules without an end hold on: the third begins where the period ends
+    assert rules() == [(1, "1.00"), (2, "2.00"), (3, "3.00")]
+    assert rules(**second) == [(1, "1.00"), (2, "2.00")]
+
+
+def test_every_page_of_all_rates_has_its_own(api):
+    gpu = a_gpu(model="L4")
+    for number in range(3):
+        a_rate(
+            f"{number + 1}.00",
+            gpu=gpu,
+            valid_from=HOUR + timedelta(days=number),
+            valid_to=HOUR + timedelta(days=number + 1),
+        )
+
+    first = api.get("/api/v1/rates?limit=2").json()
+    second = api.get(f"/api/v1/rates?limit=2&cursor={first['next_cursor']}").json()
+
+    found = [row["usd_per_gpu_hour"] for row in (*first["rows"], *second["rows"])]
+    assert found == [1.0, 2.0, 3.0]
+    assert second["next_cursor"] is None
+    # a list whose figures take time to sum does not take that period
+    assert api.get(f"/api/v1/nodes?cursor={first['next_cursor']}").status_code == 422
+
+
 def test_incidents_are_those_that_were_open_in_the_period(api):
     now = timezone.now()
     rule = Rule.objects.create(name="idle jobs", condition="job_idle", threshold=30, created_at=now)

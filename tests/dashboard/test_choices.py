@@ -52,6 +52,12 @@ def small(admin):
         ),
         ("/findings?team=ghosts", "/findings", "There is no `team` 'ghosts'; there are nlp."),
         ("/findings?assignee=ghost", "/findings", "There is no `assignee` 'ghost'; there are ann."),
+        ("/settings?edit=7", "/settings", "There is no `edit` '7'."),
+        (
+            "/settings/rates/calculator?gpu_model=Voodoo2",
+            "/settings/rates/calculator",
+            "There is no `gpu_model` 'Voodoo2'; there are H100 SXM.",
+        ),
         (
             "/explain?state=busy",
             "/explain",
@@ -79,13 +85,41 @@ def test_what_is_not_known_is_said_and_the_default_shown(small, address, without
     "address",
     [
         "/waste?group_by=user&free=even",
-        "/waste?group_by=job&free=even",
+        "/waste?group_by=job&free=own",
         "/waste?group_by=",
         "/findings?cause=undetermined",
     ],
 )
 def test_what_is_known_or_has_no_say_is_taken_without_a_word(small, address):
     assert "There is no" not in small.get(address).content.decode()
+
+
+@pytest.mark.parametrize("free", ["even", "proportional", "maybe"])
+def test_free_capacity_that_is_spread_over_nothing_is_said(small, free):
+    page = unescape(small.get(f"/waste?group_by=job&free={free}").content.decode())
+
+    sentence = "`free` is for lines by team, project, cost_centre, user: by job it is apart."
+    assert sentence in page
+    # the tabs of other groups lead to no such address
+    tabs = unescape(small.get("/waste?group_by=team&free=even").content.decode())
+    assert "?group_by=user&free=even" in tabs.replace(
+        "free=even&group_by=user", "group_by=user&free=even"
+    )
+    assert "group_by=job&free" not in tabs
+    assert "free=even&group_by=job" not in tabs
+
+
+@pytest.mark.parametrize("page", ["/jobs", "/findings"])
+@pytest.mark.parametrize("after", ["x", "1", "~", "1~2~3~4", "9" * 30])
+def test_a_cursor_that_leads_nowhere_is_said_above_the_first_page(small, page, after):
+    answer = unescape(small.get(f"{page}?after={after}").content.decode())
+
+    assert f"There is no page after '{after}': this is the first one." in answer
+    assert "There is no page" not in small.get(f"{page}?after=").content.decode()
+
+
+def test_a_cursor_of_ours_leads_on_without_a_word(small):
+    assert "There is no page" not in small.get("/jobs?after=7000000~42").content.decode()
 
 
 def test_what_is_asked_for_is_told_in_part_and_as_text(small):

@@ -345,6 +345,21 @@ def test_the_overview_says_nothing_of_causes_that_are_all_worked_out(admin):
     assert "being worked out" not in admin.get("/").content.decode()
 
 
+@pytest.mark.parametrize("query", ["range=24h", "from=now-7d&to=now"])
+def test_the_chart_of_a_jobs_finding_takes_no_period_and_that_of_a_machine_does(
+    admin, found, query
+):
+    machine = place("queue_or_scheduler", cluster="della")
+
+    refused = admin.get(f"/charts/finding?finding={found.pk}&{query}")
+
+    assert refused.status_code == 422
+    assert "leave out from, to, range" in refused.content.decode()
+    assert admin.get(f"/charts/finding?finding={machine.pk}&{query}").status_code == 200
+    page = admin.get(f"/findings/{found.pk}?range=24h").content.decode()
+    assert f"/charts/finding?finding={found.pk}&" not in page.replace("&amp;as=", "")
+
+
 def test_a_teams_inbox_has_no_machines(admin, found):
     Team.objects.create(slug="nlp")
     capacity("gpu_fault")

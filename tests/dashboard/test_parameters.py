@@ -99,7 +99,17 @@ def test_a_file_or_a_fragment_refuses_it(small, address):
     answer = small.get(address, follow=True)
 
     assert answer.status_code == 422
-    assert "parameters are" in answer.content.decode()
+    assert "There is no parameter" in answer.content.decode()
+
+
+@pytest.mark.parametrize("fragment", ["/now", "/worst"])
+@pytest.mark.parametrize("query", ["range=7d", "from=now-7d&to=now"])
+def test_a_fragment_of_a_time_of_its_own_takes_no_period(small, fragment, query):
+    answer = small.get(f"{fragment}?{query}")
+
+    assert answer.status_code == 422
+    assert "there are none here" in answer.content.decode()
+    assert small.get(fragment).status_code == 200
 
 
 FILES = ("/waste.csv", "/now", "/worst", "/charts/spend")

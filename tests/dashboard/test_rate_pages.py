@@ -202,6 +202,7 @@ def test_empty_watts_are_the_measured_ones(admin):
         ({"pue": "0.9"}, "A number from 1 to 5, please."),
         ({"usd_per_kwh": "<b>"}, "A number from 0 to 100, please."),
         ({"since": "soon"}, "A date, please"),
+        ({"gpu_model": "Voodoo2"}, "There is no GPU model &#x27;Voodoo2&#x27; in the fleet."),
         ({"node_class": "gold"}, "A class is"),
         (
             {"server_usd": "100000000", "gpus_per_server": "1", "years": "0.1"},

@@ -30,7 +30,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         found = charts.build(name, request.GET.dict(), period)
     except charts.NoSuchChartError as error:
         raise Http404(str(error)) from error
-    except TimeframeError as error:
+    except (TimeframeError, charts.NoPeriodError) as error:
         return refused(str(error))
     if form not in FORMS:
         raise Http404(f"as={form}")

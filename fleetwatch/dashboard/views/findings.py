@@ -23,7 +23,7 @@ from fleetwatch.costs.held import held_interval
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import selectors as rows
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.recoverable import waterfall
@@ -129,6 +129,8 @@ def findings(request: HttpRequest) -> HttpResponse:
         after=asked.get("after", ""),
         size=PAGE_SIZE,
     )
+    if page.is_first:
+        first_page(request)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
     recoverable = machine_findings.saving(every, of_places, *STILL_OPEN)
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)

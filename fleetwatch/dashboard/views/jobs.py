@@ -13,7 +13,7 @@ from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import pages, selectors
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
@@ -61,6 +61,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     sort = chosen(request, "sort", SORTS, default="waste")
     scope, filters = filtered(request)
     text, place = request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
+    if place is None:
+        first_page(request)
     kind, cluster = (
         chosen(request, "kind", Job.Kind.values) or None,
         request.GET.get("cluster") or None,

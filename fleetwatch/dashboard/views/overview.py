@@ -86,7 +86,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
-@takes_only(*PERIOD)
+@takes_only()
 def overview_now(request: HttpRequest) -> HttpResponse:
     """The notice line alone, for htmx."""
     period = read_period(request, is_page=False)
@@ -95,7 +95,7 @@ def overview_now(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
-@takes_only(*PERIOD)
+@takes_only()
 def overview_worst(request: HttpRequest) -> HttpResponse:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
     it need not wait for it.

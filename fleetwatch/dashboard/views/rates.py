@@ -12,6 +12,7 @@ from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned_form
+from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
@@ -29,12 +30,14 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sent = request.POST if request.method == "POST" else request.GET
     models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
-    model = next(
-        (each for each in models if each.name == sent.get("gpu_model")),
-        models[0] if models else None,
-    )
+    by_name = {each.name: each for each in models}
+    asked = sent.get("gpu_model", "")
+    model = by_name.get(asked, models[0] if models else None)
+    chosen(request, "gpu_model", by_name)
     draw = measured_draw(model.name, period.now) if model is not None else None
     given, errors = owned_form.read(sent, draw) if "server_usd" in sent else (None, {})
+    if request.method == "POST" and asked and asked not in by_name:
+        errors["gpu_model"] = f"There is no GPU model {asked[:LONGEST]!r} in the fleet."
     parts = components(given) if given is not None else []
     if request.method == "POST" and parts and model is not None and not errors:
         errors = _book(request, model, parts, period)

@@ -23,6 +23,7 @@ from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -74,6 +75,7 @@ FREE_WAYS = {
 @takes("edit")
 def settings(request: HttpRequest) -> HttpResponse:
     """`?edit=<id>` opens the form of a channel."""
+    chosen(request, "edit", [str(each.channel.pk) for each in notify.channels()])
     return _page(request)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -61,7 +62,7 @@ def waste(request: HttpRequest) -> HttpResponse:
     seen = costs.look(period.interval, *({"node"} if by_cause else {group_by, "node"}), scope=scope)
     totals = seen.totals()
     lines, rest = _by_cause(period.interval, scope, totals) if by_cause else _lines(seen, group_by)
-    way = chosen(request, "free", SPREAD, default=OWN_LINE) if group_by in PAYERS else OWN_LINE
+    way = _way_of_free(request, group_by)
     context = {
         "groups": GROUPS.items(),
         "group_by": group_by,
@@ -71,6 +72,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "owners": selectors.owners((line.key for line in lines), before=period.interval.end)
         if group_by == "job"
         else {},
+        "payers": PAYERS,
         "spread": SPREAD.items() if group_by in PAYERS else [],
         "free": way,
         "with_free": (spread := with_free(lines, way) if way != OWN_LINE else {}),
@@ -92,6 +94,18 @@ def waste(request: HttpRequest) -> HttpResponse:
         "csv_url": _csv_url(period.timeframe.query, group_by, filters),
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
+
+
+def _way_of_free(request: HttpRequest, group_by: str) -> str:
+    """Where free capacity stands; an address that would spread it over other lines than payers' is
+    told so.
+    """
+    if group_by in PAYERS:
+        return chosen(request, "free", SPREAD, default=OWN_LINE)
+    if request.GET.get("free", OWN_LINE) not in ("", OWN_LINE):
+        payers = ", ".join(PAYERS)
+        messages.error(request, f"`free` is for lines by {payers}: by {group_by} it is apart.")
+    return OWN_LINE
 
 
 def _lines(seen: Look, group_by: str) -> tuple[list[Group], Rest]:
