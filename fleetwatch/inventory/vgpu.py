@@ -24,19 +24,41 @@ BOARDS: dict[str, tuple[str, int]] = {
     "H100XM": ("H100 80GB HBM3", 80),
     "H100L": ("H100 NVL", 94),
     "H200X": ("H200", 141),
+    "H200": ("H200 NVL", 141),
+    "H20": ("H20", 96),
+    "H800": ("H800 PCIe", 80),
+    "H800XM": ("H800", 80),
+    "H800L": ("H800 NVL", 94),
+    "A800": ("A800 40GB Active", 40),
+    "A800D": ("A800 80GB PCIe", 80),
+    "A800DX": ("A800-SXM4-80GB", 80),
+    "L2": ("L2", 24),
     "L4": ("L4", 24),
+    "L20": ("L20", 48),
     "L40": ("L40", 48),
     "L40S": ("L40S", 48),
+    "RTXA5000": ("RTX A5000", 24),
+    "RTXA5500": ("RTX A5500", 24),
     "RTXA6000": ("RTX A6000", 48),
+    "RTX5000-Ada": ("RTX 5000 Ada Generation", 32),
+    "RTX5880-Ada": ("RTX 5880 Ada Generation", 48),
+    "RTX6000-Ada": ("RTX 6000 Ada Generation", 48),
+    "RTX6000": ("Quadro RTX 6000", 24),
+    "RTX6000P": ("Quadro RTX 6000", 24),
+    "RTX8000": ("Quadro RTX 8000", 48),
+    "RTX8000P": ("Quadro RTX 8000", 48),
     "T4": ("T4", 16),
     "V100": ("V100-PCIE-16GB", 16),
     "V100X": ("V100-SXM2-16GB", 16),
     "V100D": ("V100-PCIE-32GB", 32),
+    "V100S": ("V100S-PCIE-32GB", 32),
     "V100DX": ("V100-SXM2-32GB", 32),
 }
-# "A100-1-5C" is a slice by MIG: the memory says its share all the same
+# "A100-1-5C" is a slice by MIG: the memory says its share all the same. "A100-1-5CME" has the media
+# engines too; others are NOME, MEALL and GFX.
 _NAME = re.compile(
-    r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+)(?:-\d)?-(?P<memory>[1-9]\d{0,2})[ABCQ]$"
+    r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+(?:-Ada)?)(?:-\d)?"
+    r"-(?P<memory>[1-9]\d{0,2})[ABCQ](?:ME|NOME|MEALL|GFX)?$"
 )
 
 
