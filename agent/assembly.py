@@ -10,7 +10,8 @@ from agent.host import boot_start_ms, kernel_boot_id
 from agent.readings import Job, Source, Workloads
 from agent.spool import Identity
 from agent.workloads import Resolver
-from agent.workloads.detect import Finder, Place
+from agent.workloads.finder import Finder
+from agent.workloads.scheduler_door import Place
 
 
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:

@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from agent.errors import AgentError
 from agent.readings import Job
 from agent.wire import MAX_COUNT, MAX_TIME_MS
-from agent.workloads.slurm_lists import gpu_count
-from agent.workloads.slurm_records import FINAL, is_over, labels, text, whole, words
+from agent.workloads.slurm.lists import gpu_count
+from agent.workloads.slurm.scontrol import FINAL, is_over, labels, text, whole, words
 
 MAX_JOBS = 2_000_000
 DELIMITER = "|"

@@ -78,6 +78,9 @@ ROLES = {
     "__main__",
 }
 NAMED_FOR_WHO_ASKS = {"commands", "views"}
+# Each kind of scheduler has the same doors and books.
+SCHEDULERS = {"slurm", "kubernetes", "docker"}
+OF_SCHEDULERS = {"detect", "client", "devices", "places"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -94,14 +97,48 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 @cache
 def imports(path: Path) -> list[str]:
-    """Every module that a file names in an import, inside functions too."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Every module that a file names in an import, inside functions and to import_module too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = texts_of_modules(tree)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return found
+
+
+def texts_of_modules(tree: ast.Module) -> list[str]:
+    """What a file may hand to import_module: every text in it that is the name of a module."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    if "import_module" not in names | attributes:
+        return []
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return [text for text in texts if isinstance(text, str) and is_module(text)]
+
+
+def is_module(text: str) -> bool:
+    if text == "pynvml":
+        return True
+    place = ROOT.joinpath(*text.split("."))
+    return text.startswith(("agent.", "fleetwatch.")) and (
+        place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+    )
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """Module -> the modules of ours that it names, but for the packages that it lies in."""
+    ours = dict(modules())
+    return {
+        name: {
+            other
+            for other in imports(path)
+            if other in ours and not f"{name}.".startswith(f"{other}.")
+        }
+        for name, path in ours.items()
+    }
 
 
 def room(module: str) -> str:
@@ -124,6 +161,21 @@ def is_allowed(importer: str, imported: str) -> bool:
     if here in ACROSS:
         return there in MAY_IMPORT or there in ACROSS
     return there in MAY_IMPORT.get(here, set())
+
+
+def test_no_modules_need_each_other():
+    left = graph()
+    while ends := {name for name, needed in left.items() if not needed & left.keys()}:
+        left = {name: needed for name, needed in left.items() if name not in ends}
+
+    assert left == {}
+
+
+def test_a_text_given_to_import_module_is_an_import():
+    tree = ast.parse("import importlib\nimportlib.import_module('agent.workloads.slurm.client')")
+
+    assert texts_of_modules(tree) == ["agent.workloads.slurm.client"]
+    assert texts_of_modules(ast.parse("'agent.workloads.slurm.client'")) == []
 
 
 def test_rooms_import_only_what_lies_below_them():
@@ -162,7 +214,9 @@ def test_the_agent_imports_nothing_of_the_hub_and_nothing_installed_but_pynvml()
     }
 
     assert foreign == []
-    assert {module for module in pynvml if not module.startswith("agent.sources.nvml.")} == set()
+    # the daemon loads the bindings before all else, for the memory that it costs
+    others = {module for module in pynvml if not module.startswith("agent.sources.nvml.")}
+    assert others == {"agent.memory"}
 
 
 def test_the_agent_keeps_to_the_grammar_of_python_3_8():
@@ -233,7 +287,9 @@ def test_a_module_name_exists_once():
     named = Counter(
         path.stem
         for _, path in modules()
-        if path.stem != "__init__" and path.parent.name not in NAMED_FOR_WHO_ASKS
+        if path.stem != "__init__"
+        and path.parent.name not in NAMED_FOR_WHO_ASKS
+        and not (path.parent.name in SCHEDULERS and path.stem in OF_SCHEDULERS)
     )
 
     assert {name for name, count in named.items() if count > 1} - ROLES == set()

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.workloads.hpc_files import HPCFiles
-from agent.workloads.slurm import Slurm
-from agent.workloads.slurm_command import Commands
+from agent.workloads.slurm.client import Slurm
+from agent.workloads.slurm.command import Commands
+from agent.workloads.slurm.hpc_files import HPCFiles
 from tests.agent.fake_slurm import FakeSlurm
 from tests.agent.hub import Hub
 from tests.agent.nvml_driver import Driver, build

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.readings import GPUInfo, Holdings
-from agent.workloads.kubernetes_api import API
-from agent.workloads.kubernetes_books import Kubernetes, Paths
+from agent.workloads.kubernetes.api_server import API
+from agent.workloads.kubernetes.client import Kubernetes
+from agent.workloads.kubernetes.places import Paths
 from tests.agent.cluster import Cluster
 
 NOW = 1_794_000_100_000

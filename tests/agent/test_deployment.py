@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agent import config
-from agent.workloads import kubernetes, kubernetes_pods
+from agent.workloads.kubernetes import places
 from tests.agent.helm import ChartError, render
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -112,10 +112,10 @@ def test_the_host_is_mounted_read_only_but_for_the_agents_own_folder(
 @pytest.mark.parametrize(
     "path",
     [
-        kubernetes.SOCKET,
-        kubernetes.CHECKPOINT,
-        kubernetes_pods.LOGS,
-        kubernetes_pods.CGROUPS,
+        places.SOCKET,
+        places.CHECKPOINT,
+        places.LOGS,
+        places.CGROUPS,
         "/sys/class/net",
         "/sys/devices/system",
     ],

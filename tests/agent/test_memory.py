@@ -45,7 +45,7 @@ def test_a_process_works_on_after_settling_and_is_smaller():
     assert '["a", "b"]' in out
 
 
-def test_the_daemon_loads_no_source_and_no_command_that_it_was_not_asked_for():
+def test_the_daemon_loads_no_source_no_command_and_no_books_that_it_was_not_asked_for():
     script = (
         "import sys; sys.argv = ['agent']; import agent.__main__, agent.daemon; print(*sorted(name"
         " for name in sys.modules if name.startswith(('agent.', 'xml', 'subprocess'))))"
@@ -63,6 +63,9 @@ def test_the_daemon_loads_no_source_and_no_command_that_it_was_not_asked_for():
         "agent.sources.simulated",
         "agent.sources.nvidia_smi",
         "agent.sources.dcgm",
+        "agent.workloads.slurm.client",
+        "agent.workloads.kubernetes.client",
+        "agent.workloads.docker.client",
     }
     assert unwanted & set(loaded) == set()
     assert not [name for name in loaded if not name.startswith("agent.")]

@@ -1,0 +1,1 @@
+"""Docker and Podman: detect says whether an engine is here, client which containers run."""

@@ -1,0 +1,62 @@
+"""Which books of this host are read: what `--jobs` names, or what is found here."""
+
+from typing import Callable, Dict, List, Sequence, Tuple
+
+from agent.clock import elapsed_s
+from agent.readings import Scheduler
+from agent.workloads.docker import detect as docker
+from agent.workloads.kubernetes import detect as kubernetes
+from agent.workloads.scheduler_door import Door, Place
+from agent.workloads.slurm import detect as slurm
+
+AUTO = "auto"
+# In the order in which they are believed: the first books that name a process's job win.
+DOORS: Tuple[Tuple[str, Door], ...] = (
+    ("slurm", slurm),
+    ("kubernetes", kubernetes),
+    ("docker", docker),
+)
+CONTAINERS = "docker"  # beside a scheduler these books allocate nothing: not worth asking
+# A host's daemons start in any order, so what is not here yet is looked for again: often at first,
+# then now and then.
+SOON_S, LATER_S, SETTLED_S = 60.0, 600.0, 900.0
+
+
+class Finder:
+    """The schedulers named in `kinds`, here or not; with "auto" those that are here, or
+    come to be.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        place: Place,
+        *,
+        doors: Sequence[Tuple[str, Door]] = DOORS,
+        clock_s: Callable[[], float] = elapsed_s,
+    ) -> None:
+        self._kinds, self._place, self._doors, self._clock_s = kinds, place, doors, clock_s
+        self._found: Dict[str, Scheduler] = {}
+        self._began_s = clock_s()
+        self._looked_s = float("-inf")
+
+    def schedulers(self) -> List[Scheduler]:
+        """All that were found until now, in the order in which they are believed; one that was here
+        stays.
+        """
+        now_s = self._clock_s()
+        pause_s = SOON_S if now_s - self._began_s < SETTLED_S else LATER_S
+        if now_s - self._looked_s >= pause_s:
+            self._looked_s = now_s
+            self._look()
+        return [self._found[kind] for kind, _ in self._doors if kind in self._found]
+
+    def _look(self) -> None:
+        for kind, door in self._doors:
+            is_wanted = kind in self._kinds or (
+                AUTO in self._kinds and (kind != CONTAINERS or not self._found)
+            )
+            if kind in self._found or not is_wanted:
+                continue
+            if AUTO not in self._kinds or door.is_here(self._place):
+                self._found[kind] = door.open_scheduler(self._place)

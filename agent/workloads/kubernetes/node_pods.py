@@ -1,0 +1,79 @@
+"""Which pods are on this node, from what the kubelet leaves on its file system: names in
+/var/log/pods, lives in cgroups.
+"""
+
+import os
+import re
+from typing import Dict, List, Optional, Set, Tuple
+
+from agent.workloads.kubernetes.places import CGROUPS, LOGS
+
+MAX_ENTRIES = 4096  # of any folder
+# kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice (kind)
+MAX_DEPTH = 4
+# 32: of a file on the node
+_UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
+_LOG = re.compile(r"([a-z0-9.-]{1,63})_([a-z0-9.-]{1,253})_(%s)" % _UID)
+_POD_GROUP = re.compile(r"(?:.*-)?pod(%s)(?:\.slice)?" % _UID)
+_ABOVE_PODS = re.compile(r"(?:kubelet|kubelet\.slice|.*kubepods.*|burstable|besteffort)")
+_V1_CONTROLLERS = ("", "memory", "cpu", "cpu,cpuacct", "devices", "pids")  # "": v2
+
+Name = Tuple[str, str]  # namespace, name
+
+
+def named(root: str = LOGS) -> Dict[str, Name]:
+    """Pod uid -> (namespace, name), the newest last; pods that ended not long ago are among
+    them.
+    """
+    found: List[Tuple[float, str, Name]] = []
+    for entry in _scan(root):
+        match = _LOG.fullmatch(entry.name)
+        if match is not None:
+            found.append((_modified_s(entry), match.group(3), (match.group(1), match.group(2))))
+    return {uid: name for _, uid, name in sorted(found)}
+
+
+def living(root: str = CGROUPS) -> Optional[Set[str]]:
+    """The uids of the pods that have a control group; None where no control group of the kubelet's
+    is to be seen.
+    """
+    for controller in _V1_CONTROLLERS:
+        tops = [
+            entry.path
+            for entry in _scan(os.path.join(root, controller))
+            if _is_above_pods(entry) and "kube" in entry.name
+        ]
+        if tops:
+            return {uid for top in tops for uid in _pods_under(top, MAX_DEPTH)}
+    return None
+
+
+def _pods_under(path: str, depth: int) -> Set[str]:
+    uids: Set[str] = set()
+    for entry in _scan(path) if depth else ():
+        match = _POD_GROUP.fullmatch(entry.name)
+        if match is not None:
+            uids.add(match.group(1).replace("_", "-"))
+        elif _is_above_pods(entry):
+            uids |= _pods_under(entry.path, depth - 1)
+    return uids
+
+
+def _is_above_pods(entry: "os.DirEntry[str]") -> bool:
+    return _ABOVE_PODS.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+
+
+def _scan(path: str) -> "List[os.DirEntry[str]]":
+    """The folder's entries; none where it can't be read."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry for _, entry in zip(range(MAX_ENTRIES), entries)]
+    except OSError:
+        return []
+
+
+def _modified_s(entry: "os.DirEntry[str]") -> float:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0

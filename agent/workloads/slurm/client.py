@@ -1,0 +1,514 @@
+"""Slurm's books for this node: which job holds which GPU, with or without a process on it.
+
+A slurmctld serves thousands of nodes, so little is asked. Each time one record, this node's; the
+queue only when that record, the jobs' control groups or the prolog's files changed, and every few
+minutes; a job's own record once per run.
+"""
+
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.workloads.slurm import devices, queue
+from agent.workloads.slurm.command import CommandError, Commands
+from agent.workloads.slurm.hpc_files import Claim, HPCFiles, user_name
+from agent.workloads.slurm.job_runs import Run, Runs
+from agent.workloads.slurm.lists import SHARED, grants
+from agent.workloads.slurm.queue import Listed, RecordError
+from agent.workloads.slurm.scontrol import NodeRecord, Record, node_from_text, utc_ms
+from agent.workloads.slurm.traces import Traces, Watch
+
+log = logging.getLogger("agent.workloads")
+
+INTERVAL_S = 30.0
+LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to have changed
+# a prolog's file may be this much older than a list of jobs that does not name its job yet
+STALE_MS = 60_000
+MAX_JOBS = 512  # on one node
+
+Share = Optional[float]
+Order = Sequence[Optional[str]]  # UUIDs by Slurm's index
+Held = Dict[str, Dict[int, Share]]  # GPU -> job -> share
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm's commands told: the records of the jobs here, and why others could not be read,
+    by their numbers.
+
+    `missed` are those that were over when they were asked for first.
+    """
+
+    node: NodeRecord = NodeRecord()  # noqa: RUF009 - frozen
+    records: Mapping[int, Record] = field(default_factory=dict)
+    unread: Mapping[int, str] = field(default_factory=dict)
+    missed: FrozenSet[int] = frozenset()
+
+
+class Slurm:
+    """Who holds this node's GPUs by Slurm.
+
+    `nodes` are the names that the node may have, the likeliest first.
+    """
+
+    kind = "slurm"
+    interval_s = INTERVAL_S
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        *,
+        cluster: str = "",
+        commands: Optional[Commands] = None,
+        files: Optional[HPCFiles] = None,
+        conf_folders: Sequence[str] = devices.FOLDERS,
+        cgroup_root: str = "/sys/fs/cgroup",
+    ) -> None:
+        self._nodes, self._wanted_cluster = list(nodes), cluster
+        self._watch = Watch(files or HPCFiles(), cgroup_root)
+        self._queue = queue.Queue(commands or Commands())
+        self._conf_folders = conf_folders
+        self._cluster = ""
+        self._traces = Traces()
+        self._is_changed = False
+        # the node's record and the traces that the list was made with
+        self._sights: Optional[Tuple[str, Traces]] = None
+        self._listed: Dict[int, Listed] = {}
+        self._listed_ms: Optional[int] = None
+        self._records: Dict[int, Tuple[Listed, Record]] = {}
+        self._runs = Runs()
+        self._complaints: Set[str] = set()
+        self._order: List[Optional[str]] = []
+        self._granted_gpus: Optional[int] = None
+
+    def has_changed(self) -> bool:
+        """Whether a job came to this node or went since the last list of jobs, both perhaps.
+
+        Asks nobody.
+        """
+        self._is_changed = self._is_changed or self._watch.look() != self._traces
+        return self._is_changed
+
+    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+        """Every job that holds a GPU of this node, and those that ended during the last minute.
+
+        Raises SchedulerError.
+        """
+        self._traces = self._watch.look()
+        claims = self._watch.claims()
+        cluster = self._cluster_name()
+        try:
+            answer = self._ask(claims, now_ms)
+        except SchedulerError:
+            if not claims:
+                raise
+            known = {number: run.record for number, run in self._runs.current.items()}
+            return self._holdings(gpus, Answer(records=known), claims, cluster, now_ms)
+        holdings = self._holdings(gpus, answer, claims, cluster, now_ms)
+        return replace(
+            holdings, drained=answer.node.drained, pending_gpus=self._queue.pending_gpus(now_ms)
+        )
+
+    def _ask(self, claims: Sequence[Claim], now_ms: int) -> Answer:
+        """What Slurm's commands tell now. Raises SchedulerError."""
+        node = self._node()
+        self._list((node.used, self._traces), now_ms)
+        answer = self._asked_records(node)
+        is_named = (
+            claims or answer.unread or any(record.is_holding for record in answer.records.values())
+        )
+        if node.used_gpus and not is_named:  # that is not an empty node
+            text = (
+                "Slurm says that %d GPUs are in use and names no job: with PrivateData=jobs the"
+                " agent's user needs to be an operator"
+            )
+            raise SchedulerError(text % node.used_gpus)
+        return answer
+
+    def _node(self) -> NodeRecord:
+        """This node's record, by the first of its names that Slurm knows. Raises SchedulerError."""
+        for name in list(self._nodes):
+            try:
+                record = node_from_text(self._queue.node(name))
+            except CommandError as error:
+                if "not found" not in error.output:
+                    raise
+                continue
+            self._nodes = [name]
+            return record
+        raise SchedulerError("Slurm knows no node called %s" % " or ".join(self._nodes))
+
+    def _list(self, sights: Tuple[str, Traces], now_ms: int) -> None:
+        """Brings the list of jobs up to date, where something changed or it is old."""
+        is_same = sights == self._sights and not self._is_changed
+        if is_same and self._listed_ms is not None and 0 <= now_ms - self._listed_ms < LIST_MS:
+            return
+        listed = self._queue.on_node(self._nodes[0])
+        if len(listed) > MAX_JOBS:
+            raise SchedulerError("Slurm names %d jobs on one node" % len(listed))
+        self._listed = {one.id: one for one in listed}
+        self._sights, self._listed_ms, self._is_changed = sights, now_ms, False
+
+    def _asked_records(self, node: NodeRecord) -> Answer:
+        """The records of the jobs here, asked again when a job's state or start changed; of one
+        that is gone once more.
+        """
+        noted = {claim.job_id for claim in self._watch.noted()}
+        gone = [
+            self._records[number][0]
+            for number in self._runs.current
+            if number in self._records and number not in self._listed
+        ]
+        records: Dict[int, Record] = {}
+        unread: Dict[int, str] = {}
+        missed: Set[int] = set()
+        for listed in [*self._listed.values(), *gone]:
+            before = self._records.get(listed.id)
+            if before is not None and before[0] == listed and listed.id in self._listed:
+                records[listed.id] = before[1]
+                continue
+            if (
+                not listed.is_holding
+                and before is None
+                and listed.id not in noted
+                and listed.id not in self._runs.current
+            ):
+                continue  # ended before anybody here saw it
+            record = self._record(listed, unread)
+            if record is not None:
+                records[listed.id] = record
+                self._records[listed.id] = (listed, record)
+                if not record.is_holding and listed.id in noted and not self._runs.knows(listed.id):
+                    missed.add(listed.id)
+        self._records = {
+            number: known for number, known in self._records.items() if number in self._listed
+        }
+        return Answer(node, records, unread, frozenset(missed))
+
+    def _record(self, listed: Listed, unread: Dict[int, str]) -> Optional[Record]:
+        """The job's record; None where Slurm has forgotten it, and where one that runs can't be
+        read, which is noted.
+        """
+        try:
+            return self._queue.record(listed, self._nodes)
+        except RecordError as error:
+            self._complain(listed.ask, error)
+            if not listed.is_holding:
+                return Record(listed.id, states=(listed.state,))
+            unread[listed.id] = str(error)
+            return None
+
+    def _complain(self, name: str, error: RecordError) -> None:
+        """Says once that a job can't be read."""
+        text = "job %s: %s" % (name, error)
+        if text not in self._complaints:
+            log.warning("a job can't be read: %s", text)
+            self._complaints = {*list(self._complaints)[-MAX_JOBS:], text}
+
+    def _holdings(
+        self,
+        gpus: Sequence[GPUInfo],
+        answer: Answer,
+        claims: Sequence[Claim],
+        cluster: str,
+        now_ms: int,
+    ) -> Holdings:
+        """The prolog's files say which GPU; Slurm's records everything else, and of GPUs without a
+        file that too.
+        """
+        order = self._devices(
+            gpus, answer.node, is_needed=bool(answer.records or answer.unread or claims)
+        )
+        held, doubts = self._granted_to(answer, order)
+        self._claim(held, claims, gpus, answer.node)
+        doubts = self._place_rest(held, doubts, answer.node)
+        holding = self._holding(held, answer.records, claims)
+        for number in answer.missed:
+            self._add_missed(answer.records[number], gpus, now_ms)
+        self._runs.see(holding, answer.records, now_ms)
+        runs = [run for run in self._runs.ended(now_ms) if run.shares] + list(holding.values())
+        jobs = {run.record.id: self._job(run.record, cluster) for run in runs}
+        jobs.update(
+            (number, self._job(self._doubtful(number, answer.records), cluster))
+            for number in doubts
+        )
+        return Holdings(
+            jobs=list(jobs.values()),
+            allocations=[
+                item for run in runs for item in self._allocations(run, jobs[run.record.id].key)
+            ],
+            aliases={
+                name: job.key
+                for number, job in jobs.items()
+                for name in _names(number, answer.records)
+            },
+            unplaced=frozenset(jobs[number].key for number in doubts),
+            doubt="; ".join(
+                "which GPUs job %d holds is not known: %s" % one for one in doubts.items()
+            ),
+        )
+
+    def _granted_to(self, answer: Answer, order: Order) -> Tuple[Held, Dict[int, str]]:
+        """GPU -> who was given it; and the jobs of which that can't be told, with the reason."""
+        held: Held = {}
+        doubts = dict(answer.unread)
+        for record in answer.records.values():
+            if not record.is_holding:
+                continue
+            try:
+                shares = _granted(record, answer.node, order) or self._runs.holds(record)
+            except RecordError as error:
+                self._complain(str(record.id), error)
+                doubts[record.id] = str(error)
+                continue
+            for uuid, share in shares.items():
+                held.setdefault(uuid, {})[record.id] = share
+        return held, doubts
+
+    def _claim(
+        self, held: Held, claims: Iterable[Claim], gpus: Sequence[GPUInfo], node: NodeRecord
+    ) -> None:
+        """Puts what the prolog's files say in the place of what Slurm says; a file knows nothing of
+        parts of a GPU.
+        """
+        for uuid, ids in self._claimed(
+            [claim for claim in claims if not self._is_stale(claim)], gpus
+        ).items():
+            found = held.get(uuid, {})
+            if all(share == 1.0 for share in found.values()):
+                held[uuid] = {
+                    number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None)
+                    for number in ids
+                }
+
+    def _place_rest(self, held: Held, doubts: Dict[int, str], node: NodeRecord) -> Dict[int, str]:
+        """The jobs that are still in doubt: not one whose GPUs a file names, or that alone can hold
+        what else is in use.
+        """
+        placed = {number for ids in held.values() for number in ids}
+        doubts = {number: why for number, why in doubts.items() if number not in placed}
+        if not doubts:
+            return {}
+        if node.used_indices is None:
+            return {} if node.used_gpus <= len(held) else doubts
+        rest = [
+            uuid
+            for uuid in (_at(self._order, index) for index in node.used_indices)
+            if uuid is not None and uuid not in held
+        ]
+        if rest and len(doubts) > 1:
+            return doubts
+        held.update((uuid, dict.fromkeys(doubts, 1.0)) for uuid in rest)
+        return {}
+
+    def _holding(
+        self, held: Held, records: Mapping[int, Record], claims: Iterable[Claim]
+    ) -> Dict[int, Run]:
+        """The runs that hold GPUs now."""
+        shares: Dict[int, Dict[str, Share]] = {}
+        for uuid, ids in held.items():
+            for number, share in ids.items():
+                shares.setdefault(number, {})[uuid] = share
+        by_claim = {claim.job_id: _record_of_claim(claim) for claim in claims}
+        holding: Dict[int, Run] = {}
+        for number, uuids in shares.items():
+            record = records.get(number) or by_claim.get(number) or self._doubtful(number, records)
+            holding[number] = Run(record, uuids, record.end_ms)
+        return holding
+
+    def _doubtful(self, number: int, records: Mapping[int, Record]) -> Record:
+        """The job's record; where that can't be read, what the list tells."""
+        listed = self._listed[number]
+        return records.get(number) or Record(
+            number, states=(listed.state,), start_ms=utc_ms(listed.start)
+        )
+
+    def _add_missed(self, record: Record, gpus: Sequence[GPUInfo], now_ms: int) -> None:
+        """A job that was over before it was asked for, while its prolog's files were seen."""
+        claims = [claim for claim in self._watch.noted() if claim.job_id == record.id]
+        shares = dict.fromkeys(self._claimed(claims, gpus), 1.0)
+        if shares and record.start_ms is not None and record.end_ms is not None:
+            self._runs.add_ended(Run(record, shares, record.end_ms), now_ms)
+
+    def _allocations(self, run: Run, key: str) -> List[Allocation]:
+        """What the run holds or held; nothing of one that ended nobody knows when."""
+        if run.ended_ms is not None and run.end_ms is None:
+            return []
+        return [
+            Allocation(uuid, key, self.kind, run.record.start_ms, run.end_ms, share)
+            for uuid, share in run.shares.items()
+        ]
+
+    def _claimed(self, claims: Iterable[Claim], gpus: Sequence[GPUInfo]) -> Dict[str, List[int]]:
+        """GPU -> the jobs that the files name on it."""
+        by_index = devices.by_index(gpus)
+        known = {gpu.uuid for gpu in gpus}
+        found: Dict[str, List[int]] = {}
+        for claim in claims:
+            uuid = _uuid_of(claim, by_index, self._order, gpus)
+            if uuid in known and uuid is not None and claim.job_id not in found.get(uuid, ()):
+                found.setdefault(uuid, []).append(claim.job_id)
+        return found
+
+    def _is_stale(self, claim: Claim) -> bool:
+        """A file that an epilog left behind: Slurm's list was made after it, and the job holds
+        nothing in it.
+
+        A list that does not name the job at all may be a little older than what slurmctld knows by
+        now.
+        """
+        if self._listed_ms is None:
+            return False
+        listed = self._listed.get(claim.job_id)
+        if listed is None:
+            return claim.written_ms <= self._listed_ms - STALE_MS
+        return not listed.is_holding and claim.written_ms <= self._listed_ms
+
+    def _job(self, record: Record, cluster: str) -> Job:
+        return Job(
+            key="slurm/%s/%d" % (cluster, record.id),
+            scheduler=self.kind,
+            cluster=cluster,
+            id=str(record.id),
+            name=record.name,
+            user=record.user,
+            account=record.account,
+            kind="batch" if record.is_batch else "interactive",
+            state=record.state,
+            submit_ms=record.submit_ms,
+            start_ms=record.start_ms,
+            end_ms=record.end_ms,
+            restarts=record.restarts,
+            labels=record.labels,
+        )
+
+    def _devices(self, gpus: Sequence[GPUInfo], node: NodeRecord, *, is_needed: bool) -> Order:
+        """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm
+        grants.
+
+        A GPU that fell off the bus would move all indices behind it; the order from before it fell
+        still holds.
+        """
+        order = devices.order(gpus, self._minors())
+        self._granted_gpus = node.gpus if node.gpus is not None else self._granted_gpus
+        if self._granted_gpus in (None, len(order)):
+            self._order = order
+        elif len(self._order) != self._granted_gpus and is_needed:
+            text = "Slurm grants %s GPUs here, the driver shows %d: which is which can't be told"
+            raise SchedulerError(text % (self._granted_gpus, len(order)))
+        return self._order
+
+    def _minors(self) -> Optional[List[int]]:
+        conf = _read_first(self._conf_folders, "gres.conf")
+        return None if conf is None else devices.minors(conf, self._nodes)
+
+    def _cluster_name(self) -> str:
+        """ClusterName, asked for once; on a host without Slurm's commands what the operator said.
+        Raises SchedulerError.
+
+        A name that is only a guess would make a second job of every job as soon as the right one is
+        known.
+        """
+        try:
+            self._cluster = (
+                self._cluster
+                or self._queue.cluster(_read_first(self._conf_folders, "slurm.conf"))
+                or ""
+            )
+        except SchedulerError:
+            if self._queue.is_installed and not self._wanted_cluster:
+                raise
+        return self._cluster or self._wanted_cluster or "default"
+
+
+def _granted(record: Record, node: NodeRecord, order: Order) -> Dict[str, Share]:
+    """GPU -> what the job has of it here.
+
+    Raises RecordError where Slurm says how many, but not which.
+    """
+    shares: Dict[int, Share] = {}
+    for grant in grants(record.gres or ""):
+        if grant.name != "gpu" and grant.name not in SHARED:
+            continue
+        if not grant.shares and grant.count:
+            if grant.name != "gpu" or grant.count < len(order):
+                raise RecordError(
+                    "Slurm does not say which %d %s it holds" % (grant.count, grant.name)
+                )
+            shares.update(dict.fromkeys(range(len(order)), 1.0))
+        for index, share in grant.shares.items():
+            shares[index] = _share_of(
+                share, grant.count, len(grant.shares), node.part(grant.name, len(order))
+            )
+    if not shares and record.is_exclusive and record.gres is not None:
+        shares = dict.fromkeys(range(len(order)), 1.0)  # nobody else can have them
+    return {
+        uuid: share
+        for index, share in shares.items()
+        for uuid in [_at(order, index)]
+        if uuid is not None
+    }
+
+
+def _names(number: int, records: Mapping[int, Record]) -> List[str]:
+    """What control groups call the job: its id, and from Slurm 26.05 on its SLUID."""
+    record = records.get(number)
+    return [str(number)] + ([record.sluid] if record is not None and record.sluid else [])
+
+
+def _record_of_claim(claim: Claim) -> Record:
+    """All that a file tells of a job that Slurm's list does not name yet."""
+    return Record(
+        claim.job_id,
+        user=user_name(claim.uid),
+        states=("RUNNING",),
+        start_ms=claim.written_ms or None,
+    )
+
+
+def _share_of(share: Share, count: int, devices: int, part: Optional[float]) -> Share:
+    """The granted share; of parts that one device holds it follows from their number, where all
+    GPUs have as many.
+    """
+    if share is not None or part is None or devices != 1:
+        return share
+    return min(1.0, count * part)
+
+
+def _at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
+    return order[index] if 0 <= index < len(order) else None
+
+
+def _uuid_of(
+    claim: Claim,
+    by_index: Mapping[int, str],
+    order: Sequence[Optional[str]],
+    gpus: Sequence[GPUInfo],
+) -> Optional[str]:
+    if claim.uuid:
+        return claim.uuid
+    if claim.slurm_index is not None:
+        return _at(order, claim.slurm_index)
+    parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
+    if claim.instance is None:
+        return parent
+    return next(
+        (
+            gpu.uuid
+            for gpu in gpus
+            if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance
+        ),
+        None,
+    )
+
+
+def _read_first(folders: Iterable[str], name: str) -> Optional[str]:
+    for folder in folders:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                return file.read(devices.MAX_BYTES)
+        except OSError:
+            continue
+    return None

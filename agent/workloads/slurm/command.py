@@ -1,0 +1,134 @@
+"""Slurm's own commands: found, run without a shell, ended when they take too long or say
+too much.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+from agent.readings import SchedulerError
+from agent.workloads.slurm.places import FOLDERS
+
+TIMEOUT_S = 12.0  # Slurm's clients wait MessageTimeout (10 s) for a controller that does not answer
+MAX_BYTES = 2 * 1024 * 1024
+MAX_TROUBLE = 200  # characters of what a command complained
+_KEPT = ("SLURM_CONF", "LD_LIBRARY_PATH")
+
+
+class CommandError(SchedulerError):
+    """A command ended badly; `output` is what it said on standard error."""
+
+    def __init__(self, text: str, output: str = "") -> None:
+        super().__init__(text)
+        self.output = output
+
+
+class Commands:
+    """squeue, scontrol and sacct of this host."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        folders: Sequence[str] = FOLDERS,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._folders = [
+            folder for folder in environment.get("PATH", "").split(os.pathsep) if folder
+        ] + list(folders)
+        # In UTC the text of a time says which one it is; a site's own format would not be
+        # understood.
+        self._environment = {
+            "PATH": os.pathsep.join(self._folders),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "SLURM_TIME_FORMAT": "standard",
+        }
+        self._environment.update(
+            {name: environment[name] for name in _KEPT if environment.get(name)}
+        )
+        self._timeout_s = timeout_s
+
+    def path(self, name: str) -> Optional[str]:
+        """The command's file; None where this host has none."""
+        paths = (os.path.join(folder, name) for folder in self._folders)
+        return next(
+            (path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None
+        )
+
+    def run(self, name: str, *arguments: str) -> str:
+        """What the command printed.
+
+        Raises CommandError: no such command, a bad end, too slow, too much.
+        """
+        path = self.path(name)
+        if path is None:
+            raise CommandError("%s is not installed on this host" % name)
+        try:
+            process = subprocess.Popen(
+                [path, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError("%s can't be started: %s" % (name, error.strerror)) from error
+        with process:
+            try:
+                output, trouble = _read(process, self._timeout_s)
+                status = process.wait(timeout=1.0)
+            except (_LimitError, subprocess.TimeoutExpired) as error:
+                raise CommandError(
+                    "%s %s" % (name, error if isinstance(error, _LimitError) else "does not end")
+                ) from error
+            finally:
+                _end(process)
+        if status != 0:
+            said = " ".join(trouble.split())[:MAX_TROUBLE]
+            raise CommandError(
+                "%s ended with status %d: %s" % (name, status, said or "it said nothing"), said
+            )
+        return output
+
+
+class _LimitError(Exception):
+    """The text says which limit a command went beyond."""
+
+
+def _read(process: "subprocess.Popen[bytes]", timeout_s: float) -> Tuple[str, str]:
+    """Standard output and error until both end. Raises _LimitError."""
+    deadline = time.monotonic() + timeout_s
+    parts: Dict[int, List[bytes]] = {}
+    with selectors.DefaultSelector() as waiting:
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                parts[stream.fileno()] = []
+                waiting.register(stream.fileno(), selectors.EVENT_READ)
+        size = 0
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise _LimitError("did not answer within %d s" % timeout_s)
+            for key, _ in ready:
+                part = os.read(key.fd, 65536)
+                if not part:
+                    waiting.unregister(key.fd)
+                parts[key.fd].append(part)
+                size += len(part)
+            if size > MAX_BYTES:
+                raise _LimitError("printed more than %d bytes" % MAX_BYTES)
+    output, trouble = (b"".join(found).decode("utf-8", "replace") for found in parts.values())
+    return output, trouble
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the command and what it started, if it still runs."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

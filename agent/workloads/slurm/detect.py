@@ -1,0 +1,58 @@
+"""The door to Slurm: whether this host computes for it."""
+
+import importlib
+import os
+import socket
+from typing import Optional, Sequence
+
+from agent import procfs
+from agent.readings import Scheduler
+from agent.workloads.scheduler_door import Place
+from agent.workloads.slurm.hpc_files import HPCFiles
+from agent.workloads.slurm.places import FOLDERS
+
+SLURMD = "slurmd"
+
+
+def is_here(
+    place: Place, *, files: Optional[HPCFiles] = None, folders: Sequence[str] = FOLDERS
+) -> bool:
+    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a
+    login node.
+
+    The commands are looked for on PATH and in the folders.
+    """
+    if (files or HPCFiles()).are_here():
+        return True
+    return _has_scontrol([*os.environ.get("PATH", "").split(os.pathsep), *folders]) and _runs(
+        SLURMD, place.proc_root
+    )
+
+
+def open_scheduler(place: Place) -> Scheduler:
+    """Slurm's books of this host."""
+    folder = os.environ.get("DCGM_HPC_JOB_MAPPING_DIR")
+    host = socket.gethostname()
+    names = list(
+        dict.fromkeys(
+            name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name
+        )
+    )
+    client = importlib.import_module("agent.workloads.slurm.client")
+    scheduler: Scheduler = client.Slurm(
+        names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles()
+    )
+    return scheduler
+
+
+def _has_scontrol(folders: Sequence[str]) -> bool:
+    return any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in folders if folder)
+
+
+def _runs(name: str, proc_root: str) -> bool:
+    """Whether a process of this name runs."""
+    pids = (pid for pid in procfs.names(proc_root) if pid.isdigit())
+    return any(
+        (procfs.read(os.path.join(proc_root, pid, "comm"), 64) or "").strip() == name
+        for pid in pids
+    )

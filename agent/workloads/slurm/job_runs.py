@@ -1,0 +1,105 @@
+"""The runs of jobs on this node: what each holds, and when it ended.
+
+From the moment when a job ends Slurm's records of it name no GPU any more (seen with 22.05), so
+what it held is remembered. A run ends where Slurm says; one of which Slurm tells no end (the job
+was requeued, or is forgotten) when that was seen.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Dict, List, Mapping, Optional
+
+from agent.workloads.slurm.scontrol import Record, is_over
+
+# an end is told so long: to every window that may overlap the run, also where it was learned late
+TOLD_MS = 60_000
+# of a run that was seen this lately, and is gone, it is known well enough when it ended
+WATCHED_MS = 60_000
+
+Shares = Mapping[str, Optional[float]]  # GPU uuid -> granted share of it, None: not known
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job; `end_ms` is None while it goes on, and where nobody can say when it
+    ended.
+    """
+
+    record: Record
+    shares: Shares
+    end_ms: Optional[int] = None
+    ended_ms: Optional[int] = None  # when it was learned that it has ended
+
+
+class Runs:
+    """The runs that go on, and those of which the end was learned during the last minute."""
+
+    def __init__(self) -> None:
+        self._current: Dict[int, Run] = {}
+        self._ended: List[Run] = []
+        self._seen_ms: Optional[int] = None
+
+    @property
+    def current(self) -> Mapping[int, Run]:
+        """By the job's number what was last seen to hold its part of the node, or to complete."""
+        return self._current
+
+    def ended(self, now_ms: int) -> List[Run]:
+        """The runs whose end was learned lately, in that order."""
+        self._ended = [
+            run
+            for run in self._ended
+            if run.ended_ms is not None and 0 <= now_ms - run.ended_ms < TOLD_MS
+        ]
+        return list(self._ended)
+
+    def knows(self, number: int) -> bool:
+        """Whether a run of the job was seen here during the last minute."""
+        return number in self._current or any(run.record.id == number for run in self._ended)
+
+    def holds(self, record: Record) -> Shares:
+        """What the job held when it was last seen in this run; nothing where it was not."""
+        run = self._current.get(record.id)
+        return run.shares if run is not None and run.record.restarts == record.restarts else {}
+
+    def see(self, holding: Mapping[int, Run], records: Mapping[int, Record], now_ms: int) -> None:
+        """Takes in what goes on now, and the records of all jobs that Slurm told of, ended ones
+        too.
+        """
+        for number, run in self._current.items():
+            later = holding.get(number)
+            if later is None or later.record.restarts != run.record.restarts:
+                self._ended.append(self._over(run, records.get(number), now_ms))
+        self._current = dict(holding)
+        self._seen_ms = now_ms
+
+    def add_ended(self, run: Run, now_ms: int) -> None:
+        """A run that was over before the books were seen to name it."""
+        self._ended.append(replace(run, ended_ms=now_ms))
+
+    def _over(self, run: Run, record: Optional[Record], now_ms: int) -> Run:
+        """The run as it ended; `record` is the job's, of a later run where it was requeued, None
+        where Slurm forgot it.
+        """
+        if (
+            record is not None
+            and record.restarts == run.record.restarts
+            and record.end_ms is not None
+        ):
+            return Run(record, run.shares, record.end_ms, now_ms)
+        was_watched = self._seen_ms is not None and 0 <= now_ms - self._seen_ms < WATCHED_MS
+        end_ms = run.end_ms if run.end_ms is not None else now_ms if was_watched else None
+        if record is None:
+            return Run(replace(run.record, states=(), end_ms=None), run.shares, end_ms, now_ms)
+        # of one that can't be read
+        if is_over(record.states) and record.restarts == run.record.restarts:
+            return Run(
+                replace(run.record, states=record.states, end_ms=end_ms), run.shares, end_ms, now_ms
+            )
+        # sacct's word for such a run
+        states = record.states if record.restarts == run.record.restarts else ("REQUEUED",)
+        return Run(
+            replace(run.record, states=states, restarts=record.restarts, end_ms=None),
+            run.shares,
+            end_ms,
+            now_ms,
+        )

@@ -1,0 +1,427 @@
+"""Jobs and nodes as scontrol describes them, in JSON of every data_parser and in text. Pure.
+
+Only fields of a fixed list are read: never the command, the comments, the environment or paths,
+which hold secrets.
+"""
+
+import calendar
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from agent.wire import MAX_COUNT
+from agent.workloads.slurm.lists import gpu_count, grants, hosts
+
+# Flags that stand beside a state; what is left is the state itself.
+FLAGS = frozenset(
+    (
+        "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED",
+        "LAUNCH_FAILED", "POWER_UP_NODE",
+        "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED",
+        "SPECIAL_EXIT", "UPDATE_DB",
+        "EXPEDITING",
+    )
+)  # fmt: skip
+HOLDING = frozenset(("RUNNING", "SUSPENDED"))  # a suspended job gives back its cores, not its GPUs
+HOLDING_FLAGS = frozenset(
+    ("COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED")
+)
+FINAL = frozenset(
+    (
+        "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+        "OUT_OF_MEMORY", "PREEMPTED",
+        "REVOKED", "TIMEOUT",
+    )
+)  # fmt: skip
+OUT_OF_SERVICE = frozenset(
+    ("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "MAINT", "MAINTENANCE")
+)
+NO_VALUE = 0xFFFFFFFE  # NO_VAL; one more is INFINITE
+
+_NODE_STATE_MARKS = "*~#!%$@^-+"
+_ABSENT = ("", "(null)", "N/A", "None", "Unknown", "NONE")
+_GROUP = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
+_RECORD_HEAD = re.compile(r"JobId=(\d+) (?:(?!JobName=)\S+ )*JobName=")
+_SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # who gave a reason, and when
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job; `gres` is what it holds on this node as Slurm writes it, None where it has no part of
+    this node.
+    """
+
+    id: int
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    states: Tuple[str, ...] = ()
+    is_batch: bool = True
+    is_exclusive: bool = False
+    submit_ms: Optional[int] = None
+    start_ms: Optional[int] = None
+    end_ms: Optional[int] = None
+    restarts: int = 0
+    gres: Optional[str] = None
+    sluid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """The state, without the flags beside it; COMPLETING while the job is being ended."""
+        if "COMPLETING" in self.states:
+            return "COMPLETING"
+        return next(
+            (state for state in self.states if state not in FLAGS),
+            self.states[0] if self.states else "",
+        )
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether the job holds its nodes: it runs, is suspended, or is being started or ended."""
+        return any(state in HOLDING or state in HOLDING_FLAGS for state in self.states)
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it
+    says nothing of them.
+
+    `used_indices` are those of the GPUs that jobs hold; None where Slurm says only how many.
+    """
+
+    used: str = ""
+    used_gpus: int = 0
+    used_indices: Optional[FrozenSet[int]] = frozenset()
+    gpus: Optional[int] = None
+    parts: Mapping[str, int] = field(default_factory=dict)
+    drained: str = ""
+
+    def part(self, name: str, devices: int) -> Optional[float]:
+        """The share of one GPU that one part is, where every GPU has as many of them."""
+        total = self.parts.get(name, 0)
+        return devices / total if total and devices and total % devices == 0 else None
+
+
+def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
+    """The job in an element of `jobs`; `nodes` are the names that this node may have.
+
+    Raises ValueError without an id.
+    """
+    number = whole(job.get("job_id"))
+    if not number:
+        raise ValueError("a job without an id")
+    states = tuple(words(job.get("job_state")))
+    return Record(
+        id=number,
+        name=text(job.get("name")),
+        user=text(job.get("user_name")) or _text_of(whole(job.get("user_id"))),
+        account=text(job.get("account")),
+        states=states,
+        is_batch=bool(job.get("batch_flag", True)),
+        is_exclusive=_is_exclusive(job),
+        submit_ms=_epoch_ms(job.get("submit_time")),
+        start_ms=_epoch_ms(job.get("start_time")),
+        end_ms=_epoch_ms(job.get("end_time")) if is_over(states) else None,
+        restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
+        gres=_gres_here(job, nodes),
+        sluid=text(job.get("sluid")),
+        labels=labels(
+            partition=text(job.get("partition")),
+            qos=text(job.get("qos")),
+            nodes=whole(job.get("node_count")),
+            requested=text(job.get("tres_req_str")),
+            time_limit_minutes=whole(job.get("time_limit")),
+            array=_pair(job, "array_job_id", "array_task_id"),
+            het=_pair(job, "het_job_id", "het_job_offset"),
+        ),
+    )
+
+
+def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
+    """The job in one line of `scontrol -d -o show job`, its name known from elsewhere.
+
+    The name stands before everything else and may hold what looks like any other field, so it is
+    cut off first, and so is what follows from the command on. Raises ValueError when the line is
+    not that of a job of this name.
+    """
+    head = _RECORD_HEAD.match(record)
+    if head is None or not record[head.end() :].startswith(name + " "):
+        raise ValueError("scontrol's answer does not begin with the job")
+    rest = record[head.end() + len(name) :]
+    rest = rest[
+        : min(
+            place
+            for place in (rest.find(" Command="), rest.find(" WorkDir="), len(rest))
+            if place >= 0
+        )
+    ]
+    first = _fields(record[: head.end()])
+    known = _fields(rest)
+    states = tuple(words(known.get("JobState")))
+    return Record(
+        id=int(head.group(1)),
+        name=name,
+        user=_absent(known.get("UserId", "")).rpartition("(")[0]
+        or _absent(known.get("UserId", "")),
+        account=_absent(known.get("Account", "")),
+        states=states,
+        is_batch=known.get("BatchFlag", "1") != "0",
+        is_exclusive=known.get("OverSubscribe") == "NO",
+        submit_ms=utc_ms(known.get("SubmitTime", "")),
+        start_ms=utc_ms(known.get("StartTime", "")),
+        end_ms=_end_ms(known) if is_over(states) or "COMPLETING" in states else None,
+        restarts=min(_number(known.get("Restarts", "")) or 0, MAX_COUNT),
+        gres=_gres_in_groups(rest, nodes),
+        sluid=_absent(known.get("SLUID", "") or first.get("SLUID", "")),
+        labels=labels(
+            partition=_absent(known.get("Partition", "")),
+            qos=_absent(known.get("QOS", "")),
+            nodes=_number(known.get("NumNodes", "")),
+            requested=known.get("ReqTRES") or known.get("TRES") or "",
+            time_limit_minutes=_minutes(known.get("TimeLimit", "")),
+            array=(first.get("ArrayJobId", ""), first.get("ArrayTaskId", "")),
+            het=(first.get("HetJobId", ""), first.get("HetJobOffset", "")),
+        ),
+    )
+
+
+def node_from_text(record: str) -> NodeRecord:
+    """The node in one line of `scontrol -d -o show node`."""
+    known = _fields(record.partition(" Reason=")[0])
+    reason = re.split(
+        r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=", record.partition(" Reason=")[2]
+    )[0].strip()
+    totals: Dict[str, int] = {}
+    for grant in grants(_absent(known.get("Gres", ""))):
+        totals[grant.name] = totals.get(grant.name, 0) + grant.count
+    states = [word.strip(_NODE_STATE_MARKS).upper() for word in known.get("State", "").split("+")]
+    out = [state for state in states if state in OUT_OF_SERVICE]
+    used = [
+        grant
+        for grant in grants(_absent(known.get("GresUsed", "")))
+        if grant.name == "gpu" and grant.count
+    ]
+    is_placed = all(len(grant.shares) == grant.count for grant in used)
+    return NodeRecord(
+        used="%s %s" % (known.get("GresUsed", ""), known.get("AllocTRES", "")),
+        used_gpus=sum(grant.count for grant in used),
+        used_indices=(
+            frozenset(index for grant in used for index in grant.shares) if is_placed else None
+        ),
+        gpus=totals.get("gpu"),
+        parts={name: total for name, total in totals.items() if name != "gpu"},
+        drained=(
+            ""
+            if not out
+            else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason))
+            if reason
+            else out[0].lower()
+        ),
+    )
+
+
+def labels(
+    *,
+    partition: str,
+    qos: str,
+    nodes: Optional[int],
+    requested: str,
+    time_limit_minutes: Optional[int],
+    array: Tuple[str, str] = ("", ""),
+    het: Tuple[str, str] = ("", ""),
+) -> Dict[str, str]:
+    """The few facts of a job that are worth a label; `requested` are trackable resources such as
+    `cpu=16,mem=64G`.
+    """
+    wanted = dict(pair.partition("=")[::2] for pair in requested.split(",") if "=" in pair)
+    gpus = gpu_count(requested)
+    found = {
+        "partition": partition,
+        "qos": qos,
+        "nodes": "" if not nodes else str(nodes),
+        "requested_gpus": "" if gpus is None else str(gpus),
+        "requested_cpus": wanted.get("cpu", ""),
+        "requested_memory": wanted.get("mem", ""),
+        "time_limit_minutes": "" if not time_limit_minutes else str(time_limit_minutes),
+        "array_job": "" if array[0] in ("", "0") else array[0],
+        "array_task": "" if array[0] in ("", "0") else array[1],
+        "het_job": "" if het[0] in ("", "0") else "+".join(het),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def is_over(states: Iterable[str]) -> bool:
+    """Whether the job has ended: before that Slurm's end is only the one that the limit allows."""
+    return any(state in FINAL for state in states)
+
+
+def whole(value: Any) -> Optional[int]:
+    """A number that may be an object {set, infinite, number}, a plain one or a text; None where it
+    says nothing.
+    """
+    if isinstance(value, Mapping):
+        if not value.get("set", True) or value.get("infinite"):
+            return None
+        value = value.get("number")
+    if isinstance(value, str):
+        return _number(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < NO_VALUE:
+        return None
+    return int(value)
+
+
+def words(value: Any) -> List[str]:
+    """States in capitals from a list, or from one text such as `CANCELLED by 1000` or
+    `IDLE+DRAIN`.
+    """
+    given = (
+        value
+        if isinstance(value, list)
+        else re.split(r"[+,]", value)
+        if isinstance(value, str)
+        else []
+    )
+    return [str(word).split()[0].upper() for word in given if str(word).split()]
+
+
+def text(value: Any) -> str:
+    """The text; "" for null and for Slurm's words for it."""
+    return _absent(value) if isinstance(value, str) else ""
+
+
+def utc_ms(stamp: str) -> Optional[int]:
+    """A time as Slurm prints it in UTC, `2026-11-03T09:00:00`, in milliseconds; None for Unknown
+    and N/A.
+    """
+    try:
+        seconds = calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    return seconds * 1000 if 0 < seconds < NO_VALUE else None
+
+
+def _epoch_ms(value: Any) -> Optional[int]:
+    seconds = whole(value)
+    return None if not seconds else seconds * 1000  # 0: not yet
+
+
+def _is_exclusive(job: Mapping[str, Any]) -> bool:
+    """`exclusive` is a list of words since 23.02; before, `shared` is none for a job that shares
+    with nobody.
+    """
+    value = job.get("exclusive")
+    if value is not None:
+        return "TRUE" in words(value) if isinstance(value, (list, str)) else value is True
+    return words(job.get("shared")) == ["NONE"]
+
+
+def _gres_here(job: Mapping[str, Any], nodes: Sequence[str]) -> Optional[str]:
+    """The job's resources on this node: `gres_detail` has one text per node of the job, in the
+    job's order of nodes.
+    """
+    names = _job_nodes(job)
+    place = next((place for place, name in enumerate(names) if name in nodes), None)
+    if place is None:
+        return None
+    details = job.get("gres_detail")
+    if not isinstance(details, list) or place >= len(details):
+        return ""
+    return text(details[place])
+
+
+def _job_nodes(job: Mapping[str, Any]) -> List[str]:
+    resources = job.get("job_resources")
+    if isinstance(resources, Mapping):
+        listed = resources.get("nodes")
+        allocated = (
+            listed.get("allocation")
+            if isinstance(listed, Mapping)
+            else resources.get("allocated_nodes")
+        )
+        if isinstance(allocated, list) and allocated:
+            given = [
+                item.get("name") or item.get("nodename")
+                for item in allocated
+                if isinstance(item, Mapping)
+            ]
+            if len(given) == len(allocated) and all(given):
+                return [str(name) for name in given]
+    try:
+        return hosts(text(job.get("nodes")))
+    except ValueError:
+        return []
+
+
+def _gres_in_groups(rest: str, nodes: Sequence[str]) -> Optional[str]:
+    """As `_gres_here`, of text: nodes with the same resources share a group `Nodes=… CPU_IDs=…
+    Mem=… GRES=…`.
+    """
+    for listed, gres in _GROUP.findall(rest):
+        try:
+            if set(hosts(listed)) & set(nodes):
+                return _absent(gres)
+        except ValueError:
+            continue
+    return None
+
+
+def _fields(line: str) -> Dict[str, str]:
+    """The `Name=value` pairs; of a name that stands twice the first."""
+    found: Dict[str, str] = {}
+    for word in line.split(" "):
+        name, sign, value = word.partition("=")
+        if sign:
+            found.setdefault(name, value)
+    return found
+
+
+def _pair(job: Mapping[str, Any], first: str, second: str) -> Tuple[str, str]:
+    one, other = whole(job.get(first)), whole(job.get(second))
+    return ("", "") if not one else (str(one), "" if other is None else str(other))
+
+
+def _absent(value: str) -> str:
+    return "" if value.strip() in _ABSENT else value.strip()
+
+
+def _number(value: str) -> Optional[int]:
+    found = re.match(r"\d{1,18}", value.strip())  # NumNodes=2-4 while it waits
+    return None if found is None or int(found.group()) >= NO_VALUE else int(found.group())
+
+
+def _end_ms(known: Mapping[str, str]) -> Optional[int]:
+    """The end of a job that has ended, or completes.
+
+    None for one that completes to be requeued: the text hides its state, its start goes on moving,
+    and its end is what the limit allows from there.
+    """
+    end_ms, start_ms, ran_s = (
+        utc_ms(known.get("EndTime", "")),
+        utc_ms(known.get("StartTime", "")),
+        _seconds(known.get("RunTime", "")),
+    )
+    if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
+        is_requeued = ran_s == 0 and end_ms != start_ms
+        return None if is_requeued else end_ms
+    return end_ms
+
+
+def _minutes(limit: str) -> Optional[int]:
+    """Whole minutes of a limit; None for UNLIMITED and Partition_Limit."""
+    seconds = _seconds(limit)
+    return None if seconds is None else seconds // 60
+
+
+def _seconds(length: str) -> Optional[int]:
+    """Seconds of `[days-]hours:minutes:seconds`; None for words."""
+    found = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", length.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _text_of(number: Optional[int]) -> str:
+    return "" if number is None else str(number)

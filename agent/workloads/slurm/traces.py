@@ -1,0 +1,95 @@
+"""What shows on this host, without a question to the controller, that a job came or went.
+
+Jobs' control groups and the files of the prolog are listed: a few folders, some 0.1 ms. Their times
+of change would not do, control groups do not keep them (kernfs).
+"""
+
+import os
+from dataclasses import dataclass
+from typing import FrozenSet, List, Set, Tuple
+
+from agent.workloads.slurm.hpc_files import Claim, HPCFiles
+
+NOTED_MS = 300_000  # as long as slurmctld remembers a job that has ended (MinJobAge)
+# v1 has them where a plugin constrains or tracks by them
+CGROUPS = ("system.slice", "devices", "memory", "freezer", "")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The names of the jobs' control groups, and the prolog's files with the time when each was
+    written.
+    """
+
+    cgroups: FrozenSet[str] = frozenset()
+    files: Tuple[Tuple[str, int], ...] = ()
+
+
+class Watch:
+    """Looks for the traces; what the prolog's files said is kept for some minutes, also when the
+    epilog took them away.
+    """
+
+    def __init__(self, files: HPCFiles, cgroup_root: str = "/sys/fs/cgroup") -> None:
+        self._files, self._cgroup_root = files, cgroup_root
+        self._scopes: List[str] = []
+        self._known: Tuple[Tuple[str, int], ...] = ()
+        self._noted: Set[Claim] = set()
+
+    def look(self) -> Traces:
+        """The traces as they are."""
+        stamps = tuple(self._files.stamps())
+        if stamps != self._known:
+            self._known = stamps
+            newest_ms = max((written_ms for _, written_ms in stamps), default=0)
+            self._noted = {
+                claim for claim in self._noted if claim.written_ms > newest_ms - NOTED_MS
+            } | set(self._files.read())
+        return Traces(self._job_cgroups(), stamps)
+
+    def claims(self) -> List[Claim]:
+        """What the files say now."""
+        return self._files.read()
+
+    def noted(self) -> FrozenSet[Claim]:
+        """What the files say, and said before."""
+        return frozenset(self._noted)
+
+    def _job_cgroups(self) -> FrozenSet[str]:
+        """The names of the jobs' control groups, of either version: a changed set is a job that
+        came or went.
+
+        Slurm's own group, in which they lie, is looked for only while there is none: it stays, and
+        hosts have hundreds.
+        """
+        if not any(os.path.isdir(scope) for scope in self._scopes):
+            self._scopes = self._find_scopes()
+        found: Set[str] = set()
+        for scope in self._scopes:
+            inner = _folders(scope)
+            if scope.endswith("slurmstepd.scope"):
+                found.update(name for name in inner if name != "system")
+            else:
+                found.update(job for user in inner for job in _folders(os.path.join(scope, user)))
+        return frozenset(found)
+
+    def _find_scopes(self) -> List[str]:
+        """Slurm's groups, one for each slurmd, in the first hierarchy that has any."""
+        for folder in CGROUPS:
+            path = os.path.join(self._cgroup_root, folder)
+            scopes = [
+                name
+                for name in _folders(path)
+                if name.endswith("slurmstepd.scope") or name == "slurm" or name.startswith("slurm_")
+            ]
+            if scopes:
+                return [os.path.join(path, name) for name in scopes]
+        return []
+
+
+def _folders(path: str) -> List[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []

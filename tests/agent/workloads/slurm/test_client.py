@@ -1,0 +1,577 @@
+import os
+import time
+
+import pytest
+
+from agent.readings import Allocation, GPUInfo, SchedulerError
+from agent.workloads.slurm import command
+from agent.workloads.slurm.client import LIST_MS
+from agent.workloads.slurm.command import CommandError, Commands
+from agent.workloads.slurm.job_runs import TOLD_MS, WATCHED_MS
+from agent.workloads.slurm.queue import PENDING_MS
+from tests.agent.fake_slurm import job_2108, job_2405, job_line, number
+
+NOW = 1_793_700_000_000
+NINE_MS = 1_793_696_400_000
+GPUS = [
+    GPUInfo(
+        f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place
+    )
+    for place in range(4)
+]
+
+
+IDLE = "gpu:a100:0(IDX:N/A)"
+
+
+def held(holdings):
+    return {
+        (item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations
+    }
+
+
+def write_claim(path, text, *, at_ms=NOW):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at_ms / 1000, at_ms / 1000))
+
+
+def test_a_running_job_holds_its_gpus_without_a_process(fake, books):
+    fake.job(job_2405())
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert list(holdings.allocations) == [
+        Allocation("GPU-0", "slurm/della/4711", "slurm", NINE_MS, None, 1.0),
+        Allocation("GPU-1", "slurm/della/4711", "slurm", NINE_MS, None, 1.0),
+    ]
+    job = holdings.jobs[0]
+    assert (job.key, job.name, job.user, job.account, job.kind, job.state) == (
+        "slurm/della/4711",
+        "train",
+        "ann",
+        "nlp",
+        "batch",
+        "RUNNING",
+    )
+    assert (job.cluster, job.id, job.start_ms, job.end_ms) == ("della", "4711", NINE_MS, None)
+    assert holdings.aliases == {"4711": "slurm/della/4711"}
+
+
+def test_an_old_slurm_is_read_by_its_text(fake, books):
+    name = "x UserId=root(0) GroupId=root(0) JobState=FAILED"
+    fake.text_job(4711, job_line(name=name), name=name)
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert (holdings.jobs[0].name, holdings.jobs[0].user, holdings.jobs[0].state) == (
+        name,
+        "ann",
+        "RUNNING",
+    )
+
+
+def test_the_language_is_tried_once(fake, books):
+    fake.text_job(4711, job_line(), name="train")
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    fake.text_job(4712, job_line(4712), name="train")
+
+    slurm.poll(GPUS, NOW + LIST_MS)
+
+    assert not any("--json" in call for call in fake.calls())
+
+
+def test_json_of_22_05_is_read_too(fake, books):
+    fake.job(job_2108())
+
+    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+
+
+def test_files_of_gres_conf_turn_the_index_into_the_minor_number(fake, books, tmp_path):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0)"]))
+    slurm = books()
+    on_bus = held(slurm.poll(GPUS, NOW))
+    (tmp_path / "etc" / "gres.conf").write_text(
+        "NodeName=n[01-04] Name=gpu Type=a100 File=/dev/nvidia[0-3]\n"
+    )
+
+    by_file = held(slurm.poll(GPUS, NOW + 1))
+
+    assert on_bus == {("GPU-0", "4711"): 1.0}
+    assert by_file == {("GPU-3", "4711"): 1.0}
+
+
+def test_jobs_that_share_a_gpu_have_their_share_of_it(fake, books):
+    fake.node(gres="gpu:a100:4,shard:a100:32", used="shard:a100:6(2/8,4/8,0/8,0/8)")
+    fake.job(job_2405(job_id=1, gres_detail=["shard:a100:2(2/8,0/8,0/8,0/8)"]))
+    fake.job(job_2405(job_id=2, gres_detail=["shard:a100:4(0/8,4/8,0/8,0/8)"]))
+    fake.job(job_2405(job_id=3, gres_detail=["shard:a100:3(IDX:1)"]))  # before 23.11
+    # which has how many of the nine is not said
+    fake.job(job_2405(job_id=4, gres_detail=["shard:a100:9(IDX:2-3)"]))
+
+    shares = held(books().poll(GPUS, NOW))
+
+    assert shares == {
+        ("GPU-0", "1"): 0.25,
+        ("GPU-1", "2"): 0.5,
+        ("GPU-1", "3"): 0.375,
+        ("GPU-2", "4"): None,
+        ("GPU-3", "4"): None,
+    }
+
+
+def test_a_job_may_have_several_resources(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0),gpu:v100:1(IDX:3),craynetwork:1"]))
+
+    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "4711"): 1.0, ("GPU-3", "4711"): 1.0}
+
+
+def test_mig_instances_are_counted_as_slurm_counts_them(fake, books):
+    fake.node(gres="gpu:1g.10gb:2,gpu:a100:3")
+    fake.job(job_2405(gres_detail=["gpu:1g.10gb:1(IDX:1)"]))
+    instances = [GPUInfo("MIG-a", parent_uuid="GPU-0"), GPUInfo("MIG-b", parent_uuid="GPU-0")]
+
+    assert held(books().poll([*GPUS, *instances], NOW)) == {("MIG-b", "4711"): 1.0}
+
+
+def test_an_exclusive_job_holds_all_gpus_whether_it_asked_for_them_or_not(fake, books):
+    fake.job(job_2405(exclusive=["true"], gres_detail=[]))
+
+    assert held(books().poll(GPUS, NOW)) == {(f"GPU-{place}", "4711"): 1.0 for place in range(4)}
+
+
+def test_a_job_without_gpus_holds_none(fake, books):
+    fake.node(used=IDLE)
+    fake.job(job_2405(gres_detail=[]))
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert (list(holdings.jobs), list(holdings.allocations)) == ([], [])
+
+
+def test_a_job_that_ends_is_told_with_what_it_held_and_until_when_for_a_minute(fake, books):
+    slurm = books()
+    fake.job(job_2405())
+    slurm.poll(GPUS, NOW)
+    fake.job(
+        job_2405(job_state=["FAILED", "COMPLETING"], end_time=number(1793699000)),
+        state="COMPLETING",
+    )
+    ending = slurm.poll(GPUS, NOW + LIST_MS)
+    fake.job(job_2405(job_state=["FAILED"], end_time=number(1793699000)), state="FAILED")
+    fake.node(used=IDLE)
+    ended = slurm.poll(GPUS, NOW + LIST_MS + 1)
+    last = slurm.poll(GPUS, NOW + LIST_MS + TOLD_MS)
+    after = slurm.poll(GPUS, NOW + LIST_MS + 1 + TOLD_MS)
+
+    whole_life = [
+        Allocation(f"GPU-{place}", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)
+        for place in (0, 1)
+    ]
+    assert (
+        list(ending.allocations) == list(ended.allocations) == list(last.allocations) == whole_life
+    )
+    assert (ended.jobs[0].state, ended.jobs[0].end_ms) == ("FAILED", 1_793_699_000_000)
+    assert (list(after.jobs), list(after.allocations)) == ([], [])
+
+
+def test_what_ended_before_the_agent_looked_is_left_alone(fake, books):
+    fake.node(used=IDLE)
+    fake.job(job_2405(job_state=["COMPLETED"]), state="COMPLETED")
+
+    assert list(books().poll(GPUS, NOW).jobs) == []
+
+
+def test_a_requeued_job_is_asked_for_again(fake, books):
+    slurm = books()
+    fake.job(job_2405())
+    slurm.poll(GPUS, NOW)
+    fake.job(
+        job_2405(restart_cnt=1, start_time=number(1793698000), gres_detail=["gpu:a100:2(IDX:2-3)"]),
+        start="2026-11-03T09:26:40",
+    )
+
+    holdings = slurm.poll(GPUS, NOW + LIST_MS)
+
+    assert (holdings.jobs[0].restarts, holdings.jobs[0].start_ms) == (1, 1_793_698_000_000)
+    assert set(held(holdings)) == {("GPU-2", "4711"), ("GPU-3", "4711")}
+
+
+def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(
+    fake, books
+):
+    fake.job(
+        job_2405(
+            job_id=503,
+            array_job_id=number(500),
+            array_task_id=number(7),
+            gres_detail=["gpu:1(IDX:0)"],
+        ),
+        ask="500_7",
+    )
+    fake.job(
+        job_2405(
+            job_id=22, het_job_id=number(21), het_job_offset=number(1), gres_detail=["gpu:1(IDX:1)"]
+        ),
+        ask="21+1",
+    )
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "503"): 1.0, ("GPU-1", "22"): 1.0}
+    assert sorted(job.key for job in holdings.jobs) == ["slurm/della/22", "slurm/della/503"]
+
+
+def test_a_sluid_leads_to_the_job(fake, books):
+    fake.job(job_2405(sluid="s5K1KKYAYG5D00"))
+
+    assert books().poll(GPUS, NOW).aliases == {
+        "4711": "slurm/della/4711",
+        "s5K1KKYAYG5D00": "slurm/della/4711",
+    }
+
+
+def test_a_quiet_node_costs_one_small_question(fake, books):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+
+    slurm.poll(GPUS, NOW + LIST_MS - 1)
+
+    assert [call.partition(" tz=")[0] for call in fake.calls()] == ["scontrol -d -o show node n01"]
+
+
+@pytest.mark.parametrize("change", ["used", "cgroup v1", "cgroup v2", "file", "time"])
+def test_the_queue_is_read_again_when_something_changed(fake, books, tmp_path, change):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    if change == "used":
+        fake.node(used="gpu:a100:3(IDX:0-2)")
+    if change == "cgroup v1":
+        (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
+    if change == "cgroup v2":
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(
+            parents=True
+        )
+    if change == "file":
+        (tmp_path / "gpustat").mkdir()
+        (tmp_path / "gpustat" / "2").write_text("4711 1000\n")
+
+    slurm.poll(GPUS, NOW + (LIST_MS if change == "time" else 1))
+
+    assert any(call.startswith("squeue -h -a -t all -w n01") for call in fake.calls())
+
+
+def test_commands_run_in_utc_and_without_the_agents_own_environment(fake, books):
+    fake.node(used=IDLE)
+    books().poll(GPUS, NOW)
+
+    assert all(call.endswith("tz=UTC secret=") for call in fake.calls())
+
+
+def test_a_drained_node_says_why_and_a_good_one_that_it_is(fake, books):
+    fake.node(used=IDLE)
+    slurm = books()
+    good = slurm.poll(GPUS, NOW)
+    fake.node(used=IDLE, state="IDLE+DRAIN", reason="ECC errors")
+
+    assert (good.drained, slurm.poll(GPUS, NOW + 1).drained) == ("", "drain: ECC errors")
+
+
+def test_what_the_queue_waits_for_is_counted_and_kept_for_a_while(fake, books):
+    fake.node(used=IDLE)
+    lines = [
+        f"{'Resources':<40}{'cpu=8,mem=1G,gres/gpu=4':<200}",
+        f"{'Priority':<40}{'cpu=8,mem=1G,gres/gpu:a100=2':<200}",
+        f"{'Dependency':<40}{'cpu=8,gres/gpu=64':<200}",
+        f"{'JobHeldUser':<40}{'cpu=8,gres/gpu=64':<200}",
+        f"{'Resources':<40}{'cpu=8,mem=1G':<200}",
+    ]
+    fake.say("pending", "\n".join(lines) + "\n")
+    slurm = books()
+    first = slurm.poll(GPUS, NOW).pending_gpus
+    fake.say("pending", "")
+
+    assert first == 6
+    assert slurm.poll(GPUS, NOW + PENDING_MS - 1).pending_gpus == 6
+    assert slurm.poll(GPUS, NOW + PENDING_MS).pending_gpus == 0
+
+
+def test_a_queue_that_can_not_be_counted_is_not_empty(fake, books):
+    fake.node(used=IDLE)
+    fake.unsay("pending")
+
+    assert books().poll(GPUS, NOW).pending_gpus is None
+
+
+def test_gpus_in_use_by_jobs_that_are_hidden_are_not_free(books):
+    with pytest.raises(
+        SchedulerError, match="2 GPUs are in use and names no job: with PrivateData=jobs"
+    ):
+        books().poll(GPUS, NOW)
+
+
+def test_a_controller_that_is_down_is_said_and_is_not_an_empty_node(fake, books):
+    fake.say("down", "")
+
+    with pytest.raises(SchedulerError, match="Unable to contact slurm controller"):
+        books().poll(GPUS, NOW)
+
+
+def test_a_command_that_hangs_is_ended(fake, books):
+    fake.say("hangs", "")
+    began = time.monotonic()
+
+    with pytest.raises(SchedulerError, match="did not answer"):
+        books(timeout_s=0.1).poll(GPUS, NOW)
+
+    assert time.monotonic() - began < 2
+
+
+def test_a_command_that_never_stops_talking_is_ended(fake, monkeypatch):
+    monkeypatch.setattr(command, "MAX_BYTES", 100_000)
+    fake.say("floods", "")
+
+    with pytest.raises(CommandError, match="printed more than 100000 bytes"):
+        Commands(fake.environment, folders=()).run("squeue")
+
+
+def test_a_host_without_slurm_says_so(tmp_path):
+    with pytest.raises(CommandError, match="squeue is not installed"):
+        Commands({"PATH": str(tmp_path)}, folders=()).run("squeue")
+
+
+def test_the_name_that_slurm_knows_is_found_and_kept(fake, books):
+    fake.node(used=IDLE)
+    slurm = books(nodes=["n01.cluster.local", "n01"])
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    slurm.poll(GPUS, NOW + 1)
+
+    assert [call.partition(" tz=")[0] for call in fake.calls()] == ["scontrol -d -o show node n01"]
+
+
+def test_a_host_that_is_no_node_is_an_error(books):
+    with pytest.raises(SchedulerError, match="no node called login or login1"):
+        books(nodes=["login", "login1"]).poll(GPUS, NOW)
+
+
+def test_a_gpu_that_fell_off_the_bus_moves_nobodys_hours(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:3)"]))
+    slurm = books()
+    before = held(slurm.poll(GPUS, NOW))
+    lost = GPUS[:1] + GPUS[2:]
+
+    assert before == held(slurm.poll(lost, NOW + 1)) == {("GPU-3", "4711"): 1.0}
+    with pytest.raises(SchedulerError, match="grants 4 GPUs here, the driver shows 3"):
+        books().poll(lost, NOW)
+
+
+def test_a_number_without_an_index_is_not_guessed(fake, books):
+    fake.node(used="gpu:a100:2(IDX:N/A)")
+    fake.job(job_2405(gres_detail=["gpu:a100:2(IDX:N/A)"]))
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert list(holdings.allocations) == []
+    assert holdings.unplaced == {"slurm/della/4711"}
+    assert (
+        holdings.doubt
+        == "which GPUs job 4711 holds is not known: Slurm does not say which 2 gpu it holds"
+    )
+
+
+def test_a_job_that_can_not_be_read_costs_no_other_job(fake, books, caplog):
+    fake.node(used="gpu:a100:3(IDX:0-1,3)")
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, job_line(5, name="two\nlines"), name="two\nlines")
+    slurm = books()
+
+    holdings = slurm.poll(GPUS, NOW)
+    slurm.poll(GPUS, NOW + 1)
+
+    # what else is in use is its
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-3", "5"): 1.0}
+    assert [(job.id, job.name, job.state, job.start_ms) for job in holdings.jobs] == [
+        ("4711", "train", "RUNNING", NINE_MS),
+        ("5", "", "RUNNING", NINE_MS),
+    ]
+    assert holdings.doubt == ""
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "a job can't be read: job 5: scontrol's answer does not begin with the job"
+    ]
+
+
+def test_an_unreadable_jobs_end_is_when_it_was_seen_and_its_state_the_lists(fake, books):
+    fake.node(used="gpu:a100:1(IDX:3)")
+    fake.text_job(5, "JobId=5", name="x")
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.text_job(5, "JobId=5", name="x", state="FAILED")
+    fake.node(used=IDLE)
+
+    holdings = slurm.poll(GPUS, NOW + 3000)
+
+    assert [(item.uuid, item.end_ms) for item in holdings.allocations] == [("GPU-3", NOW + 3000)]
+    assert [(job.state, job.end_ms) for job in holdings.jobs] == [("FAILED", NOW + 3000)]
+
+
+@pytest.mark.parametrize(
+    "used", ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:N/A)", "gpu:a100:3(IDX:N/A)"]
+)
+def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_called_free_by_nobody(
+    fake, books, used
+):
+    fake.node(used=used)
+    fake.text_job(4711, job_line(), name="train")
+    for other in (5, 6):
+        fake.text_job(other, "JobId=%d" % other, name="x")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert holdings.unplaced == {"slurm/della/5", "slurm/della/6"}
+    assert holdings.doubt.startswith(
+        "which GPUs job 5 holds is not known: scontrol's answer does not begin with the job; which"
+        " GPUs job 6"
+    )
+
+
+@pytest.mark.parametrize("used", ["gpu:a100:2(IDX:0-1)", "gpu:a100:2(IDX:N/A)"])
+def test_an_unreadable_job_beside_which_all_gpus_in_use_have_a_holder_is_no_doubt(
+    fake, books, used
+):
+    fake.node(used=used)
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, "JobId=5", name="x")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert (holdings.doubt, holdings.unplaced) == ("", frozenset())
+
+
+def test_an_unreadable_job_whose_gpu_the_prolog_names_is_no_doubt(fake, books, tmp_path):
+    fake.node(used="gpu:a100:3(IDX:N/A)")
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, "JobId=5", name="x")
+    write_claim(tmp_path / "gpustat" / "2", "5 1000\n")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-2", "5"): 1.0}
+    assert holdings.doubt == ""
+
+
+def test_a_job_that_was_over_before_it_was_asked_for_had_the_gpus_that_the_prolog_named(
+    fake, books, tmp_path
+):
+    fake.node(used=IDLE)
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    write_claim(tmp_path / "gpustat" / "2", "4711 1000\n", at_ms=NOW + 1000)
+    is_changed = slurm.has_changed()
+    (tmp_path / "gpustat" / "2").unlink()
+    fake.job(
+        job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)),
+        state="COMPLETED",
+    )
+
+    holdings = slurm.poll(GPUS, NOW + 5000)
+
+    assert is_changed
+    assert list(holdings.allocations) == [
+        Allocation("GPU-2", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)
+    ]
+    assert holdings.jobs[0].state == "COMPLETED"
+
+
+def test_a_file_does_not_hold_for_a_job_that_has_ended_since(fake, books, tmp_path):
+    fake.job(job_2405())
+    slurm = books()
+    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
+    slurm.poll(GPUS, NOW)
+    fake.node(used=IDLE)
+    fake.job(
+        job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)),
+        state="COMPLETED",
+    )
+
+    holdings = slurm.poll(GPUS, NOW + 1)
+
+    assert {item.end_ms for item in holdings.allocations} == {1_793_699_000_000}
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "end_ms"), [(WATCHED_MS - 1, NOW + WATCHED_MS - 1), (WATCHED_MS, None)]
+)
+def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_until_then(
+    fake, books, silence_ms, end_ms
+):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.forget(4711)
+    fake.unsay("job-4711.json")
+    fake.node(used=IDLE)
+
+    holdings = slurm.poll(GPUS, NOW + silence_ms)
+
+    assert {item.end_ms for item in holdings.allocations} == ({end_ms} if end_ms else set())
+    assert [(job.state, job.end_ms) for job in holdings.jobs] == [("", None)]
+
+
+@pytest.mark.parametrize(
+    "trace", ["cgroup v1", "cgroup v1, tracked only", "cgroup v2", "file", "file written anew"]
+)
+def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_path, trace):
+    fake.job(job_2405())
+    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    before = slurm.has_changed()
+    if trace == "cgroup v1":
+        (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
+    if trace == "cgroup v2":
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(
+            parents=True
+        )
+    if trace == "cgroup v1, tracked only":
+        (tmp_path / "cgroup" / "freezer" / "slurm" / "uid_1000" / "job_5").mkdir(parents=True)
+    if trace == "file":
+        write_claim(tmp_path / "gpustat" / "1", "5 1000\n")
+    if trace == "file written anew":
+        write_claim(tmp_path / "gpustat" / "0", "5 1000\n")
+
+    assert (before, slurm.has_changed()) == (False, True)
+    assert fake.calls() == []
+
+
+def test_a_number_that_is_all_of_them_needs_no_index(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100(CNT:4)"]))
+
+    assert len(held(books().poll(GPUS, NOW))) == 4
+
+
+@pytest.mark.parametrize(
+    "answer", ["4711|4711|RUNNING", "error: squeue is confused", "4711|4711;reboot|RUNNING|x"]
+)
+def test_a_list_that_is_not_understood_is_an_error(fake, books, answer):
+    fake.say("list", answer + "\n")
+
+    with pytest.raises(SchedulerError, match="not understood"):
+        books().poll(GPUS, NOW)
+
+
+def test_a_job_that_is_forgotten_between_two_questions_is_left_out(fake, books):
+    fake.node(used=IDLE)
+    fake.say("list", "4711|4711|RUNNING|2026-11-03T09:00:00\n")
+
+    assert list(books().poll(GPUS, NOW).jobs) == []
