@@ -613,6 +613,13 @@ def test_an_idle_gpu_is_not_oversized():
     assert RULES["oversized_gpu"].finds(util=0.02)
 
 
+@pytest.mark.parametrize(("util", "is_possible"), [(0.0, False), (0.019, False), (0.02, True)])
+def test_nor_may_an_idle_gpu_be_oversized(util, is_possible):
+    known = lanes(util_mean=[util], sm_active=[util], memory_used_bytes_max=[1.0])
+
+    assert oversized_gpu.DETECTOR.find(Features(known, 1)).possible[0, 0] == is_possible
+
+
 def test_full_power_or_double_precision_are_healthy_without_tensor_work():
     assert RULES["healthy"].finds(ten=0, pr=0.65)
     assert not RULES["healthy"].finds(ten=0, pr=0.64)

@@ -12,6 +12,7 @@ from fleetwatch.diagnosis.rules import (
     all_met,
     at_least,
     below,
+    contradicts,
     found,
     less_sure,
 )
@@ -44,8 +45,9 @@ def find(f: Features) -> Found:
     low, high = (np.where(np.isnan(priced), beside, priced) for beside in (0.5 * spared, spared))
     # by means alone a batch too small and a wait for input look the same
     sampled = f.has("lo")
-    # busier work whose units mostly rest may fit a part of the GPU as well
-    is_possible = all_met((signs[2], below(f, "sm", SM)))
+    # busier work whose units mostly rest may fit a part of the GPU as well; where none is, nothing
+    # is too small for it
+    is_possible = all_met((signs[2], below(f, "sm", SM))) & ~contradicts(signs[1])
     return found(
         all_met(signs),
         confidence=less_sure(MEDIUM, ~sampled),
