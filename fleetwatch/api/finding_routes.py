@@ -272,7 +272,9 @@ def findings(
     )
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(machine_findings.saving(every, of_places, "open", "snoozed")),
+        "potential": savings(
+            machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE)
+        ),
         "accepted": savings(machine_findings.saving(every, of_places, "accepted")),
         "capacity": savings(
             total(

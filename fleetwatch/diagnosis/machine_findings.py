@@ -30,6 +30,7 @@ from fleetwatch.telemetry import retention
 _SQL = Path(__file__).parent / "sql"
 _PLACED = read_statement(_SQL / "placed.sql")
 _PROGRESS = read_statement(_SQL / "progress.sql")
+RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)

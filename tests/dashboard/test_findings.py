@@ -430,6 +430,24 @@ def test_the_overview_calls_it_recoverable(admin):
     assert "recoverable</h2><p>of what was wasted and underused" in page
 
 
+def test_the_overview_and_the_inbox_say_the_same_of_what_is_recoverable(admin):
+    """An idle hour, one that no job holds, and one whose finding is snoozed: both sum all three."""
+    rate("2.00")
+    finding(cause(low=0.5, high=1.0).job)
+    capacity("orphaned", on=gpu(1), start=NOW - timedelta(hours=2))
+    place("orphaned", node=gpu(1).node)
+    snoozed = cause(of=job("slurm/della/8"), on=gpu(2), low=0.5, high=0.5)
+    finding(snoozed.job, status="snoozed", snoozed_until=NOW + timedelta(days=400))
+
+    overview = " ".join(admin.get("/").content.decode().split())
+    inbox = " ".join(admin.get("/findings").content.decode().split())
+
+    told = re.search(r"<h2>(<span.*?</span>) recoverable</h2>", overview)[1]
+    assert f"<dt>Recoverable</dt><dd>{told}</dd>" in inbox
+    assert "2 open findings" in overview
+    assert re.search(r"Open <[^>]*>2<|Open 2", inbox)
+
+
 def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin):
     rate("2.40")
     on = gpu(1)

@@ -67,7 +67,6 @@ STATUSES = {
 DEMAND_H = 24
 IN_FORM = ("team", "user")  # filters with a field of their own
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
-STILL_OPEN = ("open", "snoozed")
 _DONE = {
     "accept": "Accepted: somebody will change it.",
     "dismiss": "Dismissed; it stays findable under Dismissed.",
@@ -132,7 +131,7 @@ def findings(request: HttpRequest) -> HttpResponse:
     if page.is_first:
         first_page(request)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
-    recoverable = machine_findings.saving(every, of_places, *STILL_OPEN)
+    recoverable = machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE)
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     fixed = fixes.top_fixes(quarter)
     context = {
@@ -146,7 +145,7 @@ def findings(request: HttpRequest) -> HttpResponse:
         "steps": waterfall(
             period.interval,
             scope,
-            machine_findings.wasted_usd(every, of_places, *STILL_OPEN),
+            machine_findings.wasted_usd(every, of_places, *machine_findings.RECOVERABLE),
             recoverable,
         ),
         "accepted": machine_findings.saving(every, of_places, "accepted"),

@@ -16,8 +16,8 @@ from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.diagnosis import machine_findings
 from fleetwatch.diagnosis.causes import of_kind
-from fleetwatch.diagnosis.machine_findings import progress
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Totals, Wasters
@@ -60,7 +60,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     wasters = costs.wasters(period.interval, TOP)
     incidents = open_incidents()
-    open_findings = findings(period.interval, now=period.now).of_status("open")
+    of_jobs = findings(period.interval, now=period.now)
+    of_places = machine_findings.findings(period.interval, now=period.now)
     context = {
         "totals": wasters.totals,
         "change": _change(wasters.totals, period.previous),
@@ -72,13 +73,16 @@ def overview(request: HttpRequest) -> HttpResponse:
         "incident_count": len(incidents),
         "savings": [
             (line, of_kind(line.finding.cause, line.job.kind))
-            for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)
+            for line in with_jobs(
+                of_jobs.of_status("open")[:TOP_SAVINGS], before=period.interval.end
+            )
         ],
-        "savings_total": open_findings.saving(),
-        "savings_count": len(open_findings),
+        "savings_total": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
+        "savings_count": of_jobs.counts()["open"]
+        + sum(line.status == "open" for line in of_places),
         "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         "unposted": _unposted(period.interval, period.now),
-        "progress": progress(period.interval, now=period.now),
+        "progress": machine_findings.progress(period.interval, now=period.now),
         **_now(period.now),
     }
     return render(request, "dashboard/overview.html", period.context("overview", **context))
