@@ -30,7 +30,10 @@ class States(Schema):
 
 
 class StateMs(Schema):
-    """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly."""
+    """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly.
+
+    As pages show them, `useful` is without `busy_only_ms` and `stalled` without `waiting_ms`.
+    """
 
     useful: int
     underused: int
@@ -79,7 +82,10 @@ class Figures(Schema):
     waste: Waste
     unpriced_ms: int
     has_example_rates: bool
-    busy_only_ms: int
+    busy_only_ms: int = Field(description="part of useful, of which utilisation alone tells")
+    busy_only_usd: float = Field(description="its dollars, in no efficiency figure")
+    waiting_ms: int = Field(description="part of stalled: services wait, no waste but potential")
+    waiting_usd: float = Field(description="its dollars")
     occupancy: float | None
     activity: float | None
     useful_share_of_observed: float | None

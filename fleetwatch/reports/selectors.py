@@ -9,23 +9,46 @@ from django.db.models import Count, Max, Min, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.diagnosis.caused import rest
+from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import EVERYTHING, Scope
+from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import one_view
 from fleetwatch.reports import months
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
 from fleetwatch.reports.waste import GROUPS, WasteReport
+
+# what a job does not waste, and what none holds, has no cause
+NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")
 
 
 def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> WasteReport:
     """The waste report of the interval by one of GROUPS. Raises ValueError for another group_by."""
     if group_by not in GROUPS:
         raise ValueError(f"can't report by {group_by!r}; there is {', '.join(GROUPS)}")
+    if group_by == "cause":
+        with one_view():
+            total = costs.totals(interval, scope=scope)
+            return WasteReport(interval, group_by, tuple(by_cause(interval, scope, total)), total)
     found = costs.breakdown(interval, group_by, scope=scope)
     return WasteReport(interval, group_by, tuple(found.lines), found.totals)
+
+
+def by_cause(interval: Interval, scope: Scope, total: Totals) -> list[Group]:
+    """Causes, and a line for the time that has none: the lines sum to `total`, all there is in the
+    interval and scope.
+    """
+    found = waste_by_cause(interval, scope=scope)
+    without = rest(total, [found.totals])
+    if not without.capacity_ms:
+        return list(found.lines)
+    states = [state for state in NO_CAUSE if without.states[state]]
+    label = f"no cause: {', '.join(states)} time" if states else "no cause"
+    return [*found.lines, Group("", label, without)]
 
 
 @dataclass(frozen=True, slots=True)

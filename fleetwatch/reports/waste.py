@@ -11,7 +11,7 @@ from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.intervals import Interval
 
-GROUPS = ("team", "project", "cost_centre", "user", "job", "node", "gpu_model")
+GROUPS = ("team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause")
 MICRO = 1_000_000
 
 
@@ -46,7 +46,8 @@ def head(group_by: str) -> list[str]:
         *(f"waste_{tier}_usd" for tier in TIERS),
         "wasted_usd", "wasted_share_of_observed", "spend_efficiency", "coverage",
         "unpriced_gpu_hours", "has_example_rates",
-        "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
+        # a part of the useful ones, of which utilisation alone tells, and of cost_usd
+        "busy_unverified_gpu_hours", "busy_unverified_usd",
     ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def _cells(report: WasteReport) -> list[list[str]]:
     ]
     every = [group.totals for group in report.lines]
     cost = pricing.lines([totals.cost_usd for totals in every])
+    unverified = pricing.lines([totals.busy_only_usd for totals in every])
     tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
     rows = []
     for number, group in enumerate(report.lines):
@@ -72,7 +74,7 @@ def _cells(report: WasteReport) -> list[list[str]]:
                 *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency,
                 totals.coverage)),
                 _hours(totals.unpriced_ms), "yes" if totals.has_example_rates else "no",
-                _hours(totals.busy_only_ms),
+                _hours(totals.busy_only_ms), f"{unverified[number]:f}",
             ]
         )  # fmt: skip
     return rows

@@ -70,6 +70,22 @@ def test_the_summary_is_the_fleet_in_milliseconds_and_dollars(api):
     assert answer["unpriced_ms"] == 0
 
 
+def test_what_only_utilisation_tells_and_what_services_wait_are_said_in_time_and_dollars(api):
+    gpu = a_gpu()
+    a_rate("3.60", gpu=gpu)
+    batch, service = a_job(), a_job(kind="service")
+    an_entry(gpu, "useful", 1_000_000, job=batch, efficiency_source="sensors")
+    an_entry(gpu, "useful", 500_000, job=batch, efficiency_source="none")
+    an_entry(gpu, "stalled", 900_000, job=batch, tier="probable")
+    an_entry(gpu, "stalled", 1_200_000, job=service, tier="potential")
+
+    answer = api.get("/api/v1/fleet/summary").json()
+
+    assert (answer["states"]["useful"], answer["states"]["stalled"]) == (1_500_000, 2_100_000)
+    assert (answer["busy_only_ms"], answer["busy_only_usd"]) == (500_000, 0.5)
+    assert (answer["waiting_ms"], answer["waiting_usd"]) == (1_200_000, 1.2)
+
+
 def test_the_default_period_is_the_last_24_hours(api):
     answer = api.get("/api/v1/fleet/summary").json()
 

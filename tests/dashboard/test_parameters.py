@@ -182,6 +182,28 @@ def test_a_hostile_name_is_told_bounded_and_as_text(small):
     assert page.count("&lt;b&gt;") == 20
 
 
+@pytest.mark.parametrize(
+    "group_by",
+    ["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"],
+)
+def test_every_grouping_of_the_waste_page_links_to_its_csv(small, group_by):
+    page = text(small.get(f"/waste?range=24h&group_by={group_by}"))
+    [_, link] = page.split('<span class="more"><a href="', 1)
+    file = small.get(link.partition('"')[0])
+
+    assert file.status_code == 200
+    assert file.headers["Content-Disposition"].endswith(f'fleetwatch-waste-by-{group_by}.csv"')
+    assert file.content.decode().splitlines()[0].split(",")[2] == group_by
+
+
+def test_a_csv_by_what_there_is_not_names_what_there_is(small):
+    answer = small.get("/waste.csv?group_by=colour")
+
+    assert answer.status_code == 422
+    assert "There is no `group_by` 'colour'; there are team, project," in answer.content.decode()
+    assert small.get("/waste.csv?group_by=").status_code == 200
+
+
 def test_the_waste_page_and_its_csv_show_what_their_filters_name(admin):
     wide = a_gpu(uuid="GPU-A", model="H100 SXM", node="n1")
     other = a_gpu(uuid="GPU-B", model="L40S", node="n2")

@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import selectors, waste
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
+from tests.diagnosis import told
 
 ONE_HOUR = Interval(HOUR, HOUR + timedelta(hours=1))
 HALF_HOUR_MS = 1_800_000
@@ -66,14 +69,17 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
 
 @pytest.mark.django_db
-def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells():
-    an_entry(a_gpu(), "useful", HALF_HOUR_MS, job=a_job(team="nlp"), efficiency_source="none")
+def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells_and_its_dollars():
+    gpu = a_gpu()
+    a_rate("3", gpu=gpu)
+    an_entry(gpu, "useful", HALF_HOUR_MS, job=a_job(team="nlp"), efficiency_source="none")
 
     [row, *_] = [
         row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"
     ]
 
     assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.500000", "0.500000")
+    assert (row["cost_usd"], row["busy_unverified_usd"]) == ("1.500000", "1.500000")
 
 
 @pytest.mark.django_db
@@ -92,6 +98,32 @@ def test_the_same_by_user_job_and_model(group_by, keys):
 
     assert {line.key for line in report.lines} == keys
     assert sum(line.totals.wasted_usd for line in report.lines) == report.total.wasted_usd == 4
+
+
+@pytest.mark.django_db
+def test_by_cause_lines_and_what_has_none_sum_to_the_total():
+    gpu = told.gpu()
+    told.rate("2")
+    job = told.job()
+    start = told.NOW - timedelta(hours=2)
+    an_entry(gpu, "idle", 2 * HALF_HOUR_MS, start=start, job=job, tier="certain")
+    an_entry(gpu, "useful", HALF_HOUR_MS, start=start + timedelta(hours=1), job=job)
+    an_entry(
+        gpu, "stalled", HALF_HOUR_MS, start=start + timedelta(hours=1), job=job, tier="probable"
+    )
+    told.cause(of=job, on=gpu, start=start)
+
+    report = selectors.waste_rows(Interval(start, told.NOW), "cause")
+    lines = rows(report)
+
+    assert [
+        (line["cause"], line["label"], line["cost_usd"], line["wasted_usd"]) for line in lines
+    ] == [
+        ("idle_held", "Idle, still held", "2.000000", "2.000000"),
+        ("undetermined", title(UNDETERMINED), "1.000000", "1.000000"),
+        ("", "no cause: useful time", "1.000000", "0.000000"),
+    ]
+    assert report.total.cost_usd == 4
 
 
 def test_another_breakdown_is_a_mistake_of_the_caller():

@@ -6,29 +6,32 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
-from fleetwatch.dashboard import selectors, words
+from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.breakdown_totals import together
-from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes, takes_only
+from fleetwatch.dashboard.choices import LONGEST, chosen
+from fleetwatch.dashboard.parameters import (
+    PERIOD,
+    SUBJECTS,
+    filtered,
+    refused,
+    takes,
+    takes_only,
+)
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis.caused import rest as remainder
 from fleetwatch.diagnosis.machine_findings import progress
-from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
-from fleetwatch.figures.selectors import Group, Look, Scope, Totals
+from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import nothing
-from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.selectors import waste_rows
-from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
+from fleetwatch.reports.selectors import by_cause, waste_rows
 from fleetwatch.reports.waste import to_csv
 
 GROUPS = {
@@ -43,8 +46,6 @@ GROUPS = {
 }
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
-# what a job does not waste has none
-NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
@@ -58,10 +59,12 @@ def waste(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = filtered(request)
-    by_cause = group_by == "cause"
-    seen = costs.look(period.interval, *({"node"} if by_cause else {group_by, "node"}), scope=scope)
+    seen = costs.look(period.interval, *({group_by, "node"} - {"cause"}), scope=scope)
     totals = seen.totals()
-    lines, rest = _by_cause(period.interval, scope, totals) if by_cause else _lines(seen, group_by)
+    if group_by == "cause":
+        lines, rest = by_cause(period.interval, scope, totals), Rest(0, nothing())
+    else:
+        lines, rest = _lines(seen, group_by)
     way = _way_of_free(request, group_by)
     context = {
         "groups": GROUPS.items(),
@@ -82,7 +85,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "all_with_free": sum(spread.values(), Decimal(0)) if spread else None,
         "totals": totals,
         "adjusted": None if filters else adjusted(period.interval, totals.cost_usd),
-        "progress": progress(period.interval, now=period.now) if by_cause else None,
+        "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         "energy": energy(
             period.interval,
             scope=replace(scope, states=IDLE_OR_STALLED),
@@ -118,26 +121,13 @@ def _lines(seen: Look, group_by: str) -> tuple[list[Group], Rest]:
     return lines, Rest(len(left), together([line.totals for line in left]))
 
 
-def _by_cause(interval: Interval, scope: Scope, totals: Totals) -> tuple[list[Group], Rest]:
-    """Causes, and a line for the time that has none, so that all lines sum to the cards, as in
-    every other grouping.
-    """
-    found = waste_by_cause(interval, scope=scope)
-    without = remainder(totals, [found.totals])
-    names = [words.BY_NAME[state].label.lower() for state in NO_CAUSE if without.states[state]]
-    line = Group("", f"no cause: {', '.join(names)} time" if names else "no cause", without)
-    return [*found.lines, *([line] if without.capacity_ms else [])], Rest(0, nothing())
-
-
 def _more(filters: dict[str, str]) -> str:
     """The filters as further parameters of a link."""
     return f"&{urlencode(filters)}" if filters else ""
 
 
 def _csv_url(period: str, group_by: str, filters: dict[str, str]) -> str:
-    """Where the same lines are as CSV; "" where they are not."""
-    if group_by not in CSV_GROUPS:
-        return ""
+    """Where the same lines are as CSV."""
     return f"{reverse('waste_csv')}?{period}&{urlencode({'group_by': group_by} | filters)}"
 
 
@@ -147,9 +137,11 @@ def _csv_url(period: str, group_by: str, filters: dict[str, str]) -> str:
 def waste_csv(request: HttpRequest) -> HttpResponse:
     """The report as CSV: every line, exact."""
     period = read_period(request, is_page=False)
-    group_by = request.GET.get("group_by", "team")
-    if group_by not in CSV_GROUPS:
-        raise Http404(group_by)
+    group_by = request.GET.get("group_by") or "team"
+    if group_by not in GROUPS:
+        return refused(
+            f"There is no `group_by` {group_by[:LONGEST]!r}; there are {', '.join(GROUPS)}."
+        )
     scope, _ = filtered(request)
     response = HttpResponse(
         to_csv(waste_rows(period.so_far, group_by, scope=scope)),
