@@ -2,12 +2,12 @@
 
 import time
 import uuid
-from typing import Callable, List, Optional
+from typing import Callable, List
 
 from agent.config import Config, JobOptions
 from agent.enrolment import Access, EnrollingSender
 from agent.host import boot_start_ms, kernel_boot_id
-from agent.readings import Job, Source, Workloads
+from agent.readings import HolderSource, Job, Source, Workloads
 from agent.spool import Identity
 from agent.workloads import Resolver
 from agent.workloads.finder import Finder
@@ -26,10 +26,7 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
             host[0].begin(source.gpus())
             return host[0]
 
-        own: Optional[Callable[[Callable[[], Workloads]], Workloads]] = getattr(
-            source, "workloads", None
-        )
-        return of_host() if own is None else own(of_host)
+        return source.workloads(of_host) if isinstance(source, HolderSource) else of_host()
 
     return choose
 

@@ -19,7 +19,15 @@ from agent.host import HostReader
 from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
 from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, window_of
-from agent.readings import Event, Source, SourceError, SourceStatus
+from agent.readings import (
+    Event,
+    NotedSource,
+    PacedSource,
+    Source,
+    SourceError,
+    SourceStatus,
+    VersionedSource,
+)
 from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source
@@ -235,7 +243,7 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = clock.now_ms() // window_ms * window_ms - window_ms
     source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
-    if window_ms == CHECK_MS and hasattr(source, "interval_ms"):
+    if window_ms == CHECK_MS and isinstance(source, PacedSource):
         # a scrape per second, for these seconds, shows what there is
         source.interval_ms = INTERVAL_MS
     if not is_simulated:
@@ -253,8 +261,8 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
             time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
         sampler.tick(at_ms)
     observed = sampler.take(start_ms, start_ms + window_ms)
-    versions: Dict[str, str] = getattr(source, "versions", dict)()
-    notes: List[str] = getattr(source, "notes", list)()
+    versions = source.versions() if isinstance(source, VersionedSource) else {}
+    notes = source.notes() if isinstance(source, NotedSource) else []
     sampler.close()
     return Seen(
         sampler.name,

@@ -5,14 +5,20 @@ hertz, milliseconds since the epoch. None is "not read", never zero.
 """
 
 from dataclasses import dataclass, field
-from typing import FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    runtime_checkable,
+)
 
 from agent.errors import AgentError
-
-try:
-    from typing import Protocol
-except ImportError:  # pragma: no cover - Python 3.7, which the start refuses with a clear line
-    Protocol = object  # type: ignore[assignment]
 
 
 class SourceError(AgentError):
@@ -108,8 +114,7 @@ class Source(Protocol):
     """Where readings come from. Called from one thread only; a call may hang, never raise but
     SourceError.
 
-    A source whose readings are not a second apart has an `interval_ms`; one that knows who holds
-    its GPUs has `workloads(otherwise)`, given what makes the host's own Workloads.
+    Some are a HolderSource, PacedSource, VersionedSource or NotedSource besides.
     """
 
     name: str  # as the wire says it: nvml, nvidia-smi, simulated, replay
@@ -243,10 +248,7 @@ class Holdings:
 
 class Scheduler(Protocol):
     """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it
-    may take seconds.
-
-    One that can see on this host that a job came or went has a `has_changed()`, called each second
-    between two questions.
+    may take seconds. Some are a WatchfulScheduler besides.
     """
 
     kind: str  # as the wire's sources say it: slurm, kubernetes, docker
@@ -254,6 +256,14 @@ class Scheduler(Protocol):
 
     def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
         """Every job that holds a GPU of this node now. Raises SchedulerError."""
+
+
+@runtime_checkable
+class WatchfulScheduler(Protocol):
+    """A scheduler that can see on this host that a job came or went."""
+
+    def has_changed(self) -> bool:
+        """Whether one did since the last answer; asked each second between two questions."""
 
 
 class Workloads(Protocol):
@@ -265,6 +275,37 @@ class Workloads(Protocol):
         """Every job and allocation that overlaps [start_ms, end_ms), and the processes alive at its
         end. Never raises.
         """
+
+
+@runtime_checkable
+class HolderSource(Protocol):
+    """A source that knows who holds its GPUs."""
+
+    def workloads(self, otherwise: Callable[[], Workloads]) -> Workloads:
+        """Who is asked; `otherwise` makes the host's own."""
+
+
+@runtime_checkable
+class PacedSource(Protocol):
+    """A source whose readings are not a second apart, but so much."""
+
+    interval_ms: int
+
+
+@runtime_checkable
+class VersionedSource(Protocol):
+    """A source that knows more versions than the driver's."""
+
+    def versions(self) -> Dict[str, str]:
+        """By what they are versions of, for people."""
+
+
+@runtime_checkable
+class NotedSource(Protocol):
+    """A source that has something to say of what it reads."""
+
+    def notes(self) -> List[str]:
+        """Sentences for the operator."""
 
 
 NO_WORKLOAD = Workload()

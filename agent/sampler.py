@@ -19,6 +19,7 @@ from agent.readings import (
     DriverChangedError,
     Event,
     GPUInfo,
+    PacedSource,
     Processes,
     Reading,
     Source,
@@ -298,7 +299,8 @@ class Sampler:
             self._lose(now_ms, error)
             return False
         self.name, self.driver = self._source.name, self._source.driver() or ""
-        self._interval_ms = getattr(self._source, "interval_ms", self._interval_ms)
+        if isinstance(self._source, PacedSource):
+            self._interval_ms = self._source.interval_ms
         log.info(
             "source opened name=%s driver=%s gpus=%d",
             self.name,

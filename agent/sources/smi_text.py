@@ -1,5 +1,4 @@
-"""What nvidia-smi prints, as readings: CSV of --query-gpu in any column order, and the XML of -q
--x. Pure.
+"""What nvidia-smi prints, as readings: CSV of --query-gpu in any column order. Pure.
 
 Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]`, a deprecation
 notice, nothing) is None.
@@ -8,10 +7,9 @@ notice, nothing) is None.
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
-from xml.etree import ElementTree
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from agent.readings import GPUInfo, ProcessReading, Reading
+from agent.readings import GPUInfo, Reading
 
 MIB = 1024 * 1024
 _FACTORS = {
@@ -45,12 +43,6 @@ ENGINES = {
     "decoder_ratio": DECODER,
     "jpeg_ratio": Field(("utilization.jpeg",), "%"),
     "ofa_ratio": Field(("utilization.ofa",), "%"),
-}
-_ENGINES_IN_XML = {
-    "encoder_ratio": "encoder_util",
-    "decoder_ratio": "decoder_util",
-    "jpeg_ratio": "jpeg_util",
-    "ofa_ratio": "ofa_util",
 }
 MEMORY_USED = Field(("memory.used",), "MiB")
 MEMORY_RESERVED = Field(("memory.reserved",), "MiB")
@@ -249,85 +241,6 @@ def csv_index(row: Mapping[str, str]) -> Optional[int]:
     return int(text) if text.isdigit() else None
 
 
-@dataclass(frozen=True)
-class XMLGPU:
-    """One <gpu> of nvidia-smi -q -x."""
-
-    info: GPUInfo
-    reading: Reading
-    processes: Optional[Sequence[ProcessReading]]
-
-
-def parse_xml(text: str, *, at_ms: int) -> List[XMLGPU]:
-    """Every GPU of the log. Raises ValueError when it is no such log."""
-    try:
-        root = ElementTree.fromstring(text)  # noqa: S314 - our own driver's; expat loads no external entity
-    except ElementTree.ParseError as error:
-        raise ValueError("not the XML of nvidia-smi -q -x: %s" % error) from error
-    return [_xml_gpu(gpu, place, at_ms) for place, gpu in enumerate(root.iter("gpu"))]
-
-
-def _xml_gpu(gpu: ElementTree.Element, place: int, at_ms: int) -> XMLGPU:
-    def value(*paths: str) -> Optional[float]:
-        found = (quantity(gpu.findtext(path, ""), "") for path in paths)
-        return next((number for number in found if number is not None), None)
-
-    def count(path: str) -> Optional[int]:
-        number = value(path)
-        return None if number is None else round(number)
-
-    means = {
-        column: _share(value("utilization/" + name)) for column, name in _ENGINES_IN_XML.items()
-    }
-    minor = gpu.findtext("minor_number", "")
-    info = GPUInfo(
-        uuid=gpu.findtext("uuid", "").strip(),
-        index=place,
-        model=_known(gpu.findtext("product_name")),
-        memory_total_bytes=count("fb_memory_usage/total"),
-        power_limit_w=value(
-            "power_readings/enforced_power_limit",
-            "power_readings/power_limit",
-            "gpu_power_readings/current_power_limit",
-        ),
-        sm_clock_max_hz=value("max_clocks/sm_clock"),
-        persistence={ENABLED: True, DISABLED: False}.get(
-            gpu.findtext("persistence_mode", "").strip()
-        ),
-        bus_id=gpu.get("id"),
-        minor=int(minor) if minor.isdigit() else None,
-    )
-    reading = Reading(
-        at_ms=at_ms,
-        util=_share(value("utilization/gpu_util")),
-        memory_util=_share(value("utilization/memory_util")),
-        memory_used_bytes=count("fb_memory_usage/used"),
-        memory_reserved_bytes=count("fb_memory_usage/reserved"),
-        power_w=value(*("%s/%s" % (room, name) for room in _POWER_ROOMS for name in _POWER_DRAWS)),
-        temperature_c=value("temperature/gpu_temp"),
-        memory_temperature_c=value("temperature/memory_temp"),
-        sm_clock_hz=value("clocks/sm_clock"),
-        means={name: share for name, share in means.items() if share is not None},
-    )
-    return XMLGPU(info, reading, _xml_processes(gpu))
-
-
-def _xml_processes(gpu: ElementTree.Element) -> Optional[List[ProcessReading]]:
-    listed = gpu.find("processes")
-    if listed is None:
-        return None
-    found = []
-    for process in listed.findall("process_info"):
-        memory = quantity(process.findtext("used_memory", ""), "")
-        if process.findtext("pid", "").strip().isdigit():
-            found.append(
-                ProcessReading(
-                    int(process.findtext("pid", "")), None if memory is None else round(memory)
-                )
-            )
-    return found
-
-
 def _share(value: Optional[float]) -> Optional[float]:
     return value if value is not None and 0 <= value <= 1 else None
 
@@ -342,8 +255,6 @@ def _known(text: Optional[str]) -> Optional[str]:
     )
 
 
-_POWER_ROOMS = ("gpu_power_readings", "power_readings")
-_POWER_DRAWS = ("power_draw", "average_power_draw", "instant_power_draw")
 _UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER,
 "temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK,
            "memory_temperature_c": MEMORY_TEMPERATURE, "encoder_ratio": ENCODER,

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Callable, FrozenSet, Optional, Sequence
 
 from agent.clock import elapsed_s
-from agent.readings import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
+from agent.readings import (
+    GPUInfo,
+    Holdings,
+    Scheduler,
+    SchedulerError,
+    SourceStatus,
+    WatchfulScheduler,
+)
 
 log = logging.getLogger("agent.workloads")
 
@@ -105,14 +112,14 @@ class Poller:
 
     def _pause(self, began_s: float, *, is_settling: bool) -> bool:
         """Waits until the next question is due; True when a change on this host is why."""
-        has_changed: Optional[Callable[[], bool]] = getattr(self._scheduler, "has_changed", None)
-        if has_changed is None:
+        scheduler = self._scheduler
+        if not isinstance(scheduler, WatchfulScheduler):
             self._wake.wait(
                 max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s())
             )
             return False
         while not self._wake.wait(LOOK_S):
-            is_changed = has_changed()
+            is_changed = scheduler.has_changed()
             age_s = self._clock_s() - began_s
             if age_s >= (HURRY_S if is_changed or is_settling else self._scheduler.interval_s):
                 return is_changed

@@ -1,7 +1,15 @@
 import pytest
 
 from agent.loop import window_of
-from agent.readings import Allocation, Event, SourceError, SourceStatus, UnreachableError, Workload
+from agent.readings import (
+    Allocation,
+    Event,
+    PacedSource,
+    SourceError,
+    SourceStatus,
+    UnreachableError,
+    Workload,
+)
 from agent.sampler import Recorder, Sampler
 from agent.sources import dcgm
 from agent.sources.dcgm import DCGMSource
@@ -48,6 +56,13 @@ def test_the_gpus_are_those_that_the_exporter_names(exporter):
         None,
         ["/metrics"],
     )
+
+
+def test_an_exporter_is_read_at_a_pace_of_its_own(exporter):
+    source = opened(exporter)
+
+    assert isinstance(source, PacedSource)
+    assert source.interval_ms == 10_000
 
 
 def test_one_scrape_serves_all_gpus_for_ten_seconds(exporter):

@@ -1,12 +1,10 @@
 import os
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from agent.sources import smi_text
-from tests.agent.fixtures import XML
 
 MIB = 1024 * 1024
 EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")
@@ -122,48 +120,6 @@ def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
     }
 
 
-def test_the_xml_gives_every_gpu_with_its_values():
-    first, second = smi_text.parse_xml(XML, at_ms=7)
-
-    assert (first.info.uuid, first.info.model, first.info.minor, first.info.persistence) == (
-        "GPU-aaaa",
-        "NVIDIA H100 80GB HBM3",
-        3,
-        True,
-    )
-    assert (
-        first.info.memory_total_bytes,
-        first.info.power_limit_w,
-        first.info.sm_clock_max_hz,
-    ) == (81559 * MIB, 700.0, 1980e6)
-    assert (first.reading.util, first.reading.memory_util, first.reading.memory_used_bytes) == (
-        0.97,
-        0.41,
-        19818 * MIB,
-    )
-    assert (
-        first.reading.power_w,
-        first.reading.temperature_c,
-        first.reading.memory_temperature_c,
-    ) == (612.4, 58.0, 71.0)
-    assert first.reading.means == {"encoder_ratio": 0.0}
-    assert [(process.pid, process.memory_bytes) for process in first.processes] == [
-        (4711, 19260 * MIB),
-        (4712, None),
-    ]
-    assert (second.reading.util, second.reading.memory_used_bytes, second.reading.power_w) == (
-        None,
-        None,
-        26.78,
-    )
-    assert (second.info.minor, second.processes) == (None, None)
-
-
-def test_what_is_no_xml_is_said():
-    with pytest.raises(ValueError, match="not the XML"):
-        smi_text.parse_xml("NVIDIA-SMI has failed", at_ms=0)
-
-
 def captured(name, moment):
     """The header and the rows of the capture's --query-gpu section."""
     text = (Path(EXTERNAL) / "nvidia_smi_captures" / name).read_text()
@@ -201,36 +157,6 @@ def test_every_capture_has_a_row_that_parses():
         for moment in ("idle", "load"):
             header, line = captured(path.name, moment)
             assert read(header, line).util is not None, path.name
-
-
-@needs_recordings
-def test_every_real_xml_parses_to_its_values():
-    files = sorted((Path(EXTERNAL) / "nvidia_smi_xml").glob("*.xml"))
-
-    assert len(files) == 12
-    for path in files:
-        text = path.read_text()
-        for element, gpu in zip(
-            ElementTree.fromstring(text).iter("gpu"), smi_text.parse_xml(text, at_ms=0), strict=True
-        ):
-            expected = {
-                "fb_memory_usage/used": (gpu.reading.memory_used_bytes, MIB),
-                "fb_memory_usage/total": (gpu.info.memory_total_bytes, MIB),
-                "temperature/gpu_temp": (gpu.reading.temperature_c, 1),
-                "utilization/gpu_util": (gpu.reading.util, 0.01),
-                "clocks/sm_clock": (gpu.reading.sm_clock_hz, 1e6),
-            }
-            for field, (value, unit) in expected.items():
-                number = re.match(r"[\d.]+", element.findtext(field, ""))
-                assert value == (
-                    None if number is None else pytest.approx(float(number.group()) * unit)
-                ), (path.name, field)
-            draws = [element.findtext(f"{room}/{name}", "") for room in ("gpu_power_readings",
-            "power_readings") for name in
-                     ("power_draw", "average_power_draw")]  # fmt: skip
-            watts = [float(draw.split()[0]) for draw in draws if draw[:1].isdigit()]
-            assert gpu.reading.power_w == (watts[0] if watts else None), path.name
-            assert gpu.info.uuid == element.findtext("uuid")
 
 
 @needs_recordings
