@@ -153,7 +153,7 @@ def _fleet(params: Params, period: Period) -> Chart:
     metric = params.get("metric", "state")
     if metric not in maps.METRICS:
         raise NoSuchChartError(metric)
-    heat = maps.heat_map(metric, period.interval, period.zone)
+    heat = maps.heat_map(metric, period.so_far, period.zone)
     title = f"{maps.METRICS[metric].label} of every GPU"
     figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat)
     columns = ["GPU", *(_text(start) for start in heat.starts)]
@@ -224,7 +224,7 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     step_s = max(period.timeframe.step_s, gpu.node.window_s)
     columns = [column for column, _, _ in metric.lines]
     found = telemetry.series(
-        gpu, period.interval.start_ms, period.interval.end_ms, columns=columns, step_s=step_s
+        gpu, period.so_far.start_ms, period.so_far.end_ms, columns=columns, step_s=step_s
     )
     lines = [
         Line(label, _scaled(found.columns[column], metric.scale), token)

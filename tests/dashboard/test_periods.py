@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
+from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -55,6 +56,19 @@ def test_no_file_reaches_into_the_future(at_1246):
 
     assert row["to_utc"] == "2026-11-20T12:46:00Z"
     assert max(line["End (UTC)"] for line in spent) == "2026-11-20 12:46"
+
+
+@pytest.mark.parametrize("metric", ["state", "power"])
+def test_no_map_and_no_curve_reaches_into_the_future(at_1246, metric):
+    period = "from=2026-11-20T10:00Z&to=2026-11-20T18:00Z&as=csv"
+    uuid = GPU.objects.get().uuid
+
+    map_of = rows_of(at_1246.get(f"/charts/fleet?metric={metric}&{period}"))[0]
+    curve = rows_of(at_1246.get(f"/charts/gpu-util?gpu={uuid}&{period}"))
+
+    assert "2026-11-20 12:4" in list(map_of)[-1]
+    assert all(line["Start (UTC)"] < "2026-11-20 12:46" for line in curve)
+    assert curve
 
 
 def test_a_part_of_an_hour_is_as_high_as_it_costs_by_the_hour(at_1246):
