@@ -113,12 +113,12 @@ class FindingRow(Schema):
 class FindingPage(schemas.Period):
     """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and
     of queues in `places`, on every page alike (none where a job, user, team or the like is asked
-    for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted:
-    kept apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were
-    free while jobs waited.
+    for). `recoverable` sums those that are open or snoozed, `accepted` those that somebody
+    accepted: kept apart, and never more than what was wasted. `capacity`: GPUs that could not work,
+    or were free while jobs waited.
     """
 
-    potential: Savings
+    recoverable: Savings
     accepted: Savings
     capacity: Savings
     rows: list[FindingRow]
@@ -272,7 +272,7 @@ def findings(
     )
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(
+        "recoverable": savings(
             machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE)
         ),
         "accepted": savings(machine_findings.saving(every, of_places, "accepted")),

@@ -69,7 +69,7 @@ def of_finding(finding: Finding) -> Realised | None:
 
 
 def realised(several: Sequence[Realised]) -> Saving:
-    """What they saved in sum: kept apart from what is potential and what is accepted.
+    """What they saved in sum: kept apart from what is recoverable and what is accepted.
 
     Each series counts once, by the fix that saved most: two fixes of one job are measured by the
     same shorter runs.

@@ -62,7 +62,7 @@ def test_a_finding_has_its_waste_and_what_it_could_save(api, found):
         "low_usd": 1.0,
         "high_usd": 2.0,
     }
-    assert answer["potential"] == row["savings"]
+    assert answer["recoverable"] == row["savings"]
     assert answer["accepted"]["high_usd"] == 0
 
 
@@ -116,7 +116,7 @@ def test_findings_are_narrowed_by_what_their_jobs_are_and_by_the_state_that_was_
     ):  # fmt: skip
         answer = api.get(f"/api/v1/findings?{query}").json()
         assert sorted(row["cause"] for row in answer["rows"]) == causes, query
-        assert answer["potential"]["high_usd"] == 2.0 * len(causes), query
+        assert answer["recoverable"]["high_usd"] == 2.0 * len(causes), query
     assert api.get("/api/v1/findings?kind=nap").status_code == 422
     assert api.get("/api/v1/findings?state=useful").status_code == 422
 
@@ -156,7 +156,7 @@ def test_machines_and_queues_stand_beside_jobs_and_in_no_sum_of_waste(api, found
         ("gpu_fault", None, "n1", None), ("queue_or_scheduler", None, None, "della"),
     ]  # fmt: skip
     assert (
-        answer["potential"]["high_usd"],
+        answer["recoverable"]["high_usd"],
         answer["capacity"]["low_usd"],
         answer["capacity"]["high_usd"],
     ) == (2.0, 3.0, 4.0)
