@@ -283,8 +283,8 @@ class Region(models.Model):
 
 
 class GPURate(models.Model):
-    """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins,
-    spans disjoint.
+    """A view (sql/rates_in_force.sql): which rate holds for which GPU from when to when; most
+    specific wins, spans disjoint.
 
     The price is in dollars: one in another currency is converted here, once and exactly, by the
     rate of exchange of its span.

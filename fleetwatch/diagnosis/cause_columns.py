@@ -19,7 +19,7 @@ from fleetwatch.figures.pricing import EXACT, HOUR_MS, divided
 
 FIGURES = ("held", *WASTE, "low", "high")
 WASTED, LOW, HIGH = slice(1, 1 + len(WASTE)), FIGURES.index("low"), FIGURES.index("high")
-# as diagnosis_span() of the database packs it (migration 0007)
+# as diagnosis_span() of the database packs it (sql/packed_cause.sql)
 RECORD = np.dtype(
     [
         ("gpu", ">i8"),

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# as costs_span() of the database packs it (migration 0018)
+# as costs_span() of the database packs it (costs/sql/packed_span.sql)
 RECORD = np.dtype(
     [
         ("gpu", ">i8"),

@@ -9,7 +9,7 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg import sql
 
+from fleetwatch.stack import former_schema
 from fleetwatch.telemetry import partitions
 
 FORMAT = 1
@@ -56,7 +57,7 @@ def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> N
             manifest = {
                 "format": FORMAT,
                 "made_at": now.isoformat(),
-                "migrations": _applied(),
+                "migrations": former_schema.applied(),
                 "tables": tables,
                 "hot": hot,
             }
@@ -86,14 +87,16 @@ def read(path: Path, *, say: Say) -> None:
     already has nodes.
     """
     manifest = _manifest(path)
-    _refuse_newer(manifest)
+    made_at = former_schema.at_present(manifest["migrations"], what=str(path))
+    known = MigrationLoader(connection).disk_migrations
+    _refuse_newer(made_at, known)
     _refuse_filled()
+    former_schema.take_over()
     call_command("migrate", interactive=False, verbosity=0)
-    behind = {
-        app: name for app, name in manifest["migrations"].items() if _latest().get(app) != name
-    }
-    for app, name in behind.items():
-        call_command("migrate", app, name, interactive=False, verbosity=0)
+    newest = former_schema.newest(known)
+    for app, name in made_at.items():
+        if newest[app] != name:
+            call_command("migrate", app, name, interactive=False, verbosity=0)
     for start in manifest["hot"]:  # a hot batch needs the partition of its time
         partitions.ensure_for(datetime.fromisoformat(start))
     try:
@@ -123,20 +126,6 @@ def _tables() -> dict[str, list[str]]:
         " 'p') AND NOT c.relispartition GROUP BY c.relname ORDER BY c.relname"
     )
     return {table: columns for table, columns in rows if table not in SKIPPED}
-
-
-def _applied() -> dict[str, str]:
-    """The newest applied migration of each app."""
-    rows = _raw("SELECT app, max(name) FROM django_migrations GROUP BY app")
-    return dict(rows)
-
-
-def _latest() -> dict[str, str]:
-    """The newest migration of each app that this version knows."""
-    known: dict[str, str] = {}
-    for app, name in MigrationLoader(connection).disk_migrations:
-        known[app] = max(known.get(app, ""), name)
-    return known
 
 
 def _copy_text(table: str, columns: list[str], direction: str) -> sql.Composed:
@@ -193,11 +182,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_newer(manifest: dict[str, Any]) -> None:
-    known = MigrationLoader(connection).disk_migrations
-    unknown = [
-        f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known
-    ]
+def _refuse_newer(made_at: Mapping[str, str], known: Container[tuple[str, str]]) -> None:
+    unknown = [f"{app}.{name}" for app, name in made_at.items() if (app, name) not in known]
     if unknown:
         raise BackupError(
             f"the backup is of a newer FleetWatch (it has {', '.join(sorted(unknown))}): restore it"

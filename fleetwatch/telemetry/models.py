@@ -25,7 +25,7 @@ class ReceivedSequence(models.Model):
 
 
 class Batch(models.Model):
-    """A batch as received, in a table partitioned by `received_at` (made by migration 0002);
+    """A batch as received, in a table partitioned by `received_at` (sql/hot_batches.sql);
     dropped once sealed.
     """
 

@@ -443,9 +443,8 @@ def test_two_workers_at_once_open_one_incident():
 @pytest.mark.django_db
 def test_every_hub_starts_with_one_rule():
     Rule.objects.all().delete()
-    create = import_module("fleetwatch.alerts.migrations.0003_default_rule").create
+    create = import_module("fleetwatch.alerts.migrations.0001_schema").create_default_rule
 
-    create(apps, None)
     create(apps, None)
 
     (rule, watch), *others = selectors.rules()

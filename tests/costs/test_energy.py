@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from django.core.management import call_command
-from django.db import connection
 
 from fleetwatch.costs.energy import EXAMPLE_SOURCE, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
@@ -209,20 +207,3 @@ def test_a_closed_month_keeps_what_held_in_its_regions():
     with pytest.raises(RateError, match="full UTC hour"):
         set_region("eu", valid_from=december + timedelta(minutes=1), **facts)
     set_region("eu", valid_from=december, **facts)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_region_that_was_there_before_it_had_a_beginning_holds_from_the_beginning_on():
-    try:
-        call_command("migrate", "costs", "0016", verbosity=0)
-        with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO costs_region (name, pue, source) VALUES ('eu', 1.25, '')")
-        call_command("migrate", "costs", verbosity=0)
-        assert Region.objects.get().valid_from == LONG_AGO
-        set_region("eu", valid_from=HOUR, pue=Decimal("1.5"), usd_per_kwh=None, g_per_kwh=None)
-        call_command("migrate", "costs", "0016", verbosity=0)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT name, pue FROM costs_region")
-            assert cursor.fetchall() == [("eu", Decimal("1.5"))]
-    finally:
-        call_command("migrate", "costs", verbosity=0)

@@ -1,25 +1,21 @@
 """A virtual GPU costs its share of what its board does, unless a rate is set for it itself."""
 
-import importlib
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from django.apps import apps
 
 from fleetwatch.costs.book import priced_models
 from fleetwatch.costs.models import ExchangeRate, GPURate
 from fleetwatch.costs.services import BEGINNING, ensure_example_rates, set_rate, withdraw_rate
 from fleetwatch.costs.subjects import Subject, find
+from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel
-from fleetwatch.ledger.models import ClosedMonth
-from tests.costs.factories import HOUR, a_gpu, a_place, a_policy, a_rate
+from fleetwatch.inventory.vgpu import slice_of
+from tests.costs.factories import HOUR, a_gpu, a_place, a_rate
 
 pytestmark = pytest.mark.django_db
 MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))
-find_boards = importlib.import_module(
-    "fleetwatch.costs.migrations.0024_boards_of_virtual_gpus"
-).find_boards
 
 
 @pytest.fixture
@@ -28,10 +24,15 @@ def quarter() -> GPU:
     return a_part("GRID A100-10C")
 
 
-def a_part(model: str, **fields: object) -> GPU:
-    gpu = a_gpu(model=model, **fields)
-    find_boards(apps, None)
-    return GPU.objects.get(pk=gpu.pk)
+def a_part(model: str, *, board_from: datetime | None = None) -> GPU:
+    """A virtual GPU, its model as a batch that names it makes it (gpu_rows)."""
+    gpu = a_gpu(model=model)
+    part = slice_of(model)
+    if part.board:
+        gpu.model.board = GPUModel.objects.create(name=facts_for(part.board).name)
+        gpu.model.board_share, gpu.model.board_from = part.share, board_from
+        gpu.model.save()
+    return gpu
 
 
 def spans(gpu: GPU) -> list[tuple[Decimal, datetime, datetime | None]]:
@@ -120,11 +121,8 @@ def test_of_a_board_that_is_not_known_there_is_no_share():
     assert (part.model.board, spans(part)) == (None, [(4, MAY, None)])
 
 
-def test_a_closed_month_of_before_keeps_its_dollars():
-    ClosedMonth.objects.create(
-        month=MAY.date(), start=MAY, end=JUNE, policy=a_policy(), closed_at=HOUR, closed_by="ann"
-    )
-    part = a_part("GRID A100-10C")
+def test_until_rates_of_its_board_reach_it_a_part_costs_what_whole_gpus_do():
+    part = a_part("GRID A100-10C", board_from=JUNE)
     a_rate("4", node="gpu-01", valid_from=MAY, valid_to=JULY)
     a_rate("2", gpu=a_gpu(model="A100-PCIE-40GB", node="gpu-02"), valid_from=MAY)
 

@@ -2,7 +2,6 @@
 in whatever order.
 """
 
-import importlib
 import itertools
 
 import pytest
@@ -15,7 +14,7 @@ from fleetwatch.ingest.services import store_batch
 from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Allocation, Job, JobRecord, RunEnd
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ingest.factories import NOW, batch, gpu, job
 
@@ -421,24 +420,3 @@ def test_holds_do_not_depend_on_the_order_of_batches_and_imports_nor_on_repeats(
         outcomes.append({node: holds(node) for node in ("n1", "n2")})
 
     assert outcomes[0] == outcomes[1]
-
-
-def test_what_was_asserted_before_ends_were_kept_is_cut_by_the_migration():
-    store(**names(T0 + 60 * MINUTE, since_ms=T0))
-    store(**names(T0 + 90 * MINUTE, since_ms=T0 + 75 * MINUTE, start_ms=T0 + 75 * MINUTE))
-    Allocation.objects.update(starts=[], ended=[])
-    Job.objects.update(start_ms=T0, end_ms=T0 + 20 * MINUTE)
-    migration = importlib.import_module("fleetwatch.jobs.migrations.0005_cut_holds_at_known_ends")
-
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        # as it was then
-        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")
-        cursor.execute("ALTER TABLE jobs_runend ALTER COLUMN is_cluster SET DEFAULT FALSE")
-        cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 90 * MINUTE}, 0, 0]"])
-        for statement in (migration.STARTS, migration.ENDS, migration.CUT):
-            cursor.execute(statement)
-
-    assert holds() == [(0, 20), (75, 90)]
-    assert RunEnd.objects.get().as_of_ms == T0 + 90 * MINUTE
-    assert from_ms(RunEnd.objects.get().end_ms).minute == 20

@@ -23,7 +23,7 @@ from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.sql import advisory_lock
-from fleetwatch.stack import folder
+from fleetwatch.stack import folder, former_schema
 from fleetwatch.telemetry import matrices, partitions
 
 MAX_HOURS = 10_000
@@ -55,6 +55,7 @@ class Command(HubCommand):
         # it serves anybody
         env.check_secret_key(settings.SECRET_KEY)
         env.refuse_published("FLEETWATCH_ADMIN_PASSWORD", env.text("FLEETWATCH_ADMIN_PASSWORD"))
+        former_schema.take_over()
         call_command("migrate", interactive=False, verbosity=0)
         self.stdout.write("schema is current")
         self._collect_static()

@@ -1,0 +1,113 @@
+"""What was made by the former migrations is taken over where it is at the last of them, or refused
+in one line.
+"""
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from fleetwatch.inventory.models import Node
+from fleetwatch.stack import backup
+from fleetwatch.stack.former_schema import (
+    LAST,
+    LAST_REVISION,
+    OlderSchemaError,
+    applied,
+    at_present,
+    newest,
+    take_over,
+)
+from tests.stack.test_backup import NOW, QUIET, every_row
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
+
+
+@pytest.fixture
+def history():
+    """What the database says of its migrations, to be written otherwise; as before after the test."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT app, name FROM django_migrations ORDER BY id")
+        rows = cursor.fetchall()
+    yield rows
+    record(rows)
+
+
+def record(rows):
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations")
+        cursor.executemany(
+            "INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", rows
+        )
+
+
+def former(rows, last=LAST):
+    """The history of a database that the former migrations made."""
+    return [row for row in rows if row[0] not in LAST] + list(last.items())
+
+
+def test_a_database_at_the_last_of_the_former_migrations_goes_on_as_it_is(history):
+    before = applied()
+    record(former(history))
+    Node.objects.create(name="gpu-07")
+
+    take_over()
+    call_command("migrate", verbosity=0)
+
+    assert applied() == before
+    assert Node.objects.get().name == "gpu-07"
+
+
+def test_an_older_database_is_refused_in_one_line_and_left_as_it_is(history, settings):
+    record(former(history, OLDER))
+    before = applied()
+    settings.SECRET_KEY = "0123456789-abcdefghijklmnopqrstuvwxyz"
+
+    with pytest.raises(OlderSchemaError) as refusal:
+        call_command("initialise")
+
+    said = str(refusal.value)
+    assert said.startswith(
+        f"this database is of a FleetWatch before revision {LAST_REVISION} (costs is at 0024_boards_of_virtual_gpus)"
+    )
+    assert said.endswith("as docs/upgrading.md says")
+    assert "\n" not in said
+    assert applied() == before
+
+
+def test_a_database_of_now_is_left_as_it_is():
+    before = applied()
+
+    take_over()
+
+    assert applied() == before
+    assert at_present({}, what="an empty one") == {}
+
+
+def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
+    Node.objects.create(name="gpu-07")
+    before = every_row()
+    record(former(history))
+    backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
+    record(history)
+    call_command("flush", interactive=False, verbosity=0)
+
+    backup.read(tmp_path / "hub.backup", **QUIET)
+
+    assert every_row() == before
+    assert applied() == newest(history)
+
+
+def test_a_backup_of_an_older_schema_is_refused_and_changes_nothing(tmp_path, history):
+    record(former(history, OLDER))
+    backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
+    record(history)
+    before = every_row()
+
+    with pytest.raises(
+        OlderSchemaError, match="hub.backup is of a FleetWatch before .*costs is at 0024"
+    ):
+        backup.read(tmp_path / "hub.backup", **QUIET)
+
+    assert every_row() == before
