@@ -1,10 +1,12 @@
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.contenttypes.management import create_contenttypes
+from django.db.backends.postgresql.operations import DatabaseOperations
 from django.db.models.signals import post_migrate
 
 from tests.notify.fakes import FakeSlack, FakeSMTP
@@ -44,6 +46,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def deleted(operations: DatabaseOperations, _style: Any, tables: list[str], **_: bool) -> list[str]:
+    """Statements that empty all tables after a test with transactions of its own: in a millisecond,
+    where to truncate them takes fifty.
+    """
+    deletes = [f"DELETE FROM {operations.quote_name(table)}" for table in tables]
+    return ["SET session_replication_role = replica", *deletes, "RESET session_replication_role"]
+
+
 def pytest_configure() -> None:
     """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's
     permissions and content types, which nobody reads here, are not made anew each time that a
@@ -53,6 +63,7 @@ def pytest_configure() -> None:
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)
+    DatabaseOperations.sql_flush = deleted
 
 
 @pytest.fixture
