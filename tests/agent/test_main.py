@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import config, wire
+from agent import config, look, wire
 from agent.__main__ import OneLine, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +99,7 @@ def test_a_host_where_nothing_can_be_read_says_why(tmp_path):
     assert "what to do" in out
 
 
-def test_a_metric_that_can_not_be_read_is_shown_with_its_reason(tmp_path):
+def test_a_metric_that_can_not_be_read_is_shown_with_its_reason(tmp_path, capsys, monkeypatch):
     script = tmp_path / "nvidia-smi"
     script.write_text(
         "#!/bin/sh\ncase $1 in *gpu=*) echo 'uuid, index, name, utilization.gpu [%], memory.used"
@@ -108,10 +108,12 @@ def test_a_metric_that_can_not_be_read_is_shown_with_its_reason(tmp_path):
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
-    status, out, _ = run(
-        "check", "--source", "nvidia-smi", path="%s:%s" % (tmp_path, os.environ["PATH"])
-    )
+    monkeypatch.setattr(look, "CHECK_MS", 1000)  # real seconds, of a real child
+    monkeypatch.setenv("PATH", "%s:%s" % (tmp_path, os.environ["PATH"]))
 
+    status = main(["check", "--source", "nvidia-smi"])
+
+    out = capsys.readouterr().out
     assert status == 0
     assert "utilisation    1 of 1" in out
     assert "memory         0 of 1    not supported" in out

@@ -17,6 +17,7 @@ import pytest
 from agent.workloads.slurm.hpc_files import HPCFiles
 
 SCRIPTS = Path(__file__).parents[4] / "deploy" / "slurm"
+SUMMARY = SCRIPTS / "jobsummary.py"
 TOKEN = "fwr_secret"
 STARTED, ENDED = "2026-11-22T10:00:00Z", "2026-11-22T14:00:00Z"
 ANSWER = {
@@ -97,7 +98,7 @@ class Site:
             "SLURM_JOB_NUM_NODES": "1",
             "FLEETWATCH_GPUSTAT": str(self.gpustat),
             "FLEETWATCH_ETC": str(self.etc),
-            "FLEETWATCH_SUMMARY": str(SCRIPTS / "jobsummary.py"),
+            "FLEETWATCH_SUMMARY": str(SUMMARY),
             "FLEETWATCH_SUMMARY_WAIT_S": "0",
             **variables,
         }
@@ -355,11 +356,13 @@ def test_a_line_without_the_last_batch_says_so(site, read_hub, known, words):
     assert f"job {words} GPU-hours" in site.output.read_text()
 
 
-def test_the_last_batch_is_waited_for_while_the_node_takes_the_next_job(site, read_hub):
+def test_the_last_batch_is_waited_for_while_the_node_takes_the_next_job(site, read_hub, tmp_path):
+    impatient = tmp_path / "jobsummary.py"
+    impatient.write_text(SUMMARY.read_text().replace("PAUSE_S = 5\n", "PAUSE_S = 0.1\n"))
     site.configure(read_hub.url)
     read_hub.answers = [json.dumps({**ANSWER, "end_at": None, "capacity_ms": 10_000})]
 
-    site.run("epilog.sh", FLEETWATCH_SUMMARY_WAIT_S="20")
+    site.run("epilog.sh", FLEETWATCH_SUMMARY=str(impatient), FLEETWATCH_SUMMARY_WAIT_S="20")
 
     assert len(read_hub.asked) == 2
     assert site.output.read_text() == "loss 0.1\n" + LINE
