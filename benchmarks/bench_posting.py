@@ -58,7 +58,9 @@ def _tell(member: Any) -> None:
     from fleetwatch.demo import bulk
     from fleetwatch.lib.intervals import Interval
 
-    bulk.tell([member], bulk.Past(Interval(START, START + timedelta(hours=HOURS))), received_at=NOW)
+    bulk.store(
+        [member], bulk.Past(Interval(START, START + timedelta(hours=HOURS))), received_at=NOW
+    )
 
 
 def _warm_up() -> None:

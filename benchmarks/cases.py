@@ -186,15 +186,15 @@ def _began_ms(job: SimulatedJob, rng: random.Random) -> int:
 
 
 def _truth(parts: Sequence[Part], gpu: int, cells: Sequence[int]) -> tuple[str, ...]:
-    told = []
+    by_cell = []
     for start_ms in cells:
-        found = [
+        holding = [
             _most(part, gpu, start_ms)
             for part in parts
             if part.start_ms < start_ms + CELL_MS and part.end_ms > start_ms
         ]
-        told.append("|".join(dict.fromkeys(found)))
-    return tuple(told)
+        by_cell.append("|".join(dict.fromkeys(holding)))
+    return tuple(by_cell)
 
 
 def _most(part: Part, gpu: int, start_ms: int) -> str:

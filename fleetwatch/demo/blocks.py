@@ -25,7 +25,7 @@ MINUTE_MS = 60_000
 PREFIX = "history"
 # What agents do when the network fails them: a spool that is sent later, an answer that was lost.
 LATE_CHANCE, TWICE_CHANCE, LATE_BY = 0.05, 0.02, 6
-Told = TypeVar("Told")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def blocks(fill: Fill) -> list[Block]:
     ]
 
 
-def as_delivered(blocks: Sequence[Told], *, seed: str) -> list[Told]:
+def as_delivered(blocks: Sequence[Item], *, seed: str) -> list[Item]:
     """The blocks in the order in which a real network brings them: some late, behind a few of the
     next ones, and some twice.
     """

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from agent import wire
 from agent.sources.simulated import parse_spec
-from fleetwatch.demo import fleet, replication, scenario, sharing
+from fleetwatch.demo import fleet, replication, scenario
 from fleetwatch.demo.blocks import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.ingest.services import store_reports
@@ -55,14 +55,14 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Stored:
     """What was stored: windows, and values read in them."""
 
     windows: int = 0
     values: int = 0
 
-    def __add__(self, other: "Told") -> "Told":
-        return Told(self.windows + other.windows, self.values + other.values)
+    def __add__(self, other: "Stored") -> "Stored":
+        return Stored(self.windows + other.windows, self.values + other.values)
 
 
 def groups(members: Sequence[DemoNode], distinct: int) -> list[list[DemoNode]]:
@@ -73,20 +73,20 @@ def groups(members: Sequence[DemoNode], distinct: int) -> list[list[DemoNode]]:
     return [list(members[first::step]) for first in range(min(step, len(members)))]
 
 
-def tell(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> Told:
+def store(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> Stored:
     """What was stored of a group's past, in the memory of 6 hours of one node.
 
     A block that is there already stores nothing.
     """
-    told = Told()
+    stored = Stored()
     for window_ms, days in (
         (SLOT_MS, past.days[: past.fine_days]),
         (COARSE_MS, past.days[past.fine_days :]),
     ):
         for block in blocks(past, window_ms // 1000) if days else ():
             for batch, columns in voices(members, block, days, past.columns):
-                told += _store(batch, columns, received_at=received_at)
-    return told
+                stored += _store(batch, columns, received_at=received_at)
+    return stored
 
 
 def voices(
@@ -130,18 +130,18 @@ def windows(
     ]
 
 
-def facts(member: DemoNode, block: Block, told: Sequence[replication.Columns]) -> wire.Batch:
+def facts(member: DemoNode, block: Block, gpus: Sequence[replication.Columns]) -> wire.Batch:
     """The batch that says all of the block but its windows, of which it holds as many of each GPU
     as tell where its stays end.
     """
-    ends = [_edges(columns["start_ms"]) for columns in told]
+    ends = [_edges(columns["start_ms"]) for columns in gpus]
     extent: wire.Columns = {
         "gpu": [index for index, starts in enumerate(ends) for _ in starts],
         "start_ms": [start for starts in ends for start in starts],
         "observed_ms": [block.window_s * 1000 for starts in ends for _ in starts],
     }
     batch = replace(scenario.without_windows(member, block), windows=extent)
-    return sharing.shared(batch, parse_spec(member.spec).seed)
+    return replication.shared(batch, parse_spec(member.spec).seed)
 
 
 def _edges(starts: Ints) -> list[int]:
@@ -155,11 +155,11 @@ def _edges(starts: Ints) -> list[int]:
 
 @transaction.atomic
 def _store(
-    batch: wire.Batch, told: Sequence[replication.Columns], *, received_at: datetime
-) -> Told:
+    batch: wire.Batch, gpu_columns: Sequence[replication.Columns], *, received_at: datetime
+) -> Stored:
     node = lock_node(node_by_name(batch.node).pk)
     if not telemetry.record_sequence(node, batch, offset_ms=0):
-        return Told()
+        return Stored()
     gpus = register_batch(node, batch, offset_ms=0, received_at=received_at).gpus
     store_reports(
         [Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)],
@@ -168,18 +168,20 @@ def _store(
     telemetry.store_events(node, batch, gpus, offset_ms=0)
     start_ms = batch.sequence * SLOT_MS
     telemetry.touch_hours(node.pk, [(start_ms, start_ms + BLOCK_MS)], received_at=received_at)
-    table = _table(told, [gpus[place] for place in range(len(gpus))], batch)
+    table = _table(gpu_columns, [gpus[place] for place in range(len(gpus))], batch)
     _seal(node, table, start_ms)
-    return Told(
+    return Stored(
         len(table["start_ms"]),
         sum(int((~np.isnan(table[name])).sum()) for name in table if name not in WINDOW_INTS),
     )
 
 
-def _table(told: Sequence[replication.Columns], gpus: Sequence[GPU], batch: wire.Batch) -> Table:
+def _table(
+    gpu_columns: Sequence[replication.Columns], gpus: Sequence[GPU], batch: wire.Batch
+) -> Table:
     """The windows as sealing sees them."""
     parts = []
-    for columns, gpu in zip(told, gpus, strict=True):
+    for columns, gpu in zip(gpu_columns, gpus, strict=True):
         same = np.ones(len(columns["start_ms"]), dtype=np.int64)
         keys = {
             "gpu_id": same * gpu.pk,

@@ -27,24 +27,24 @@ def is_diagnosed(now: datetime, *, days: int) -> bool:
     will stay.
     """
     past = Interval(now - days * DAY, _today(now))
-    found = progress(past, now=now)
+    hours = progress(past, now=now)
     return (
-        bool(found.posted)
-        and found.diagnosed == found.posted
+        bool(hours.posted)
+        and hours.diagnosed == hours.posted
         and not waiting_hours(past.start, past.end)
     )
 
 
-def tell(now: datetime, *, days: int) -> int:
+def decide_fixes(now: datetime, *, days: int) -> int:
     """How many findings their owners call fixed now; what those of the last `days` brought is
     measured. Safe again: a finding of which anybody said anything is left alone.
     """
     admin = User.objects.filter(role=User.Role.ADMIN, is_active=True).earliest("pk")
     mendings = mendings_between(to_ms(now - (days - 1) * DAY), to_ms(_today(now)))
-    found = [
+    fixes = [
         (finding, mending) for mending in mendings if (finding := _finding(mending)) is not None
     ]
-    for finding, mending in found:
+    for finding, mending in fixes:
         decide(
             finding.pk,
             Decision("fixed", note=mending.series.change),
@@ -54,7 +54,7 @@ def tell(now: datetime, *, days: int) -> int:
     with advisory_lock("diagnosis.measure_fixes") as held:
         if held:
             fixing.measure(now)
-    return len(found)
+    return len(fixes)
 
 
 def _today(now: datetime) -> datetime:

@@ -24,6 +24,8 @@ from fleetwatch.telemetry.heat_cells import DAY_MS
 
 Columns = dict[str, NDArray[Any]]
 
+SHARED = 0.25  # of services and notebooks
+SHARED_KINDS = ("service", "interactive")
 NOISE = 0.01
 NOISY = (
     "util_mean", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy", "tensor_active",
@@ -87,14 +89,35 @@ class Echo:
     def _job(self, job: wire.Item, shift_ms: int) -> wire.Item:
         """Another job, of somebody else."""
         name = f"{self.member.name}-{self.days_back}"
-        team = (rng := random.Random(f"{job['key']}/{name}")).choice(list(TEAMS.values()))
-        other = {
-            "key": f"{job['key']}-{name}",
-            "id": f"{job['id']}-{name}",
-            "user": rng.choice(team.users),
-            "account": team.account,
-        }
-        return _earlier(job | other, shift_ms, "submit_ms", "start_ms", "end_ms")
+        rng = random.Random(f"{job['key']}/{name}")
+        other = _of_somebody_else(job, name, rng)
+        return _earlier(other, shift_ms, "submit_ms", "start_ms", "end_ms")
+
+
+def shared(batch: wire.Batch, seed: int) -> wire.Batch:
+    """The batch with a guest on the GPUs of some services and notebooks: each is granted half."""
+    jobs = list(batch.jobs)
+    guests: dict[int, int] = {}
+    for place, job in enumerate(batch.jobs):
+        if job["kind"] in SHARED_KINDS and random.Random(f"{job['key']}/guest").random() < SHARED:
+            guests[place] = len(jobs)
+            rng = random.Random(f"{seed}/{job['key']}/guest")
+            jobs.append(_of_somebody_else(job, "guest", rng))
+    allocations = [
+        item | {"share": 0.5} if item["job"] in guests else item for item in batch.allocations
+    ]
+    beside = [item | {"job": guests[item["job"]]} for item in allocations if item["job"] in guests]
+    return replace(batch, jobs=jobs, allocations=[*allocations, *beside])
+
+
+def _of_somebody_else(job: wire.Item, name: str, rng: random.Random) -> wire.Item:
+    team = rng.choice(list(TEAMS.values()))
+    return job | {
+        "key": f"{job['key']}-{name}",
+        "id": f"{job['id']}-{name}",
+        "user": rng.choice(team.users),
+        "account": team.account,
+    }
 
 
 def rounded(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -107,15 +130,15 @@ def rounded(name: str, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _noisy(columns: Columns, shift_ms: int, rng: np.random.Generator) -> Columns:
-    told = columns | {"start_ms": columns["start_ms"] - shift_ms}
+    echoed = columns | {"start_ms": columns["start_ms"] - shift_ms}
     for name in (name for name in NOISY if name in columns):
         noisy = columns[name] * (1.0 + NOISE * rng.standard_normal(len(columns[name])))
         if name in _RATIOS:  # none and all of the time stay none and all
             noisy = np.where(
                 (columns[name] == 0) | (columns[name] == 1), columns[name], np.clip(noisy, 0.0, 1.0)
             )
-        told[name] = rounded(name, noisy)
-    return told
+        echoed[name] = rounded(name, noisy)
+    return echoed
 
 
 def _earlier(item: wire.Item, shift_ms: int, *names: str) -> wire.Item:

@@ -36,14 +36,14 @@ class Chapter:
 
 
 @dataclass(frozen=True, slots=True)
-class DayTold:
+class StoredDay:
     """A UTC day of the history, as far as one run told it."""
 
     day: date
     windows: int
 
 
-def untold(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
+def missing_chapters(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
     """What of the last `days` before `until` is not stored yet, newest first, the nodes side by
     side.
     """
@@ -55,12 +55,12 @@ def untold(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
     return sorted(chapters, key=lambda chapter: (-chapter.block.start_ms, chapter.member.name))
 
 
-def tell(chapters: Sequence[Chapter], *, clock: Callable[[], datetime]) -> Iterator[DayTold]:
+def store(chapters: Sequence[Chapter], *, clock: Callable[[], datetime]) -> Iterator[StoredDay]:
     """Stores the chapters day by day in the given order, as a network delivers them, and yields
     each day when it is done.
     """
     for day, of_day in groupby(chapters, key=lambda chapter: chapter.day):
-        yield DayTold(
+        yield StoredDay(
             day,
             sum(
                 _store(chapter, received_at=clock())
@@ -85,8 +85,8 @@ def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:
 
 def _store(chapter: Chapter, *, received_at: datetime) -> int:
     """How many windows were new."""
-    told = scenario.batch(chapter.member, chapter.block)
-    as_json = {item.name: getattr(told, item.name) for item in fields(told)}
+    batch = scenario.batch(chapter.member, chapter.block)
+    as_json = {item.name: getattr(batch, item.name) for item in fields(batch)}
     payload = compress(msgspec.json.encode(as_json), GZIP_LEVEL, mtime=0)
     # parsed like any other batch: what the door would refuse must not come in by the back
     return store_batch(

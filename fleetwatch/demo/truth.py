@@ -54,7 +54,7 @@ def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
     """
     simulated = Simulated(member.spec, node=member.name, start_ms=start_ms)
     uuids = [gpu.uuid for gpu in simulated.gpus()]
-    told = [
+    spans = [
         Truth(
             member.name,
             uuids[gpu],
@@ -67,12 +67,12 @@ def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
         for gpu in job.gpus
         for begin, end, cause in causes(job, gpu)
     ]
-    told += [
+    spans += [
         Truth(member.name, uuids[gpu], "", begin, end, cause)
         for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)
     ]
     return sorted(
-        (span for span in told if span.start_ms < span.end_ms),
+        (span for span in spans if span.start_ms < span.end_ms),
         key=lambda span: (uuids.index(span.gpu), span.start_ms, span.cause),
     )
 

@@ -71,8 +71,8 @@ def _falls(samples: Percents, before: Floats) -> NDArray[np.bool_]:
     ).astype(np.int8)
     start = np.where(before >= DIP_HIGH, 1, -1).astype(np.int8)
     side = np.concatenate([start[:, None], side], axis=1)
-    told = np.where(side != 0, np.arange(side.shape[1], dtype=np.int32), 0)
-    latest = np.take_along_axis(side, np.maximum.accumulate(told, axis=1), axis=1)
+    places = np.where(side != 0, np.arange(side.shape[1], dtype=np.int32), 0)
+    latest = np.take_along_axis(side, np.maximum.accumulate(places, axis=1), axis=1)
     falls: NDArray[np.bool_] = (latest[:, 1:] == -1) & (latest[:, :-1] == 1)
     return falls
 
@@ -83,13 +83,13 @@ def _cycles(columns: dict[str, Floats], rows: NDArray[np.int64], gaps_s: Floats)
         return
     order = np.lexsort((gaps_s, rows))
     sorted_s = gaps_s[order]
-    found, first, count = np.unique(rows, return_index=True, return_counts=True)
-    columns["util_cycle_s"][found] = (
+    some, first, count = np.unique(rows, return_index=True, return_counts=True)
+    columns["util_cycle_s"][some] = (
         sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]
     ) / 2
     mean = np.add.reduceat(gaps_s, first) / count
     spread = np.sqrt(np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0))
-    columns["util_cycle_cv"][found] = np.where(count >= 2, spread / mean, np.nan)
+    columns["util_cycle_cv"][some] = np.where(count >= 2, spread / mean, np.nan)
 
 
 def _longest_low(samples: Percents) -> Floats:

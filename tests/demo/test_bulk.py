@@ -62,10 +62,10 @@ def test_an_echo_of_an_earlier_day_says_the_same_batch_a_day_earlier():
 
 @pytest.mark.django_db
 def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
-    told = bulk.tell(PAIR, bulk.Past(DAY, fine_days=0, columns=COLUMNS), received_at=NOON)
-    again = bulk.tell(PAIR, bulk.Past(DAY, fine_days=0, columns=COLUMNS), received_at=NOON)
+    told = bulk.store(PAIR, bulk.Past(DAY, fine_days=0, columns=COLUMNS), received_at=NOON)
+    again = bulk.store(PAIR, bulk.Past(DAY, fine_days=0, columns=COLUMNS), received_at=NOON)
 
-    assert again == bulk.Told()
+    assert again == bulk.Stored()
     assert Chunk.objects.count() == 8
     node_ids = sorted(set(Chunk.objects.values_list("node_id", flat=True)))
     assert (

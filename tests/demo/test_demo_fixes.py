@@ -58,7 +58,7 @@ def past():
 
 
 def test_the_last_run_before_is_called_fixed_when_it_was_mended(past):
-    assert demo_fixes.tell(NOW, days=14) == 3
+    assert demo_fixes.decide_fixes(NOW, days=14) == 3
 
     said = Said.objects.get(finding__job__name="tiles-refresh-2077")
     assert (said.kind, said.at, said.note) == (
@@ -70,7 +70,7 @@ def test_the_last_run_before_is_called_fixed_when_it_was_mended(past):
 
 
 def test_one_fix_is_seen_to_have_saved_hours_and_others_to_be_back(past):
-    demo_fixes.tell(NOW, days=14)
+    demo_fixes.decide_fixes(NOW, days=14)
 
     outcomes = {fix.job_name: fix.outcome for fix in Fix.objects.all()}
     assert outcomes == {
@@ -88,10 +88,10 @@ def test_one_fix_is_seen_to_have_saved_hours_and_others_to_be_back(past):
 
 
 def test_told_again_nothing_is_said_twice_and_what_people_said_stays(past):
-    demo_fixes.tell(NOW, days=14)
+    demo_fixes.decide_fixes(NOW, days=14)
     Said.objects.filter(finding__job__name="tiles-refresh-2077").update(kind=Said.Kind.REOPENED)
 
-    assert demo_fixes.tell(NOW, days=14) == 0
+    assert demo_fixes.decide_fixes(NOW, days=14) == 0
     assert Said.objects.count() == 3
 
 

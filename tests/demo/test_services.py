@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleetwatch.demo.services import tell, untold
+from fleetwatch.demo.services import missing_chapters, store
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.telemetry.models import ReceivedSequence, TouchedHour
@@ -16,7 +16,7 @@ def _clock() -> datetime:
 
 @pytest.mark.django_db
 def test_a_days_history_comes_through_the_door_newest_first():
-    told = list(tell(untold(gpus=8, days=1, until=UNTIL), clock=_clock))
+    told = list(store(missing_chapters(gpus=8, days=1, until=UNTIL), clock=_clock))
 
     assert [day.day.isoformat() for day in told] == ["2026-11-20", "2026-11-19"]
     node = Node.objects.get()
@@ -28,25 +28,25 @@ def test_a_days_history_comes_through_the_door_newest_first():
 
 @pytest.mark.django_db
 def test_told_again_nothing_is_left_to_tell():
-    list(tell(untold(gpus=8, days=1, until=UNTIL), clock=_clock))
+    list(store(missing_chapters(gpus=8, days=1, until=UNTIL), clock=_clock))
 
-    assert untold(gpus=8, days=1, until=UNTIL) == []
+    assert missing_chapters(gpus=8, days=1, until=UNTIL) == []
 
 
 @pytest.mark.django_db
 def test_an_interrupted_history_goes_on_where_it_stopped():
-    chapters = untold(gpus=8, days=1, until=UNTIL)
-    list(tell(chapters[:2], clock=_clock))
+    chapters = missing_chapters(gpus=8, days=1, until=UNTIL)
+    list(store(chapters[:2], clock=_clock))
 
-    assert untold(gpus=8, days=1, until=UNTIL) == chapters[2:]
+    assert missing_chapters(gpus=8, days=1, until=UNTIL) == chapters[2:]
 
 
 @pytest.mark.django_db
 def test_a_later_start_tells_only_the_gap_since_the_last_window():
-    list(tell(untold(gpus=8, days=1, until=UNTIL), clock=_clock))
+    list(store(missing_chapters(gpus=8, days=1, until=UNTIL), clock=_clock))
     Node.objects.update(last_ms=1795167000000 + 7_200_000)  # live agents ran for two hours
 
-    gap = untold(gpus=8, days=1, until=UNTIL + timedelta(hours=2, minutes=30))
+    gap = missing_chapters(gpus=8, days=1, until=UNTIL + timedelta(hours=2, minutes=30))
 
     assert [(chapter.block.start_ms, chapter.block.end_ms) for chapter in gap] == [
         (1795174200000, 1795176000000)
@@ -55,10 +55,10 @@ def test_a_later_start_tells_only_the_gap_since_the_last_window():
 
 @pytest.mark.django_db
 def test_the_same_block_twice_is_stored_once():
-    chapter = untold(gpus=8, days=1, until=UNTIL)[0]
+    chapter = missing_chapters(gpus=8, days=1, until=UNTIL)[0]
 
-    first = list(tell([chapter], clock=_clock))
-    second = list(tell([chapter], clock=_clock))
+    first = list(store([chapter], clock=_clock))
+    second = list(store([chapter], clock=_clock))
 
     assert first[0].windows > 0
     assert second[0].windows == 0

@@ -66,7 +66,7 @@ class Simulated:
         self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self.cards}
         self._signals: Dict[int, Signal] = {}
         self._now_ms = start_ms
-        self._told_ms = min(
+        self._events_ms = min(
             [
                 start_ms,
                 *(lost_ms - 1 for lost_ms, _ in faults_between(self.spec, start_ms, start_ms + 1)),
@@ -106,11 +106,11 @@ class Simulated:
         """
         if self.spec.faulty is None:
             return []
-        told = events_between(
-            self.spec, self.cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1
+        events = events_between(
+            self.spec, self.cards[self.spec.faulty].uuid, self._events_ms + 1, now_ms + 1
         )
-        self._told_ms = max(self._told_ms, now_ms)
-        return told
+        self._events_ms = max(self._events_ms, now_ms)
+        return events
 
     def close(self) -> None:
         """Nothing is held."""
@@ -186,13 +186,15 @@ class Simulated:
         return card
 
     def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
-        found = []
+        described = []
         for gpu in job.gpus:
             uuid, pid = self.cards[gpu].uuid, process_id(job, gpu)
             memory = {process.pid: process.memory_bytes for process in processes.get(uuid) or ()}
             if pid in memory:
-                found.append(describe_process(job, uuid=uuid, pid=pid, memory_bytes=memory[pid]))
-        return found
+                described.append(
+                    describe_process(job, uuid=uuid, pid=pid, memory_bytes=memory[pid])
+                )
+        return described
 
     def _signal(self, gpu: int, at_ms: int) -> Optional[Signal]:
         """Of the job that is on the GPU then; None: it is free."""

@@ -164,7 +164,7 @@ class Draw:
         return DrawnLevel._make(
             [
                 *map(self.ratio, ratios),
-                *(self.value(one) * MIB for one in traffic),
+                *(self.value(rate) * MIB for rate in traffic),
                 self.ratio(level.clock),
             ]
         )
@@ -174,7 +174,7 @@ class Draw:
         traffic = (load.read_mib_s, load.write_mib_s, load.nic_mib_s)
         ratios = (self.ratio(load.cpu), self.ratio(load.main_thread))
         return DrawnLoad._make(
-            [*ratios, *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)]
+            [*ratios, *(self.value(rate) * MIB for rate in traffic), self.ratio(load.io_stall)]
         )
 
 

@@ -44,17 +44,17 @@ def faults_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, in
 
 def events_between(spec: Spec, uuid: str, start_ms: int, end_ms: int) -> List[Event]:
     """What the driver says of the faulty GPU in [start, end), in order; uuid is that GPU's."""
-    told = []
+    events = []
     for lost_ms, back_ms in faults_between(spec, start_ms - FAULT_MS, end_ms + OMENS_MS):
-        told += [
+        events += [
             Event(lost_ms - before_ms, "xid", uuid, code, text) for before_ms, code, text in OMENS
         ]
-        told += [
+        events += [
             Event(lost_ms, "xid", uuid, 79, "GPU has fallen off the bus"),
             Event(lost_ms, "gpu_lost", uuid, None, "GPU is lost"),
             Event(back_ms, "gpu_ok", uuid, None, "GPU answers again"),
         ]
-    return [event for event in told if start_ms <= event.at_ms < end_ms]
+    return [event for event in events if start_ms <= event.at_ms < end_ms]
 
 
 def ecc_errors(spec: Spec, at_ms: int) -> int:

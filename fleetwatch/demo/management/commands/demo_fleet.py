@@ -96,24 +96,24 @@ class Command(HubCommand):
         past = bulk.Past(Interval(end - options["days"] * DAY, end), options["fine_days"], columns)
         groups = bulk.groups(fleet.nodes(options["gpus"]), options["distinct"])
         with record_run("demo.fleet") as did, _processes(options["workers"]) as pool:
-            did |= self._tell(pool, groups, past, now)
+            did |= self._store(pool, groups, past, now)
             did["hours"] = self._post(pool, options["workers"], now)
             ensure_example_rates(now)
             did["tiled"] = self._tile(pool, past, options["ledger_days"] - options["days"])
             did |= self._sum(pool, now)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
-    def _tell(
+    def _store(
         self, pool: Executor, groups: list[list[fleet.DemoNode]], past: bulk.Past, now: datetime
     ) -> dict[str, int]:
-        told = bulk.Told()
-        for done, one in enumerate(
-            _in_parallel(pool, [(_tell, (group, past, now)) for group in groups]), 1
+        stored = bulk.Stored()
+        for done, of_group in enumerate(
+            _in_parallel(pool, [(_store, (group, past, now)) for group in groups]), 1
         ):
-            told += one
+            stored += of_group
             if done % max(1, len(groups) // 20) == 0:
-                self._say(f"told groups={done}/{len(groups)} windows={told.windows}")
-        return {"nodes": sum(map(len, groups)), "windows": told.windows, "values": told.values}
+                self._say(f"told groups={done}/{len(groups)} windows={stored.windows}")
+        return {"nodes": sum(map(len, groups)), "windows": stored.windows, "values": stored.values}
 
     def _post(self, pool: Executor, workers: int, now: datetime) -> int:
         hours: int = sum(_in_parallel(pool, [(_post, (now,))] * workers))
@@ -196,8 +196,8 @@ def _in_parallel(pool: Executor, calls: list[tuple[Any, tuple[Any, ...]]]) -> It
         yield future.result()
 
 
-def _tell(group: list[fleet.DemoNode], past: bulk.Past, now: datetime) -> bulk.Told:
-    return bulk.tell(group, past, received_at=now)
+def _store(group: list[fleet.DemoNode], past: bulk.Past, now: datetime) -> bulk.Stored:
+    return bulk.store(group, past, received_at=now)
 
 
 def _tile(posted_day: Interval, shift: int) -> tuple[datetime, int]:

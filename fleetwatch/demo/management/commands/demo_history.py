@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.demo import demo_fixes, fleet
-from fleetwatch.demo.services import Chapter, tell, untold
+from fleetwatch.demo.services import Chapter, missing_chapters, store
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
@@ -47,24 +47,24 @@ class Command(HubCommand):
         if not 1 <= options["days"] <= 90 or not 1 <= options["gpus"] <= 1024:
             raise CommandError("--days is 1 to 90, --gpus is 1 to 1024")
         until = _moment(options["until"]) if options["until"] else timezone.now()
-        chapters = untold(gpus=options["gpus"], days=options["days"], until=until)
+        chapters = missing_chapters(gpus=options["gpus"], days=options["days"], until=until)
         if chapters:
-            self._tell(chapters)
+            self._store(chapters)
         self._say("history is complete")
         if options["fixes"]:
-            self._tell_fixes(options["days"])
+            self._decide_fixes(options["days"])
 
-    def _tell(self, chapters: Sequence[Chapter]) -> None:
+    def _store(self, chapters: Sequence[Chapter]) -> None:
         with record_run("demo.history") as did:
             did.update(windows=0, batches=len(chapters))
-            for told in tell(chapters, clock=timezone.now):
-                did["windows"] += told.windows
-                self._say(f"history day={told.day} windows={told.windows}")
+            for stored in store(chapters, clock=timezone.now):
+                did["windows"] += stored.windows
+                self._say(f"history day={stored.day} windows={stored.windows}")
 
-    def _tell_fixes(self, days: int) -> None:
+    def _decide_fixes(self, days: int) -> None:
         for _ in range(LOOKS):
             if demo_fixes.is_diagnosed(timezone.now(), days=days):
-                self._say(f"fixes told={demo_fixes.tell(timezone.now(), days=days)}")
+                self._say(f"fixes told={demo_fixes.decide_fixes(timezone.now(), days=days)}")
                 return
             time.sleep(LOOKS_EVERY_S)
         self._say("fixes are not told: the history is not diagnosed yet")

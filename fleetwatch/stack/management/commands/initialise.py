@@ -62,22 +62,22 @@ class Command(HubCommand):
         now = timezone.now()
         partitions.ensure(now)
         if options["demo"]:
-            self._tell_newest_day(now)
+            self._store_newest_day(now)
         ensure_example_rates(now)
         login = self._admin(is_quiet=options["answer"] is not None)
         agents = self._agents(options)
         if options["answer"] is not None:
             folder.write_private(options["answer"], json.dumps({"login": login, "agents": agents}))
 
-    def _tell_newest_day(self, now: datetime) -> None:
+    def _store_newest_day(self, now: datetime) -> None:
         """So that the first page a visitor opens has figures: the newest day of the history, stored
         and posted as ever.
         """
-        chapters = services.untold(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
-        for told in services.tell(
+        chapters = services.missing_chapters(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
+        for stored in services.store(
             [each for each in chapters if each.day == chapters[0].day], clock=timezone.now
         ):
-            self.stdout.write(f"history day={told.day} windows={told.windows}")
+            self.stdout.write(f"history day={stored.day} windows={stored.windows}")
         matrices.refresh_recent(now, count=OPEN_CELLS)
         posted = ledger.post(now, MAX_HOURS)
         self.stdout.write(f"posted {posted['hours']} hours to the ledger")
