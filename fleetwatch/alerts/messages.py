@@ -8,10 +8,12 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.idle_job import Facts, IdleGPU
 from fleetwatch.diagnosis import advice
+from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 
+EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
 HOURS_PER_MONTH = 730  # 8760 / 12
 NAMED_NODES = 4
 # What may stand in a command that people copy: nothing that a shell reads.
@@ -42,7 +44,9 @@ def opened(
         ),
         url=url,
         severity="warning",
-        text="\n".join(line for line in (note, _example_note(facts), _fix(facts)) if line),
+        text="\n".join(
+            line for line in (note, _example_note(facts), _fix(facts), _alike(facts)) if line
+        ),
     )
 
 
@@ -131,6 +135,20 @@ def _example_note(facts: Facts) -> str:
         if facts.has_example_rates
         else ""
     )
+
+
+def _alike(facts: Facts) -> str:
+    """What looks the same, and what would tell it apart; "" where nothing does."""
+    cause = of_kind(_cause(facts), facts.kind)
+    return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
+
+
+def _cause(facts: Facts) -> str:
+    if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
+        return "partial_idle"
+    memory = facts.memory_bytes
+    is_empty = memory is not None and memory <= EMPTY_BYTES * len(facts.gpus)
+    return "allocated_no_process" if is_empty else "idle_held"
 
 
 def _fix(facts: Facts) -> str:

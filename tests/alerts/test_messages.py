@@ -66,6 +66,29 @@ def opened(known: Facts, **changes):
     )
 
 
+def fix(known: Facts) -> str:
+    return opened(known).text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("held", "kind", "memory_bytes", "words"),
+    [
+        (2, "batch", 400e6, "A person who thinks between two cells looks like one who left"),
+        (2, "batch", None, "A person who thinks between two cells looks like one who left"),
+        (2, "batch", 300 * 1024**2, ""),
+        (2, "service", 400e6, "A service that stands by for another one"),
+        (8, "batch", 0.0, "A pipeline whose later stages did not start yet"),
+    ],
+)
+def test_what_looks_the_same_is_told_beside_the_fix(held, kind, memory_bytes, words):
+    gpus = (an_idle_gpu(3, memory_bytes=memory_bytes), an_idle_gpu(4, memory_bytes=memory_bytes))
+
+    told = opened(facts(job_gpus=held, kind=kind, gpus=gpus)).text.splitlines()[1:]
+
+    assert len(told) == (words != "")
+    assert "".join(told).startswith(words)
+
+
 def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     message = opened(facts())
 
@@ -151,7 +174,7 @@ def test_example_prices_and_missing_data_are_said():
 @pytest.mark.parametrize("external_id", ["1; rm -rf /", "$(reboot)", "-f", "1\n2", "", "٣"])
 def test_a_hostile_job_id_never_becomes_a_command(external_id):
     assert (
-        opened(facts(external_id=external_id, job_gpus=2)).text
+        fix(facts(external_id=external_id, job_gpus=2))
         == f"Fix: end the job, or give the GPUs back. {messages.LOST}"
     )
 
@@ -180,7 +203,7 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
     ],
 )
 def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words):
-    assert opened(facts(job_gpus=held, gpus=tuple(map(an_idle_gpu, idle)))).text == words
+    assert fix(facts(job_gpus=held, gpus=tuple(map(an_idle_gpu, idle)))) == words
 
 
 @pytest.mark.parametrize(
@@ -222,7 +245,7 @@ def test_a_job_that_reaches_beyond_what_is_seen_of_it_is_not_to_be_ended():
 
 def test_a_service_that_rests_is_not_to_be_ended():
     assert (
-        opened(facts(job_gpus=2, kind="service")).text
+        fix(facts(job_gpus=2, kind="service"))
         == "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
         " from then on."
     )

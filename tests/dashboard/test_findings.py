@@ -496,7 +496,7 @@ def test_only_gpus_that_are_still_held_by_no_job_are_to_be_reset(admin, conditio
     assert typed is None or f"--gpu-reset {typed}<" in page
 
 
-def test_what_else_a_finding_may_be_stands_in_the_inbox_and_on_its_page(admin):
+def test_what_else_a_finding_may_be_stands_in_the_inbox_on_its_page_and_on_its_jobs(admin):
     rate("2.40")
     cause(
         "oversized_gpu", start=NOW - timedelta(hours=2), also=["small_batch"], waste="underused_ms"
@@ -505,8 +505,10 @@ def test_what_else_a_finding_may_be_stands_in_the_inbox_and_on_its_page(admin):
 
     inbox = admin.get("/findings").content.decode()
     page = admin.get(f"/findings/{one.pk}").content.decode()
+    of_job = admin.get(f"/jobs/{one.its_job.key}?range=7d").content.decode()
 
-    assert "Or it is: " in inbox
-    assert "too little work per step" in inbox
+    for listed in (inbox, of_job):
+        assert "Or it is: " in listed
+        assert "too little work per step" in listed
     assert "What else it may be" in page
     assert "Double the batch once" in page

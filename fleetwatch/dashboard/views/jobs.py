@@ -19,6 +19,7 @@ from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.alternatives import alternatives, in_words
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
@@ -101,13 +102,19 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     by_gpu = {group.key: group.totals for group in told.lines}
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval, job=found)
     lines = [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus]
-    findings = diagnosis.findings(period.interval, now=period.now, scope=scope)
+    findings = diagnosis.findings(period.interval, now=period.now, scope=scope)[:]
+    others = alternatives([(found.pk, line.finding.cause) for line in findings])
     why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
     context = {
         "job": found,
         "findings": [
-            (line, of_kind(line.finding.cause, found.kind), CONFIDENCES[line.caused.confidence])
-            for line in findings[:]
+            (
+                line,
+                of_kind(line.finding.cause, found.kind),
+                CONFIDENCES[line.caused.confidence],
+                in_words(others.get((found.pk, line.finding.cause), ()), found.kind),
+            )
+            for line in findings
         ],
         "cause": of_job(why[0].cause, found.kind, told.totals.coverage)
         if why and why[0].cause in BY_CODE
