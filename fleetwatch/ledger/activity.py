@@ -42,8 +42,8 @@ UNITS = (
 )
 
 # What holds a GPU that nobody was given.
-NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN = range(5)
-HOLDERS = ("", "process", "dead_process", "memory", "")
+NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN, WORK = range(6)
+HOLDERS = ("", "process", "dead_process", "memory", "", "")
 
 # Sub-kinds of quiet time: was there a context?
 CONTEXT_UNKNOWN, COLD, HELD = range(3)

@@ -21,8 +21,7 @@ UNSEEN_MASK = 7
 QUIET, BLIP, ZERO = 1 << 3, 1 << 4, 1 << 5
 CONTEXT_SHIFT = 6
 SPINNING = 1 << 8
-WORKS = 1 << 9  # counters show work
-SOURCE_AND_SIGNAL_SHIFT = 10  # as in a kind; no source where it is quiet
+SOURCE_AND_SIGNAL_SHIFT = 9  # as in a kind; no source where it is quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,7 @@ class Said:
     """One value per window and, last, of no window at all: position -1."""
 
     word: Words
+    works: Mask  # counters or power show work, also where no activity signal was read
     length_ms: Ints
     joules_per_ms: Floats  # 0 where it was not read
     is_metered: Mask
@@ -47,6 +47,7 @@ def said(question: Question, acts: Activity, limit_w: Floats) -> Said:
     is_metered = ~np.isnan(rate)
     return Said(
         word=np.append(_words(acts), np.uint16(NO_WINDOW)),
+        works=np.append(acts.works, False),
         length_ms=np.append(length_ms, 0),
         joules_per_ms=np.append(np.where(is_metered, rate, 0.0), 0.0),
         is_metered=np.append(is_metered, False),
@@ -66,7 +67,6 @@ def _words(acts: Activity) -> Words:
         (acts.blip, BLIP),
         (acts.zero, ZERO),
         (spins, SPINNING),
-        (acts.works, WORKS),
     ):
         word += mask * np.uint16(bit)
     is_unseen = acts.unseen != 0

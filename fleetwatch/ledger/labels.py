@@ -37,6 +37,7 @@ class Label:
 MISSING = Label("unobserved", reason="missing")
 SILENT = Label("unobserved", reason="silent")
 ALLOCATION_UNKNOWN = Label("unobserved", reason="allocation_unknown")
+UNEXPLAINED_WORK = Label("unobserved", reason="unexplained_work")
 FREE = Label("free", tier="potential")
 USEFUL = Label("useful")
 UNDERUSED = Label("underused", tier="potential")
@@ -48,6 +49,7 @@ HOLDER = (
     FREE,
     *(Label("orphaned", reason=reason, tier="certain") for reason in HOLDERS[1:4]),
     ALLOCATION_UNKNOWN,
+    UNEXPLAINED_WORK,
 )
 # of jobs and of services: waiting for requests is a service's nature
 STALL_TIERS = ("probable", "potential")

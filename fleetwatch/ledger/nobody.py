@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetwatch.ledger import activity, timeline
 from fleetwatch.ledger.activity import NO_SIGNAL
-from fleetwatch.ledger.atoms import UNSEEN_MASK, WORKS, Atoms, Said
+from fleetwatch.ledger.atoms import UNSEEN_MASK, Atoms, Said
 from fleetwatch.ledger.labels import FREE, HOLDER, NUMBER, UNSEEN, Kinds, numbers
 from fleetwatch.ledger.observations import Ints, Mask, Question, column
 
@@ -52,17 +52,20 @@ def _labels(question: Question, atoms: Atoms, said: Said, atom: Ints) -> Kinds:
     told = np.flatnonzero((unseen == 0) | (unseen == NO_SIGNAL))
     if len(told):
         row, is_mute = row[told], unseen[told] == NO_SIGNAL
-        is_unread = np.isnan(column(question.windows, "process_count")[row])
-        may_work = (said.word[row] & np.uint16(WORKS) > 0) | (is_mute & is_unread)
-        hold = _held_by(question, atoms, atom=atom[told], row=row, may_work=may_work)
+        is_unread = is_mute & np.isnan(column(question.windows, "process_count")[row])
+        hold = _held_by(
+            question, atoms, atom=atom[told], row=row, works=said.works[row], is_unread=is_unread
+        )
         # that nobody holds it needs no activity signal; whatever else does
         label[told] = np.where(is_mute & (hold != activity.NOTHING), label[told], _HOLDER[hold])
     return label
 
 
-def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints, may_work: Mask) -> Ints:
-    """What holds it, of atoms whose windows speak; `may_work`: by its counters, or because nobody
-    reads it.
+def _held_by(
+    question: Question, atoms: Atoms, *, atom: Ints, row: Ints, works: Mask, is_unread: Mask
+) -> Ints:
+    """What holds it, of atoms whose windows speak; `is_unread`: of its activity and processes
+    nothing was read.
     """
     answered, unknown = timeline.scheduler_status(question.sources)
     start_ms = atoms.start_ms[atom]
@@ -77,10 +80,13 @@ def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints, may_wor
     is_explained[atoms.row[is_held]] = True
     scheduled, bare = activity.holds(question.windows, row, question.policy)
     is_explained_here = is_explained[row] | _is_just_left(atoms)[atom]
+    # whose work it is may be unknown to the scheduler too: a GPU that works is not free
+    scheduled = np.where(works & (scheduled == activity.NOTHING), activity.WORK, scheduled)
     scheduled = np.where(
         is_explained_here & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled
     )
-    bare = np.where(may_work & (bare == activity.NOTHING), activity.UNKNOWN, bare)
+    bare = np.where(works & (bare == activity.NOTHING), activity.WORK, bare)
+    bare = np.where(is_unread & (bare == activity.NOTHING), activity.UNKNOWN, bare)
     hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, bare))
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
     # to

@@ -49,6 +49,7 @@ WHY = {
     "missing": "no window covers it, and nothing says that it was down",
     "silent": "its node gave no sign of life any more, and nothing says that it was down",
     "allocation_unknown": "nobody says whether it was allocated, and that decides",
+    "unexplained_work": "no job and no process is named, but it works, and nobody knows for whom",
     "no_signal": "no allocation, and what was read does not say that nothing holds it",
     "process": "no allocation, but a process holds it",
     "dead_process": "no allocation, but a process that is dead or stuck holds it",

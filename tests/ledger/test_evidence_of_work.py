@@ -4,7 +4,7 @@ engines of video.
 
 import pytest
 
-from tests.ledger.factories import BUSY, HOUR, QUIET, T0, Node, a_gpu, row, totals
+from tests.ledger.factories import BUSY, HOUR, QUIET, T0, Held, Node, a_gpu, row, totals
 
 FREE_TIME = [(T0, T0)]  # nobody holds the GPU
 
@@ -53,6 +53,79 @@ def test_a_small_model_at_the_power_limit_is_work_though_nobody_told_its_process
     assert totals(judged_on(T4, says | {"process_count": 0})) == {
         "useful": 360 * 8_571,
         "underused": 360 * 1_429,
+    }
+
+
+SMALL_MODEL = {
+    "util_mean": 1.0, "util_max": 1.0, "tensor_active": 0.30, "power_w": 69.0,
+    "memory_used_bytes": 210 * MIB,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, ("unobserved", "unexplained_work")),
+        ({"process_count": 0}, ("unobserved", "unexplained_work")),
+        ({"process_count": 1}, ("orphaned", "process")),
+        ({"memory_used_bytes": 300 * MIB + 1}, ("orphaned", "memory")),
+        ({"tensor_active": 0.0, "power_w": 42.0}, ("free", "")),
+        ({"tensor_active": 0.0, "power_w": 42.1}, ("unobserved", "unexplained_work")),
+        ({"tensor_active": 0.005, "power_w": 42.0}, ("free", "")),
+        ({"tensor_active": 0.006, "power_w": 42.0}, ("unobserved", "unexplained_work")),
+        (
+            {"tensor_active": 0.0, "power_w": 30.0, "encoder_ratio": 0.021},
+            ("unobserved", "unexplained_work"),
+        ),
+    ],
+)
+def test_a_gpu_at_work_that_the_scheduler_says_nobody_holds_is_not_free(more, expected):
+    found = totals(judged_on(T4, SMALL_MODEL | more, holdings=[]), "state", "reason")
+
+    assert found == {expected: HOUR}
+
+
+def test_power_of_work_without_an_activity_signal_is_not_free():
+    says = {"power_w": 69.0, "memory_used_bytes": 210 * MIB, "process_count": 0}
+
+    assert totals(judged_on(T4, says, holdings=[]), "state", "reason") == {
+        ("unobserved", "no_signal"): HOUR
+    }
+    assert totals(judged_on(T4, says | {"power_w": 42.0}, holdings=[])) == {"free": HOUR}
+
+
+def test_work_that_outlives_its_job_by_less_than_a_minute_is_the_jobs():
+    half = T0 + HOUR // 2
+    found = totals(judged_on(T4, SMALL_MODEL, holdings=[Held([(T0, half)])]), "state", "reason")
+
+    assert found[("free", "")] == 60_000
+    assert found[("unobserved", "unexplained_work")] == HOUR // 2 - 60_000
+
+
+def test_what_a_share_leaves_of_a_gpu_at_work_is_free():
+    shared = [Held([(T0, T0 + HOUR)], share=0.25)]
+
+    assert totals(judged_on(T4, SMALL_MODEL, holdings=shared))["free"] == HOUR * 3 // 4
+
+
+@pytest.mark.parametrize(
+    "says", [{}, {"process_count": 0}, {"process_count": 0, "gr_engine_active": 0.02}]
+)
+def test_a_mig_slice_without_a_process_is_free_beside_one_at_work(says):
+    slices = [
+        a_gpu(10 + number, parent_id=1, weight=0.5, end_ms=T0 + HOUR, idle_w=None, limit_w=None)
+        for number in range(2)
+    ]
+    windows = [
+        *row(({"power_w": 650.0}, HOUR)),
+        *row((says | {"memory_used_bytes": 10 * MIB}, HOUR), gpu_id=10),
+        *row(({"gr_engine_active": 0.9, "memory_used_bytes": 10 * MIB}, HOUR), gpu_id=11),
+    ]
+    node = Node(windows, hours=1, capacities=[a_gpu(end_ms=T0 + HOUR), *slices], holdings=[])
+
+    assert totals(node.judge(), "state", "reason") == {
+        ("free", ""): HOUR // 2,
+        ("unobserved", "unexplained_work"): HOUR // 2,
     }
 
 

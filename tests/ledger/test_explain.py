@@ -118,6 +118,16 @@ def test_the_words_name_values_and_thresholds():
     ]
 
 
+def test_work_that_no_job_and_no_process_explains_is_said():
+    post(Sender().batch(T0, EMPTY | {"util_mean": 1.0, "util_max": 1.0, "tensor_active": 0.35}))
+
+    assert rules(told()) == [
+        "active share a = 1, spinning = 0, working w = a - spinning = 1"
+        " | efficiency e = 1.0000 (by sensors): useful w e = 1.0000, underused 0.0000"
+        " | no job and no process is named, but it works, and nobody knows for whom"
+    ]
+
+
 def test_energy_that_is_estimated_is_marked():
     post(
         Sender().batch(

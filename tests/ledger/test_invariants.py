@@ -156,14 +156,16 @@ def test_5_more_telemetry_never_lowers_observed_time(node, added):
 
 @RUNS
 @given(timelines.nodes(), timelines.spans(), st.sampled_from([None, 0.25, 1.0]), st.integers(1, 4))
-def test_5_more_allocation_never_raises_free_and_orphaned(node, spans, share, job_id):
+def test_5_more_allocation_never_raises_free_orphaned_and_unexplained(node, spans, share, job_id):
     more = replace(
         node, holdings=[*node.holdings, timelines.Held(spans, job_id=job_id, share=share)]
     )
 
     def nobodys(one):
-        found = totals(one.judge())
-        return found.get("free", 0) + found.get("orphaned", 0)
+        found = totals(one.judge(), "state", "reason")
+        unexplained_ms = found.get(("unobserved", "unexplained_work"), 0)
+        named = sum(ms for (state, _), ms in found.items() if state in {"free", "orphaned"})
+        return named + unexplained_ms
 
     assert nobodys(more) <= nobodys(node)
 

@@ -189,7 +189,7 @@ def test_work_on_a_bare_host_that_no_process_explains_is_not_free():
 
     judged = Node(row((works, HOUR)), hours=1, holdings=[], sources=[]).judge()
 
-    assert totals(judged, "state", "reason") == {("unobserved", "allocation_unknown"): HOUR}
+    assert totals(judged, "state", "reason") == {("unobserved", "unexplained_work"): HOUR}
 
 
 def test_a_gpu_that_the_agent_knows_but_cannot_read_is_unobserved():
