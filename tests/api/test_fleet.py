@@ -299,23 +299,3 @@ def test_pages_follow_each_other_without_gap_or_repeat_and_keep_their_period(api
 
     assert seen == [["k4", "k3"], ["k2", "k1"], ["k0"]]
     assert (answer["from"], answer["to"]) == ("2026-10-27T00:00:00Z", "2026-11-03T00:00:00Z")
-
-
-@pytest.mark.parametrize("gpus", [1, 50])
-def test_the_number_of_queries_does_not_grow_with_the_fleet(
-    api, django_assert_max_num_queries, gpus
-):
-    for number in range(gpus):
-        an_entry(a_gpu(node=f"gpu-{number}"), "idle", job=a_job(), tier="certain")
-    api.get("/api/v1/fleet/summary")
-
-    with django_assert_max_num_queries(6):
-        api.get("/api/v1/fleet/summary")
-    with django_assert_max_num_queries(8):
-        api.get("/api/v1/waste?group_by=job")
-    with django_assert_max_num_queries(11):
-        api.get("/api/v1/jobs")
-    with django_assert_max_num_queries(11):
-        api.get("/api/v1/nodes")
-    with django_assert_max_num_queries(11):
-        api.get("/api/v1/gpus")

@@ -6,9 +6,6 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
-from django.core.cache import cache
-from django.db import connection, transaction
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
@@ -489,43 +486,3 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
     for ranked, group_by in ((found.users, "user"), (found.jobs, "job")):
         lines = [group for group in costs.totals_by(interval, group_by) if group.key]
         assert (ranked.groups, ranked.count) == (lines[:3], len(lines))
-
-
-BUDGETS = {
-    "/": 34,
-    "/now": 18,
-    "/worst": 14,
-    "/fleet": 16,
-    "/nodes/node-001": 27,
-    "/gpus/GPU-node-001-0": 20,
-    "/jobs": 16,
-    "/jobs/slurm/della/1000": 36,
-    "/waste": 16,
-    "/status": 22,
-    "/settings": 27,
-    "/charts/spend": 12,
-    "/charts/fleet": 8,
-    "/charts/gpu-power?gpu=GPU-node-001-0": 12,
-}
-
-
-def test_a_page_asks_no_more_of_the_database_when_the_fleet_grows(admin):
-    fleet.make(nodes=4, gpus=4, hours=48)
-
-    asked = {address: queries_of(admin, address) for address in BUDGETS}
-
-    assert {
-        address: count for address, count in asked.items() if not 3 <= count <= BUDGETS[address]
-    } == {}
-
-
-def queries_of(client, address) -> int:
-    """How often the page asks; what it writes is undone, so that no page finds what another one has
-    kept.
-    """
-    cache.clear()
-    with transaction.atomic():
-        with CaptureQueriesContext(connection) as captured:
-            client.get(address)
-        transaction.set_rollback(True)
-    return len(captured)

@@ -351,22 +351,6 @@ def test_everything_a_batch_can_hold_is_stored(client):
     )
 
 
-def test_the_steady_state_asks_the_database_little(client, django_assert_max_num_queries):
-    bearer = token()
-    job = {"key": "slurm/della/1", "account": "nlp"}
-    steady = {
-        "sources": [{"kind": "slurm", "ok": True}],
-        "jobs": [job],
-        "allocations": [{"gpu": 0, "job": 0, "start_ms": T0, "source": "slurm", "share": 1.0}],
-        "processes": [{"gpu": 0, "job": 0, "pid": 7}],
-        "gpus": [gpu(f"GPU-{number}", index=number) for number in range(8)],
-    }
-    post(client, payload(**steady), bearer=bearer)
-
-    with django_assert_max_num_queries(17):
-        post(client, payload(sequence=2, start_ms=T0 + 30_000, **steady), bearer=bearer)
-
-
 def test_the_use_of_a_token_is_noted_every_five_minutes(client):
     bearer = token()
     post(client, payload(), bearer=bearer)

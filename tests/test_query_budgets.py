@@ -1,0 +1,119 @@
+"""How often each page and route may ask the database, of a small fleet as of a large one.
+
+A budget is a bound: a change that needs a query more raises it here and says why.
+"""
+
+import pytest
+import time_machine
+from django.core.cache import cache
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from fleetwatch.accounts.services import create_api_token
+from tests.dashboard import factories, fleet
+from tests.ingest import factories as ingest
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
+
+PAGES = {
+    "/": 34,
+    "/now": 18,
+    "/worst": 14,
+    "/fleet": 16,
+    "/nodes/node-001": 27,
+    "/gpus/GPU-node-001-0": 20,
+    "/jobs": 16,
+    "/jobs/slurm/della/1000": 36,
+    "/waste": 16,
+    "/waste.csv?group_by=job": 10,
+    "/findings": 18,
+    "/causes": 8,
+    "/causes/hung": 9,
+    "/reports": 13,
+    "/budgets": 20,
+    "/budgets/fleet": 23,
+    "/explain": 12,
+    "/search?q=node": 12,
+    "/status": 22,
+    "/settings": 27,
+    "/settings/mappings": 10,
+    "/charts/spend": 12,
+    "/charts/fleet": 8,
+    "/charts/gpu-power?gpu=GPU-node-001-0": 12,
+}
+# of a token whose use was noted in the last minutes
+ROUTES = {
+    "/healthz": 0,
+    "/metrics": 26,
+    "/api/v1/fleet/summary": 6,
+    "/api/v1/waste?group_by=job": 8,
+    "/api/v1/jobs": 11,
+    "/api/v1/nodes": 11,
+    "/api/v1/gpus": 11,
+    "/api/v1/jobs/slurm/della/1000": 19,
+    "/api/v1/gpus/GPU-node-001-0": 13,
+    "/api/v1/gpus/GPU-node-001-0/series": 6,
+    "/api/v1/findings": 7,
+    "/api/v1/incidents": 5,
+    "/api/v1/anomalies": 5,
+    "/api/v1/budgets": 21,
+    "/api/v1/reports": 5,
+    "/api/v1/rates": 4,
+    "/api/v1/mappings": 4,
+}
+BATCH = 17  # the steady state of a node of eight GPUs
+
+
+@pytest.fixture
+def _at_now():
+    with time_machine.travel(factories.NOW, tick=False):
+        yield
+
+
+@pytest.fixture(params=[(1, 1), (6, 8)], ids=["one-gpu", "48-gpus"])
+def user(request):
+    """An admin of a fleet of so many nodes with so many GPUs."""
+    nodes, gpus = request.param
+    fleet.make(nodes=nodes, gpus=gpus, hours=48)
+    return factories.user()
+
+
+def test_pages_and_routes_keep_to_their_budget_whatever_the_fleet(user, client):
+    client.force_login(user)
+    token = create_api_token(user, scope="read", now=factories.NOW)
+    reader = Client(headers={"Authorization": f"Bearer {token}"})
+    reader.get("/api/v1/fleet/summary")
+
+    pages = {address: queries_of(client, address) for address in PAGES}
+    routes = {address: queries_of(reader, address) for address in ROUTES}
+
+    assert {address: n for address, n in pages.items() if not 3 <= n <= PAGES[address]} == {}
+    assert {address: n for address, n in routes.items() if n > ROUTES[address]} == {}
+
+
+def queries_of(client, address) -> int:
+    """What the page writes is undone, so that no page finds what another one has kept."""
+    cache.clear()
+    with transaction.atomic():
+        with CaptureQueriesContext(connection) as captured:
+            answer = client.get(address)
+        transaction.set_rollback(True)
+    assert answer.status_code == 200, address
+    return len(captured)
+
+
+def test_the_steady_state_of_batches_asks_little(client, django_assert_max_num_queries):
+    bearer = ingest.token()
+    steady = ingest.holding(ingest.job(), start_ms=ingest.T0, share=1.0) | {
+        "sources": [{"kind": "slurm", "ok": True}],
+        "processes": [{"gpu": 0, "job": 0, "pid": 7}],
+        "gpus": [ingest.gpu(f"GPU-{number}", index=number) for number in range(8)],
+    }
+    ingest.post(client, ingest.payload(**steady), bearer=bearer)
+    later = ingest.payload(sequence=2, start_ms=ingest.T0 + 30_000, **steady)
+
+    with django_assert_max_num_queries(BATCH):
+        answer = ingest.post(client, later, bearer=bearer)
+
+    assert answer.json()["stored"] == 24
