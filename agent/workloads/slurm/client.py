@@ -141,8 +141,12 @@ class Slurm:
         raise SchedulerError("Slurm knows no node called %s" % " or ".join(self._nodes))
 
     def _list(self, sights: Tuple[str, Traces], now_ms: int) -> None:
-        """Brings the list of jobs up to date, where something changed or it is old."""
-        is_same = sights == self._sights and not self._is_changed
+        """Brings the list of jobs up to date, where something changed or it is old.
+
+        A job that completes holds nothing any more, so nothing here will change when it is over.
+        """
+        completes = any(job.is_passing for job in self._listed.values())
+        is_same = sights == self._sights and not self._is_changed and not completes
         if is_same and self._listed_ms is not None and 0 <= now_ms - self._listed_ms < LIST_MS:
             return
         listed = self._queue.on_node(self._nodes[0])
@@ -173,7 +177,7 @@ class Slurm:
                 not listed.is_holding
                 and before is None
                 and listed.id not in noted
-                and listed.id not in self._runs.current
+                and not self._runs.knows(listed.id)
             ):
                 continue  # ended before anybody here saw it
             record = self._record(listed, unread)

@@ -8,7 +8,7 @@ was requeued, or is forgotten) when that was seen.
 from dataclasses import dataclass, replace
 from typing import Dict, List, Mapping, Optional
 
-from agent.workloads.slurm.scontrol import Record, is_over
+from agent.workloads.slurm.scontrol import HOLDING_FLAGS, Record, is_over
 
 # an end is told so long: to every window that may overlap the run, also where it was learned late
 TOLD_MS = 60_000
@@ -65,6 +65,9 @@ class Runs:
         """Takes in what goes on now, and the records of all jobs that Slurm told of, ended ones
         too.
         """
+        self._ended = [
+            _with_outcome(run, records.get(run.record.id), now_ms) for run in self._ended
+        ]
         for number, run in self._current.items():
             later = holding.get(number)
             if later is None or later.record.restarts != run.record.restarts:
@@ -103,3 +106,17 @@ class Runs:
             end_ms,
             now_ms,
         )
+
+
+def _with_outcome(run: Run, record: Optional[Record], now_ms: int) -> Run:
+    """The ended run with the state that Slurm told of it later, told for a minute from then on.
+
+    Not one of which Slurm told what became of it: that of a requeued job stands beside the next.
+    """
+    if record is None or not is_over(record.states):
+        return run
+    if any(state not in HOLDING_FLAGS for state in run.record.states):
+        return run
+    end_ms = run.end_ms if record.end_ms is None else record.end_ms
+    over = replace(run.record, states=record.states, end_ms=end_ms)
+    return replace(run, record=over, end_ms=end_ms, ended_ms=now_ms)

@@ -54,7 +54,12 @@ class Listed:
 
     @property
     def is_holding(self) -> bool:
-        return self.state in HOLDING or self.state in HOLDING_FLAGS
+        return self.state in HOLDING or self.is_passing
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it is in a state that ends by itself, as COMPLETING."""
+        return self.state in HOLDING_FLAGS
 
 
 class Queue:

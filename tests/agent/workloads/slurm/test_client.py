@@ -200,6 +200,30 @@ def test_a_requeued_job_is_asked_for_again(fake, books):
     assert set(held(holdings)) == {("GPU-2", "4711"), ("GPU-3", "4711")}
 
 
+def test_a_requeued_jobs_first_run_does_not_end_with_its_second(fake, books):
+    fake.node(used="gpu:a100:2(IDX:0-1)")
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    again = {"restart_cnt": 1, "start_time": number(1793698000)}
+    here = ["gpu:a100:2(IDX:2-3)"]
+    fake.job(job_2405(**again, gres_detail=here), start="2026-11-03T09:26:40")
+    fake.node(used="gpu:a100:2(IDX:2-3)")
+    slurm.poll(GPUS, NOW + 5000)
+    over = job_2405(**again, job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000))
+    fake.job(over, state="COMPLETED", start="2026-11-03T09:26:40")
+    fake.node(used=IDLE)
+
+    holdings = slurm.poll(GPUS, NOW + 20_000)
+
+    ends = {(item.uuid, item.end_ms) for item in holdings.allocations}
+    assert {("GPU-0", NOW + 5000), ("GPU-1", NOW + 5000)} < ends
+    assert ends - {("GPU-0", NOW + 5000), ("GPU-1", NOW + 5000)} == {
+        ("GPU-2", 1_793_699_000_000),
+        ("GPU-3", 1_793_699_000_000),
+    }
+
+
 def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(
     fake, books
 ):
@@ -420,6 +444,25 @@ def test_an_unreadable_jobs_end_is_when_it_was_seen_and_its_state_the_lists(fake
 
     assert [(item.uuid, item.end_ms) for item in holdings.allocations] == [("GPU-3", NOW + 3000)]
     assert [(job.state, job.end_ms) for job in holdings.jobs] == [("FAILED", NOW + 3000)]
+
+
+def test_an_unreadable_job_that_completed_when_it_let_go_ends_as_the_list_says_later(fake, books):
+    fake.node(used="gpu:a100:1(IDX:3)")
+    fake.text_job(5, "JobId=5", name="x")
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.text_job(5, "JobId=5", name="x", state="COMPLETING")
+    fake.node(used=IDLE)
+    completing = slurm.poll(GPUS, NOW + 3000)
+    fake.text_job(5, "JobId=5", name="x", state="COMPLETED")
+
+    later = slurm.poll(GPUS, NOW + 33_000)
+    last = slurm.poll(GPUS, NOW + 93_000)
+
+    assert [(job.state, job.end_ms) for job in completing.jobs] == [("", None)]
+    assert [(job.state, job.end_ms) for job in later.jobs] == [("COMPLETED", NOW + 3000)]
+    assert [(item.uuid, item.end_ms) for item in later.allocations] == [("GPU-3", NOW + 3000)]
+    assert last.jobs == []
 
 
 @pytest.mark.parametrize(
