@@ -7,8 +7,10 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.idle_job import Facts, IdleGPU
-from fleetwatch.diagnosis import advice
-from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis import shell
+from fleetwatch.diagnosis.advice import PODS
+from fleetwatch.diagnosis.cause import Cause
+from fleetwatch.diagnosis.causes import allocated_no_process, idle_held, of_kind, partial_idle
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
@@ -139,16 +141,16 @@ def _example_note(facts: Facts) -> str:
 
 def _alike(facts: Facts) -> str:
     """What looks the same, and what would tell it apart; "" where nothing does."""
-    cause = of_kind(_cause(facts), facts.kind)
+    cause = of_kind(_cause(facts).code, facts.kind)
     return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
 
 
-def _cause(facts: Facts) -> str:
+def _cause(facts: Facts) -> Cause:
     if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
-        return "partial_idle"
+        return partial_idle.CAUSE
     memory = facts.memory_bytes
     is_empty = memory is not None and memory <= EMPTY_BYTES * len(facts.gpus)
-    return "allocated_no_process" if is_empty else "idle_held"
+    return allocated_no_process.CAUSE if is_empty else idle_held.CAUSE
 
 
 def _fix(facts: Facts) -> str:
@@ -173,16 +175,16 @@ def _fix(facts: Facts) -> str:
             " from then on."
         )
     command = _ending(facts)
-    pods = f" {advice.PODS.text}" if command.startswith(advice.DELETE_POD) else ""
+    pods = f" {PODS.text}" if command.startswith(shell.DELETE_POD) else ""
     return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
 
 
 def _ending(facts: Facts) -> str:
     """The command that ends the job; "" where none is known, or a name is not plain."""
     node = facts.nodes[0] if len(facts.nodes) == 1 else ""
-    place = advice.Place(
+    place = shell.Place(
         facts.scheduler, facts.external_id, facts.job_name, node=node, pids=facts.pids
     )
     named = facts.job_name if facts.scheduler == "kubernetes" else facts.external_id
     is_plain = all(PLAIN_ID.fullmatch(name) for name in (named, node or named))
-    return advice.ending(place) if is_plain else ""
+    return shell.ending(place) if is_plain else ""

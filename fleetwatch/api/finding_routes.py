@@ -28,10 +28,10 @@ from fleetwatch.diagnosis import (
     selectors,
 )
 from fleetwatch.diagnosis.alternatives import in_words
+from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.caused import Caused, Saving, total
-from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.causes import OF_CAPACITY, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
-from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
@@ -407,7 +407,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
     )
 
 
-def _without_telemetry(job: Job, line: Line) -> advice.Facts:
+def _without_telemetry(job: Job, line: Line) -> Facts:
     return evidence.facts_of(
         job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work
     )

@@ -7,11 +7,10 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.api.money_figures import gpu_hours
 from fleetwatch.costs.models import GPURate, MappingRule, Rate
 from fleetwatch.diagnosis.caused import Saving
-from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.causes import UNDETERMINED, title
 from fleetwatch.diagnosis.queues import Queue
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
-from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.figures.pricing import usd
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import Place

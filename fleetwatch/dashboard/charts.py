@@ -14,7 +14,7 @@ from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import evidence, machine_findings, marks
-from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures import selectors as costs
@@ -266,17 +266,6 @@ CURVES = {
 }
 WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
 DASHED = ("tensor_active", "memory_used_bytes")
-PLACE_LINES = {
-    "gpu_fault": "GPUs that could not work",
-    "no_telemetry": "GPUs unseen",
-    "persistence_off": "GPUs with it off",
-    "orphaned": "GPUs held by no job",
-    "queue_or_scheduler": "GPUs free while jobs waited",
-}
-# drawn of the job's other GPU that the rule compares with, too: the first that was read
-BESIDE = {"partial_idle": ("util_mean",), "straggler": ("sm_clock_hz", "power_w")}
-OF_CLOCK = ("straggler",)
-OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "small_batch")
 
 
 def _finding(params: Params, period: Period) -> Chart:
@@ -299,13 +288,7 @@ def _finding(params: Params, period: Period) -> Chart:
         raise NoSuchChartError(number)
     start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.its_job.start_ms or 0)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    # the clock takes the place of SM activity: with more curves the legend hides some
-    only = {
-        "memory_used_bytes": OF_MEMORY,
-        "sm_clock_hz": OF_CLOCK,
-        "sm_active": () if found.cause in OF_CLOCK else (found.cause,),
-    }
-    columns = [column for column in CURVES if found.cause in only.get(column, (found.cause,))]
+    cause = BY_CODE[found.cause]
     told = telemetry.series(
         seen.gpu,
         start_ms,
@@ -313,9 +296,9 @@ def _finding(params: Params, period: Period) -> Chart:
         columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS],
         step_s=step_s,
     )
-    lines = curves(told.columns, columns, seen.gpu)
-    if seen.beside:
-        columns = [*BESIDE[found.cause]]
+    lines = curves(told.columns, cause.curves, seen.gpu)
+    if seen.beside and cause.beside:
+        columns = cause.beside.curves
         other = telemetry.series(
             seen.beside,
             start_ms,
@@ -344,11 +327,14 @@ def _finding(params: Params, period: Period) -> Chart:
     ]
     figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
     heads = [f"Start ({period.zone})", *(line.name for line in lines), "Marked"]
-    return Chart(f"{title(found.cause)}, as it was measured", figure, heads, rows)
+    return Chart(f"{cause.title}, as it was measured", figure, heads, rows)
 
 
 def _place(found: Finding, period: Period) -> Chart:
     """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
+    cause = BY_CODE[found.cause]
+    if cause.machine is None:
+        raise NoSuchChartError(str(found.pk))
     hours = machine_findings.hours(found, period.interval)
     by_start = {hour.start: hour for hour in hours}
     starts = _hours(hours[0].start, hours[-1].start) if hours else []
@@ -359,13 +345,7 @@ def _place(found: Finding, period: Period) -> Chart:
         ]
         for name in ("gpu_ms", "low_ms", "high_ms")
     }
-    lines = [
-        Line(
-            PLACE_LINES.get(found.cause, "GPUs slowed"),
-            gpus["gpu_ms"],
-            "ink-3" if found.cluster else "accent",
-        )
-    ]
+    lines = [Line(cause.machine.curve, gpus["gpu_ms"], "ink-3" if found.cluster else "accent")]
     if found.cluster:
         lines += [Line("jobs could have used at most", gpus["high_ms"], "accent")]
         lines += [Line("at least", gpus["low_ms"], "accent", is_dashed=True)]
@@ -375,7 +355,7 @@ def _place(found: Finding, period: Period) -> Chart:
     ]
     figure = figures.series(local, lines, y_format=".3~g")
     return Chart(
-        f"{title(found.cause)}: {found.subject}",
+        f"{cause.title}: {found.subject}",
         figure,
         [f"Start ({period.zone})", *(line.name for line in lines)],
         rows,

@@ -10,39 +10,27 @@ from django.http import HttpRequest
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import advice, deciding, evidence, machine_findings, selectors
+from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.caused import Saving, total
-from fleetwatch.diagnosis.causes import BY_CODE, Cause
-from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY, THROTTLED
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
-from fleetwatch.diagnosis.verdicts import GPU_FAULT
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
 MAX_PROCESSES = 100
 MAX_CHOICES = 200
-# What the dollars of own lines of the ledger stand for.
-WORTH = {
-    "gpu_fault": "capacity that could not work",
-    "no_telemetry": "GPU time that nobody saw",
-    "queue_or_scheduler": "free time that waiting jobs could have used",
-    "persistence_off": "GPU time with it off",
-}
-# Of those that are a part of what was wasted.
-HOW = {"throttled": "slower than they could be", "orphaned": "held by what is of no job"}
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceRow:
-    """A line with its words; `worth` "" = it is a part of what was wasted, like a job's finding."""
+    """A line with its words."""
 
     line: Line
     cause: Cause
     confidence: str
-    worth: str
-    how: str
     is_range: bool  # what could have been used is a range; else all that is affected is shown
 
     @property
@@ -53,14 +41,7 @@ class PlaceRow:
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
     is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
-    return PlaceRow(
-        line,
-        cause,
-        CONFIDENCES[line.caused.confidence],
-        WORTH.get(cause.code, ""),
-        HOW.get(cause.code, ""),
-        is_range,
-    )
+    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], is_range)
 
 
 def capacity(lines: Sequence[Line]) -> Saving:
@@ -89,13 +70,13 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         "line": line,
         "advice": advice.advise(found.cause, machine_findings.facts(found, period.interval)),
         "evidence": evidence.evidence(hurt[0].job, found.cause)
-        if found.cause == THROTTLED and hurt
+        if found.cause == SLOWED and hurt
         else None,
         "affected": machine_findings.affected(found, period.interval),
         "hurt": hurt,
         "processes": machine_findings.processes(found, period.interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(found, period.interval) if found.cluster else [],
-        "events": _events(found) if found.cause == GPU_FAULT else [],
+        "events": _events(found) if found.cause in FAILURES else [],
         "others": [row(other) for other in others if other.finding.pk != found.pk],
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),

@@ -13,8 +13,10 @@ from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.traits import IDLE
 from agent.sources.simulated.troubles import faults_between, outages_between, waits_between
 from fleetwatch.demo.fleet import DemoNode
+from fleetwatch.diagnosis.causes import gpu_fault, healthy, queue_or_scheduler
 
-HEALTHY, GPU_FAULT, UNOBSERVED, QUEUE = "healthy", "gpu_fault", "unobserved", "queue_or_scheduler"
+HEALTHY, GPU_FAULT = healthy.CAUSE.code, gpu_fault.CAUSE.code
+UNOBSERVED, QUEUE = "unobserved", queue_or_scheduler.CAUSE.code
 
 
 @dataclass(frozen=True, slots=True)

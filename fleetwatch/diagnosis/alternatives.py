@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fleetwatch.diagnosis.causes import Step, of_kind
+from fleetwatch.diagnosis.cause import Step
+from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.lib.rows import fetched
 
 LEAST = 0.25  # of the finding's time in which it was possible

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from django.db import connection
 
+from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
 from fleetwatch.diagnosis.cell_figures import CELL_MS, Floats
 from fleetwatch.diagnosis.features import Mask
-from fleetwatch.diagnosis.finding_subjects import OF_NODES, OUTBREAKS, QUEUE, THROTTLED
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.diagnosis.waiting import waited
 from fleetwatch.inventory.models import GPU
@@ -25,10 +25,17 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import frames, retention
 
 _SQL = Path(__file__).parent / "sql"
-_ENTRIES = read_statement(_SQL / "capacity_entries.sql")
+# Causes that their own SELECT tells of nodes.
+_MACHINES = {
+    cause.code: cause.machine for cause in CATALOGUE if cause.machine and cause.machine.entries
+}
+_ENTRIES = read_statement(_SQL / "capacity_entries.sql") + "UNION ALL".join(
+    machine.entries for machine in _MACHINES.values()
+)
 _REFRESH = read_statement(_SQL / "refresh_capacity_findings.sql")
 _CLUSTERS = read_statement(_SQL / "clusters_of_nodes.sql")
 
+(QUEUE,) = OF_CLUSTERS
 PENDING = "pending_gpus"  # host samples of the node that asks the scheduler
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 DAY_MS = 24 * HOUR_MS
@@ -54,8 +61,9 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
             {
                 "node_ids": sorted(nodes.union(throttled)),
                 "clusters": sorted(clusters),
-                "of_nodes": [cause for cause in OF_NODES if cause != THROTTLED],
-                "outbreaks": list(OUTBREAKS),
+                "of_nodes": list(_MACHINES),
+                "outbreaks": [code for code, machine in _MACHINES.items() if machine.is_outbreak],
+                "slowed": SLOWED,
                 "queue": QUEUE,
                 "now_ms": to_ms(now),
             },

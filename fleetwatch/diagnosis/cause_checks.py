@@ -7,11 +7,13 @@ there, nothing is called well that wastes, sums are their causes'.
 from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 from django.db import connection
 
 from fleetwatch.diagnosis import sums
-from fleetwatch.diagnosis.verdicts import NO_TELEMETRY, WASTEFUL, WELL
+from fleetwatch.diagnosis.causes import OF_STATES, SAYS_NO_WASTE
+from fleetwatch.diagnosis.verdicts import WASTEFUL
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
@@ -19,7 +21,7 @@ _SQL = Path(__file__).parent / "sql"
 RULES = {
     "causes": "causes sum to idle, stalled and underused",
     "saving": "no saving exceeds what was wasted",
-    "well": f"what is called {', '.join((*WELL, NO_TELEMETRY))} wastes at most {WASTEFUL:.0%}",
+    "well": f"what is called {', '.join(SAYS_NO_WASTE)} wastes at most {WASTEFUL:.0%}",
     "capacity": "no more capacity is won than was free, unavailable or orphaned",
 }
 _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
@@ -30,10 +32,14 @@ def faults(interval: Interval) -> Iterator[str]:
     looked at.
     """
     with connection.cursor() as cursor:
-        well, most = [*WELL, NO_TELEMETRY], round(WASTEFUL * 100)
-        cursor.execute(
-            _UNEXPLAINED, {"start": interval.start, "end": interval.end, "well": well, "most": most}
-        )
+        wanted: dict[str, Any] = {
+            "start": interval.start,
+            "end": interval.end,
+            "well": list(SAYS_NO_WASTE),
+            "whole": list(OF_STATES),
+            "most": round(WASTEFUL * 100),
+        }
+        cursor.execute(_UNEXPLAINED, wanted)
         for name, hour, rule, off_ms in cursor.fetchall():
             yield (
                 f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"

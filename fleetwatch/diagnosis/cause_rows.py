@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
 from fleetwatch.diagnosis.cell_figures import CELL_MS, Ints
 from fleetwatch.diagnosis.features import Lanes
-from fleetwatch.diagnosis.finding_subjects import OF_NODES
 from fleetwatch.diagnosis.models import DiagnosedDay
-from fleetwatch.diagnosis.verdicts import CAUSES, NO_TELEMETRY, UNDETERMINED, WELL, Verdicts
+from fleetwatch.diagnosis.verdicts import CAUSES, Verdicts
 from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
@@ -41,8 +41,6 @@ _STORED = f"""
 SELECT id, node_id, {", ".join(COLUMNS)} FROM diagnosis_causeentry
 WHERE node_id = ANY(%s) AND start >= %s AND start < %s
 """  # noqa: S608
-# What nobody is asked to act on.
-UNFIT = (*WELL, UNDETERMINED, NO_TELEMETRY)
 _NO_FINDINGS_OF_JOBS = {*UNFIT, *OF_NODES}
 
 Row = tuple[Any, ...]

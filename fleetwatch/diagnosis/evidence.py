@@ -4,19 +4,21 @@ sign. Worked out when asked for.
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from django.db.models import F, Sum
 
-from fleetwatch.diagnosis import advice, lane_rows, measures
+from fleetwatch.diagnosis import lane_rows, measures
+from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.caused import WASTE
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.cell_figures import CELL_MS
-from fleetwatch.diagnosis.detectors import DETECTORS, straggler
 from fleetwatch.diagnosis.features import LONG, Features, Ints, Lanes
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
+from fleetwatch.diagnosis.shell import Place
 from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -61,7 +63,7 @@ class Evidence:
     end_ms: int
     signs: tuple[Read, ...]
     confidence: str
-    facts: advice.Facts
+    facts: Facts
     is_shared: bool = False  # other jobs held the GPU in that window too
     beside: GPU | None = None  # of the job, that the rule compares it with
 
@@ -103,7 +105,7 @@ def evidence_of(finding: Finding) -> Evidence | None:
 
 def evidence(job: Job, cause: str) -> Evidence | None:
     """As evidence_of(), of a job and any cause."""
-    detectors = [detector for detector in DETECTORS if detector.cause == cause]
+    detectors = BY_CODE[cause].detectors
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
@@ -118,8 +120,8 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
     place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
     ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
-    if cause == straggler.DETECTOR.cause:
-        place = replace(place, lane=straggler.slow_rank(place.features, ranks, place.cell))
+    if pick := BY_CODE[cause].pick:
+        place = replace(place, lane=pick(place.features, ranks, place.cell))
     return replace(
         _evidence(job, entry, _gpu(place, place.lane), place),
         beside=_beside_it(cause, place, ranks),
@@ -206,25 +208,17 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
     )
 
 
-# The job's GPU that a rule compares the one that was looked at with: by which feature it is nearest
-# to what of the others.
-_COMPARED: dict[str, tuple[str, Callable[[np.ndarray], float]]] = {
-    "partial_idle": ("util", np.nanmax),
-    "straggler": ("pr_max", np.nanmedian),
-}
-
-
 def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
-    others = ranks[ranks != place.lane]
-    if cause not in _COMPARED:
+    """The job's GPU that the rule compares the one that was looked at with."""
+    beside = BY_CODE[cause].beside
+    if beside is None:
         return None
-    feature, of_all = _COMPARED[cause]
-    values = place.features[feature][others, place.cell]
-    return (
-        None
-        if np.isnan(values).all()
-        else _gpu(place, int(others[np.nanargmin(np.abs(values - of_all(values)))]))
-    )
+    others = ranks[ranks != place.lane]
+    values = place.features[beside.feature][others, place.cell]
+    if np.isnan(values).all():
+        return None
+    nearest = np.nanargmin(np.abs(values - beside.of_all(values)))
+    return _gpu(place, int(others[nearest]))
 
 
 def _gpu(place: _Place, lane: int) -> GPU:
@@ -272,9 +266,7 @@ def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:
     )
 
 
-def _facts(
-    job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]
-) -> advice.Facts:
+def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]) -> Facts:
     lanes, at = place.features.lanes, (place.lane, place.cell)
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
     cores, peak = (
@@ -308,13 +300,13 @@ def _facts(
     )
 
 
-def place_of(job: Job, *, may_work: bool) -> advice.Place:
+def place_of(job: Job, *, may_work: bool) -> Place:
     """Who holds or held GPUs, as far as the job's row says; `may_work`: not all of its GPUs are
     known to do nothing.
     """
     is_over = job.end_ms is not None or job.state == ENDED
     is_service = job.kind == "service"
-    return advice.Place(
+    return Place(
         job.scheduler,
         ended_by(job.external_id, job.labels),
         job.name,
@@ -324,19 +316,17 @@ def place_of(job: Job, *, may_work: bool) -> advice.Place:
     )
 
 
-def facts_of(
-    job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool
-) -> advice.Facts:
+def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool) -> Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
     place = place_of(job, may_work=may_work)
     if gpu is None:
-        return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
+        return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
     here = GPUProcess.objects.filter(
         job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS
     )
     pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
     place = replace(place, node=gpu.node.name, pids=tuple(pids))
-    return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
+    return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
 
 
 def _known(values: np.ndarray, at: tuple[int, int]) -> float | None:

@@ -11,10 +11,9 @@ from pathlib import Path
 from django.db import connection, transaction
 
 from fleetwatch.diagnosis import realised
-from fleetwatch.diagnosis.cause_rows import UNFIT
+from fleetwatch.diagnosis.causes import BLIND, UNFIT
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.diagnosis.realised import Effect, Outcome, Run
-from fleetwatch.diagnosis.verdicts import NO_TELEMETRY
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -124,7 +123,7 @@ def _seen(now: datetime) -> _Seen:
         ) in cursor.fetchall():
             series = series_of_job[job_id] = Series(user, name, gpus)
             run = runs[series].setdefault((job_id, day), _Measured(start_ms, end_ms))
-            if cause != NO_TELEMETRY:
+            if cause not in BLIND:
                 run.by_cause[cause] += held_ms
                 run.wasted_ms += wasted_ms
     return _Seen({series: list(found.values()) for series, found in runs.items()}, series_of_job)

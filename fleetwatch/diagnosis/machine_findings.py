@@ -13,11 +13,12 @@ from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import advice
+from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
-from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY, ORPHANED, THROTTLED
+from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
 from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
+from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.figures import boundaries
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
@@ -162,9 +163,8 @@ def narrowed(
 
 def _is_wasted_in(line: Line, state: str) -> bool:
     """Orphaned time is a state of its own, though its dollars stand where those of idle do."""
-    if line.finding.cause == ORPHANED:
-        return state == ORPHANED
-    return line.caused.wasted_in(state)
+    own = OF_STATES.get(line.finding.cause)
+    return state == own if own else line.caused.wasted_in(state)
 
 
 def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Saving:
@@ -203,7 +203,13 @@ def _placed(
     with connection.cursor() as cursor:
         cursor.execute(
             _PLACED,
-            {"start": whole.start, "end": whole.end, "throttled": [THROTTLED], "finding": only},
+            {
+                "start": whole.start,
+                "end": whole.end,
+                "slowed": SLOWED,
+                "whole": list(OF_STATES),
+                "finding": only,
+            },
         )
         return [
             (pk, gpus, _caused(by_id[pk].cause, *row))
@@ -216,13 +222,13 @@ def _caused(cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
     ms, (low_ms, high_ms) = row[:5], row[5:7]
     held, *usd, low, high = (ZERO if part is None else part for part in row[7:15])
     # what a counter or an event says is sure; whether a job that waits would have fitted is not
-    sure = 3 if cause in (*OF_CAPACITY, ORPHANED) and low_ms == high_ms else confidence
+    sure = 3 if cause != SLOWED and low_ms == high_ms else confidence
     return Caused(None, cause, sure, held_ms, ms, low_ms, high_ms, held, usd, low, high, *row[15:])
 
 
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
-    ms = "held_ms" if finding.cause == THROTTLED else "gpu_ms"
+    ms = "held_ms" if finding.cause == SLOWED else "gpu_ms"
     found = (
         _entries(finding, interval)
         .values_list("gpu_id")
@@ -235,7 +241,7 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
     """Clock hours (cuts of the ledger) of the finding in the period, in order of time."""
-    ms = "held_ms" if finding.cause == THROTTLED else "gpu_ms"
+    ms = "held_ms" if finding.cause == SLOWED else "gpu_ms"
     found = (
         _entries(finding, interval)
         .values_list("start")
@@ -248,7 +254,7 @@ def hours(finding: Finding, interval: Interval) -> list[Hour]:
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
     whole = boundaries.outward(interval, zone())
     rows: QuerySet[Any] = CauseEntry.objects.all()
-    if finding.cause != THROTTLED:
+    if finding.cause != SLOWED:
         rows = CapacityEntry.objects.filter(cluster=finding.cluster)
     of_node = {"node": finding.node_id} if finding.node_id else {}
     return rows.filter(cause=finding.cause, start__gte=whole.start, start__lt=whole.end, **of_node)
@@ -275,7 +281,7 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
 
 def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]:
     """Jobs that held a GPU when it failed: the fault ended them before the hour was over."""
-    if finding.cause != "gpu_fault" or limit <= 0:
+    if finding.cause not in FAILURES or limit <= 0:
         return []
     firsts = _entries(finding, interval).values_list("gpu_id").annotate(Min("start"))
     with connection.cursor() as cursor:
@@ -288,7 +294,7 @@ def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]
 
 def processes(finding: Finding, interval: Interval) -> list[GPUProcess]:
     """Of orphaned GPUs the processes of no job that were seen on them last, most memory first."""
-    if finding.cause != ORPHANED or finding.node_id is None:
+    if finding.cause not in OF_STATES or finding.node_id is None:
         return []
     gpu_ids = {one.gpu.pk for one in affected(finding, interval)}
     here = [
@@ -321,21 +327,21 @@ def whole(finding: Finding) -> Interval:
     )
 
 
-def place(finding: Finding) -> advice.Place:
+def place(finding: Finding) -> Place:
     """The node, and the scheduler whose job held one of its GPUs last: what the command to take it
     out of service needs.
     """
     if finding.node is None:
-        return advice.Place()
+        return NOWHERE
     held = Allocation.objects.filter(gpu__node=finding.node).exclude(job__start_ms=None)
-    return advice.Place(
+    return Place(
         scheduler=held.order_by("-job__start_ms").values_list("job__scheduler", flat=True).first()
         or "",
         node=finding.node.name,
     )
 
 
-def facts(finding: Finding, interval: Interval) -> advice.Facts:
+def facts(finding: Finding, interval: Interval) -> Facts:
     """What its advice needs: the node, and the places of its GPUs there."""
     gpus = [one.gpu for one in affected(finding, interval)] if finding.node_id else []
     freed = _freed(finding)
@@ -346,22 +352,21 @@ def facts(finding: Finding, interval: Interval) -> advice.Facts:
         pids=pids[:MAX_PIDS],
         is_over=bool(gpus) and freed.issuperset(gpu.pk for gpu in gpus),
     )
-    return advice.Facts(
-        where, indexes=tuple(sorted(index for index in indexes if index is not None))
-    )
+    return Facts(where, indexes=tuple(sorted(index for index in indexes if index is not None)))
 
 
 def _freed(finding: Finding) -> set[int]:
     """Of an orphaned finding's node the GPUs that were last seen otherwise than orphaned: a reset
     would end a job's work.
     """
-    if finding.cause != ORPHANED or finding.node is None or finding.node.last_ms is None:
+    state = OF_STATES.get(finding.cause)
+    if state is None or finding.node is None or finding.node.last_ms is None:
         return set()
     runs = Run.objects.filter(
         node=finding.node_id, end_ms__gt=finding.node.last_ms - CURRENT_MS
     ).exclude(condition="unobserved")
     newest: dict[int, str] = dict(runs.order_by("end_ms").values_list("gpu_id", "condition"))
-    return {gpu_id for gpu_id, condition in newest.items() if condition != ORPHANED}
+    return {gpu_id for gpu_id, condition in newest.items() if condition != state}
 
 
 def progress(interval: Interval, *, now: datetime) -> Progress:

@@ -124,7 +124,7 @@ class CauseEntry(models.Model):
                 fields=["job", "cause", "start"], condition=Q(high_ms__gt=0), name="waste_by_job"
             ),
             # read by: what refreshes findings of nodes: of the causes of jobs this one is the
-            # node's (subjects.THROTTLED)
+            # node's (causes.SLOWED)
             models.Index(
                 fields=["node", "start"],
                 condition=Q(cause="throttled", high_ms__gt=0),

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.features import Features, Floats, Mask
+from fleetwatch.diagnosis.features import SHORT, Features, Floats, Mask
 
 Levels = NDArray[np.int8]
 
 NO_WORD, LOW, MEDIUM, HIGH = range(4)
 CONFIDENCES = ("", "low", "medium", "high")
+# When a rule is asked: what the ledger calls idle first, then pauses of a session, then work.
+OF_IDLE, OF_SESSIONS, OF_WORK = range(3)
+
+COVERAGE = 0.6  # observed ÷ held, below which nothing is said
+IDLE = 0.5  # of the cell: the ledger has judged the whole run, this only assigns its edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,13 @@ def all_met(signs: Sequence[Sign]) -> Mask:
     """Where every sign is met."""
     met: Mask = np.logical_and.reduce([sign.met for sign in signs])
     return met
+
+
+def all_idle(f: Features) -> tuple[Sign, ...]:
+    """The ledger calls this GPU idle and every other GPU of the job too (docs/ledger.md says from
+    when on).
+    """
+    return at_least(f, "ledger_idle", IDLE), at_least(f, "job_ledger_idle_min", IDLE)
 
 
 def contradicts(sign: Sign) -> Mask:
@@ -87,16 +99,21 @@ class Detector:
     """
 
     cause: str
-    lengths: tuple[int, ...]
     find: Callable[[Features], Found]
-    is_of_running_work: bool = True  # says nothing while a job warms up
+    lengths: tuple[int, ...] = (SHORT,)
     shows: Callable[[Features], Mask] | None = None
     begins: Callable[[Features], Mask] | None = None
     spared: int = 0
     holds_of_shared: bool = False
     is_told: bool = False
-    # not of the compute units: of these nothing is said where the engines beside them do more
-    is_of_engines: bool = False
+    # not of the compute units but of engines beside them: where these do more than the units
+    lead: Callable[[Features], Mask] | None = None
+    turn: int = OF_WORK  # of one turn rules are asked in the order of causes
+
+    @property
+    def is_of_running_work(self) -> bool:
+        """Whether it says nothing while a job warms up."""
+        return self.turn == OF_WORK and not self.is_told
 
 
 def found(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.diagnosis import lane_figures, measures
-from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
 from fleetwatch.diagnosis.lane_rows import NAMES
 from fleetwatch.diagnosis.rules import Detector
@@ -28,7 +28,7 @@ def rules(code: str) -> list[Words]:
     """The rules of a cause in the order in which they are asked; none for a cause that no window
     decides.
     """
-    return [_words(detector) for detector in DETECTORS if detector.cause == code]
+    return [_words(detector) for detector in BY_CODE[code].detectors]
 
 
 def _words(detector: Detector) -> Words:

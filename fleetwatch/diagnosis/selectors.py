@@ -4,7 +4,7 @@ Figures are of exactly the interval, as those of costs are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
@@ -18,14 +18,12 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns, taken
 from fleetwatch.diagnosis.alternatives import alternatives
-from fleetwatch.diagnosis.cause_rows import UNFIT
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
-from fleetwatch.diagnosis.causes import title
-from fleetwatch.diagnosis.finding_subjects import OF_NODES, ORPHANED
+from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
 from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.stopped import stopped
-from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
+from fleetwatch.diagnosis.verdicts import NUMBER
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Breakdown
@@ -38,7 +36,7 @@ from fleetwatch.lib.sql import one_view, read_statement
 
 # What causes explain: of jobs idle + stalled + underused (docs/ledger.md, invariant 7), and what no
 # job holds.
-CAUSED_STATES = ("idle", "stalled", "underused", ORPHANED)
+CAUSED_STATES = ("idle", "stalled", "underused", *OF_STATES.values())
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 
@@ -85,10 +83,13 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
     """
     with one_view():  # a cause is never told of time that the whole does not have yet
         whole = costs.totals(interval, scope=_of_states(scope, CAUSED_STATES))
-        orphaned = costs.totals(interval, scope=_of_states(scope, (ORPHANED,)))
-        groups, left = _told(interval, scope, whole, orphaned)
+        of_states = {
+            cause: costs.totals(interval, scope=_of_states(scope, (state,)))
+            for cause, state in OF_STATES.items()
+        }
+        groups, left = _told(interval, scope, whole, of_states)
         if min(left.capacity_ms, *left.states.values(), *left.waste_ms.values()) < 0:
-            groups, left = _told(interval, scope, whole, orphaned, is_current=True)
+            groups, left = _told(interval, scope, whole, of_states, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
     groups.sort(
@@ -103,18 +104,26 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
 
 
 def _told(
-    period: Interval, scope: Scope, whole: Totals, orphaned: Totals, *, is_current: bool = False
+    period: Interval,
+    scope: Scope,
+    whole: Totals,
+    of_states: Mapping[str, Totals],
+    *,
+    is_current: bool = False,
 ) -> tuple[list[Group], Totals]:
-    """A group for each cause that wasted time, orphaned with them, and what is left of the
-    whole.
+    """A group for each cause that wasted time, those of whole states with them, and what is left
+    of the whole.
     """
     told = taken.read(period, scope=scope, is_current=is_current)
     found = [one for one in cause_columns.lines(told, by_job=False).caused() if one.wasted_ms]
     groups = [
         Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED
     ]
-    if orphaned.capacity_ms:
-        groups.append(Group(ORPHANED, title(ORPHANED), orphaned))
+    groups += [
+        Group(cause, title(cause), totals)
+        for cause, totals in of_states.items()
+        if totals.capacity_ms
+    ]
     return groups, rest(whole, [group.totals for group in groups])
 
 

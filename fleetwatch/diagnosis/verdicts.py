@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import lane_parts
+from fleetwatch.diagnosis.cause import WELL
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS, UNDETERMINED
 from fleetwatch.diagnosis.cell_figures import CELL_MS
-from fleetwatch.diagnosis.detectors import DETECTORS, healthy, video_engines
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Lanes, Mask
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
+from fleetwatch.diagnosis.rules import COVERAGE, Detector, Found, Levels
 
-COVERAGE = 0.6  # observed ÷ held, below which nothing is said
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
 HOUR = 12  # cells
@@ -30,22 +30,12 @@ EDGE = HOUR  # at each end of a stretch that may be left out, at most half a win
 # of the held time, by the ledger: what wastes more is neither well nor without telemetry
 WASTEFUL = 0.15
 ROUNDING = 1e-9
-DOWN = 0.5  # of the cell: the ledger calls it unavailable
-MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
 
-NO_TELEMETRY, GPU_FAULT, NO_PROCESS = "no_telemetry", "gpu_fault", "allocated_no_process"
-UNDETERMINED = "undetermined"
 # A cause's number is its rank.
-CAUSES: tuple[str, ...] = (
-    NO_TELEMETRY,
-    GPU_FAULT,
-    *dict.fromkeys(detector.cause for detector in DETECTORS),
-    UNDETERMINED,
-)
+CAUSES: tuple[str, ...] = tuple(cause.code for cause in CATALOGUE if cause.is_of_cells)
 NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
-# Not a fault of anything: never "also possible", never a finding.
-WELL = ("healthy", "busy", "video_engines")
 NOT_HELD = -1
+ALONE = (NOT_HELD, *(NUMBER[cause.code] for cause in CATALOGUE if cause.is_alone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +110,7 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
         cells = one.cells
-        if one.detector.cause in WELL:
+        if BY_CODE[one.detector.cause].verdict == WELL:
             cells = cells & ~is_wasteful[one.rows, one.first :]
         else:
             also[one.at(cells | one.possible)] |= 1 << number
@@ -133,7 +123,7 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
     # what was read of these leaves nothing else: without any process there is no session, service
     # or small model
-    also[cause <= NUMBER[NO_PROCESS]] = 0
+    also[np.isin(cause, ALONE)] = 0
     return told
 
 
@@ -141,21 +131,16 @@ def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
     """What no window decides: a GPU that can't work, a cell that nobody saw, one that is
     not held.
     """
-    with np.errstate(invalid="ignore"):
-        is_unseen, is_down = now["coverage"] < COVERAGE, now["ledger_unavailable"] >= DOWN
-        is_faulty = now["memory_errors"] >= MEMORY_ERRORS
-    for number, cells, sure, share in (
-        (NUMBER[NO_TELEMETRY], is_unseen & ~is_wasteful, 0, 0.0),
-        (NUMBER[GPU_FAULT], is_faulty, HIGH, 0.0),  # it goes on working: no time of it is blocked
-        (NUMBER[GPU_FAULT], is_down, HIGH, 1.0),
-        (NOT_HELD, ~now.lanes.held, 0, 0.0),
-    ):
-        told.cause[cells], told.confidence[cells], told.low[cells], told.high[cells] = (
-            number,
-            sure,
-            share,
-            share,
-        )
+    decided = [
+        (NUMBER[cause.code], *overruled)
+        for cause in CATALOGUE
+        if cause.overrule
+        for overruled in cause.overrule(now, is_wasteful)
+    ]
+    for number, cells, sure, share in (*decided, (NOT_HELD, ~now.lanes.held, 0, 0.0)):
+        told.cause[cells] = number
+        told.confidence[cells] = sure
+        told.low[cells] = told.high[cells] = share
 
 
 @dataclass(frozen=True)
@@ -168,11 +153,9 @@ class _Look:
     @cached_property
     def is_well(self) -> Mask:
         """Each cell by itself."""
-        return (
-            healthy.find(self.alone).hits
-            | healthy.find_busy(self.alone).hits
-            | video_engines.find(self.alone).hits
-        )
+        well = [detector for detector in DETECTORS if BY_CODE[detector.cause].verdict == WELL]
+        found: Mask = np.logical_or.reduce([detector.find(self.alone).hits for detector in well])
+        return found
 
 
 @dataclass(frozen=True)
@@ -199,7 +182,9 @@ class _Windows:
     @cached_property
     def is_of_units(self) -> Mask:
         """Where the compute units do no less than the engines beside them."""
-        return ~video_engines.lead(self.features)
+        leads = [detector.lead(self.features) for detector in DETECTORS if detector.lead]
+        led: Mask = np.logical_or.reduce(leads)
+        return ~led
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
@@ -266,7 +251,7 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     """None: the rule holds of no lane."""
     f, look = windows.features, windows.look
     enough = windows.enough if detector.holds_of_shared else windows.enough_of_one
-    if not detector.is_of_engines:
+    if not detector.lead:
         enough = enough & windows.is_of_units
     found = detector.find(f)
     hits = found.hits & enough
@@ -285,7 +270,7 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
         return _only_possible(_most(is_possible, enough, f.length), rows, look.first, detector)
     is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
     part = _spread(replace(found, hits=is_open), rows, enough, windows, detector)
-    if detector.cause not in WELL:
+    if BY_CODE[detector.cause].verdict != WELL:
         # nobody is accused of warming up
         part = replace(part, cells=part.cells & held)
     if (edge := _edge(f.length)) and part.cells.any():

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwatch.diagnosis import advice
-from fleetwatch.diagnosis.advice import Facts, Place
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE
-from fleetwatch.diagnosis.finding_subjects import OF_CLUSTERS, OF_NODES
+from fleetwatch.diagnosis import advice, sizing
+from fleetwatch.diagnosis.cause import Facts
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CLUSTERS, OF_NODES
+from fleetwatch.diagnosis.shell import Place
 from fleetwatch.diagnosis.verdicts import CAUSES
 
 GIB = 1024**3
@@ -32,7 +32,7 @@ def test_every_cause_that_wastes_says_what_helps(cause):
     [(None, 1, None), (16.0, 1, 16), (64.0, 1, 16), (15.9, 2, 7), (1.0, 4, 1)],
 )
 def test_loader_workers_are_the_cores_of_one_gpu(cores, gpus, workers):
-    assert advice.workers_per_gpu(cores, gpus) == workers
+    assert sizing.workers_per_gpu(cores, gpus) == workers
 
 
 def test_an_idle_session_is_likely_a_notebook_and_a_batch_job_is_not():
@@ -85,14 +85,14 @@ def test_one_full_thread_wants_workers():
     [(None, None), (0.9, None), (0.426, None), (0.425, 2), (0.2125, 4), (0.01, 16)],
 )
 def test_a_batch_grows_by_powers_of_two_until_memory_is_full(peak, factor):
-    assert advice.batch_factor(peak) == factor
+    assert sizing.batch_factor(peak) == factor
 
 
 def test_a_smaller_gpu_holds_the_peak_with_room_to_spare():
     # 5 GiB x 1.3 = 6.5 GiB
-    assert advice.smaller("H100 SXM", 80 * GIB, 5 / 80) == ("MIG 1g.10gb", "a T4")
+    assert sizing.smaller("H100 SXM", 80 * GIB, 5 / 80) == ("MIG 1g.10gb", "a T4")
     # 8 GiB x 1.3 = 10.4 GiB: more than the 9.5 GiB of one slice
-    assert advice.smaller("H100 SXM", 80 * GIB, 8 / 80) == ("MIG 2g.20gb", "a T4")
+    assert sizing.smaller("H100 SXM", 80 * GIB, 8 / 80) == ("MIG 2g.20gb", "a T4")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_smaller_gpu_holds_the_peak_with_room_to_spare():
     ],
 )
 def test_a_slice_has_the_name_that_it_has_on_this_gpu(model, memory_gib, peak_gib, found):
-    assert advice.smaller(model, memory_gib * GIB, peak_gib / memory_gib)[0] == found
+    assert sizing.smaller(model, memory_gib * GIB, peak_gib / memory_gib)[0] == found
 
 
 def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
@@ -121,9 +121,9 @@ def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
 
 
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
-    assert advice.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
-    assert advice.smaller("H100 SXM", 80 * GIB, 0.9) == ()
-    assert advice.smaller("H100 SXM", 80 * GIB, None) == ()
+    assert sizing.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
+    assert sizing.smaller("H100 SXM", 80 * GIB, 0.9) == ()
+    assert sizing.smaller("H100 SXM", 80 * GIB, None) == ()
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_of_a_mig_instance_smaller_slices_of_its_parent_are_named_and_none_is_ma
     )
 
     assert (
-        advice.smaller(facts.gpu_model, facts.memory_total_bytes, 0.1, mig_profile=profile) == found
+        sizing.smaller(facts.gpu_model, facts.memory_total_bytes, 0.1, mig_profile=profile) == found
     )
     assert not any(
         "nvidia-smi mig" in step.code for step in advice.advise("oversized_gpu", facts).steps

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.detectors import (
+from fleetwatch.diagnosis.causes import (
     DETECTORS,
     allocated_no_process,
     bursty_service,
+    busy,
     checkpoint_stall,
     communication_bound,
     data_starved,
@@ -195,7 +196,7 @@ RULES = {
     "oom_thrash by its restarts": Rule(oom_thrash.RESTARTS, {"memory_at_end": (LEAST, 0.95, 0.99)},
     failures=3),
     "healthy": Rule(healthy.DETECTOR, {"util": (LEAST, 0.85, 0.95), "ten": (LEAST, 0.15, 0.4)}),
-    "busy": Rule(healthy.BUSY, {"util": (LEAST, 0.85, 0.95)}),
+    "busy": Rule(busy.DETECTOR, {"util": (LEAST, 0.85, 0.95)}),
 }  # fmt: skip
 NEEDS = [(name, feature) for name, rule in RULES.items() for feature in rule.needs]
 

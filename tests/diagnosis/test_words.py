@@ -7,8 +7,8 @@ import math
 import pytest
 
 from fleetwatch.diagnosis import measures, rules_in_words
+from fleetwatch.diagnosis.causes import DETECTORS
 from fleetwatch.diagnosis.demand import Demand, demand
-from fleetwatch.diagnosis.detectors import DETECTORS
 from fleetwatch.diagnosis.marks import Mark, marks
 from fleetwatch.diagnosis.recurrence import ahead
 

@@ -39,8 +39,8 @@ from fleetwatch.diagnosis import (
     selectors,
 )
 from fleetwatch.diagnosis.alternatives import Alternative, in_words
-from fleetwatch.diagnosis.cause_rows import UNFIT
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
+from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
@@ -273,7 +273,7 @@ def _finding_page(
             for other in _others(found, period.interval, line)
         ],
         "ahead": recurrence.projection(job, found.cause, now=period.now),
-        "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
+        "demand": _demand(found, period.interval) if BY_CODE[found.cause].shows_demand else None,
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),
         "fixed": fixes.of_finding(found),

@@ -1,5 +1,6 @@
 -- One row: a node's or a cluster's cause with its GPU time and dollars x milliseconds, in the columns of caused.sql.
--- In:  start, end (timestamptz, cuts of the ledger); throttled (causes of nodes that CauseEntries tell); finding (its id; NULL = every one).
+-- In:  start, end (timestamptz, cuts of the ledger); slowed (the cause of nodes that CauseEntries tell); whole (causes all of whose time is waste);
+--      finding (its id; NULL = every one).
 -- Again: safe, it only reads.
 WITH wanted AS MATERIALIZED (
     SELECT id, node_id, cluster, cause
@@ -11,7 +12,7 @@ part AS (
     SELECT
         wanted.id, entry.gpu_id, entry.start, 2 AS confidence, entry.gpu_ms AS held_ms,
         -- what nobody's job holds is idle and certain, as far as waste goes
-        CASE WHEN entry.cause = 'orphaned' THEN entry.gpu_ms ELSE 0 END AS idle_certain_ms, 0::bigint AS idle_probable_ms,
+        CASE WHEN entry.cause = ANY(%(whole)s::text[]) THEN entry.gpu_ms ELSE 0 END AS idle_certain_ms, 0::bigint AS idle_probable_ms,
         0::bigint AS stalled_probable_ms, 0::bigint AS stalled_potential_ms, 0::bigint AS underused_ms, entry.low_ms, entry.high_ms
     FROM diagnosis_capacityentry AS entry
     JOIN wanted
@@ -26,7 +27,7 @@ part AS (
     FROM diagnosis_causeentry AS entry
     JOIN wanted ON wanted.node_id = entry.node_id AND wanted.cause = entry.cause
     WHERE entry.start >= %(start)s AND entry.start < %(end)s
-      AND entry.cause = ANY(%(throttled)s::text[])
+      AND entry.cause = %(slowed)s
 )
 SELECT
     part.id,

@@ -1,6 +1,6 @@
 -- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was.
 -- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), outbreaks (of these, what
---      happens to a GPU, each time anew), queue (the cause of clusters), now_ms (no finding ends later).
+--      happens to a GPU, each time anew), slowed (the cause of nodes that is told of jobs), queue (the cause of clusters), now_ms (no finding ends later).
 -- Reads the first and the last hour of each subject and cause alone, by index: how long a node is known makes no difference.
 -- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
 --        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
@@ -16,12 +16,12 @@ WITH span AS (
         WHERE entry.node_id = node.node_id AND entry.cause = of_node.cause AND entry.cluster = ''
     ) AS hours
     UNION ALL
-    SELECT node_id, '', 'throttled', first_start, last_start
+    SELECT node_id, '', %(slowed)s, first_start, last_start
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
     CROSS JOIN LATERAL (
         SELECT min(start) AS first_start, max(start) AS last_start
         FROM diagnosis_causeentry AS entry
-        WHERE entry.node_id = node.node_id AND entry.cause = 'throttled' AND entry.high_ms > 0
+        WHERE entry.node_id = node.node_id AND entry.cause = %(slowed)s AND entry.high_ms > 0
     ) AS hours
     UNION ALL
     SELECT NULL, cluster, %(queue)s, first_start, last_start

@@ -1,7 +1,8 @@
 -- One row: a rule that does not hold in a node's clock hour whose causes are taken for current, and by how many milliseconds:
 --     `causes` are not what its entries say, `saving` exceeds what was wasted, `capacity` that is said to be won is more than was
 --     free (a queue's), unavailable or orphaned (a node's), `well` wasted more than it may.
--- In:  start, end (timestamptz), well (causes that say nothing is wasted), most (of their held time that may be, percent).
+-- In:  start, end (timestamptz), well (causes that say nothing is wasted), whole (causes all of whose
+--     time is waste, that of orphaned GPUs), most (of their held time that may be, percent).
 -- Again: safe, it only reads.
 WITH current_hour AS MATERIALIZED (
     SELECT
@@ -63,8 +64,8 @@ by_capacity AS (
     SELECT
         hour.node_id, hour.start AS hour, won.gpu_id,
         sum(won.high_ms) FILTER (WHERE won.cluster <> '') AS free_ms,
-        sum(won.high_ms) FILTER (WHERE won.cluster = '' AND won.cause <> 'orphaned') AS unavailable_ms,
-        sum(won.high_ms) FILTER (WHERE won.cause = 'orphaned') AS orphaned_ms
+        sum(won.high_ms) FILTER (WHERE won.cluster = '' AND won.cause <> ALL(%(whole)s::text[])) AS unavailable_ms,
+        sum(won.high_ms) FILTER (WHERE won.cause = ANY(%(whole)s::text[])) AS orphaned_ms
     FROM hour
     JOIN diagnosis_capacityentry AS won
         ON  won.node_id = hour.node_id

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, PY_SPY, Cause, Step
+from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
     MEDIUM,
     Detector,
@@ -51,4 +52,33 @@ def find(f: Features) -> Found:
     )  # fmt: skip
 
 
-DETECTOR = Detector("rank_wait", (SHORT,), find)
+DETECTOR = Detector("rank_wait", find)
+
+CAUSE = Cause(
+    code="rank_wait",
+    title="Ranks wait for each other",
+    sentence=(
+        "The GPUs show 100 % but draw little power: ranks spin in NCCL and wait for another rank."
+    ),
+    looks="High utilisation with power near idle for much of the time, on a job of several GPUs.",
+    sensors="utilisation and power of all the job's GPUs",
+    fixes=(
+        Step("Find the rank that the others wait for: it alone draws power at these times."),
+        Step("Look for work that one rank does alone: saving, logging, evaluation, uneven data."),
+        Step(
+            "Ask NCCL what it waits for.",
+            "export NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=2000",
+        ),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike=(
+        "A slow rank, a checkpoint without a rhythm, pipeline bubbles and slow links all end in"
+        " this wait."
+    ),
+    tell=(
+        Step("Where does each rank stand?", PY_SPY),
+        Step("Which collective is long, and on which rank short?", NSYS),
+    ),
+    detectors=(DETECTOR,),
+)

@@ -1,7 +1,8 @@
-"""Working well, as far as the sensors tell; `busy` where they do not tell how well."""
+"""Working well, as far as the sensors tell; `busy` is where they do not tell how well."""
 
-from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, below, found
 
 UTIL = 0.85
 TENSOR = 0.15  # 30 to 45 % is excellent
@@ -9,7 +10,7 @@ POWER = 0.65  # power ratio
 FP64 = 0.20  # double precision work
 # shorter steps than the driver samples read as a lower utilisation: then by what the units do
 # without a pause
-SM, PAUSES, SOME_POWER = 0.60, 0.05, 0.45
+SM, PAUSES = 0.60, 0.05
 
 
 def find(f: Features) -> Found:
@@ -30,18 +31,18 @@ def find(f: Features) -> Found:
     )
 
 
-def find_busy(f: Features) -> Found:
-    """Busy, with an efficiency that nobody can measure on this GPU."""
-    busy, steady, power = (
-        at_least(f, "util", UTIL),
-        below(f, "lo", PAUSES),
-        at_least(f, "pr", SOME_POWER),
-    )
-    hits = (busy.met | (steady.met & power.met)) & ~f.has("ten")
-    return found(
-        hits, confidence=MEDIUM, low=0.0, high=0.0, signs=(busy,), strengthens=(steady, power)
-    )
+DETECTOR = Detector("healthy", find)
 
-
-DETECTOR = Detector("healthy", (SHORT,), find)
-BUSY = Detector("busy", (SHORT,), find_busy)
+CAUSE = Cause(
+    code="healthy",
+    title="Healthy",
+    sentence="The GPU does what it can, as far as its sensors tell.",
+    looks="Busy with Tensor Cores, double precision or power to show for it.",
+    sensors="profiling counters (GPM on Hopper and newer, or DCGM)",
+    fixes=(),
+    effort=MINUTES,
+    range_words="nothing to do",
+    alike="Whether the work was worth doing is not visible from outside.",
+    detectors=(DETECTOR,),
+    verdict=WELL,
+)

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features, Floats, ratio
+from fleetwatch.diagnosis.cause import DAYS, WITH_MEMORY, Cause, Step
+from fleetwatch.diagnosis.features import Features, Floats, ratio
 from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.sizing import smaller_gpu
 
 PAUSES = 0.30
 LONG_PAUSES = 0.15  # share of time in pauses of five seconds and more
@@ -57,4 +59,28 @@ def _spare(f: Features) -> tuple[Floats, Floats]:
     return low, np.where(has_several, 1.0 - ratio(np.ceil(needed), gpus), 1.0 - needed)
 
 
-DETECTOR = Detector("bursty_service", (SHORT,), find, holds_of_shared=True)
+DETECTOR = Detector("bursty_service", find, holds_of_shared=True)
+
+CAUSE = Cause(
+    code="bursty_service",
+    title="A service that mostly waits",
+    sentence="A service waits for requests most of the time while its model holds a whole GPU.",
+    looks="Long, irregular pauses between bursts of work, with a model in memory.",
+    sensors="utilisation samples; a server's name makes it surer",
+    fixes=(
+        Step("Put several models or replicas on one GPU: MPS, time-slicing or MIG."),
+        Step("Scale with the requests, to none at night (KEDA, Knative)."),
+        Step(
+            "Gather requests into batches.",
+            "dynamic_batching { max_queue_delay_microseconds: 5000 }",
+        ),
+    ),
+    effort=DAYS,
+    range_words="only when replicas or GPUs are really given back",
+    alike="An interactive session or a pipeline with an irregular source pauses like this too.",
+    tell=(Step("Compare with the service's own request rate."),),
+    detectors=(DETECTOR,),
+    steps=smaller_gpu,
+    curves=WITH_MEMORY,
+    shows_demand=True,
+)

@@ -1,6 +1,7 @@
 """Busy in full precision: the units that make this GPU dear stand still."""
 
-from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.cause import FASTER, HOURS, TORCH_PROFILER, Cause, Step
+from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
     HIGH,
     Detector,
@@ -36,4 +37,27 @@ def find(f: Features) -> Found:
     )  # fmt: skip
 
 
-DETECTOR = Detector("no_tensor_cores", (SHORT,), find)
+DETECTOR = Detector("no_tensor_cores", find)
+
+CAUSE = Cause(
+    code="no_tensor_cores",
+    title="Full precision, Tensor Cores unused",
+    sentence=(
+        "The GPU is busy in 32 bit; the units that make it fast for deep learning stand still."
+    ),
+    looks="Busy, with FP32 active and tensor activity near 0.",
+    sensors="profiling counters (GPM on Hopper and newer, or DCGM)",
+    fixes=(
+        Step(
+            "Compute in BF16.",
+            "with torch.autocast('cuda', dtype=torch.bfloat16):\n    loss = model(x)",
+        ),
+        Step("Let what stays in 32 bit use TF32.", "torch.set_float32_matmul_precision('high')"),
+        Step("Keep matrix sizes multiples of 8, better of 64."),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike="Work without matrix products can't use Tensor Cores at all.",
+    tell=(Step("Which kernels take the time?", TORCH_PROFILER),),
+    detectors=(DETECTOR,),
+)

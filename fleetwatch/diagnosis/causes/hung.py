@@ -4,6 +4,7 @@ and more.
 
 import numpy as np
 
+from fleetwatch.diagnosis.cause import MINUTES, PY_SPY, Cause, Step
 from fleetwatch.diagnosis.features import Features, Mask
 from fleetwatch.diagnosis.rules import (
     HIGH,
@@ -18,6 +19,7 @@ from fleetwatch.diagnosis.rules import (
     found,
     less_sure,
 )
+from fleetwatch.diagnosis.shell import ending
 
 MIB = 1024 * 1024
 TEN_MINUTES = 2  # cells; PyTorch's NCCL watchdog gives up after ten minutes by default
@@ -93,4 +95,43 @@ def _is_serving(f: Features) -> np.ndarray:
     return np.broadcast_to(f.lanes.is_serving[:, None], f.lanes.held.shape)
 
 
-DETECTOR = Detector("hung", (TEN_MINUTES,), find, begins=begins, spared=TEN_MINUTES)
+DETECTOR = Detector("hung", find, (TEN_MINUTES,), begins=begins, spared=TEN_MINUTES)
+
+CAUSE = Cause(
+    code="hung",
+    title="Stuck",
+    sentence="Every rank spins in a kernel that never ends; nothing is computed and nothing moves.",
+    looks=(
+        "Utilisation at 100 % with power near idle and silent links, on all ranks or all but one,"
+        " for ten minutes and more."
+    ),
+    sensors="utilisation samples and power; GPM makes it sure",
+    fixes=(
+        Step("End it and let it start again from its last checkpoint: steps since then are lost."),
+        Step(
+            "Let the next hang end itself and leave a trace.",
+            "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+            " TORCH_NCCL_TRACE_BUFFER_SIZE=2000 NCCL_DEBUG=WARN",
+        ),
+        Step(
+            "Shorten the time after which it gives up.",
+            "torch.distributed.init_process_group('nccl', timeout=timedelta(minutes=10))",
+        ),
+    ),
+    effort=MINUTES,
+    range_words="all of the hours since ten minutes after it began",
+    alike=(
+        "Ranks that wait for one very slow rank, and an inference engine that polls, look the"
+        " same for a while."
+    ),
+    tell=(
+        Step(
+            "Where does each rank stand? Ranks in different places hang; all in the same place"
+            " wait.",
+            PY_SPY,
+        ),
+    ),
+    detectors=(DETECTOR,),
+    command=ending,
+    is_ended=True,
+)

@@ -4,7 +4,8 @@ it full and start again.
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.cause import FASTER, HOURS, WITH_MEMORY, Cause, Step
+from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import LOW, Detector, Found, Sign, all_met, at_least, found
 
 DROPS = 1.0  # per minute, each of a fifth of the GPU's memory
@@ -36,5 +37,32 @@ def find_restarts(f: Features) -> Found:
     )
 
 
-DETECTOR = Detector("oom_thrash", (SHORT,), find)
-RESTARTS = Detector("oom_thrash", (1,), find_restarts, is_of_running_work=False, is_told=True)
+DETECTOR = Detector("oom_thrash", find)
+RESTARTS = Detector("oom_thrash", find_restarts, (1,), is_told=True)
+
+CAUSE = Cause(
+    code="oom_thrash",
+    title="Memory taken and given back all the time",
+    sentence="The job empties and refills its memory over and over.",
+    looks=(
+        "A sawtooth of used memory with pauses, or short runs of one name that fail with their"
+        " memory full."
+    ),
+    sensors="memory and utilisation samples",
+    fixes=(
+        Step(
+            "Let the allocator grow its segments.",
+            "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        ),
+        Step(
+            "Take empty_cache() out of the loop; recompute activations or accumulate gradients"
+            " instead of running to the brim."
+        ),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike="Fragmentation itself can't be seen from outside.",
+    tell=(Step("What does the allocator say?", "print(torch.cuda.memory_summary())"),),
+    detectors=(DETECTOR, RESTARTS),
+    curves=WITH_MEMORY,
+)

@@ -5,8 +5,10 @@ Why it is slower (its link's generation and width, other work on its host) is no
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Beside, Cause, Facts, Step
+from fleetwatch.diagnosis.features import Features, Floats, Ints, Mask
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, Sign, all_met, at_least, found
+from fleetwatch.diagnosis.shell import word
 
 GPUS = 2
 UTIL = 0.60  # of every rank: they are all at work
@@ -82,4 +84,51 @@ def slow_rank(f: Features, rows: Ints, cell: int) -> int:
     )
 
 
-DETECTOR = Detector("straggler", (SHORT,), find)
+DETECTOR = Detector("straggler", find)
+
+
+def other_node(facts: Facts) -> tuple[Step, ...]:
+    """Where the slow one is, and how to run without it."""
+    node = facts.place.node
+    if not node:
+        return ()
+    slow = f"GPU {facts.indexes[0]} of {node}" if facts.indexes else f"a GPU of {node}"
+    is_slurm = facts.place.scheduler == "slurm"
+    without = f"sbatch --exclude={word(node)} job.sh" if is_slurm else ""
+    return (Step(f"The slow one is {slow}.", without),)
+
+
+CAUSE = Cause(
+    code="straggler",
+    title="One slow rank",
+    sentence="One GPU of the job is slower than the others, and in every step they wait for it.",
+    looks=(
+        "One rank's clock, power or tensor activity lies far from the median of its peers while all"
+        " are busy."
+    ),
+    sensors="clocks, power or tensor activity of all the job's GPUs",
+    fixes=(
+        Step(
+            "Run it without the slow GPU's node: if the pace returns, take that node out of"
+            " service."
+        ),
+        Step(
+            "Compare the slow GPU's clock, temperature and PCIe link with its neighbours'.",
+            "nvidia-smi --query-gpu=index,clocks.sm,temperature.gpu"
+            ",pcie.link.gen.current,pcie.link.width.current --format=csv",
+        ),
+        Step("Even out the work: bucket or pack sequences by length, shard data evenly."),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike=(
+        "Waiting for communication and pipeline bubbles spin at 100 % too; only a rank that"
+        " deviates makes a straggler."
+    ),
+    tell=(Step("Time each rank's step without its collectives.", NSYS),),
+    detectors=(DETECTOR,),
+    steps=other_node,
+    curves=("util_mean", "power_w", "tensor_active", "sm_clock_hz"),
+    beside=Beside("pr_max", np.nanmedian, ("sm_clock_hz", "power_w")),
+    pick=slow_rank,
+)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features, ratio
+from fleetwatch.diagnosis.cause import DAYS, Cause, Step
+from fleetwatch.diagnosis.features import Features, ratio
 from fleetwatch.diagnosis.rules import (
     HIGH,
     MEDIUM,
@@ -44,4 +45,39 @@ def find(f: Features) -> Found:
     )
 
 
-DETECTOR = Detector("memory_bound", (SHORT,), find)
+DETECTOR = Detector("memory_bound", find)
+
+CAUSE = Cause(
+    code="memory_bound",
+    title="Limited by memory bandwidth",
+    sentence=(
+        "The GPU moves data as fast as it can while its compute units wait: often inherent to the"
+        " work."
+    ),
+    looks="DRAM busy, Tensor Cores not.",
+    sensors="profiling counters (GPM on Hopper and newer, or DCGM)",
+    fixes=(
+        Step(
+            "Training: fuse, so that intermediate results stay on the chip.",
+            "model = torch.compile(model)\ntorch.nn.functional.scaled_dot_product_attention(q,"
+            " k, v)",
+        ),
+        Step(
+            "Decoding: larger or continuous batches, weights in FP8 or INT8, speculative decoding."
+        ),
+        Step(
+            "Near the roofline nothing is left to gain: a GPU with less compute does the same"
+            " for less."
+        ),
+    ),
+    effort=DAYS,
+    range_words="nothing may be recoverable: near the roofline this is healthy",
+    alike="Whether it is inherent or can be mended is not visible from outside.",
+    tell=(
+        Step(
+            "Which kernels are far from their roofline?",
+            "ncu --set roofline --launch-count 50 python train.py",
+        ),
+    ),
+    detectors=(DETECTOR,),
+)

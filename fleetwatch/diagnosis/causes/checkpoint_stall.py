@@ -4,6 +4,7 @@ that looks like one.
 
 import numpy as np
 
+from fleetwatch.diagnosis.cause import FASTER, HOURS, PY_SPY, Cause, Step
 from fleetwatch.diagnosis.features import LONG, MIDDLE, SHORT, Features, Mask
 from fleetwatch.diagnosis.rules import (
     HIGH,
@@ -62,4 +63,40 @@ def shows(f: Features) -> Mask:
     return at_least(f, "long_n", 1).met
 
 
-DETECTOR = Detector("checkpoint_stall", (SHORT, MIDDLE, LONG), find, shows=shows)
+DETECTOR = Detector("checkpoint_stall", find, (SHORT, MIDDLE, LONG), shows=shows)
+
+CAUSE = Cause(
+    code="checkpoint_stall",
+    title="Waits for checkpoints",
+    sentence=(
+        "At regular times all the job's GPUs stand still, as for a checkpoint that is written"
+        " before the next step."
+    ),
+    looks="Long pauses at even intervals, on all ranks together, between stretches of full work.",
+    sensors="utilisation samples; disk writes or PCIe bursts make it sure",
+    fixes=(
+        Step(
+            "Write in the background (needs host memory for one copy of each rank's state).",
+            "torch.distributed.checkpoint.async_save(state_dict, checkpoint_id=path)",
+        ),
+        Step("Save a sharded state dict to the node's NVMe and upload it afterwards."),
+        Step(
+            "Save less often: the best interval is √(2 · seconds per save · mean seconds"
+            " between failures)."
+        ),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike=(
+        "An evaluation pass, the end of an epoch, or loader workers that start again look the same."
+    ),
+    tell=(
+        Step(
+            "Does it log a save or an evaluation at these times? If an epoch ends there, keep"
+            " the workers.",
+            "DataLoader(..., persistent_workers=True)",
+        ),
+        Step("See where it stands during a pause.", PY_SPY),
+    ),
+    detectors=(DETECTOR,),
+)

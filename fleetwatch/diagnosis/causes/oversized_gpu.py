@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fleetwatch.diagnosis.cause import HOURS, NSYS, WITH_MEMORY, Cause, Step
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Offers
 from fleetwatch.diagnosis.rules import (
     MEDIUM,
@@ -16,6 +17,7 @@ from fleetwatch.diagnosis.rules import (
     found,
     less_sure,
 )
+from fleetwatch.diagnosis.sizing import smaller_gpu
 
 ONE_HOUR = 12  # cells
 UTIL = 0.30
@@ -85,4 +87,29 @@ def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
     return found
 
 
-DETECTOR = Detector("oversized_gpu", (ONE_HOUR,), find)
+DETECTOR = Detector("oversized_gpu", find, (ONE_HOUR,))
+
+CAUSE = Cause(
+    code="oversized_gpu",
+    title="GPU larger than the work",
+    sentence=(
+        "The work uses little of the GPU's time and memory: a slice or a smaller GPU would do."
+    ),
+    looks="Low utilisation for an hour and a small peak of memory.",
+    sensors="utilisation and memory",
+    fixes=(Step("Share the GPU with others of its kind.", "nvidia-cuda-mps-control -d"),),
+    effort=HOURS,
+    range_words="the difference in price, once it runs on the smaller one",
+    alike=(
+        "A batch too small and a loop that waits for its input use as little: a larger batch or"
+        " a faster loader may be worth more. Memory that an allocator reserved counts as used:"
+        " the true need may be lower still."
+    ),
+    tell=(
+        Step("Double the batch once: if a step takes as long as before, the GPU is not too large."),
+        Step("What fills the gaps?", NSYS),
+    ),
+    detectors=(DETECTOR,),
+    steps=smaller_gpu,
+    curves=WITH_MEMORY,
+)

@@ -1,0 +1,147 @@
+"""What a cause is: one record with all that anybody asks of it. Each file of causes/ makes one.
+Pure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fleetwatch.diagnosis.features import Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.rules import Detector
+from fleetwatch.diagnosis.shell import NOWHERE, Place, nothing
+
+# What a cause says of the time that it explains: it could have been used, it was used well, nobody
+# saw it, or nobody knows why it was not used.
+WASTED, WELL, UNSEEN, UNKNOWN = "wasted", "well", "unseen", "unknown"
+
+MINUTES, HOURS, DAYS = "minutes", "hours", "days"
+OWNER, ADMIN = "the job's owner", "whoever runs the machines"
+FASTER = "the same work could end so much earlier; GPUs become free only when it does"
+FREED = "the GPU is free for others at once"
+
+PY_SPY = "py-spy dump --pid PID"
+NSYS = "nsys profile -t cuda,nvtx,osrt --duration=60 python train.py"
+TORCH_PROFILER = (
+    "from torch.profiler import profile, schedule, tensorboard_trace_handler\n"
+    "with profile(schedule=schedule(wait=5, warmup=2, active=5),"
+    " on_trace_ready=tensorboard_trace_handler('trace')) as prof:\n"
+    "    for batch in loader:\n"
+    "        train_step(batch)\n"
+    "        prof.step()"
+)
+
+# What is drawn of the GPU that a finding affects most, in this order: columns of frames.
+CURVES = ("util_mean", "power_w", "sm_active", "tensor_active")
+WITH_MEMORY = (*CURVES, "memory_used_bytes")
+
+Overruled = tuple[Mask, int, float]  # cells, how surely, and the share that could be recovered
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do: a sentence, and the setting or command to copy ("" = none)."""
+
+    text: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the evidence says in numbers; None = not read."""
+
+    place: Place = NOWHERE
+    gpus: int = 1
+    affected_gpus: int = 1  # at a time
+    gpus_on_node: int = 1  # of the job, on the node of the GPU that was looked at
+    cores: float | None = None  # of the job, on that node
+    memory_total_bytes: float | None = None
+    memory_peak_ratio: float | None = None
+    gpu_model: str = ""
+    mig_profile: str = ""  # of a MIG instance; memory is the instance's then
+    kind: str = ""  # of the job: batch, interactive or service
+    met: frozenset[str] = frozenset()  # features whose signs are met
+    indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The job's GPU that a rule compares the affected one with: the one whose `feature` is nearest
+    to what `of_all` makes of all the others. Of `curves` the first that was read is drawn of it.
+    """
+
+    feature: str
+    of_all: Callable[[Floats], float]
+    curves: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Of a cause whose findings are a node's, or a cluster's: one thing to mend, however many jobs
+    it hurt.
+
+    `curve` names what is drawn hour by hour. `worth` says what its dollars stand for where its time
+    is a line of the ledger of its own: capacity, never a part of what was wasted. "" = it is a part
+    of that; `how` says then how its GPUs were meanwhile.
+    `entries` is the SELECT of its rows (sql/capacity_entries.sql), "" where a detector or the queue
+    tells it; `state` the state of the ledger all of whose time it explains ("" = none).
+    """
+
+    curve: str
+    worth: str = ""
+    how: str = ""
+    entries: str = ""
+    state: str = ""
+    of_cluster: bool = False
+    is_outbreak: bool = False  # it happens, each time anew; else it is how a machine is
+    is_failure: bool = False  # it ends its holder's job, and the driver says why
+
+
+def _no_steps(_: Facts) -> tuple[Step, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A cause: how it is told, what people are told of it, and what helps.
+
+    `alike` is what telemetry can't tell from it; `tell` the steps that do. `steps` are those whose
+    numbers follow from the evidence; they stand before `fixes`. `by_kind` is the cause as it is
+    told of jobs of that kind, where that differs.
+    `overrule` says which cells are its own whatever windows say, where the ledger wastes little or
+    (second argument) much of them. `pick` is, of a job's lanes that are held at a cell, the one to
+    look at, where that is not the one that wastes most.
+    """
+
+    code: str
+    title: str
+    sentence: str
+    looks: str
+    sensors: str
+    fixes: tuple[Step, ...]
+    effort: str
+    range_words: str
+    alike: str = ""
+    tell: tuple[Step, ...] = ()
+    who: str = OWNER
+    by_kind: Mapping[str, "Cause"] = field(default_factory=dict)
+    if_observed: "Cause | None" = None  # of a job that was observed: what is told instead
+
+    detectors: tuple[Detector, ...] = ()
+    overrule: Callable[[Features, Mask], Iterator[Overruled]] | None = None
+    verdict: str = WASTED
+    is_alone: bool = False  # what was read for it leaves no other cause possible
+    machine: Machine | None = None
+
+    steps: Callable[[Facts], tuple[Step, ...]] = _no_steps
+    command: Callable[[Place], str] = nothing
+    is_ended: bool = False  # the first of its fixes is to end the job
+    when_over: Step | None = None  # of a machine that is well again: what is told before its fix
+
+    curves: tuple[str, ...] = CURVES
+    beside: Beside | None = None
+    pick: Callable[[Features, Ints, int], int] | None = None
+    shows_demand: bool = False  # its page says how many GPUs the job needed
+
+    @property
+    def is_of_cells(self) -> bool:
+        """Whether a job's five minutes can have it: others are of GPUs that nobody holds."""
+        return bool(self.detectors or self.overrule) or self.verdict == UNKNOWN

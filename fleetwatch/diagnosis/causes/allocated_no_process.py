@@ -1,0 +1,49 @@
+"""Held, and nothing ever runs on it: all the job's GPUs are idle and no process has a context."""
+
+from fleetwatch.diagnosis.cause import FREED, MINUTES, Cause, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    OF_IDLE,
+    Detector,
+    Found,
+    all_idle,
+    all_met,
+    below,
+    found,
+)
+from fleetwatch.diagnosis.shell import ending
+
+NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none
+
+
+def find(f: Features) -> Found:
+    """Known only where processes are read: memory alone does not tell a context from none."""
+    signs = (*all_idle(f), below(f, "processes", NO_PROCESS))
+    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+
+
+DETECTOR = Detector("allocated_no_process", find, (1,), holds_of_shared=True, turn=OF_IDLE)
+
+CAUSE = Cause(
+    code="allocated_no_process",
+    title="Held, nothing runs",
+    sentence="The job holds GPUs on which no process ever opened a context.",
+    looks="All the job's GPUs are idle and no process is on them.",
+    sensors="utilisation and processes",
+    fixes=(
+        Step("Release the job: what its script does beside the GPUs is lost with it."),
+        Step(
+            "Look whether the script ended or crashed before it reached the GPU, and end the"
+            " allocation with it.",
+            "set -euo pipefail",
+        ),
+        Step("Ask for GPUs only in the step that uses them.", "srun --gres=gpu:1 python train.py"),
+    ),
+    effort=MINUTES,
+    range_words=FREED,
+    detectors=(DETECTOR,),
+    is_alone=True,
+    command=ending,
+    is_ended=True,
+)

@@ -1,0 +1,44 @@
+"""Busy, with an efficiency that nobody can measure on this GPU."""
+
+from fleetwatch.diagnosis.cause import ADMIN, MINUTES, WELL, Cause, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, at_least, below, found
+
+UTIL = 0.85
+# shorter steps than the driver samples read as a lower utilisation: then by what it draws
+PAUSES, POWER = 0.05, 0.45
+
+
+def find(f: Features) -> Found:
+    """Only where the profiling counters are not read."""
+    busy, steady = at_least(f, "util", UTIL), below(f, "lo", PAUSES)
+    power = at_least(f, "pr", POWER)
+    hits = (busy.met | (steady.met & power.met)) & ~f.has("ten")
+    return found(
+        hits, confidence=MEDIUM, low=0.0, high=0.0, signs=(busy,), strengthens=(steady, power)
+    )
+
+
+DETECTOR = Detector("busy", find)
+
+CAUSE = Cause(
+    code="busy",
+    title="Busy, efficiency not measurable",
+    sentence="The GPU is busy; how well it is used can't be measured on it.",
+    looks="Busy, without profiling counters.",
+    sensors=(
+        "utilisation and power; efficiency needs GPM (Hopper and newer) or DCGM's profiling fields"
+    ),
+    fixes=(
+        Step(
+            "Run dcgm-exporter with profiling fields beside the agent to see it.",
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, gauge, tensor active",
+        ),
+    ),
+    effort=MINUTES,
+    range_words="nothing is promised",
+    alike="Without these counters memory-bound, FP32 and healthy work are the same.",
+    who=ADMIN,
+    detectors=(DETECTOR,),
+    verdict=WELL,
+)

@@ -1,0 +1,147 @@
+"""The GPU waits for its input: short regular pauses, or a loader that takes all the job's cores."""
+
+import numpy as np
+
+from fleetwatch.diagnosis.cause import FASTER, HOURS, TORCH_PROFILER, Cause, Facts, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    found,
+    less_sure,
+)
+from fleetwatch.diagnosis.sizing import workers_per_gpu
+
+UTIL = 0.85
+USED = 0.02  # below it is idle
+PAUSES = 0.10
+CYCLE_S = 60.0
+VARIATION = 0.6
+DIPS = 2.0  # per minute
+CORES = 0.85  # of the job's cores in use
+LONG_PAUSES = 0.25  # share of time; more is something else than a loop that waits for input
+READS = 0.2  # share of time in which something waits for the disk
+ONE_THREAD = 0.95
+
+
+def find(f: Features) -> Found:
+    """By the rhythm of the pauses, which needs the driver's samples, or by the job's cores, which
+    needs the host's.
+    """
+    busy = below(f, "util", UTIL)
+    rhythm = (
+        at_least(f, "lo", PAUSES),
+        below(f, "cyc_s", CYCLE_S),
+        at_least(f, "dips_per_min", DIPS),
+    )
+    # a cycle too long for several in one window has no variation of its own: then that of windows
+    # among each other
+    even, even_windows = below(f, "cyc_cv", VARIATION), below(f, "dips_cv", VARIATION)
+    is_even = even.met | (np.isnan(even.values) & even_windows.met)
+    cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
+    # of a service even pauses are waiting for requests: then only its full cores say that it waits
+    # for its input
+    hits = busy.met & ((all_met(rhythm) & is_even & ~f.lanes.serves) | (cores.met & calm.met))
+    reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
+    # where nobody read what is copied to the GPU, the pauses may as well be copies
+    confidence = np.where(
+        np.logical_or.reduce([sign.met for sign in reasons]), HIGH, less_sure(MEDIUM, ~f.has("rx"))
+    )
+    # without the driver's samples nobody sees a rhythm, without the host's facts nobody sees its
+    # cores
+    is_unknown = (
+        busy.met & at_least(f, "util", USED).met & ~f.lanes.serves & ~(f.has("lo") & f.has("cpu"))
+    )
+    waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
+    return found(
+        hits,
+        confidence=confidence,
+        low=0.4 * waits,
+        high=0.9 * waits,
+        signs=(busy, *rhythm),
+        strengthens=(even, even_windows, *reasons, calm),
+        possible=is_unknown,
+    )
+
+
+DETECTOR = Detector("data_starved", find)
+
+
+def loader(facts: Facts) -> tuple[Step, ...]:
+    """What is short, by the signs that are met: cores, the disk, or loaders."""
+    if "cpu" in facts.met:
+        return (_more_cores(facts),)
+    if "iop" in facts.met:
+        why = (
+            "Processes wait for the disk: copy the data to local NVMe before the first epoch, in"
+            " shards of 100 MB and more."
+        )
+        return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/'),)
+    gpus = facts.gpus_on_node
+    workers = workers_per_gpu(facts.cores, gpus)
+    if workers is None:
+        return ()
+    only = ""
+    if "main1" in facts.met:
+        only = "One thread is full while the other cores rest, as with num_workers=0. "
+    node = " of a node" * (facts.gpus > gpus)
+    cores = f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{node}"
+    return (
+        Step(
+            f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
+            f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4,"
+            " pin_memory=True)",
+        ),
+    )
+
+
+def _more_cores(facts: Facts) -> Step:
+    why = (
+        "Its cores are full: more workers alone won't help. Ask for more cores, or move decoding"
+        " and augmentation to the GPU."
+    )
+    if not facts.cores or facts.place.scheduler != "slurm":
+        return Step(why)
+    # by GPU: nobody read into how many tasks the job is split
+    return Step(why, f"#SBATCH --cpus-per-gpu={round(facts.cores * 2 / facts.gpus_on_node)}")
+
+
+CAUSE = Cause(
+    code="data_starved",
+    title="Waits for its input",
+    sentence="The GPU works in bursts and waits in between for data to be loaded and prepared.",
+    looks=(
+        "The sawtooth: short, regular pauses, or all of the job's cores busy while the GPU is not."
+    ),
+    sensors="utilisation samples; the host's CPU and I/O tell what is short",
+    fixes=(
+        Step(
+            "Load in parallel and ahead of time.",
+            "DataLoader(..., num_workers=CORES_PER_GPU, persistent_workers=True,"
+            " prefetch_factor=4, pin_memory=True)",
+        ),
+        Step(
+            "If the cores are full: ask for more, prepare the data once and store it, or decode"
+            " on the GPU (DALI, nvJPEG, kornia)."
+        ),
+        Step(
+            "If the disk is slow: stage the data on local NVMe, pack it into shards"
+            " (WebDataset, MDS), read it in large pieces."
+        ),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike="Python in the loop (logging, .item(), metrics, a tokeniser) makes the same pauses.",
+    tell=(
+        Step("Time it with data made up on the GPU: if the pauses stay, it is not the loader."),
+        Step("See what the main process does.", "py-spy record --pid PID -d 60 -o profile.svg"),
+        Step("See the gaps between steps.", TORCH_PROFILER),
+    ),
+    detectors=(DETECTOR,),
+    steps=loader,
+)

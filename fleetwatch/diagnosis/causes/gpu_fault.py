@@ -1,0 +1,84 @@
+"""The GPU can't work: the ledger calls it unavailable, or its memory has new errors."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Overruled, Step
+from fleetwatch.diagnosis.features import Features, Mask
+from fleetwatch.diagnosis.rules import HIGH
+from fleetwatch.diagnosis.shell import drain
+
+DOWN = 0.5  # of the cell: the ledger calls it unavailable
+MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
+# A drained node is no fault. A GPU on which a job worked while memory errors were counted is broken
+# too, with nothing to win: none of its time was blocked.
+ENTRIES = """
+SELECT node_id, gpu_id, '', start, 'gpu_fault', sum(gpu_ms), sum(gpu_ms), sum(gpu_ms)
+FROM spent
+WHERE state = 'unavailable' AND reason <> 'drained'
+GROUP BY node_id, gpu_id, start
+UNION ALL
+SELECT cause.node_id, cause.gpu_id, '', cause.start, 'gpu_fault', sum(cause.held_ms), 0, 0
+FROM hour
+JOIN diagnosis_causeentry AS cause
+    ON  cause.node_id = hour.node_id
+    AND cause.start >= hour.start
+    AND cause.start < hour.start + interval '1 hour'
+    AND cause.cause = 'gpu_fault'
+WHERE NOT EXISTS (
+    SELECT FROM spent
+    WHERE spent.gpu_id = cause.gpu_id
+      AND spent.start = cause.start
+      AND spent.state = 'unavailable'
+)
+GROUP BY cause.node_id, cause.gpu_id, cause.start
+"""
+
+
+def broken(now: Features, _: Mask) -> Iterator[Overruled]:
+    """Cells with new memory errors, none of which is blocked: the GPU goes on working; then those
+    in which it can't work.
+    """
+    with np.errstate(invalid="ignore"):
+        yield now["memory_errors"] >= MEMORY_ERRORS, HIGH, 0.0
+        yield now["ledger_unavailable"] >= DOWN, HIGH, 1.0
+
+
+CAUSE = Cause(
+    code="gpu_fault",
+    title="GPU can't work",
+    sentence="The GPU failed: jobs on it can't make progress until it is reset or replaced.",
+    looks=(
+        "A hardware XID, a recovery action, a failed remap, new uncorrected memory errors, or the"
+        " driver lost the GPU."
+    ),
+    sensors="the agent's events (XID) and the driver's health fields",
+    fixes=(
+        Step("Take the node out of service."),
+        Step(
+            "Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.",
+            "nvidia-smi --gpu-reset -i INDEX",
+        ),
+    ),
+    effort=HOURS,
+    range_words=(
+        "all of the hours after it was noticed: capacity that comes back, not a part of what jobs"
+        " wasted"
+    ),
+    alike=(
+        "An application can trigger some XIDs (13, 31, 43, 45): the same code on another GPU tells."
+    ),
+    who=ADMIN,
+    overrule=broken,
+    is_alone=True,
+    command=partial(drain, reason="GPU fault"),
+    machine=Machine(
+        curve="GPUs that could not work",
+        worth="capacity that could not work",
+        entries=ENTRIES,
+        is_outbreak=True,
+        is_failure=True,
+    ),
+)

@@ -1,0 +1,114 @@
+"""A finished script, a forgotten notebook: all the job's GPUs are idle while a process or memory
+holds them.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fleetwatch.diagnosis.cause import FREED, MINUTES, WITH_MEMORY, Cause, Facts, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    LOW,
+    OF_IDLE,
+    OF_SESSIONS,
+    Detector,
+    Found,
+    all_idle,
+    all_met,
+    at_least,
+    below,
+    found,
+)
+from fleetwatch.diagnosis.shell import ending, nothing
+
+PAUSE_S = 600.0  # of a session: longer than between two cells of work
+QUIET = 0.05  # mean utilisation
+
+
+def find(f: Features) -> Found:
+    """Asked after the rule that no process is there: what is left is held by something."""
+    signs = all_idle(f)
+    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+
+
+def find_thinking(f: Features) -> Found:
+    """A session whose pauses are too short for the ledger to call it idle: a person who thinks, or
+    one who left.
+    """
+    is_interactive = np.array([kind == "interactive" for kind in f.lanes.kind], dtype=bool)[:, None]
+    signs = (below(f, "util", QUIET), at_least(f, "longest_low_s", PAUSE_S))
+    return found(all_met(signs) & is_interactive, confidence=LOW, low=0.0, high=0.9, signs=signs)
+
+
+DETECTOR = Detector("idle_held", find, (1,), holds_of_shared=True, turn=OF_IDLE)
+THINKING = Detector("idle_held", find_thinking, holds_of_shared=True, turn=OF_SESSIONS)
+
+
+def session(facts: Facts) -> tuple[Step, ...]:
+    """What an idle job is, is told by its kind alone: likely, not sure."""
+    likely = Step(
+        "Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel"
+        " down."
+    )
+    return (likely,) if facts.kind == "interactive" else ()
+
+
+OF_JOBS = Cause(
+    code="idle_held",
+    title="Idle, still held",
+    sentence="A finished script or a notebook that nobody uses keeps its GPUs.",
+    looks=(
+        "All the job's GPUs are idle for longer than its kind may be, while a process or memory"
+        " holds them."
+    ),
+    sensors="utilisation; processes tell which one",
+    fixes=(
+        Step(
+            "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+        ),
+        Step(
+            "Let idle notebooks end by themselves.",
+            "c.MappingKernelManager.cull_idle_timeout ="
+            " 3600\nc.MappingKernelManager.cull_interval = 300",
+        ),
+        Step(
+            "Work that only needs a GPU now and then fits a MIG slice or a CPU; emptying the"
+            " cache frees memory, not the GPU."
+        ),
+    ),
+    effort=MINUTES,
+    range_words=FREED,
+    alike="A person who thinks between two cells looks like one who left; only its length tells.",
+    tell=(
+        Step(
+            "Ask its owner; a notebook server says of each kernel when it was last active.",
+            'curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"',
+        ),
+    ),
+    detectors=(DETECTOR, THINKING),
+    steps=session,
+    command=ending,
+    is_ended=True,
+    curves=WITH_MEMORY,
+)
+
+# A service rests until somebody asks it: that is neither a script that ended nor a notebook.
+OF_SERVICES = replace(
+    OF_JOBS,
+    sentence="A service that nobody asks anything for an hour and more keeps its GPUs.",
+    fixes=(
+        Step("See whether somebody still uses it; if not, take it down."),
+        Step(
+            "Scale it to none while nobody asks, as at night (KEDA, Knative): loading the model"
+            " again is what the first request pays."
+        ),
+        Step("Put it beside other models on one GPU: MPS, time-slicing or MIG."),
+    ),
+    range_words="the GPU is free for others while the service rests",
+    alike="A service that stands by for another one, and one that was forgotten, look the same.",
+    tell=(Step("Compare with the service's own request rate."),),
+    command=nothing,
+)
+CAUSE = replace(OF_JOBS, by_kind={"service": OF_SERVICES})

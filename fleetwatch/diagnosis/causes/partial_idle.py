@@ -1,0 +1,105 @@
+"""Some GPUs of a job are idle while others of it are not: asked for more than the program takes."""
+
+import numpy as np
+
+from fleetwatch.diagnosis.cause import MINUTES, Beside, Cause, Facts, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import (
+    HIGH,
+    IDLE,
+    OF_IDLE,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    found,
+    less_sure,
+)
+
+UNUSED_UTIL = 0.02  # maximum over the window: what monitoring itself draws
+USED_UTIL = 0.20  # mean of the job's busiest GPU
+GPUS = 2
+
+
+def find(f: Features) -> Found:
+    """The unused GPUs alone are affected."""
+    signs = (
+        at_least(f, "job_gpus", GPUS),
+        below(f, "util_max", UNUSED_UTIL),
+        at_least(f, "job_util_max", USED_UTIL),
+    )
+    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+
+
+def find_idle(f: Features) -> Found:
+    """What the ledger calls idle in a part of a job; less sure where nobody saw another GPU of it
+    work.
+    """
+    signs = (
+        at_least(f, "job_gpus", GPUS),
+        at_least(f, "ledger_idle", IDLE),
+        below(f, "job_ledger_idle_min", IDLE),
+    )
+    used = at_least(f, "job_util_max", USED_UTIL)
+    return found(
+        all_met(signs),
+        confidence=less_sure(HIGH, ~used.met),
+        low=0.9,
+        high=1.0,
+        signs=signs,
+        strengthens=(used,),
+    )
+
+
+IDLE_BY_LEDGER = Detector("partial_idle", find_idle, (1,), holds_of_shared=True, turn=OF_IDLE)
+DETECTOR = Detector("partial_idle", find, holds_of_shared=True, turn=OF_IDLE)
+
+
+def fewer_gpus(facts: Facts) -> tuple[Step, ...]:
+    """How many GPUs to ask for."""
+    used = max(facts.gpus - facts.affected_gpus, 1)
+    text = f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all."
+    return (Step(text, request(facts, used)),)
+
+
+def request(facts: Facts, gpus: int) -> str:
+    """The line that asks the job's scheduler for so many GPUs; "" for others."""
+    if facts.place.scheduler == "kubernetes":
+        return f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}"
+    if facts.place.scheduler != "slurm":
+        return ""
+    # --gres counts on each node, --gpus over all of them
+    is_of_one_node = facts.gpus == facts.gpus_on_node
+    return f"#SBATCH --gres=gpu:{gpus}" if is_of_one_node else f"#SBATCH --gpus={gpus}"
+
+
+CAUSE = Cause(
+    code="partial_idle",
+    title="Some of its GPUs never used",
+    sentence="The job asked for more GPUs than its program uses.",
+    looks="At least one GPU shows nothing at all while another one of the job works.",
+    sensors="utilisation of all the job's GPUs",
+    fixes=(
+        Step(
+            "Start one process per GPU.", 'torchrun --nproc_per_node="$SLURM_GPUS_ON_NODE" train.py'
+        ),
+        Step(
+            "Replace DataParallel by DistributedDataParallel; look whether CUDA_VISIBLE_DEVICES"
+            " hides GPUs.",
+            'echo "$CUDA_VISIBLE_DEVICES"',
+        ),
+    ),
+    effort=MINUTES,
+    range_words="the unused GPUs are free for others at once",
+    alike="A pipeline whose later stages did not start yet looks the same for its first minutes.",
+    tell=(
+        Step(
+            "Which process is on which GPU?",
+            "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv",
+        ),
+    ),
+    detectors=(IDLE_BY_LEDGER, DETECTOR),
+    steps=fewer_gpus,
+    beside=Beside("util", np.nanmax, ("util_mean",)),
+)

@@ -1,0 +1,94 @@
+"""Too little work in each step: the GPU is busy launching kernels that fill a part of it."""
+
+import numpy as np
+
+from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, WITH_MEMORY, Cause, Facts, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import (
+    LOW,
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    contradicts,
+    found,
+)
+from fleetwatch.diagnosis.sizing import batch_factor, smaller_gpu
+
+UTIL = 0.30
+USED = 0.02  # below it is idle
+SM, TENSOR = 0.30, 0.06
+POWER = 0.38  # power ratio, where SM activity is not read
+LONG_PAUSES = 0.10
+ONE_THREAD = 0.90
+MEMORY = 0.50
+LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
+
+
+def find(f: Features) -> Found:
+    """By SM and tensor activity; where either is not read by power, with little confidence, and not
+    against the other.
+    """
+    common = (at_least(f, "util", UTIL), below(f, "long_frac", LONG_PAUSES))
+    counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
+    power = below(f, "pr", POWER)
+    is_blind = ~f.has("sm", "ten")
+    is_working = np.logical_or.reduce([contradicts(counter) for counter in counters])
+    # work that fills the memory and draws little may as well be bound by memory
+    has_room = below(f, "mem", MEMORY)
+    hits = all_met(common) & ~is_working & (~is_blind | (power.met & ~contradicts(has_room)))
+    # of a GPU that rests most of the time in between, each step may still be too small
+    is_possible = at_least(f, "util", USED).met & ~is_working & has_room.met
+    beside = (power, at_least(f, "main1", ONE_THREAD), has_room)
+    return found(
+        hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR,
+        high=1 - 1 / HIGH_FACTOR,
+        signs=(*common, *counters), strengthens=beside, possible=is_possible,
+    )  # fmt: skip
+
+
+DETECTOR = Detector("small_batch", find)
+
+
+def larger_batch(facts: Facts) -> tuple[Step, ...]:
+    """How much larger the batch may be; if the work can't grow, on what it fits."""
+    factor = batch_factor(facts.memory_peak_ratio)
+    if factor is None:
+        return smaller_gpu(facts)
+    text = (
+        f"Memory peaks at {(facts.memory_peak_ratio or 0) * 100:.0f} %: a batch {factor:.0f}"
+        " times as large still fits. Double it step by step, and scale the learning rate with it."
+    )
+    return Step(text, f"batch_size = {factor:.0f} * batch_size"), *smaller_gpu(facts)
+
+
+CAUSE = Cause(
+    code="small_batch",
+    title="Too little work per step",
+    sentence="The GPU is busy launching kernels that fill only a part of it.",
+    looks="A kernel is always there, but few SMs work and memory is far from full.",
+    sensors="SM and tensor activity; by power alone with little confidence",
+    fixes=(
+        Step("Raise the batch until memory is about 85 % full; tune the learning rate again."),
+        Step(
+            "Launch less: CUDA graphs and fused kernels.",
+            "model = torch.compile(model, mode='reduce-overhead')",
+        ),
+        Step("If the work can't grow, a smaller GPU or a MIG slice does it for less."),
+    ),
+    effort=HOURS,
+    range_words=FASTER,
+    alike=(
+        "A small model, work bound by launches and work that is sequential by nature"
+        " (environments, beam search) look the same."
+    ),
+    tell=(
+        Step("Double the batch once: if a step takes as long as before, it was too small."),
+        Step("How long between kernels?", NSYS),
+    ),
+    detectors=(DETECTOR,),
+    steps=larger_batch,
+    curves=WITH_MEMORY,
+)

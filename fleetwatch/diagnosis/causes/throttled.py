@@ -1,0 +1,54 @@
+"""Slowed down by heat or power delivery: the machine's fault, not the user's."""
+
+from functools import partial
+
+from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Step
+from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.rules import HIGH, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.shell import drain
+
+# share of time in hardware or thermal slow-down; a software power cap at full load is normal
+THROTTLED = 0.10
+CLOCK = 0.85  # SM clock by its maximum
+UTIL = 0.50  # below it a clock says nothing
+
+
+def find(f: Features) -> Found:
+    """Known only where the throttle counters are read.
+
+    What was lost is the missing clock, for as long as it was held down.
+    """
+    signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
+    lost = (1.0 - f["clk"]) * f["thr"]
+    return found(all_met(signs), confidence=HIGH, low=lost, high=lost, signs=signs)
+
+
+DETECTOR = Detector("throttled", find, holds_of_shared=True)
+
+CAUSE = Cause(
+    code="throttled",
+    title="Slowed by heat or power",
+    sentence=(
+        "The hardware lowers the clock to protect itself: the job runs slower through no fault of"
+        " its own."
+    ),
+    looks=(
+        "The driver counts thermal or power-brake slow-down while the clock is well below its"
+        " maximum."
+    ),
+    sensors="throttle counters and clocks",
+    fixes=(
+        Step("Check airflow, fans, power supplies and the neighbours in the rack."),
+        Step("See which limit holds it back.", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
+        Step(
+            "Until it is mended, keep synchronous jobs off this GPU: the slowest rank sets the"
+            " pace."
+        ),
+    ),
+    effort=HOURS,
+    range_words="what the clock loses",
+    who=ADMIN,
+    detectors=(DETECTOR,),
+    command=partial(drain, reason="GPU slowed by heat or power"),
+    machine=Machine(curve="GPUs slowed", how="slower than they could be"),
+)

@@ -1,0 +1,41 @@
+"""The engines beside the compute units do the work: video is encoded or decoded, JPEG decoded,
+optical flow computed.
+"""
+
+from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
+from fleetwatch.diagnosis.features import Features, Mask
+from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, found
+
+FULL = 0.85  # share of time of the busiest one
+SOME = 0.10  # from here on they do more than leave a trace
+
+
+def find(f: Features) -> Found:
+    """An engine is busy: that the compute units hardly are is its nature, and wastes nothing."""
+    busy = at_least(f, "eng", FULL)
+    return found(busy.met, confidence=HIGH, low=0.0, high=0.0, signs=(busy,))
+
+
+def lead(f: Features) -> Mask:
+    """Where they do more than the compute units: what is said of these is nothing of the work."""
+    return at_least(f, "eng", SOME).met & ~(f["eng"] <= f["util"])
+
+
+DETECTOR = Detector("video_engines", find, holds_of_shared=True, lead=lead)
+
+CAUSE = Cause(
+    code="video_engines",
+    title="Busy with video",
+    sentence=(
+        "Video, JPEG or optical flow is worked on by engines of their own, which are busy; the"
+        " compute units hardly are, and need not be."
+    ),
+    looks="An encoder, decoder, JPEG or optical-flow engine is busy.",
+    sensors="the driver's utilisation of these engines",
+    fixes=(),
+    effort=MINUTES,
+    range_words="nothing to do",
+    alike="Whether a smaller GPU with as many of these engines would do is not visible here.",
+    detectors=(DETECTOR,),
+    verdict=WELL,
+)
