@@ -96,7 +96,12 @@ def build(
         window_s=sender.window_s,
         gpus=[_gpu(gpu) for gpu in gpus],
         windows=_columns(
-            [window for one in closed for window in one.windows if window.uuid in positions],
+            [
+                window
+                for closed_window in closed
+                for window in closed_window.windows
+                if window.uuid in positions
+            ],
             positions,
         ),
         agent={key: value for key, value in agent.items() if value is not None},

@@ -154,10 +154,12 @@ def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: st
 
 def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
     """(metrics, reason, what to do), one for each thing to do."""
-    found: Dict[Tuple[str, str], List[str]] = {}
+    metrics: Dict[Tuple[str, str], List[str]] = {}
     for row in rows:
         for reason in row.why:
-            found.setdefault((reason, _what_to_do(row.metric, reason)), []).append(row.metric.name)
+            metrics.setdefault((reason, _what_to_do(row.metric, reason)), []).append(
+                row.metric.name
+            )
     missing = [
         EXPORTED_AS[row.metric.column]
         for row in rows
@@ -170,7 +172,7 @@ def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
             words(reason),
             what % {"fields": fields},
         )
-        for (reason, what), names in found.items()
+        for (reason, what), names in metrics.items()
     ]
 
 

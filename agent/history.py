@@ -122,5 +122,5 @@ def _boot_id(content: bytes, chosen: Config) -> str:
     """Another file, or another reading of it, is another life of a spool: its batches are not
     duplicates.
     """
-    told = (hashlib.sha256(content).hexdigest(), chosen.cluster, chosen.zone)
-    return "history-" + hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+    identity = (hashlib.sha256(content).hexdigest(), chosen.cluster, chosen.zone)
+    return "history-" + hashlib.sha256(repr(identity).encode()).hexdigest()[:32]

@@ -79,12 +79,12 @@ class HostReader:
         """The `some` total of pressure stall information; None on kernels without it (psi=0, before
         4.20).
         """
-        found = re.search(
+        match = re.search(
             r"^some .*total=(\d+)",
             procfs.read(os.path.join(self._proc, "pressure", name)) or "",
             re.MULTILINE,
         )
-        return None if found is None else int(found.group(1))
+        return None if match is None else int(match.group(1))
 
     def _disks(self) -> Dict[str, Pair]:
         """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes
@@ -127,7 +127,7 @@ class HostReader:
 
     def _infiniband_ports(self) -> Dict[str, Pair]:
         """Bytes of InfiniBand and RoCE ports, which no network interface counts."""
-        found: Dict[str, Pair] = {}
+        ports: Dict[str, Pair] = {}
         root = os.path.join(self._sys, "class/infiniband")
         for device in procfs.names(root):
             for port in procfs.names(os.path.join(root, device, "ports")):
@@ -137,11 +137,11 @@ class HostReader:
                     for name in ("port_rcv_data", "port_xmit_data")
                 ]
                 if words[0] is not None and words[1] is not None:
-                    found["infiniband/%s/%s" % (device, port)] = (
+                    ports["infiniband/%s/%s" % (device, port)] = (
                         words[0] * INFINIBAND_WORD_BYTES,
                         words[1] * INFINIBAND_WORD_BYTES,
                     )
-        return found
+        return ports
 
     def _is_physical(self, folder: str, name: str) -> bool:
         path = os.path.join(self._sys, folder, name.replace("/", "!"))
@@ -221,12 +221,12 @@ def own_rss_bytes(proc_root: str = "/proc") -> Optional[int]:
 
 def boot_start_ms(proc_root: str = "/proc") -> Optional[int]:
     """When the kernel started, by the clock as it is now; None where /proc does not say."""
-    found = re.search(
+    match = re.search(
         r"^btime (\d+)$",
         procfs.read(os.path.join(proc_root, "stat"), STAT_BYTES) or "",
         re.MULTILINE,
     )
-    return None if found is None else int(found.group(1)) * 1000
+    return None if match is None else int(match.group(1)) * 1000
 
 
 def kernel_boot_id(proc_root: str = "/proc") -> Optional[str]:

@@ -152,10 +152,10 @@ class Hub:
 def _offset_s(date: Optional[str], now_s: float) -> Optional[float]:
     """The hub's clock minus ours; its second has begun somewhere up to a second ago."""
     try:
-        told = email.utils.parsedate_to_datetime(date or "").timestamp()
+        hub_s = email.utils.parsedate_to_datetime(date or "").timestamp()
     except (TypeError, ValueError, IndexError):
         return None
-    return told + 0.5 - now_s
+    return hub_s + 0.5 - now_s
 
 
 def _object(body: bytes) -> Mapping[str, object]:

@@ -60,10 +60,10 @@ class Kmsg:
                 by_bus[bus] = gpu.uuid
         with self._mutex:
             records = self._records()
-        found = (xid for xid in map(_xid, records) if xid is not None)
+        xids = (xid for xid in map(_xid, records) if xid is not None)
         return [
             Event(now_ms, "xid", by_bus.get(bus), code, text if bus in by_bus else _at(bus, text))
-            for bus, code, text in found
+            for bus, code, text in xids
         ]
 
     def close(self) -> None:
@@ -141,17 +141,19 @@ def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
     # facility 0 is the kernel; what processes write to /dev/kmsg has another, whatever they claim
     if not re.fullmatch(r"[0-9]{1,3}", priority) or int(priority) >> 3 != 0:
         return None
-    found = _XID.match(text)
-    code = int(found.group(2)) if found else FALLEN
-    found = found or _FALLEN.match(text)
-    bus = bus_of(found.group(1)) if found else None
-    if found is None or bus is None:
+    match = _XID.match(text)
+    code = int(match.group(2)) if match else FALLEN
+    match = match or _FALLEN.match(text)
+    bus = bus_of(match.group(1)) if match else None
+    if match is None or bus is None:
         return None
-    said = (found.group(3) or "") if found.re is _XID else "GPU has fallen off the bus"
+    text_of_event = (match.group(3) or "") if match.re is _XID else "GPU has fallen off the bus"
     return (
         bus,
         code,
-        "".join(character if character.isprintable() else "?" for character in said[:MAX_TEXT]),
+        "".join(
+            character if character.isprintable() else "?" for character in text_of_event[:MAX_TEXT]
+        ),
     )
 
 

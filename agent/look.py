@@ -89,15 +89,15 @@ def check(chosen: Config) -> int:
     """Prints what this host offers; FAILED when nothing can be read, or the hub or its token does
     not work.
     """
-    said = _Listener()
-    logging.getLogger("agent").addHandler(said)
+    listener = _Listener()
+    logging.getLogger("agent").addHandler(listener)
     logging.getLogger("agent").propagate = False  # a report says it in its place
     look = _host(chosen)
     try:
-        look = _gpus(chosen, look, said)
+        look = _gpus(chosen, look, listener)
     except SourceError as error:
         look = replace(
-            look, failure=str(error), host=[look_for_driver(), *look.host], notes=said.notes()
+            look, failure=str(error), host=[look_for_driver(), *look.host], notes=listener.notes()
         )
     if chosen.is_json:
         print(json.dumps(report.as_json(look), indent=2))
@@ -151,7 +151,7 @@ def _host(chosen: Config) -> Look:
     )
 
 
-def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
+def _gpus(chosen: Config, look: Look, listener: _Listener) -> Look:
     """Raises SourceError when there is no GPU."""
     seen = _one_window(chosen, CHECK_MS)
     windows = [
@@ -169,10 +169,10 @@ def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
         jobs=_job_sources(
             statuses,
             look_for_schedulers() if is_asked else [],
-            said.schedulers,
+            listener.schedulers,
             is_auto="auto" in chosen.jobs,
         ),
-        notes=[*seen.notes, *said.notes()][:MAX_NOTES],
+        notes=[*seen.notes, *listener.notes()][:MAX_NOTES],
     )
 
 

@@ -157,7 +157,7 @@ class Loop:
         if not closed or seen is None:
             return
         self._closed, self._events, self._drafted_events = [], [], 0
-        windows = sum(len(one.windows) for one in closed)
+        windows = sum(len(window.windows) for window in closed)
         try:
             self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
         # a fact that can't be written must not end the agent, nor cost the windows it came with
@@ -174,7 +174,7 @@ class Loop:
         events: Sequence[Event],
     ) -> None:
         """Without jobs; if need be without events too."""
-        bare = [replace(one, workload=_unknown(one.workload)) for one in closed]
+        bare = [replace(window, workload=_unknown(window.workload)) for window in closed]
         for kept in (events, ()):
             try:
                 self._parts.spool.append(self._maker(bare, gpus, kept), windows=windows)

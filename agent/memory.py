@@ -65,9 +65,9 @@ def unchanged_file_mappings(smaps: Iterable[str]) -> Iterator[Tuple[int, int]]:
     """
     mapping: Optional[Tuple[int, int]] = None
     for line in smaps:
-        found = _MAPPING.match(line)
-        if found is not None:
-            start, end, rights, path = found.groups()
+        match = _MAPPING.match(line)
+        if match is not None:
+            start, end, rights, path = match.groups()
             is_code = path.startswith("/") and "w" not in rights and rights.endswith("p")
             mapping = (int(start, 16), int(end, 16) - int(start, 16)) if is_code else None
         elif mapping is not None and line.split() == ["Anonymous:", "0", "kB"]:

@@ -49,7 +49,9 @@ class FileRecorder(Recorder):
 
     def processes(self, end_ms: int, processes: Processes) -> None:
         """How many processes each GPU had."""
-        counts = {uuid: None if found is None else len(found) for uuid, found in processes.items()}
+        counts = {
+            uuid: None if listed is None else len(listed) for uuid, listed in processes.items()
+        }
         self._write({"end_ms": end_ms, "process_counts": counts})
 
     def close(self) -> None:

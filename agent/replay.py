@@ -85,8 +85,8 @@ def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
     )
     logs = [scan(path, options) for path in config.files]
     job = _job(config.job, logs)
-    for one in logs:
-        yield _send_log(one, config, job, send)
+    for log in logs:
+        yield _send_log(log, config, job, send)
 
 
 def windows_of(recorded: Log, window_s: int) -> Iterator[batch.ClosedWindow]:
@@ -199,7 +199,7 @@ def _send_log(
     try:
         for closed in _batches(windows_of(recorded, window_s), window_s, config.speed):
             content = batch.build(
-                [replace(one, workload=workload) for one in closed],
+                [replace(window, workload=workload) for window in closed],
                 sender=sender,
                 gpus=list(recorded.gpus.values()),
                 agent={"version": __version__, "source": "replay"},
@@ -244,13 +244,15 @@ def _batches(
     )
     waiting: List[batch.ClosedWindow] = []
     rows = 0
-    for one in windows:
-        is_full = rows + len(one.windows) > MAX_ROWS
-        if waiting and (is_full or one.start_ms + window_s * 1000 - waiting[0].start_ms > span_ms):
+    for window in windows:
+        is_full = rows + len(window.windows) > MAX_ROWS
+        if waiting and (
+            is_full or window.start_ms + window_s * 1000 - waiting[0].start_ms > span_ms
+        ):
             yield waiting
             waiting, rows = [], 0
-        waiting.append(one)
-        rows += len(one.windows)
+        waiting.append(window)
+        rows += len(window.windows)
     if waiting:
         yield waiting
 
@@ -284,13 +286,13 @@ def _boot_id(recorded: Log, config: Config) -> str:
     """Another file, another reading of it or another declared job is another boot: its batches are
     not duplicates.
     """
-    told = (
+    identity = (
         recorded.digest,
         astuple(recorded.options),
         None if config.job is None else astuple(config.job),
         config.speed,
     )
-    return "replay-" + hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+    return "replay-" + hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
 
 
 def _job(options: Optional[JobOptions], logs: Sequence[Log]) -> Optional[Job]:
@@ -306,8 +308,8 @@ def _job(options: Optional[JobOptions], logs: Sequence[Log]) -> Optional[Job]:
         account=options.account,
         kind=options.kind,
         state="COMPLETED",
-        start_ms=min(one.first_ms for one in logs),
-        end_ms=max(one.last_ms for one in logs),
+        start_ms=min(log.first_ms for log in logs),
+        end_ms=max(log.last_ms for log in logs),
     )
 
 

@@ -54,7 +54,7 @@ def text(look: Look, *, has_colour: bool) -> str:
     """The report for people: at most WIDTH columns, clear without colour."""
     lines = ["no GPU can be read: %s" % printable(look.failure)] if look.failure else []
     heads = (("node", look.node), ("source", look.source or "none"), *look.versions.items())
-    lines += ["%-8s %s" % (name, printable(said)) for name, said in heads]
+    lines += ["%-8s %s" % (name, printable(words)) for name, words in heads]
     if look.gpus:
         lines += ["", *table(_gpu_rows(look))]
     rows = check_advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []

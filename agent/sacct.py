@@ -48,17 +48,17 @@ class Reader:
 
         Raises HistoryError.
         """
-        found: Dict[str, Job] = {}
+        by_key: Dict[str, Job] = {}
         for job, is_told in (
             self._json(content) if content.lstrip()[:1] in ("{", "[") else self._table(content)
         ):
-            before = found.pop(job.key, None)
+            before = by_key.pop(job.key, None)
             if before is not None and not is_told:  # sacct -D: one row per run
                 job = _with_restarts(job, before.restarts + 1)
-            found[job.key] = job
-            if len(found) > MAX_JOBS:
+            by_key[job.key] = job
+            if len(by_key) > MAX_JOBS:
                 raise HistoryError("more than %d jobs: give it in parts" % MAX_JOBS)
-        return list(found.values())
+        return list(by_key.values())
 
     def _json(self, content: str) -> Iterator[Tuple[Job, bool]]:
         """Each job of `sacct --json`, of every data_parser, and whether it tells its restarts."""
@@ -272,17 +272,21 @@ def _cells(line: str, columns: List[str], number: int) -> List[str]:
 
 
 def _parts(shown: str, sign: str) -> Tuple[str, str]:
-    first, found, second = shown.strip().partition(sign)
-    return (first, second) if found and _ID.fullmatch(first) and _ID.fullmatch(second) else ("", "")
+    first, sign_found, second = shown.strip().partition(sign)
+    return (
+        (first, second)
+        if sign_found and _ID.fullmatch(first) and _ID.fullmatch(second)
+        else ("", "")
+    )
 
 
 def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
     gpus = gpu_count(allocated)
-    found = {
+    values = {
         "allocated_gpus": "" if gpus is None else str(gpus),
         "exit_code": "" if exit_code in ("0:0", "") else exit_code,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def _exit_code(value: Any) -> str:
@@ -321,10 +325,10 @@ def _seconds_ms(value: Any) -> Optional[int]:
 
 
 def _elapsed_ms(value: str) -> Optional[int]:
-    found = _ELAPSED.fullmatch(value.strip())
-    if found is None:
+    match = _ELAPSED.fullmatch(value.strip())
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
 
 

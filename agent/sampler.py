@@ -411,7 +411,7 @@ class Sampler:
         then.
         """
         is_said = any(
-            said == repr(error) for (other, _), said in self._said.items() if other == uuid
+            trouble == repr(error) for (other, _), trouble in self._said.items() if other == uuid
         )
         self._said[uuid, about] = repr(error)
         return not is_said
@@ -440,9 +440,9 @@ class Sampler:
             for uuid, readings in self._readings.items()
         }
         self._readings = {
-            uuid: deque(found, maxlen=MAX_READINGS)
-            for uuid, found in kept.items()
-            if found or uuid in known
+            uuid: deque(readings, maxlen=MAX_READINGS)
+            for uuid, readings in kept.items()
+            if readings or uuid in known
         }
         self._held = {
             end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS

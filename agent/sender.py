@@ -193,14 +193,14 @@ def _judge(status: int, headers: Message, body: bytes) -> Outcome:
     answer = _json_object(body)
     if 200 <= status < 300:
         return _accepted(status, answer)
-    said = (
+    reason = (
         clean("%s: %s" % (answer.get("field") or "batch", answer["error"]))
         if answer.get("error")
         else ""
     )
     if status == 422:
         return Outcome(
-            Verdict.REJECTED, "the hub can never accept this batch: " + (said or "422"), status
+            Verdict.REJECTED, "the hub can never accept this batch: " + (reason or "422"), status
         )
     if status == 413:
         return Outcome(Verdict.TOO_LARGE, "the batch is too large for the hub", status)
@@ -217,10 +217,10 @@ def _judge(status: int, headers: Message, body: bytes) -> Outcome:
         )
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
-    said = said or ("is this the address of a FleetWatch hub?" if status == 404 else "")
+    reason = reason or ("is this the address of a FleetWatch hub?" if status == 404 else "")
     return Outcome(
         Verdict.RETRY,
-        "the hub answers %d%s" % (status, said and ": " + said),
+        "the hub answers %d%s" % (status, reason and ": " + reason),
         status,
         wait_s=wait_s,
     )

@@ -175,13 +175,13 @@ def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, 
 def _percentiles(levels: Sequence[Level], total: float) -> Dict[str, Optional[Number]]:
     """The smallest value that holds for at least the given share of the time."""
     wanted = [(name, share * total - 1e-6) for name, share in PERCENTILES]
-    found: Dict[str, Optional[Number]] = {}
+    columns: Dict[str, Optional[Number]] = {}
     passed = 0.0
     for start_ms, end_ms, value in sorted(levels, key=_VALUE):
         passed += end_ms - start_ms
         while wanted and passed >= wanted[0][1]:
-            found[wanted.pop(0)[0]] = value
-    return found
+            columns[wanted.pop(0)[0]] = value
+    return columns
 
 
 def _dips(levels: Sequence[Level], before: Optional[float]) -> List[float]:
@@ -351,7 +351,7 @@ def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
         "temperature_c": mean("temperature_c"),
         "memory_temperature_c": mean("memory_temperature_c"),
         "sm_clock_hz": mean("sm_clock_hz"),
-        "ecc_uncorrected": max((found for found in errors if found is not None), default=None),
+        "ecc_uncorrected": max((count for count in errors if count is not None), default=None),
     }
 
 

@@ -240,16 +240,16 @@ class LabelWorkloads:
             return of_host
         answering = {status.kind for status in statuses if status.ok}
         held = [
-            (uuid, one)
+            (uuid, holder)
             for uuid, holders in self._labels.holders.items()
-            for one in sorted(holders)
-            if one.scheduler in answering
+            for holder in sorted(holders)
+            if holder.scheduler in answering
         ]
         self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}
         jobs = {self._key(holder): self._job(holder) for _, holder in held}
         allocations = [
-            Allocation(uuid, self._key(one), one.scheduler, self._since_ms[uuid, one])
-            for uuid, one in held
+            Allocation(uuid, self._key(holder), holder.scheduler, self._since_ms[uuid, holder])
+            for uuid, holder in held
         ]
         return Workload(jobs=list(jobs.values()), allocations=allocations, sources=statuses)
 

@@ -211,7 +211,7 @@ def throttle_ratios(
     """Shares of the time between two collections that clocks were held down, from the counters;
     none after a reset.
     """
-    found = {}
+    ratios = {}
     for column, slot in (
         ("throttle_power_ratio", "throttled_power_s"),
         ("throttle_thermal_ratio", "throttled_thermal_s"),
@@ -222,8 +222,8 @@ def throttle_ratios(
             and seconds > 0
             and 0 <= after[slot] - before[slot] <= seconds * 1.5
         ):
-            found[column] = min(1.0, (after[slot] - before[slot]) / seconds)
-    return found
+            ratios[column] = min(1.0, (after[slot] - before[slot]) / seconds)
+    return ratios
 
 
 def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
@@ -297,7 +297,7 @@ def _described(card: Card) -> GPUInfo:
         total = sum(part for part in parts if part is not None) + values.get(
             "memory_reserved_bytes", 0.0
         )
-    told = {
+    slots = {
         column: slot
         for column, slot in _TOLD.items()
         if info.parent_uuid is None or slot not in _BOARD
@@ -310,26 +310,26 @@ def _described(card: Card) -> GPUInfo:
         persistence=None if "persistence" not in values else values["persistence"] > 0,
         unread={
             column: card.blanks.get(slot, NOT_EXPORTED)
-            for column, slot in told.items()
+            for column, slot in slots.items()
             if slot not in values
         },
     )
 
 
 def _schedulers(labels: Mapping[str, str]) -> Set[str]:
-    found = {"kubernetes"} if "pod" in labels or "pod_name" in labels else set()
-    return found | ({"slurm"} if "hpc_job" in labels else set())
+    kinds = {"kubernetes"} if "pod" in labels or "pod_name" in labels else set()
+    return kinds | ({"slurm"} if "hpc_job" in labels else set())
 
 
 def _holders(labels: Mapping[str, str]) -> List[Holder]:
     """The pod and the batch job that the labels name; an empty label names nobody."""
-    found = []
+    holders = []
     pod = labels.get("pod") or labels.get("pod_name") or ""
     if pod:
         namespace = labels.get("namespace") or labels.get("pod_namespace") or ""
         name = "%s/%s" % (namespace, pod) if namespace else pod
-        found.append(Holder("kubernetes", (labels.get("pod_uid") or name)[:200], name, namespace))
+        holders.append(Holder("kubernetes", (labels.get("pod_uid") or name)[:200], name, namespace))
     job = re.match(r"\s*(\S{1,64})", labels.get("hpc_job", ""))
     if job is not None and job.group(1) != "0":
-        found.append(Holder("slurm", job.group(1)))
-    return found
+        holders.append(Holder("slurm", job.group(1)))
+    return holders

@@ -76,11 +76,11 @@ class NvidiaSMI:
         silence_s: float = SILENCE_S,
         driver_root: str = DRIVER_ROOT,
     ) -> None:
-        found = command or shutil.which("nvidia-smi")
-        if found is None:
+        program = command or shutil.which("nvidia-smi")
+        if program is None:
             raise SourceError("nvidia-smi is not on PATH")
         self._command, self._start_s, self._silence_s, self._driver_root = (
-            found,
+            program,
             start_s,
             silence_s,
             driver_root,

@@ -198,11 +198,11 @@ class Stamps:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open(path, "rb") as handle:
         for block in iter(lambda: handle.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -364,7 +364,7 @@ def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
     first_ms = min(row.reading.at_ms for row in _head(path, options, step_ms, len(gpus)))
     shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
     named = {key: _named(gpu, key, options, digest) for key, gpu in gpus.items()}
-    medians = {named[key].uuid: _quantile(found, 0.5) for key, found in gaps.items()}
+    medians = {named[key].uuid: _quantile(rows_apart, 0.5) for key, rows_apart in gaps.items()}
     usual = min((median for median in medians.values() if median), default=DEFAULT_INTERVAL_MS)
     intervals = {uuid: median or usual for uuid, median in medians.items()}
     last_ms = max(newest[key] + round(intervals[named[key].uuid]) for key in gpus)
@@ -393,8 +393,8 @@ def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]
 
 
 def _refuse_crowded(path: Path, gaps: Mapping[Key, "Counter[int]"]) -> None:
-    for found in gaps.values():
-        if found[0] * 2 > sum(found.values()):
+    for counts in gaps.values():
+        if counts[0] * 2 > sum(counts.values()):
             raise LogError(
                 "%s has several rows at one time and names no GPU: say how many with --gpus" % path
             )

@@ -128,7 +128,7 @@ def _wakes(pid: int) -> Optional[int]:
     """How often the process has gone to sleep by itself; None where /proc does not say."""
     try:
         with open("/proc/%d/status" % pid, encoding="ascii", errors="replace") as file:
-            found = [line for line in file if line.startswith("voluntary_ctxt_switches:")]
-        return int(found[0].split()[1])
+            lines = [line for line in file if line.startswith("voluntary_ctxt_switches:")]
+        return int(lines[0].split()[1])
     except (OSError, ValueError, IndexError):
         return None

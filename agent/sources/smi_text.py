@@ -95,9 +95,9 @@ class Table:
         for name in field.names:
             if name not in row:
                 continue
-            found = quantity(row[name], self.units.get(name) or field.unit)
-            if found is not None:
-                return found
+            number = quantity(row[name], self.units.get(name) or field.unit)
+            if number is not None:
+                return number
         return None
 
     def count(self, row: Mapping[str, str], field: Field) -> Optional[int]:
@@ -182,15 +182,15 @@ def throttled_s(columns: Table, row: Mapping[str, str]) -> Dict[str, float]:
     """Seconds that clocks were held down since the driver was loaded, by wire column; none where
     there is no such counter.
     """
-    found = {}
+    throttled = {}
     for column, fields in THROTTLED.items():
         parts = [
             value for value in (columns.value(row, field) for field in fields) if value is not None
         ]
         if parts:
             # both causes may hold at once: their sum could be more than the time
-            found[column] = max(parts)
-    return found
+            throttled[column] = max(parts)
+    return throttled
 
 
 def lost_reason(columns: Table, row: Mapping[str, str]) -> Optional[str]:
@@ -201,10 +201,10 @@ def lost_reason(columns: Table, row: Mapping[str, str]) -> Optional[str]:
         columns.value(row, field) is not None
         for field in (UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK)
     )
-    found = [
+    matches = [
         _LOST.match(cell) or (None if is_read else _FAILED.match(cell)) for cell in row.values()
     ]
-    return next((match.group(1) for match in found if match is not None), None)
+    return next((match.group(1) for match in matches if match is not None), None)
 
 
 def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optional[int]) -> GPUInfo:

@@ -86,9 +86,9 @@ def owner_of(text: str) -> Optional[Owner]:
     entries = _entries(text)
     paths = _ordered(entries)
     shared = [path for path in paths if "/user.slice/" not in path]
-    found = _first(_BATCH, shared) or _first(_KUBERNETES, shared) or _first(_CONTAINERS, paths)
-    if found is not None:
-        return _owner(*found)
+    pair = _first(_BATCH, shared) or _first(_KUBERNETES, shared) or _first(_CONTAINERS, paths)
+    if pair is not None:
+        return _owner(*pair)
     return _nameless(entries) or _unit(paths)
 
 
@@ -114,7 +114,7 @@ def _first(
     for path in paths:
         matches = [(kind, match) for kind, pattern in patterns for match in pattern.finditer(path)]
         if matches:
-            return max(matches, key=lambda found: found[1].end())
+            return max(matches, key=lambda pair: pair[1].end())
     return None
 
 
@@ -170,8 +170,8 @@ def _unit(paths: Sequence[str]) -> Optional[Owner]:
 
 
 def _user_id(path: str) -> Optional[int]:
-    found = _USER_SLICE.search(path)
-    return int(found.group(1)) if found is not None and len(found.group(1)) <= 10 else None
+    match = _USER_SLICE.search(path)
+    return int(match.group(1)) if match is not None and len(match.group(1)) <= 10 else None
 
 
 def _unescaped(name: str) -> str:
@@ -179,8 +179,8 @@ def _unescaped(name: str) -> str:
     it is.
     """
     return _ESCAPE.sub(
-        lambda found: (
-            chr(int(found.group(1), 16)) if "20" < found.group(1) < "7f" else found.group(0)
+        lambda match: (
+            chr(int(match.group(1), 16)) if "20" < match.group(1) < "7f" else match.group(0)
         ),
         name,
     )

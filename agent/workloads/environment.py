@@ -50,15 +50,15 @@ def parse(text: str) -> Dict[str, str]:
 
     Of two with one name the first counts, as for getenv.
     """
-    found: Dict[str, str] = {}
+    variables: Dict[str, str] = {}
     for entry in text.split("\0"):
         name, sign, value = entry.partition("=")
-        if sign and name in ALLOWED and name not in found:
+        if sign and name in ALLOWED and name not in variables:
             if name in _PRESENCE_ONLY:
-                found[name] = ""
+                variables[name] = ""
             elif 0 < len(value) <= MAX_VALUE and value.isprintable():
-                found[name] = value
-    return found
+                variables[name] = value
+    return variables
 
 
 def claimed_job(variables: Mapping[str, str]) -> Optional[Tuple[str, str]]:

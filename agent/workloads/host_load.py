@@ -95,11 +95,13 @@ class FactsReader:
                 by_job[member.job_key].append(member)
         of_jobs = {key: self._of_job(key, of_job, now_s) for key, of_job in by_job.items()}
         busiest = {
-            uuid: self._busiest([one.pid for one in by_job[key] if one.uuid == uuid], now_s)
+            uuid: self._busiest(
+                [process.pid for process in by_job[key] if process.uuid == uuid], now_s
+            )
             for uuid, key in holders.items()
         }
-        found = {uuid: {**of_jobs[key], **busiest[uuid]} for uuid, key in holders.items()}
-        return {uuid: columns for uuid, columns in found.items() if columns}
+        columns_by_gpu = {uuid: {**of_jobs[key], **busiest[uuid]} for uuid, key in holders.items()}
+        return {uuid: columns for uuid, columns in columns_by_gpu.items() if columns}
 
     def _of_job(self, key: str, members: Sequence[Member], now_s: float) -> Dict[str, float]:
         pids = {member.pid for member in members}

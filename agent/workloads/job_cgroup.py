@@ -67,7 +67,7 @@ class Cgroups:
 
     def forget_others(self, jobs: Set[str]) -> None:
         """Keeps what is known of these jobs only."""
-        self._found = {key: found for key, found in self._found.items() if key in jobs}
+        self._found = {key: group for key, group in self._found.items() if key in jobs}
         if len(self._cores) > 4 * len(jobs) + 64:
             self._cores = {}
 

@@ -253,9 +253,9 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
     )
     for kind in kinds:
         aliases = books.aliases.get(kind, {})
-        found = next((aliases[name] for name in names if name and name in aliases), None)
-        if found is not None:
-            return found
+        key = next((aliases[name] for name in names if name and name in aliases), None)
+        if key is not None:
+            return key
     return None
 
 

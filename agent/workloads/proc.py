@@ -166,26 +166,26 @@ class Proc:
         """The topmost of the programs above the process that are known to start one process per
         GPU.
         """
-        found = (pid, stat.start_ticks)
+        identity = (pid, stat.start_ticks)
         for _ in range(MAX_LAUNCHERS):
             parent = (
                 read_stat(os.path.join(self._root, str(stat.parent))) if stat.parent > 1 else None
             )
             if parent is None or not _is_launching(parent.name, stat.name):
                 break
-            found, stat = (stat.parent, parent.start_ticks), parent
-        return found
+            identity, stat = (stat.parent, parent.start_ticks), parent
+        return identity
 
     def _started_ms(self, start_ticks: int) -> Optional[int]:
-        found = re.search(
+        match = re.search(
             r"^btime (\d+)$",
             procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "",
             re.MULTILINE,
         )
         return (
             None
-            if found is None
-            else int(found.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
+            if match is None
+            else int(match.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
         )
 
     def _user(self, pid: int, owner: Optional[Owner]) -> str:
@@ -194,8 +194,8 @@ class Proc:
         "" where nobody says.
         """
         status = procfs.read(os.path.join(self._root, str(pid), "status")) or ""
-        found = re.search(r"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
-        uid = None if found is None else int(found.group(1))
+        match = re.search(r"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
+        uid = None if match is None else int(match.group(1))
         if uid == 0 and owner is not None and owner.user_id is not None:
             uid = owner.user_id
         return "" if uid is None else self._user_name(uid)

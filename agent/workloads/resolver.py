@@ -27,7 +27,7 @@ MAX_PROCESSES = 1024  # of all GPUs together; a batch takes four times as many j
 Hold = Tuple[str, str]  # GPU uuid, job key
 
 
-class Found(NamedTuple):
+class SeenProcess(NamedTuple):
     """A process on a GPU; `facts` is None where /proc does not know it, `job` where it belongs to
     none.
     """
@@ -78,12 +78,12 @@ class Resolver:
         answers = self._look(gpus)
         books = books_of(answers)
         self._naming.learn(books)
-        found = self._find(processes, books)
-        self._note_stuck(found, start_ms)
-        allocations = self._allocations(found, books, gpus, start_ms=start_ms, end_ms=end_ms)
+        seen = self._find(processes, books)
+        self._note_stuck(seen, start_ms)
+        allocations = self._allocations(seen, books, gpus, start_ms=start_ms, end_ms=end_ms)
         current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
         statuses = [answer.status for answer in answers] + self._own_statuses(
-            processes, books, found, end_ms
+            processes, books, seen, end_ms
         )
         pending = [
             holdings.pending_gpus
@@ -91,11 +91,11 @@ class Resolver:
             if holdings.pending_gpus is not None
         ]
         return Workload(
-            jobs=self._jobs(found, books, allocations),
+            jobs=self._jobs(seen, books, allocations),
             allocations=allocations,
-            processes=[_process(one) for one in found],
+            processes=[_process(process) for process in seen],
             sources=statuses,
-            facts=self._facts.read(_members(found), holders=_holders(found, current)),
+            facts=self._facts.read(_members(seen), holders=_holders(seen, current)),
             pending_gpus=sum(pending) if pending else None,
             drained=next(
                 (
@@ -116,27 +116,29 @@ class Resolver:
                 self._pollers[scheduler.kind] = Poller(scheduler)
         return [poller.look(gpus) for poller in self._pollers.values()]
 
-    def _find(self, processes: Processes, books: Books) -> List[Found]:
-        seen = [
+    def _find(self, processes: Processes, books: Books) -> List[SeenProcess]:
+        listed = [
             (uuid, reading) for uuid, readings in processes.items() for reading in readings or ()
         ]
-        found = []
-        for uuid, reading in seen[:MAX_PROCESSES]:
+        seen = []
+        for uuid, reading in listed[:MAX_PROCESSES]:
             facts = self._proc.facts(reading.pid)
-            found.append(Found(uuid, reading, facts, self._job_of(facts, books)))
-        self._proc.forget_others([one.facts.identity for one in found if one.facts is not None])
-        return found
+            seen.append(SeenProcess(uuid, reading, facts, self._job_of(facts, books)))
+        self._proc.forget_others(
+            [process.facts.identity for process in seen if process.facts is not None]
+        )
+        return seen
 
     def _job_of(self, facts: Optional[ProcessFacts], books: Books) -> Optional[Job]:
         if facts is None or self._declared is not None:
             return self._declared
         return self._naming.job(facts, books)
 
-    def _note_stuck(self, found: Sequence[Found], start_ms: int) -> None:
+    def _note_stuck(self, seen: Sequence[SeenProcess], start_ms: int) -> None:
         stuck = {
-            one.facts.identity
-            for one in found
-            if one.facts is not None and one.facts.state == STUCK_STATE
+            process.facts.identity
+            for process in seen
+            if process.facts is not None and process.facts.state == STUCK_STATE
         }
         self._stuck_ms = {identity: self._stuck_ms.get(identity, start_ms) for identity in stuck}
 
@@ -146,7 +148,7 @@ class Resolver:
 
     def _allocations(
         self,
-        found: Sequence[Found],
+        seen: Sequence[SeenProcess],
         books: Books,
         gpus: Sequence[GPUInfo],
         *,
@@ -165,15 +167,15 @@ class Resolver:
                 for item in books.fresh[kind].allocations
             ]
             return given + self._not_yet_booked(
-                found, books, {item.uuid for item in given if item.end_ms is None}, end_ms
+                seen, books, {item.uuid for item in given if item.end_ms is None}, end_ms
             )
         booked = [item for holdings in books.fresh.values() for item in holdings.allocations]
         return booked + self._held_by_processes(
-            found, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms
+            seen, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms
         )
 
     def _not_yet_booked(
-        self, found: Sequence[Found], books: Books, booked: Set[str], end_ms: int
+        self, seen: Sequence[SeenProcess], books: Books, booked: Set[str], end_ms: int
     ) -> List[Allocation]:
         """What jobs hold by their processes' control groups, where the books are older than the
         process or can't say which GPU.
@@ -181,43 +183,49 @@ class Resolver:
         Only on GPUs that the books give to nobody: they are right about all others.
         """
         since: Dict[Hold, Allocation] = {}
-        for one in found:
+        for process in seen:
             if (
-                one.job is None
-                or one.facts is None
-                or one.facts.owner is None
-                or one.uuid in booked
+                process.job is None
+                or process.facts is None
+                or process.facts.owner is None
+                or process.uuid in booked
             ):
                 continue
-            kind = one.facts.owner.kind
+            kind = process.facts.owner.kind
             if (
                 kind not in books.fresh
                 or kind not in SCHEDULERS
-                or not self._is_alive(one.facts, end_ms)
+                or not self._is_alive(process.facts, end_ms)
             ):
                 continue
-            if not books.may_hold(kind, one.job.key, one.facts.started_ms):
+            if not books.may_hold(kind, process.job.key, process.facts.started_ms):
                 continue
-            start_ms = one.facts.started_ms if one.job.start_ms is None else one.job.start_ms
+            start_ms = (
+                process.facts.started_ms if process.job.start_ms is None else process.job.start_ms
+            )
             since.setdefault(
-                (one.uuid, one.job.key),
-                Allocation(one.uuid, one.job.key, kind, start_ms, None, 1.0),
+                (process.uuid, process.job.key),
+                Allocation(process.uuid, process.job.key, kind, start_ms, None, 1.0),
             )
         return list(since.values())
 
     def _held_by_processes(
-        self, found: Sequence[Found], booked: Set[Hold], start_ms: int, end_ms: int
+        self, seen: Sequence[SeenProcess], booked: Set[Hold], start_ms: int, end_ms: int
     ) -> List[Allocation]:
         """What nobody gave out is held by who uses it, from the first window that saw it."""
         since: Dict[Hold, Tuple[str, int]] = {}
-        for one in found:
-            if one.job is None or one.facts is None or not self._is_alive(one.facts, end_ms):
+        for process in seen:
+            if (
+                process.job is None
+                or process.facts is None
+                or not self._is_alive(process.facts, end_ms)
+            ):
                 continue
-            hold = (one.uuid, one.job.key)
-            source = "docker" if one.job.scheduler in ENGINES else "process"
+            hold = (process.uuid, process.job.key)
+            source = "docker" if process.job.scheduler in ENGINES else "process"
             if hold not in booked:
                 since.setdefault(
-                    hold, (source, max(start_ms, min(one.facts.started_ms or 0, end_ms)))
+                    hold, (source, max(start_ms, min(process.facts.started_ms or 0, end_ms)))
                 )
         self._seen_ms = {
             hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()
@@ -228,7 +236,7 @@ class Resolver:
         ]
 
     def _jobs(
-        self, found: Sequence[Found], books: Books, allocations: Sequence[Allocation]
+        self, seen: Sequence[SeenProcess], books: Books, allocations: Sequence[Allocation]
     ) -> List[Job]:
         """The jobs that hold a GPU, have a process on one or have just ended, with what their
         processes show of them.
@@ -249,10 +257,10 @@ class Resolver:
             }
         )
         hints: Dict[str, Hints] = {}
-        for one in found:
-            if one.job is not None and one.facts is not None:
-                jobs.setdefault(one.job.key, one.job)
-                hints[one.job.key] = hints.get(one.job.key, Hints()).and_of(one.facts)
+        for process in seen:
+            if process.job is not None and process.facts is not None:
+                jobs.setdefault(process.job.key, process.job)
+                hints[process.job.key] = hints.get(process.job.key, Hints()).and_of(process.facts)
         # a kernel that has left the GPU for a while does not make the notebook a batch job
         self._hints = {
             key: hints.get(key) or self._hints[key]
@@ -262,7 +270,7 @@ class Resolver:
         return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
 
     def _own_statuses(
-        self, processes: Processes, books: Books, found: Sequence[Found], now_ms: int
+        self, processes: Processes, books: Books, seen: Sequence[SeenProcess], now_ms: int
     ) -> List[SourceStatus]:
         """`process` answered where at least one GPU's list could be read; `docker` is named where
         containers were seen.
@@ -272,7 +280,7 @@ class Resolver:
         is_read = not processes or any(readings is not None for readings in processes.values())
         statuses = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
         has_seen_containers = any(
-            one.job is not None and one.job.scheduler in ENGINES for one in found
+            process.job is not None and process.job.scheduler in ENGINES for process in seen
         )
         if (
             has_seen_containers
@@ -283,28 +291,30 @@ class Resolver:
         return statuses
 
 
-def _process(one: Found) -> Process:
+def _process(process: SeenProcess) -> Process:
     """For people; a process that /proc does not know is named by its pid alone."""
-    key = one.job.key if one.job is not None else None
-    if one.facts is None:
-        return Process(one.uuid, one.reading.pid, key, memory_bytes=one.reading.memory_bytes)
+    key = process.job.key if process.job is not None else None
+    if process.facts is None:
+        return Process(
+            process.uuid, process.reading.pid, key, memory_bytes=process.reading.memory_bytes
+        )
     return Process(
-        one.uuid,
-        one.reading.pid,
+        process.uuid,
+        process.reading.pid,
         key,
-        one.facts.started_ms,
-        one.facts.user,
-        one.facts.name,
-        one.facts.state,
-        one.reading.memory_bytes,
+        process.facts.started_ms,
+        process.facts.user,
+        process.facts.name,
+        process.facts.state,
+        process.reading.memory_bytes,
     )
 
 
-def _members(found: Sequence[Found]) -> List[Member]:
+def _members(seen: Sequence[SeenProcess]) -> List[Member]:
     return [
-        Member(one.uuid, one.job.key, one.facts.pid, _path(one.job, one.facts))
-        for one in found
-        if one.job is not None and one.facts is not None
+        Member(process.uuid, process.job.key, process.facts.pid, _path(process.job, process.facts))
+        for process in seen
+        if process.job is not None and process.facts is not None
     ]
 
 
@@ -316,7 +326,7 @@ def _path(job: Job, facts: ProcessFacts) -> str:
     return facts.owner.path if facts.owner is not None and is_own else ""
 
 
-def _holders(found: Sequence[Found], allocations: Sequence[Allocation]) -> Dict[str, str]:
+def _holders(seen: Sequence[SeenProcess], allocations: Sequence[Allocation]) -> Dict[str, str]:
     """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's
     waiting.
 
@@ -326,7 +336,7 @@ def _holders(found: Sequence[Found], allocations: Sequence[Allocation]) -> Dict[
     for item in allocations:
         booked.setdefault(item.uuid, set()).add(item.job_key)
     used: Dict[str, Set[str]] = {}
-    for one in found:
-        if one.job is not None:
-            used.setdefault(one.uuid, set()).add(one.job.key)
+    for process in seen:
+        if process.job is not None:
+            used.setdefault(process.uuid, set()).add(process.job.key)
     return {uuid: next(iter(keys)) for uuid, keys in {**used, **booked}.items() if len(keys) == 1}

@@ -109,8 +109,8 @@ class Capabilities:
             return {}
         shut: Dict[str, Dict[str, str]] = {}
         for key, (why, _) in self._shut.items():
-            for one in self._groups.get(key, (key,)):
-                shut.setdefault(one.partition("@")[0], {})[one] = why
+            for metric in self._groups.get(key, (key,)):
+                shut.setdefault(metric.partition("@")[0], {})[metric] = why
         return {
             column: OFF if OFF in reasons.values() else next(iter(reasons.values()))
             for column, reasons in shut.items()

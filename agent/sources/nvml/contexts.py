@@ -59,7 +59,7 @@ class ProcessLists:
         ):
             self._rare = {calls[0]: self._by(calls, calls[0]) or () for calls in RARE}
             self._pids, self._asked_ms = pids, now_ms
-        return [*compute, *(process for found in self._rare.values() for process in found)][
+        return [*compute, *(process for processes in self._rare.values() for process in processes)][
             :MAX_PROCESSES
         ]
 
@@ -70,18 +70,18 @@ class ProcessLists:
         for place, name in enumerate(calls):
             key = "%s@%d" % (column, place)
             if self._capabilities.is_open(key):
-                found: Found = self._capabilities.ask(key, name, self.handle, empty=())
-                if found is not None:
-                    return found
+                processes: Found = self._capabilities.ask(key, name, self.handle, empty=())
+                if processes is not None:
+                    return processes
         return None
 
 
-def readings(found: Sequence[Any]) -> List[ProcessReading]:
+def readings(processes: Sequence[Any]) -> List[ProcessReading]:
     """One per pid: a process may hold a compute and a graphics context, and its memory is named
     with each.
     """
     by_pid: Dict[int, Optional[int]] = {}
-    for process in found:
+    for process in processes:
         by_pid[process.pid] = (
             process.usedGpuMemory if by_pid.get(process.pid) is None else by_pid[process.pid]
         )
@@ -106,12 +106,12 @@ class ProcessUtilisation:
         processes have none, so that silence may be idleness or a driver that does not sample: it is
         not 0.
         """
-        found = capabilities.ask(
+        samples = capabilities.ask(
             "process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=()
         )
         is_first = self._seen_us == 0
         at: Dict[int, int] = {}  # time stamp -> percent
-        for sample in found or ():
+        for sample in samples or ():
             if sample.timeStamp > self._seen_us and sample.smUtil <= 100:
                 at[sample.timeStamp] = at.get(sample.timeStamp, 0) + sample.smUtil
         self._seen_us = max(at, default=self._seen_us)

@@ -98,7 +98,7 @@ class Device:
         megahertz = (
             ask("sm_clock_hz", "nvmlDeviceGetClockInfo", handle, CLOCK_SM) if is_slow else None
         )
-        means, told = self._costly(now_ms) if is_costly else ({}, fields.Fields())
+        means, values = self._costly(now_ms) if is_costly else ({}, fields.Fields())
         return Reading(
             at_ms=now_ms,
             util=_snapshot(rates, samples),
@@ -109,9 +109,9 @@ class Device:
             power_w=None if milliwatts is None else milliwatts / 1000,
             energy_j=None if millijoules is None else millijoules / 1000,
             temperature_c=None if celsius is None else float(celsius),
-            memory_temperature_c=told.memory_temperature_c,
+            memory_temperature_c=values.memory_temperature_c,
             sm_clock_hz=None if megahertz is None else megahertz * 1e6,
-            ecc_uncorrected=told.ecc_uncorrected,
+            ecc_uncorrected=values.ecc_uncorrected,
             means=means,
         )
 
@@ -126,11 +126,15 @@ class Device:
 
         Raises as read.
         """
-        found = self._lists.all(now_ms)
-        if found is None:
+        listed = self._lists.all(now_ms)
+        if listed is None:
             return None
         return contexts.readings(
-            [one for one in found if not self._is_cut or contexts.is_of_no_instance(one)]
+            [
+                process
+                for process in listed
+                if not self._is_cut or contexts.is_of_no_instance(process)
+            ]
         )
 
     def instance_processes(
@@ -139,11 +143,11 @@ class Device:
         """The instance's processes: out of the GPU's list, which needs privileges under MIG, else
         its own. Raises as read.
         """
-        found = self._lists.all(now_ms)
-        if found is None:
-            found = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
-            return None if found is None else contexts.readings(found)
-        return contexts.readings([one for one in found if instance.holds(one)])
+        listed = self._lists.all(now_ms)
+        if listed is None:
+            listed = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+            return None if listed is None else contexts.readings(listed)
+        return contexts.readings([process for process in listed if instance.holds(process)])
 
     def describe(self, now_ms: int) -> List[GPUInfo]:
         """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off.
@@ -153,7 +157,7 @@ class Device:
         self._now_ms = self.capabilities.now_ms = now_ms
         is_cut = mig.is_cut(self.capabilities, self.handle)
         is_old = self._described_ms is None or not 0 <= now_ms - self._described_ms < DESCRIBED_MS
-        is_stale = any(one.is_stale for one in self.instances.values())
+        is_stale = any(instance.is_stale for instance in self.instances.values())
         if is_cut != self._is_cut:
             self._turn(is_cut=is_cut)
         if is_old or is_stale or is_cut != bool(self.instances):
@@ -167,11 +171,11 @@ class Device:
         unread = self.capabilities.unread()
         if unread != self.info.unread:
             self.info = replace(self.info, unread=unread)
-        return [self.info, *(one.describe() for one in self.instances.values())]
+        return [self.info, *(instance.describe() for instance in self.instances.values())]
 
     def free(self) -> None:
         """Gives back what the driver lent: the GPM samples."""
-        for target in (self._target, *(one.gpm for one in self.instances.values())):
+        for target in (self._target, *(instance.gpm for instance in self.instances.values())):
             if self._reader is not None and target is not None:
                 self._reader.free(target)
 
@@ -214,9 +218,9 @@ class Device:
             if self._is_cut or self._reader is None or self._target is None
             else self._reader.means(self._target, now_ms)
         )
-        told = self._fields.read(self.capabilities, self.handle)
-        self.events += self._health.events(self.info.uuid, now_ms, told)
-        means.update(told.means)
+        values = self._fields.read(self.capabilities, self.handle)
+        self.events += self._health.events(self.info.uuid, now_ms, values)
+        means.update(values.means)
         for column, call in ENGINES:
             percent = self.capabilities.ask(column, call, self.handle)
             if percent is not None:
@@ -225,7 +229,7 @@ class Device:
             ratio = self._utilisation.mean(self.capabilities, self.handle)
             if ratio is not None:
                 means["process_sm_ratio"] = ratio
-        return means, told
+        return means, values
 
     def _turn(self, *, is_cut: bool) -> None:
         """MIG was turned on or off: other things can be read now."""
@@ -235,7 +239,7 @@ class Device:
 
     def _cut_anew(self) -> None:
         """The instances as they are now; those that are still there keep what is known of them."""
-        found = (
+        instances = (
             mig.instances(
                 self.info,
                 self.capabilities,
@@ -246,13 +250,13 @@ class Device:
             if self._is_cut
             else {}
         )
-        for uuid, one in self.instances.items():
-            if uuid in found and not one.is_stale:
-                one.handle = found[uuid].handle
-                found[uuid] = one
-            elif self._reader is not None and one.gpm is not None:
-                self._reader.free(one.gpm)
-        self.instances = found
+        for uuid, instance in self.instances.items():
+            if uuid in instances and not instance.is_stale:
+                instance.handle = instances[uuid].handle
+                instances[uuid] = instance
+            elif self._reader is not None and instance.gpm is not None:
+                self._reader.free(instance.gpm)
+        self.instances = instances
         if self._is_cut:
             if self._reader is not None:
                 self.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)

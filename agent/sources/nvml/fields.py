@@ -97,16 +97,19 @@ class FieldReader:
         )
 
     def _values(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
-        wanted = [one for one in ALWAYS if capabilities.is_open(one.key)]
+        wanted = [metric for metric in ALWAYS if capabilities.is_open(metric.key)]
         wanted += [
-            one
-            for one in TRAFFIC
-            if capabilities.is_open(one.key) and not _gpm_tells(capabilities, one)
+            metric
+            for metric in TRAFFIC
+            if capabilities.is_open(metric.key) and not _gpm_tells(capabilities, metric)
         ]
         if not wanted:
             return {}
         answer = capabilities.ask(
-            "fields", "nvmlDeviceGetFieldValues", handle, [(one.id, one.scope) for one in wanted]
+            "fields",
+            "nvmlDeviceGetFieldValues",
+            handle,
+            [(metric.id, metric.scope) for metric in wanted],
         )
         return {} if answer is None else _checked(capabilities, wanted, answer)
 
@@ -121,20 +124,22 @@ class FieldReader:
             share = _share(grown, fields, seconds)
             if share is not None:
                 means[fields[0].key] = share
-        for one in TRAFFIC:
-            if one.key in grown and grown[one.key] >= 0:
-                means[one.key.partition("@")[0]] = (
-                    grown[one.key] * (KIB if one in NVLINK else 1) / seconds
+        for metric in TRAFFIC:
+            if metric.key in grown and grown[metric.key] >= 0:
+                means[metric.key.partition("@")[0]] = (
+                    grown[metric.key] * (KIB if metric in NVLINK else 1) / seconds
                 )
-            elif one.key in grown and one in PCIE and self._before[one.key] < NARROW:
+            elif metric.key in grown and metric in PCIE and self._before[metric.key] < NARROW:
                 # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns
                 # over several times a second
-                capabilities.shut(one.key, "not_supported")
+                capabilities.shut(metric.key, "not_supported")
         return means
 
 
-def _gpm_tells(capabilities: Capabilities, one: Field) -> bool:
-    return capabilities.is_open("gpm") and capabilities.is_open(one.key.replace("@field", "@gpm"))
+def _gpm_tells(capabilities: Capabilities, metric: Field) -> bool:
+    return capabilities.is_open("gpm") and capabilities.is_open(
+        metric.key.replace("@field", "@gpm")
+    )
 
 
 def _checked(
@@ -144,12 +149,12 @@ def _checked(
     for one.
     """
     values: Dict[str, float] = {}
-    for one, found in zip(wanted, answer):
-        if found.nvmlReturn != SUCCESS:
-            capabilities.failed(one.key, found.nvmlReturn, "field %d" % one.id)
-        elif 0 <= found.valueType < len(VALUE_MEMBERS):
-            capabilities.succeeded(one.key)
-            values[one.key] = getattr(found.value, VALUE_MEMBERS[found.valueType])
+    for metric, item in zip(wanted, answer):
+        if item.nvmlReturn != SUCCESS:
+            capabilities.failed(metric.key, item.nvmlReturn, "field %d" % metric.id)
+        elif 0 <= item.valueType < len(VALUE_MEMBERS):
+            capabilities.succeeded(metric.key)
+            values[metric.key] = getattr(item.value, VALUE_MEMBERS[item.valueType])
     return values
 
 
@@ -165,16 +170,16 @@ def _share(grown: Dict[str, int], fields: Tuple[Field, ...], seconds: float) -> 
     if first is None or not 0 <= first <= seconds * 1e9 * RATE_SLACK:
         return None
     possible = [
-        grown[one.key]
-        for one in fields
-        if 0 <= grown.get(one.key, -1) <= seconds * 1e9 * RATE_SLACK
+        grown[metric.key]
+        for metric in fields
+        if 0 <= grown.get(metric.key, -1) <= seconds * 1e9 * RATE_SLACK
     ]
     return min(1.0, max(possible) / (seconds * 1e9))
 
 
-def _whole(values: Dict[str, float], one: Field) -> Optional[int]:
-    return int(values[one.key]) if one.key in values else None
+def _whole(values: Dict[str, float], metric: Field) -> Optional[int]:
+    return int(values[metric.key]) if metric.key in values else None
 
 
-def _flag(values: Dict[str, float], one: Field) -> Optional[bool]:
-    return bool(values[one.key]) if one.key in values else None
+def _flag(values: Dict[str, float], metric: Field) -> Optional[bool]:
+    return bool(values[metric.key]) if metric.key in values else None

@@ -37,18 +37,18 @@ class Health:
         The first answer counts as a change, 0 too: a reset that was done while no agent held the
         GPU ends what it mended.
         """
-        found: List[Event] = []
+        events: List[Event] = []
         code = fields.recovery_action
         if code is not None and code != self.recovery_action:
             self.recovery_action = code
             text = ACTIONS[code] if 0 <= code < len(ACTIONS) else "recovery action %d" % code
-            found.append(Event(now_ms, "recovery_action", uuid, code, text))
+            events.append(Event(now_ms, "recovery_action", uuid, code, text))
         if fields.rows_failed and not self.rows_failed:
-            found.append(
+            events.append(
                 Event(now_ms, "xid", uuid, XID_ROW_FAILED, "a row of memory could not be replaced")
             )
         if fields.rows_pending and not self.rows_pending:
-            found.append(
+            events.append(
                 Event(
                     now_ms,
                     "xid",
@@ -61,4 +61,4 @@ class Health:
         self.rows_pending = (
             self.rows_pending if fields.rows_pending is None else fields.rows_pending
         )
-        return found
+        return events

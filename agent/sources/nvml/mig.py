@@ -90,16 +90,16 @@ def instances(
 ) -> Dict[str, Instance]:
     """The instances there are now, by UUID; `fresh` makes the capabilities of a new one."""
     count = capabilities.ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    found: Dict[str, Instance] = {}
+    by_uuid: Dict[str, Instance] = {}
     for index in range(min(count, MAX_INSTANCES)):
         # NotFound is a hole: instances keep their place when others go
         mig = capabilities.ask("mig", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         uuid = None if mig is None else capabilities.ask("mig", "nvmlDeviceGetUUID", mig)
         if uuid is not None:
-            one = _instance(parent, fresh(), mig, uuid=text_of(uuid), index=index)
-            found[one.info.uuid] = one
-    _give_gpm(list(found.values()), handle, with_gpm=with_gpm)
-    return found
+            instance = _instance(parent, fresh(), mig, uuid=text_of(uuid), index=index)
+            by_uuid[instance.info.uuid] = instance
+    _give_gpm(list(by_uuid.values()), handle, with_gpm=with_gpm)
+    return by_uuid
 
 
 def _instance(
@@ -141,9 +141,9 @@ def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional
     """As NVIDIA names it, 1g.10gb or 1c.2g.20gb; None where neither the name nor the shares tell
     it.
     """
-    told = None if name is None else _PROFILE.search(text_of(name))
-    if told is not None:
-        return told.group(0)[len("MIG ") :]
+    match = None if name is None else _PROFILE.search(text_of(name))
+    if match is not None:
+        return match.group(0)[len("MIG ") :]
     if attributes is None or not total_bytes:
         return None
     # the name says which part of the card's whole GiB the instance has, not what it can use of it
@@ -153,15 +153,15 @@ def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional
     return "%s%dg.%dgb" % ("" if compute == slices else "%dc." % compute, slices, gigabytes)
 
 
-def _give_gpm(found: List[Instance], handle: Any, *, with_gpm: bool) -> None:
+def _give_gpm(instances: List[Instance], handle: Any, *, with_gpm: bool) -> None:
     """GPM speaks of GPU instances: where several compute instances share one, its averages are
     nobody's own.
     """
-    for one in found:
-        is_shared = sum(one.gpu_instance == other.gpu_instance for other in found) > 1
+    for instance in instances:
+        is_shared = sum(instance.gpu_instance == other.gpu_instance for other in instances) > 1
         if not with_gpm:
-            one.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
-        elif is_shared or one.gpu_instance is None:
-            one.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
+            instance.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
+        elif is_shared or instance.gpu_instance is None:
+            instance.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
         else:
-            one.gpm = Target(one.capabilities, handle, one.gpu_instance)
+            instance.gpm = Target(instance.capabilities, handle, instance.gpu_instance)

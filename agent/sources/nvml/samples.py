@@ -38,10 +38,10 @@ class SampleCall:
             self._room,
         )
         if code in (INVALID, TOO_SMALL):  # a driver that wants to be asked how many first
-            found: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(
+            answer: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(
                 handle, UTILISATION, after_us
             )
-            return found
+            return answer
         self._nvml._nvmlCheckReturn(code)
         return self._type.value, self._room[: min(ROOM, self._count.value)]
 
@@ -64,11 +64,11 @@ class SampleBuffer:
         The first call only finds the place: what is older belongs to nobody's window.
         """
         answer = capabilities.tried("util_samples", self._call, handle, self._cursor_us)
-        found = [] if answer is None else _after(self._cursor_us, *answer)
-        is_first, self._cursor_us = self._cursor_us == 0, found[-1][0] if found else self._cursor_us
-        if found or self._fresh_ms is None:
+        fresh = [] if answer is None else _after(self._cursor_us, *answer)
+        is_first, self._cursor_us = self._cursor_us == 0, fresh[-1][0] if fresh else self._cursor_us
+        if fresh or self._fresh_ms is None:
             self._fresh_ms = capabilities.now_ms
-        return [] if is_first else found
+        return [] if is_first else fresh
 
     def notice_silence(self, now_ms: int, *, is_working: bool) -> None:
         """An idle GPU's buffer may dry up; one that works and says nothing for a minute counts time

@@ -115,11 +115,11 @@ class NVMLSource:
 
     def events(self, now_ms: int) -> List[Event]:
         """XIDs, and GPUs and drivers that went away or came back, since the last call."""
-        told, self._events = self._events + self._watch.take(now_ms), []
+        events, self._events = self._events + self._watch.take(now_ms), []
         for device in self._devices.values():
-            told += device.events
+            events += device.events
             device.events = []
-        return told + self._unnamed_lost(now_ms)
+        return events + self._unnamed_lost(now_ms)
 
     def _unnamed_lost(self, now_ms: int) -> List[Event]:
         """Of each GPU that was lost before the agent began, once, that it is."""
@@ -182,13 +182,13 @@ class NVMLSource:
         if is_recent and count == self._count:
             return
         is_anew, self._count, self._looked_ms = self._looked_ms is None, count, self._now_ms
-        found = {
+        devices = {
             uuid: index for index in range(count) for uuid in self._look_at(index, is_anew=is_anew)
         }
-        if len(found) < count:
+        if len(devices) < count:
             return  # one does not answer: nobody knows which
         for uuid, device in self._devices.items():
-            if uuid not in found and not device.is_gone:
+            if uuid not in devices and not device.is_gone:
                 device.is_gone = True
                 self._lost(device, GPULostError(0, "no longer among the driver's GPUs"))
 

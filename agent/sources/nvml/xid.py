@@ -54,16 +54,16 @@ class XIDWatch:
 
     def take(self, now_ms: int) -> List[Event]:
         """What was heard since the last call, each at the time it came."""
-        found = []
+        events = []
         while self._heard:
             heard_s, uuid, code, instance = self._heard.popleft()
             text = "" if instance == NO_INSTANCE else "MIG GPU instance %d" % instance
-            found.append(
+            events.append(
                 Event(
                     now_ms - round((self._monotonic_s() - heard_s) * 1000), "xid", uuid, code, text
                 )
             )
-        return found
+        return events
 
     def close(self) -> bool:
         """Ends the thread and frees the set; False where the wait does not return, so that NVML
@@ -94,16 +94,16 @@ class XIDWatch:
                     return  # a driver that went away comes back with a new watch
                 self._ending.wait(WAIT_MS / 1000)  # one GPU fell off the bus; the others go on
 
-    def _hear(self, told: Any) -> None:
-        uuid = self._uuids.get(_address(told.device))
-        code = XID_DOUBLE_BIT if told.eventType & DOUBLE_BIT else int(told.eventData)
+    def _hear(self, event: Any) -> None:
+        uuid = self._uuids.get(_address(event.device))
+        code = XID_DOUBLE_BIT if event.eventType & DOUBLE_BIT else int(event.eventData)
         now_s = self._monotonic_s()
         if uuid is None or now_s - self._last_s.get((uuid, code), -SAME_S) < SAME_S:
             return
         if len(self._last_s) >= MAX_WAITING:
             self._last_s.clear()
         self._last_s[(uuid, code)] = now_s
-        self._heard.append((now_s, uuid, code, int(told.gpuInstanceId)))
+        self._heard.append((now_s, uuid, code, int(event.gpuInstanceId)))
 
 
 def _address(handle: Any) -> int:

@@ -20,7 +20,7 @@ def containers(path: str) -> List[Dict[str, Any]]:
     answer = _get(path, "/containers/json")
     if not isinstance(answer, list):
         raise EngineError("%s: no list of containers" % path)
-    return [one for one in answer if isinstance(one, dict)]
+    return [item for item in answer if isinstance(item, dict)]
 
 
 def container(path: str, identity: str) -> Dict[str, Any]:

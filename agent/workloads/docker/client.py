@@ -89,12 +89,12 @@ class Docker:
 
         Raises SchedulerError where one of the engines does not answer.
         """
-        found: List[Container] = []
+        containers: List[Container] = []
         known = self._find()
         groups = self._groups() if any(socket.kind == "podman" for socket in known) else frozenset()
         for socket in known:
             try:
-                found += (
+                containers += (
                     self._of_podman(socket, groups, now_ms)
                     if socket.kind == "podman"
                     else self._running(socket, now_ms)
@@ -105,9 +105,13 @@ class Docker:
                 # users leave dead sockets; the others' containers are known all the same
                 self._complain(str(error))
         return Holdings(
-            jobs=[container.job for container in found],
-            allocations=[one for container in found for one in self._allocations(container, gpus)],
-            aliases={container.alias: container.job.key for container in found},
+            jobs=[container.job for container in containers],
+            allocations=[
+                allocation
+                for container in containers
+                for allocation in self._allocations(container, gpus)
+            ],
+            aliases={container.alias: container.job.key for container in containers},
         )
 
     def _complain(self, text: str) -> None:
@@ -138,9 +142,9 @@ class Docker:
     def _running(self, socket: Socket, now_ms: int) -> List[Container]:
         """The engine's containers; each is asked for by itself once in ten minutes."""
         listed = [
-            str(one.get("Id"))
-            for one in api.containers(socket.path)[:MAX_CONTAINERS]
-            if not _is_of_a_pod(one)
+            str(item.get("Id"))
+            for item in api.containers(socket.path)[:MAX_CONTAINERS]
+            if not _is_of_a_pod(item)
         ]
         known = {
             key: entry
@@ -148,7 +152,7 @@ class Docker:
             if key[0] != socket.path or key[1] in listed
         }
         self._known = known
-        found: List[Container] = []
+        containers: List[Container] = []
         for identity in listed:
             again_ms, container = known.get((socket.path, identity), (0, None))
             if now_ms >= again_ms and _ID.fullmatch(identity):
@@ -160,8 +164,8 @@ class Docker:
                 )
                 known[socket.path, identity] = (now_ms + KEEP_MS, container)
             if container is not None:
-                found.append(container)
-        return found
+                containers.append(container)
+        return containers
 
 
 def container_of(
@@ -205,31 +209,31 @@ def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:
 
 def _user(path: str) -> str:
     """Whose engine it is, where it is a user's own."""
-    found = _USERS_SOCKET.search(path)
+    match = _USERS_SOCKET.search(path)
     try:
-        return "" if found is None else pwd.getpwuid(int(found.group(1))).pw_name
+        return "" if match is None else pwd.getpwuid(int(match.group(1))).pw_name
     except (KeyError, OverflowError):
-        return "" if found is None else found.group(1)
+        return "" if match is None else match.group(1)
 
 
 def _time_ms(text: Any) -> Optional[int]:
     """`2026-11-06T05:48:53.266176036Z` in milliseconds since the epoch; None for the year 1, which
     is "never".
     """
-    found = _TIME.fullmatch(text) if isinstance(text, str) else None
+    match = _TIME.fullmatch(text) if isinstance(text, str) else None
     try:
         whole = (
             None
-            if found is None
-            else calendar.timegm(time.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S"))
+            if match is None
+            else calendar.timegm(time.strptime(match.group(1), "%Y-%m-%dT%H:%M:%S"))
         )
     except ValueError:
         return None
-    if found is None or whole is None or whole <= 0:
+    if match is None or whole is None or whole <= 0:
         return None
-    away_s = int(found.group(4) or 0) * 3600 + int(found.group(5) or 0) * 60
-    return (whole + (away_s if found.group(3) == "-" else -away_s)) * 1000 + int(
-        (found.group(2) or "0").ljust(3, "0")[:3]
+    away_s = int(match.group(4) or 0) * 3600 + int(match.group(5) or 0) * 60
+    return (whole + (away_s if match.group(3) == "-" else -away_s)) * 1000 + int(
+        (match.group(2) or "0").ljust(3, "0")[:3]
     )
 
 

@@ -41,8 +41,8 @@ def gpus_named(asked: Sequence[str], gpus: Sequence[GPUInfo], *, all_counts: boo
     """The UUIDs of this node's GPUs that are given by these names; what is not here is left out."""
     if ALL in asked and all_counts:
         return [gpu.uuid for gpu in gpus if gpu.parent_uuid is None]
-    found = [_uuid(name, gpus) for name in asked if name != ALL]
-    return list(dict.fromkeys(uuid for uuid in found if uuid is not None))
+    uuids = [_uuid(name, gpus) for name in asked if name != ALL]
+    return list(dict.fromkeys(uuid for uuid in uuids if uuid is not None))
 
 
 def _requested(request: Mapping[str, Any]) -> List[str]:
@@ -56,7 +56,7 @@ def _requested(request: Mapping[str, Any]) -> List[str]:
         else []
     )
     if driver == "cdi":
-        return [found for name in ids for found in _cdi(name)]
+        return [device for name in ids for device in _cdi(name)]
     if driver not in ("", None, "nvidia") or not (
         driver == "nvidia" or _wants_gpu(request.get("Capabilities"))
     ):
@@ -84,11 +84,11 @@ def _cdi(name: str) -> List[str]:
 def _visible(environment: Any) -> List[str]:
     """`void`, `none` and nothing are no GPU; the last of several counts."""
     given = (
-        [one for one in environment or () if isinstance(one, str)]
+        [text for text in environment or () if isinstance(text, str)]
         if isinstance(environment, list)
         else []
     )
-    values = [one.partition("=")[2] for one in given if one.startswith(VISIBLE + "=")]
+    values = [text.partition("=")[2] for text in given if text.startswith(VISIBLE + "=")]
     asked = [name.strip() for name in values[-1].split(",")] if values else []
     return [name for name in asked if name not in ("", "void", "none")]
 
@@ -96,16 +96,16 @@ def _visible(environment: Any) -> List[str]:
 def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
     file, index = _FILE.fullmatch(name), _INDEX.fullmatch(name)
     if file is not None:
-        found = [
+        uuids = [
             gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None
         ]
     elif index is not None:
-        found = [
+        uuids = [
             gpu.uuid for gpu in gpus if gpu.index == int(index.group(1)) and gpu.parent_uuid is None
         ]
     else:
-        found = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
-    return found[0] if len(found) == 1 else None
+        uuids = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
+    return uuids[0] if len(uuids) == 1 else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -113,4 +113,4 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _mappings(value: Any) -> List[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -25,9 +25,9 @@ class Socket:
 
 def sockets(root: str = "/") -> List[Socket]:
     """The sockets that are here now."""
-    found = [
+    here = [
         Socket(kind, path)
         for kind, pattern in SOCKETS
         for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/"))))
     ]
-    return found[:MAX_SOCKETS]
+    return here[:MAX_SOCKETS]

@@ -57,18 +57,18 @@ class API:
         server can't tell now.
         """
         for version in DRA_VERSIONS:
-            found = self._published(
+            names = self._published(
                 version, "spec.nodeName=%s,spec.driver=%s" % (node, driver), now_ms
             )
-            if found is None or found:
-                return found
+            if names is None or names:
+                return names
         return {}
 
     def _published(
         self, version: str, selector: str, now_ms: int
     ) -> Optional[Dict[Tuple[str, str], str]]:
         """Of all pages; {} where the server does not know this version."""
-        found: Dict[Tuple[str, str], str] = {}
+        names: Dict[Tuple[str, str], str] = {}
         going = ""
         for _ in range(DRA_MAX_PAGES):
             query = urlencode({"fieldSelector": selector, "limit": DRA_PAGE, "continue": going})
@@ -77,11 +77,11 @@ class API:
             )
             if answer is None:
                 return None
-            found.update(_uuids(answer))
+            names.update(_uuids(answer))
             going = str(_part(answer, "metadata").get("continue") or "")
             if not going:
                 break
-        return found
+        return names
 
     def _calm(self, path: str, now_ms: int) -> Optional[Answer]:
         """The answer of `get`; after a failure None for a minute."""
@@ -153,16 +153,16 @@ def _read(response: http.client.HTTPResponse, path: str) -> Answer:
 
 
 def _uuids(answer: Answer) -> Dict[Tuple[str, str], str]:
-    found: Dict[Tuple[str, str], str] = {}
-    for one in _list(answer, "items"):
-        spec = _part(one, "spec")
+    uuids: Dict[Tuple[str, str], str] = {}
+    for item in _list(answer, "items"):
+        spec = _part(item, "spec")
         pool = str(_part(spec, "pool").get("name"))
         for device in _list(spec, "devices"):
             inner = _part(device, "basic") or device  # v1beta1 has a level more
             uuid = _part(_part(inner, "attributes"), "uuid").get("string")
             if isinstance(uuid, str):
-                found[pool, str(device.get("name"))] = uuid
-    return found
+                uuids[pool, str(device.get("name"))] = uuid
+    return uuids
 
 
 def _part(answer: Answer, name: str) -> Answer:
@@ -172,4 +172,6 @@ def _part(answer: Answer, name: str) -> Answer:
 
 def _list(answer: Answer, name: str) -> Tuple[Answer, ...]:
     value = answer.get(name)
-    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
+    return (
+        tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+    )

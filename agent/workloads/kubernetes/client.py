@@ -60,9 +60,9 @@ class _Node:
         """The newest living pod's of this name; "" where nothing tells, None where all of them have
         ended.
         """
-        found = [uid for uid, known in self.names.items() if known == (namespace, name)]
-        alive = [uid for uid in found if self.lives((uid,))]
-        return alive[-1] if alive else None if found else ""
+        uids = [uid for uid, known in self.names.items() if known == (namespace, name)]
+        alive = [uid for uid in uids if self.lives((uid,))]
+        return alive[-1] if alive else None if uids else ""
 
     def lives(self, uids: Sequence[str]) -> bool:
         """Whether it may: False only where it is known to have ended."""
@@ -147,8 +147,8 @@ class Kubernetes:
         if now_ms < again_ms:
             return known
         try:
-            found: Optional[Sequence[Device]] = allocatable(call(self._paths.socket, ALLOCATABLE))
-            self._devices = (now_ms + (KEEP_MS if found else RETRY_MS), found)
+            devices: Optional[Sequence[Device]] = allocatable(call(self._paths.socket, ALLOCATABLE))
+            self._devices = (now_ms + (KEEP_MS if devices else RETRY_MS), devices)
         except (GRPCError, MessageError) as error:
             is_old = isinstance(error, GRPCError) and error.status == UNIMPLEMENTED
             self._devices = (now_ms + (KEEP_MS if is_old else RETRY_MS), None if is_old else known)
@@ -162,7 +162,7 @@ class Kubernetes:
             raise SchedulerError(
                 "neither %s nor %s tells which pods live" % (self._paths.cgroups, self._paths.logs)
             )
-        found: List[Tuple[Pod, PodDevices]] = []
+        holders: List[Tuple[Pod, PodDevices]] = []
         for uid, devices in held:
             pod = (
                 self._of_uid(uid, on_node, now_ms)
@@ -170,10 +170,12 @@ class Kubernetes:
                 else self._of_name(devices.namespace, devices.name, on_node, now_ms)
             )
             if pod is not None:
-                found.append((pod, devices))
-        names = {(one.namespace, one.name) for _, one in held} | set(on_node.names.values())
+                holders.append((pod, devices))
+        names = {(pod_devices.namespace, pod_devices.name) for _, pod_devices in held} | set(
+            on_node.names.values()
+        )
         self._known = {name: entry for name, entry in self._known.items() if name in names}
-        return found
+        return holders
 
     def _of_uid(self, uid: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The pod of an entry of the checkpoint; None where it has ended."""
@@ -222,7 +224,8 @@ class Kubernetes:
         try:
             plugged = [slot_of(device, gpus) for device in held.devices]
             claimed = [
-                claimed_slot(one, self._names_of_claims(held, now_ms), gpus) for one in held.claimed
+                claimed_slot(device, self._names_of_claims(held, now_ms), gpus)
+                for device in held.claimed
             ]
         except UnknownDeviceError as error:
             raise SchedulerError(str(error)) from error
@@ -232,11 +235,12 @@ class Kubernetes:
         """(pool, device) -> UUID; asked again, once a minute, when it lacks one of the pod's."""
         again_ms, known = self._published
         lacks = any(
-            one.driver == DRIVER and (one.pool, one.device) not in known for one in held.claimed
+            device.driver == DRIVER and (device.pool, device.device) not in known
+            for device in held.claimed
         )
         if self._api is not None and lacks and now_ms >= again_ms:
-            found = self._api.gpu_names(self._node, DRIVER, now_ms=now_ms)
-            self._published = (now_ms + RETRY_MS, known if found is None else found)
+            names = self._api.gpu_names(self._node, DRIVER, now_ms=now_ms)
+            self._published = (now_ms + RETRY_MS, known if names is None else names)
         return self._published[1]
 
     def _check_charge(self, books: _Books, now_ms: int) -> None:
@@ -303,4 +307,4 @@ def _has_gpu(held: PodDevices) -> bool:
 
 
 def _claims_gpu(held: PodDevices) -> bool:
-    return any(one.driver == DRIVER for one in held.claimed)
+    return any(device.driver == DRIVER for device in held.claimed)

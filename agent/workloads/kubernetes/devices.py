@@ -82,13 +82,13 @@ def parts(devices: Sequence[Device], gpus: Sequence[GPUInfo]) -> Dict[str, int]:
     """GPU uuid -> into how many parts it is divided, from all devices of the node; those that lead
     nowhere are no part of any.
     """
-    found: Dict[str, int] = Counter()
+    counts: Dict[str, int] = Counter()
     for device in devices:
         with suppress(UnknownDeviceError):
             slot = slot_of(device, gpus)
             if slot is not None and slot.is_part:
-                found[slot.uuid] += 1
-    return found
+                counts[slot.uuid] += 1
+    return counts
 
 
 def shares(slots: Sequence[Slot], divided: Mapping[str, int]) -> Dict[str, Optional[float]]:

@@ -108,9 +108,9 @@ def _uncoded(raw: bytes) -> bytes:
     for byte in raw:
         for bit in range(7, -1, -1):
             code, length = code << 1 | byte >> bit & 1, length + 1
-            found = codes.get((length, code))
-            if found is not None:
-                text.append(found)
+            symbol = codes.get((length, code))
+            if symbol is not None:
+                text.append(symbol)
                 code = length = 0
     if length > _MAX_PADDING_BITS or code != (1 << length) - 1:
         raise HeaderError("a coded string does not end as it must")

@@ -25,12 +25,12 @@ def named(root: str = LOGS) -> Dict[str, Name]:
     """Pod uid -> (namespace, name), the newest last; pods that ended not long ago are among
     them.
     """
-    found: List[Tuple[float, str, Name]] = []
+    pods: List[Tuple[float, str, Name]] = []
     for entry in _scan(root):
         match = _LOG.fullmatch(entry.name)
         if match is not None:
-            found.append((_modified_s(entry), match.group(3), (match.group(1), match.group(2))))
-    return {uid: name for _, uid, name in sorted(found)}
+            pods.append((_modified_s(entry), match.group(3), (match.group(1), match.group(2))))
+    return {uid: name for _, uid, name in sorted(pods)}
 
 
 def living(root: str = CGROUPS) -> Optional[Set[str]]:

@@ -82,7 +82,11 @@ def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
         labels=_labels(marks, _owner(metadata), spec),
     )
     return Pod(
-        tuple(dict.fromkeys(one for one in (uid, marks.get(CONFIG_HASH, "")) if one)),
+        tuple(
+            dict.fromkeys(
+                uid_of_group for uid_of_group in (uid, marks.get(CONFIG_HASH, "")) if uid_of_group
+            )
+        ),
         phase in ENDED,
         job,
     )
@@ -113,9 +117,9 @@ def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
 def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The owner that controls the pod, else the first named."""
     given = metadata.get("ownerReferences")
-    owners = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    owners = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
     return next(
-        (one for one in owners if one.get("controller") is True), owners[0] if owners else {}
+        (item for item in owners if item.get("controller") is True), owners[0] if owners else {}
     )
 
 
@@ -123,19 +127,19 @@ def _labels(
     marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> Dict[str, str]:
     kind, name = _text(owner, "kind"), _text(owner, "name")
-    found = {label: marks.get(label, "") for label in LABELS}
-    found.update(
+    values = {label: marks.get(label, "") for label in LABELS}
+    values.update(
         owner="%s/%s" % (kind, name) if kind else "",
         queue=_first(marks, QUEUES),
         priority=_text(spec, "priorityClassName"),
     )
-    return {label: value for label, value in found.items() if value}
+    return {label: value for label, value in values.items() if value}
 
 
 def _restarts(status: Mapping[str, Any]) -> int:
     given = status.get("containerStatuses")
     counts = (
-        [one.get("restartCount") for one in given if isinstance(one, dict)]
+        [item.get("restartCount") for item in given if isinstance(item, dict)]
         if isinstance(given, list)
         else []
     )

@@ -47,13 +47,13 @@ class PodDevices:
 
 def pods(message: bytes) -> List[PodDevices]:
     """The pods of a ListPodResourcesResponse. Raises MessageError."""
-    found = [_pod(value) for value in _messages(message, 1)]
+    answered = [_pod(value) for value in _messages(message, 1)]
     if (
-        len(found) > MAX_PODS
-        or sum(len(pod.devices) + len(pod.claimed) for pod in found) > MAX_DEVICES
+        len(answered) > MAX_PODS
+        or sum(len(pod.devices) + len(pod.claimed) for pod in answered) > MAX_DEVICES
     ):
         raise MessageError("more pods or devices than a node has")
-    return found
+    return answered
 
 
 def allocatable(message: bytes) -> List[Device]:
@@ -61,10 +61,10 @@ def allocatable(message: bytes) -> List[Device]:
 
     Raises MessageError.
     """
-    found = [device for value in _messages(message, 1) for device in _devices(value)]
-    if len(found) > MAX_DEVICES:
+    devices = [device for value in _messages(message, 1) for device in _devices(value)]
+    if len(devices) > MAX_DEVICES:
         raise MessageError("more devices than a node has")
-    return found
+    return devices
 
 
 def _pod(message: bytes) -> PodDevices:
@@ -74,14 +74,14 @@ def _pod(message: bytes) -> PodDevices:
         name=_text(message, 1),
         devices=tuple(
             device
-            for one in containers
-            for value in _messages(one, 2)
+            for container in containers
+            for value in _messages(container, 2)
             for device in _devices(value)
         ),
         claimed=tuple(
             claimed
-            for one in containers
-            for value in _messages(one, 5)
+            for container in containers
+            for value in _messages(container, 5)
             for claimed in _claimed(value)
         ),
     )

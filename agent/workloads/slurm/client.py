@@ -152,7 +152,7 @@ class Slurm:
         listed = self._queue.on_node(self._nodes[0])
         if len(listed) > MAX_JOBS:
             raise SchedulerError("Slurm names %d jobs on one node" % len(listed))
-        self._listed = {one.id: one for one in listed}
+        self._listed = {job.id: job for job in listed}
         self._sights, self._listed_ms, self._is_changed = sights, now_ms, False
 
     def _asked_records(self, node: NodeRecord) -> Answer:
@@ -250,7 +250,7 @@ class Slurm:
             },
             unplaced=frozenset(jobs[number].key for number in doubts),
             doubt="; ".join(
-                "which GPUs job %d holds is not known: %s" % one for one in doubts.items()
+                "which GPUs job %d holds is not known: %s" % doubt for doubt in doubts.items()
             ),
         )
 
@@ -280,10 +280,10 @@ class Slurm:
         for uuid, ids in self._claimed(
             [claim for claim in claims if not self._is_stale(claim)], gpus
         ).items():
-            found = held.get(uuid, {})
-            if all(share == 1.0 for share in found.values()):
+            shares = held.get(uuid, {})
+            if all(share == 1.0 for share in shares.values()):
                 held[uuid] = {
-                    number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None)
+                    number: shares.get(number, 1.0 if len(ids) == 1 and not node.parts else None)
                     for number in ids
                 }
 
@@ -349,12 +349,12 @@ class Slurm:
         """GPU -> the jobs that the files name on it."""
         by_index = devices.by_index(gpus)
         known = {gpu.uuid for gpu in gpus}
-        found: Dict[str, List[int]] = {}
+        jobs: Dict[str, List[int]] = {}
         for claim in claims:
             uuid = _uuid_of(claim, by_index, self._order, gpus)
-            if uuid in known and uuid is not None and claim.job_id not in found.get(uuid, ()):
-                found.setdefault(uuid, []).append(claim.job_id)
-        return found
+            if uuid in known and uuid is not None and claim.job_id not in jobs.get(uuid, ()):
+                jobs.setdefault(uuid, []).append(claim.job_id)
+        return jobs
 
     def _is_stale(self, claim: Claim) -> bool:
         """A file that an epilog left behind: Slurm's list was made after it, and the job holds

@@ -90,9 +90,10 @@ class Commands:
             finally:
                 _end(process)
         if status != 0:
-            said = " ".join(trouble.split())[:MAX_TROUBLE]
+            complaint = " ".join(trouble.split())[:MAX_TROUBLE]
             raise CommandError(
-                "%s ended with status %d: %s" % (name, status, said or "it said nothing"), said
+                "%s ended with status %d: %s" % (name, status, complaint or "it said nothing"),
+                complaint,
             )
         return output
 
@@ -123,7 +124,7 @@ def _read(process: "subprocess.Popen[bytes]", timeout_s: float) -> Tuple[str, st
                 size += len(part)
             if size > MAX_BYTES:
                 raise _LimitError("printed more than %d bytes" % MAX_BYTES)
-    output, trouble = (b"".join(found).decode("utf-8", "replace") for found in parts.values())
+    output, trouble = (b"".join(chunks).decode("utf-8", "replace") for chunks in parts.values())
     return output, trouble
 
 

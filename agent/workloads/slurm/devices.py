@@ -32,7 +32,7 @@ def minors(gres_conf: str, nodes: Sequence[str]) -> Optional[List[int]]:
 
     Raises SchedulerError for a line whose files can't be counted.
     """
-    found: List[int] = []
+    listed: List[int] = []
     for line in gres_conf.replace("\\\n", " ").splitlines():
         pairs = {
             name.lower(): value.strip('"') for name, value in _PAIR.findall(line.partition("#")[0])
@@ -43,8 +43,8 @@ def minors(gres_conf: str, nodes: Sequence[str]) -> Optional[List[int]]:
             return None
         files = pairs.get("file") or pairs.get("multiplefiles")
         if pairs.get("name", "").lower() == "gpu" and files:
-            found += _minors_of(files)
-    return found or None
+            listed += _minors_of(files)
+    return listed or None
 
 
 def order(gpus: Sequence[GPUInfo], by_minor: Optional[Sequence[int]]) -> List[Optional[str]]:

@@ -77,14 +77,14 @@ def user_name(uid: Optional[int]) -> str:
 def _files(folder: str) -> "List[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
-            found = [
+            files = [
                 entry
                 for _, entry in zip(range(MAX_FILES), entries)
                 if entry.is_file(follow_symlinks=False)
             ]
     except OSError:
         return []
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(files, key=lambda entry: entry.name)
 
 
 def _gpustat_claims(entry: "os.DirEntry[str]") -> List[Claim]:

@@ -35,13 +35,13 @@ def hosts(text: str) -> List[str]:
 
     Raises ValueError beyond MAX_HOSTS.
     """
-    found: List[str] = []
+    names: List[str] = []
     for part in split(text):
         for host in _expanded(part):
-            found.append(host)
-            if len(found) > MAX_HOSTS:
+            names.append(host)
+            if len(names) > MAX_HOSTS:
                 raise ValueError("more than %d hosts" % MAX_HOSTS)
-    return found
+    return names
 
 
 def grants(text: str) -> List[Grant]:
@@ -85,14 +85,14 @@ def indices(text: str) -> List[int]:
     """
     if text.strip().upper() in ("", "N/A", "(NULL)"):
         return []
-    found: List[int] = []
+    numbers: List[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
         if not 0 <= low <= high <= MAX_INDEX:
             raise ValueError("%r is no list of devices" % text)
-        found += range(low, high + 1)
-    return found
+        numbers += range(low, high + 1)
+    return numbers
 
 
 def _expanded(part: str) -> Iterator[str]:

@@ -87,10 +87,10 @@ class Queue:
 
         Raises CommandError.
         """
-        found = _CLUSTER.search(slurm_conf or "") or _CLUSTER.search(
+        match = _CLUSTER.search(slurm_conf or "") or _CLUSTER.search(
             self._commands.run("scontrol", "show", "config")
         )
-        return None if found is None else found.group(1).strip('"')
+        return None if match is None else match.group(1).strip('"')
 
     def on_node(self, name: str) -> List[Listed]:
         """Every job of the node that the controller still remembers, ended ones too.
@@ -185,13 +185,13 @@ def _record_of(number: int, answer: Any, nodes: Sequence[str]) -> Record:
 
 
 def _parse_list(output: str) -> List[Listed]:
-    found: List[Listed] = []
+    jobs: List[Listed] = []
     for line in output.splitlines():
         match = _LISTED.fullmatch(line.strip())
         if match is None:
             raise SchedulerError("squeue's answer was not understood: %.80r" % line)
-        found.append(Listed(int(match.group(1)), match.group(2), match.group(3), match.group(4)))
-    return found
+        jobs.append(Listed(int(match.group(1)), match.group(2), match.group(3), match.group(4)))
+    return jobs
 
 
 def _name_in(output: str, ask: str) -> str:

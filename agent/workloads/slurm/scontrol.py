@@ -237,7 +237,7 @@ def labels(
     """
     wanted = dict(pair.partition("=")[::2] for pair in requested.split(",") if "=" in pair)
     gpus = gpu_count(requested)
-    found = {
+    values = {
         "partition": partition,
         "qos": qos,
         "nodes": "" if not nodes else str(nodes),
@@ -249,7 +249,7 @@ def labels(
         "array_task": "" if array[0] in ("", "0") else array[1],
         "het_job": "" if het[0] in ("", "0") else "+".join(het),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def is_over(states: Iterable[str]) -> bool:
@@ -369,17 +369,17 @@ def _gres_in_groups(rest: str, nodes: Sequence[str]) -> Optional[str]:
 
 def _fields(line: str) -> Dict[str, str]:
     """The `Name=value` pairs; of a name that stands twice the first."""
-    found: Dict[str, str] = {}
+    fields: Dict[str, str] = {}
     for word in line.split(" "):
         name, sign, value = word.partition("=")
         if sign:
-            found.setdefault(name, value)
-    return found
+            fields.setdefault(name, value)
+    return fields
 
 
 def _pair(job: Mapping[str, Any], first: str, second: str) -> Tuple[str, str]:
-    one, other = whole(job.get(first)), whole(job.get(second))
-    return ("", "") if not one else (str(one), "" if other is None else str(other))
+    number, other = whole(job.get(first)), whole(job.get(second))
+    return ("", "") if not number else (str(number), "" if other is None else str(other))
 
 
 def _absent(value: str) -> str:
@@ -387,8 +387,8 @@ def _absent(value: str) -> str:
 
 
 def _number(value: str) -> Optional[int]:
-    found = re.match(r"\d{1,18}", value.strip())  # NumNodes=2-4 while it waits
-    return None if found is None or int(found.group()) >= NO_VALUE else int(found.group())
+    match = re.match(r"\d{1,18}", value.strip())  # NumNodes=2-4 while it waits
+    return None if match is None or int(match.group()) >= NO_VALUE else int(match.group())
 
 
 def _end_ms(known: Mapping[str, str]) -> Optional[int]:
@@ -416,10 +416,10 @@ def _minutes(limit: str) -> Optional[int]:
 
 def _seconds(length: str) -> Optional[int]:
     """Seconds of `[days-]hours:minutes:seconds`; None for words."""
-    found = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", length.strip())
-    if found is None:
+    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", length.strip())
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 

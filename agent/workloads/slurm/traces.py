@@ -64,14 +64,14 @@ class Watch:
         """
         if not any(os.path.isdir(scope) for scope in self._scopes):
             self._scopes = self._find_scopes()
-        found: Set[str] = set()
+        groups: Set[str] = set()
         for scope in self._scopes:
             inner = _folders(scope)
             if scope.endswith("slurmstepd.scope"):
-                found.update(name for name in inner if name != "system")
+                groups.update(name for name in inner if name != "system")
             else:
-                found.update(job for user in inner for job in _folders(os.path.join(scope, user)))
-        return frozenset(found)
+                groups.update(job for user in inner for job in _folders(os.path.join(scope, user)))
+        return frozenset(groups)
 
     def _find_scopes(self) -> List[str]:
         """Slurm's groups, one for each slurmd, in the first hierarchy that has any."""
