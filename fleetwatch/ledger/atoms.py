@@ -22,6 +22,7 @@ QUIET, BLIP, ZERO = 1 << 3, 1 << 4, 1 << 5
 CONTEXT_SHIFT = 6
 SPINNING = 1 << 8
 SOURCE_AND_SIGNAL_SHIFT = 9  # as in a kind; no source where it is quiet
+MOST_W = 1500.0  # where no limit is known: no board has a higher one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def said(question: Question, acts: Activity, limit_w: Floats) -> Said:
     length_ms = windows.end_ms - windows.start_ms
     rate = column(windows, "energy_j") / length_ms
     # more than the board can draw is no reading
-    is_absurd = rate * 1000 > question.policy.energy_max_ratio * limit_w
+    most_w = np.where(np.isnan(limit_w), MOST_W, limit_w) * question.policy.energy_max_ratio
+    is_absurd = rate * 1000 > most_w
     rate = np.where(is_absurd, column(windows, "power_w") / 1000, rate)
     is_metered = ~np.isnan(rate)
     return Said(

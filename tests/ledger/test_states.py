@@ -694,6 +694,19 @@ def test_joules_that_the_board_can_not_draw_are_replaced_by_watts_and_time(told_
     assert sum(one.energy_j for one in judged.entries) == pytest.approx(counted_j)
 
 
+@pytest.mark.parametrize(("told_j", "counted_j"), [(19_500.0, 19_500.0), (19_501.0, 2_500.0)])
+def test_where_no_limit_is_known_joules_are_those_that_some_board_can_draw(told_j, counted_j):
+    """No board has a limit above 1,500 W: 19,500 J in ten seconds; this one's power says 250 W."""
+    judged = Node(
+        [Window(T0, BUSY | {"power_w": 250.0, "energy_j": told_j})],
+        hours=1,
+        end_ms=T0 + W,
+        capacities=[a_gpu(start_ms=T0, end_ms=T0 + W, idle_w=None, limit_w=None)],
+    ).judge()
+
+    assert sum(one.energy_j for one in judged.entries) == pytest.approx(counted_j)
+
+
 def test_time_longer_than_ten_seconds_counts_by_its_length():
     minute = row(
         (QUIET | {"util_mean": 0.5, "util_max": 1.0}, HOUR), length_ms=MINUTE, start_ms=T0 + 7
