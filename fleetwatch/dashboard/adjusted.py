@@ -9,6 +9,7 @@ from decimal import Decimal
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.priced import priced
 from fleetwatch.figures.edges import split
+from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.ledger.models import Adjustment, ClosedMonth
 from fleetwatch.lib.intervals import Interval
 
@@ -16,12 +17,13 @@ from fleetwatch.lib.intervals import Interval
 @dataclass(frozen=True, slots=True)
 class Adjusted:
     """Dollars of a period as its months were closed, and what adjustments of its hours add to them,
-    by cause, most dollars first.
+    by cause, most dollars first, and to what of them was wasted.
     """
 
     months: list[ClosedMonth]
     closed_usd: Decimal
     causes: list[tuple[str, Decimal]]
+    wasted_change_usd: Decimal
 
     @property
     def change_usd(self) -> Decimal:
@@ -47,12 +49,15 @@ def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
     if not months:
         return None
     by_cause: dict[str, Decimal] = defaultdict(Decimal)
+    wasted_usd = Decimal(0)
     whole, edges = split(interval, zone())
     parts = [(edge.cut, Decimal(edge.part.duration_ms) / edge.cut.duration_ms) for edge in edges]
     if whole is not None:
         parts.append((whole, Decimal(1)))
     for part, share in parts:
         for line in priced(Adjustment.objects.filter(start__gte=part.start, start__lt=part.end)):
-            by_cause[line.row.cause] += share * (line.usd or Decimal(0))  # type: ignore[union-attr]
+            usd = share * (line.usd or Decimal(0))
+            by_cause[line.row.cause] += usd  # type: ignore[union-attr]
+            wasted_usd += usd if line.row.tier in HEADLINE_TIERS else Decimal(0)
     causes = sorted(by_cause.items(), key=lambda each: (-abs(each[1]), each[0]))
-    return Adjusted(months, cost_usd, causes) if causes else None
+    return Adjusted(months, cost_usd, causes, wasted_usd) if causes else None

@@ -53,6 +53,27 @@ def test_both_figures_and_the_reason_are_said(closed, page):
     assert 'Together <span title="$4.000000">$4.00</span>' in told
 
 
+@pytest.mark.parametrize("page", ["/", "/waste"])
+def test_what_turned_out_to_be_wasted_is_said_though_it_costs_the_same(closed, page):
+    """An hour at $2 that nobody had observed was idle: no dollar more, $2 wasted."""
+    late = Adjustment.objects.get()
+    late.delete()
+    for state, tier, gpu_ms in (("idle", "certain", HOUR_MS), ("unobserved", "", -HOUR_MS)):
+        late.pk, late.state, late.tier, late.gpu_ms = None, state, tier, gpu_ms
+        late.save(force_insert=True)
+
+    told = " ".join(closed.get(f"{page}?from=2026-10-01&to=2026-11-01").content.decode().split())
+
+    assert 'Of them +<span title="$2.000000">$2.00</span> are wasted' in told
+
+
+def test_what_is_not_wasted_is_not_said_to_be(closed):
+    told = closed.get("/?from=2026-10-01&to=2026-11-01").content.decode()
+
+    assert 'id="adjusted"' in told
+    assert "are wasted" not in told
+
+
 def test_of_a_period_without_closed_hours_or_without_adjustments_nothing_is_said(closed):
     assert 'id="adjusted"' not in closed.get("/").content.decode()
     assert adjusted(Interval(START, AT), cost_usd=None) is None
