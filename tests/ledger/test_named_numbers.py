@@ -5,7 +5,9 @@ from django.db import connection
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.rows import fetched
 
 pytestmark = pytest.mark.django_db
 HOUR = 494_444 * HOUR_MS
@@ -36,3 +38,14 @@ def test_numbers_stand_in_their_places_and_those_that_are_0_are_left_out():
 def test_a_number_without_a_place_is_refused():
     with pytest.raises(ValueError, match="state_ms has no place for busy"):
         a_run(state_ms={"busy": 1})
+
+
+def test_the_view_of_runs_names_every_state_and_means_what_was_read():
+    spent = {state: 1 + place for place, state in enumerate(STATES)}
+    a_run(state_ms=spent, figures={"active_ms": 4.0, "active_sum": 1.0, "power_w_sum": 0.0})
+
+    columns = ", ".join(f"{state}_ms" for state in STATES)
+    [row] = fetched(f"SELECT {columns}, active_ratio, power_w, start, until FROM gpu_runs", [])
+
+    assert dict(zip(STATES, row, strict=False)) == spent
+    assert row[len(STATES) :] == (0.25, None, from_ms(HOUR), from_ms(HOUR + 2_000))

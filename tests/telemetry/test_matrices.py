@@ -5,6 +5,7 @@ import pytest
 
 from fleetwatch.inventory.models import GPU, GPUModel
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import matrices, seal
 from fleetwatch.telemetry.models import DayMatrix
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
@@ -41,6 +42,24 @@ def test_sealing_writes_the_days_cells():
     # 350 W is 43.75 steps of 8 W: 352 W of 700 W
     assert hour_cells("power")[first][0] == pytest.approx(352 / 700)
     assert DayMatrix.objects.filter(metric="util").get().day.isoformat() == "2026-11-20"
+
+
+def test_people_ask_for_cells_in_sql():
+    node = make_node("gpu-07")
+    columns = {"util_mean": [0.5, 1.0], "power_w": [350.0, None]}
+    store(node, starts=[HOUR_START_MS, HOUR_START_MS + 300_000], positions=[0, 1], columns=columns)
+
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+
+    later = HOUR + timedelta(minutes=5)
+    assert fetched(
+        "SELECT start, node, gpu, metric, value::float8 FROM gpu_five_minutes ORDER BY metric, start",
+        [],
+    ) == [
+        (HOUR, "gpu-07", "GPU-gpu-07-0", "power", 352.0),
+        (HOUR, "gpu-07", "GPU-gpu-07-0", "util", 0.5),
+        (later, "gpu-07", "GPU-gpu-07-1", "util", 1.0),
+    ]
 
 
 def test_late_data_of_another_hour_leaves_the_first_hours_cells():
