@@ -5,6 +5,7 @@ never 0.
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 UNKNOWN = "–"
+HALF_A_MICRO_USD = Decimal("0.0000005")
 HOUR_MS = 3_600_000
 _GIB = 1024**3
 
@@ -15,11 +16,13 @@ def _decimal(value: Decimal | float) -> Decimal:
 
 def usd(value: Decimal | float | None) -> str:
     """$0.42, $21.60, $4,310, $24,310, $1.24M: one form up to a million; what is above zero and
-    below a cent is "<$0.01".
+    below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave, and zero.
     """
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
+    if abs(amount) < HALF_A_MICRO_USD:
+        return "$0.00"
     sign, size = ("−", -amount) if amount < 0 else ("", amount)
     if 0 < size < Decimal("0.005"):
         return f"{sign}<$0.01"

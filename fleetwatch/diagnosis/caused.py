@@ -183,6 +183,8 @@ def rest(whole: Totals, parts: list[Totals]) -> Totals:
         unpriced_ms=whole.unpriced_ms - sum(part.unpriced_ms for part in parts),
         has_example_rates=whole.has_example_rates,
         energy_j=None,
+        busy_only_ms=whole.busy_only_ms - sum(part.busy_only_ms for part in parts),
+        busy_only_usd=whole.busy_only_usd - sum((part.busy_only_usd for part in parts), ZERO),
         waiting_ms=whole.waiting_ms - sum(part.waiting_ms for part in parts),
         waiting_usd=whole.waiting_usd - sum((part.waiting_usd for part in parts), ZERO),
     )

@@ -12,6 +12,11 @@ GIB = 1024**3
     [
         (None, "–"),
         (Decimal(0), "$0.00"),
+        # what divisions leave is no money
+        (Decimal("1E-25"), "$0.00"),
+        (Decimal("-1E-25"), "$0.00"),
+        (Decimal("0.00000049"), "$0.00"),
+        (Decimal("0.0000005"), "<$0.01"),
         (Decimal("0.004"), "<$0.01"),
         (Decimal("0.005"), "$0.01"),
         (Decimal("0.42"), "$0.42"),

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from fleetwatch.inventory.models import Departure, ElasticRule
+from fleetwatch.inventory.models import GPU, Departure, ElasticRule
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.dashboard.test_views import text_of
@@ -47,6 +47,26 @@ def test_a_fleet_that_reports_has_no_line_of_silent_nodes(admin):
     a_node("gpu-02", silent_minutes=30, retired_ms=NOW_MS - 30 * MINUTE)
 
     assert 'id="silent"' not in text_of(admin.get("/"))
+
+
+@pytest.mark.parametrize(("silent_minutes", "is_said"), [(0, False), (5, False), (6, True)])
+def test_a_nodes_page_its_gpus_and_the_fleet_say_that_it_is_silent(admin, silent_minutes, is_said):
+    a_node("gpu-01", silent_minutes=silent_minutes)
+    a_node("gpu-02")
+    on = GPU.objects.get(node__name="gpu-01")
+    factories.hold(on, factories.job(), hours_ago=2, hours=3)
+
+    node, gpu, fleet, other = (
+        text_of(admin.get(page))
+        for page in ("/nodes/gpu-01", f"/gpus/{on.uuid}", "/fleet", "/nodes/gpu-02")
+    )
+
+    since = "<b>Silent since Fri 20 Nov, 11:54</b>: not observed since then, and on the bill."
+    assert [since in page for page in (node, gpu)] == [is_said, is_said]
+    assert ("silent since Fri 20 Nov, 11:54: not observed" in fleet) == is_said
+    # who holds it is told as of then
+    assert ("held when last seen" in gpu, "still held" in gpu) == (is_said, not is_said)
+    assert 'id="silent"' not in other
 
 
 def test_of_many_silent_nodes_the_first_are_named(admin):

@@ -90,7 +90,9 @@ def test_the_map_as_a_table_names_them(fleet):
 
 
 def test_the_maps_legend_names_them(fleet):
-    legend = fleet.get(f"/fleet?{PERIOD}").content.decode().partition('<ul class="legend">')[2]
+    legend = (
+        fleet.get(f"/fleet?{PERIOD}").content.decode().partition('<ul class="legend solid">')[2]
+    )
     legend = legend.partition("</ul>")[0]
 
     assert legend.count("<li>") == len(SHOWN_STATES)

@@ -292,6 +292,15 @@ def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
     assert power == [[0.571] * 6 + [None] * 6]
 
 
+def test_a_period_that_no_chip_names_is_told_on_narrow_pages_too(small):
+    preset = text_of(small.get("/waste?range=24h"))
+    own = text_of(small.get("/waste?from=2026-11-20T08:00&to=2026-11-20T10:00"))
+
+    assert '<span class="chip wide-only" title="All times' in preset
+    assert '<span class="chip" title="All times' in own
+    assert "<b>20 Nov 2026, 08:00 – 10:00</b>" in own
+
+
 def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):
     node_id = Run.objects.first().gpu.node_id
     for hours in (2, 3, 40):

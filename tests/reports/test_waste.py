@@ -107,7 +107,8 @@ def test_by_cause_lines_and_what_has_none_sum_to_the_total():
     job = told.job()
     start = told.NOW - timedelta(hours=2)
     an_entry(gpu, "idle", 2 * HALF_HOUR_MS, start=start, job=job, tier="certain")
-    an_entry(gpu, "useful", HALF_HOUR_MS, start=start + timedelta(hours=1), job=job)
+    useful = {"start": start + timedelta(hours=1), "job": job, "efficiency_source": "none"}
+    an_entry(gpu, "useful", HALF_HOUR_MS, **useful)
     an_entry(
         gpu, "stalled", HALF_HOUR_MS, start=start + timedelta(hours=1), job=job, tier="probable"
     )
@@ -123,6 +124,12 @@ def test_by_cause_lines_and_what_has_none_sum_to_the_total():
         ("undetermined", title(UNDETERMINED), "1.000000", "1.000000"),
         ("", "no cause: useful time", "1.000000", "0.000000"),
     ]
+    # what is unverified is in the line that has it, as in every other grouping
+    unverified = [
+        (line["busy_unverified_gpu_hours"], line["busy_unverified_usd"]) for line in lines
+    ]
+    assert unverified == [("0.000000", "0.000000")] * 2 + [("0.500000", "1.000000")]
+    assert report.lines[-1].totals.shown_states["unverified"] == HALF_HOUR_MS
     assert report.total.cost_usd == 4
 
 

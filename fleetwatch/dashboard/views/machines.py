@@ -46,13 +46,14 @@ TOP_JOBS = 10
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node with its figures in the period, and since when and why it takes no jobs: None = it
-    does.
+    """A node with its figures in the period, since when and why it takes no jobs (None = it does),
+    and since when it is silent (None = it is not).
     """
 
     machine: Machine
     totals: Totals
     drain: Drain | None
+    silent_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,15 @@ def fleet(request: HttpRequest) -> HttpResponse:
     period = read_period(request, default="24h")
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
     drains = telemetry.drains()
+    silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
     machines = selectors.machines()
     lines = [
-        NodeLine(one, by_node.get(one.node.name, nothing()), drains.get(one.node.pk))
+        NodeLine(
+            one,
+            by_node.get(one.node.name, nothing()),
+            drains.get(one.node.pk),
+            silent_ms.get(one.node.pk),
+        )
         for one in machines
     ]
     gpu_count = sum(line.machine.gpu_count for line in lines)
@@ -118,6 +125,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
             for line in machine_findings.findings(period.interval, now=period.now, node=found.name)
         ],
         "energy": energy_of_node(found, period.interval, told.totals),
+        "silent_ms": _silent_ms(found),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of(
             (_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None
@@ -162,6 +170,11 @@ def _is_silent(node: Node, now: datetime) -> bool:
     return silence.silent_since(to_ms(now) - silence.SILENT_AFTER_MS).filter(pk=node.pk).exists()
 
 
+def _silent_ms(node: Node) -> int | None:
+    """Since when the node is silent and on the bill; None: it is not."""
+    return next((each.last_ms for each in inventory.silent_nodes() if each.pk == node.pk), None)
+
+
 def _label(gpu: GPU) -> str:
     return gpu.uuid if gpu.index is None else str(gpu.index)
 
@@ -183,6 +196,7 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
         "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
         "segments": selectors.band_of_life(inventory.gpus_of(found.uuid), period.interval),
         "holders": selectors.holders(found, period.interval),
+        "silent_ms": _silent_ms(found.node),
         "processes": selectors.processes(found),
         "events": HealthEvent.objects.filter(gpu__uuid=found.uuid).order_by("-at_ms")[:EVENTS],
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
