@@ -40,10 +40,11 @@ def stack(living: Living) -> Living:
 
 def pytest_collection_finish() -> None:
     """What all tests share (modules, the tests themselves) is not searched for garbage again and
-    again.
+    again, and what one leaves is searched seldom.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def deleted(operations: DatabaseOperations, _style: Any, tables: list[str], **_: bool) -> list[str]:

@@ -16,6 +16,11 @@ FAST = (
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=4GB",  # a checkpoint of a server that is thrown away saves nothing
+    "checkpoint_timeout=1d",
+    "autovacuum=off",  # nor does a vacuum, and plans do not change with its moment
     "max_connections=60",
     "log_min_messages=fatal",
 )

@@ -187,7 +187,7 @@ def hostile_workloads(draw):
     return Workload(jobs, held, seen, [SourceStatus("slurm", ok=True, seen_ms=whole())])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(
     hostile_workloads(),
     st.lists(st.builds(gpu, HOSTILE_TEXTS, index=HOSTILE_WHOLES, memory_total_bytes=HOSTILE_WHOLES,

@@ -164,7 +164,7 @@ def cases(label, mode):
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("label", OPERATIONS)
 @settings(
-    max_examples=10,
+    max_examples=6,
     deadline=None,
     database=None,
     derandomize=True,

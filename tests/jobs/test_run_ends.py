@@ -405,7 +405,7 @@ def stories(draw):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(story=stories(), data=st.data())
 def test_holds_do_not_depend_on_the_order_of_batches_and_imports_nor_on_repeats(story, data):

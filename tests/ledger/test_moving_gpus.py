@@ -83,7 +83,7 @@ def test_moves_commute_with_late_batches_whatever_was_sealed_and_posted_meanwhil
     reference = spent()
     assert {reason for _, _, _, reason, _ in reference} == {""}
 
-    for seed in range(12):
+    for seed in range(8):
         forget_all()
         move_and_post_at_random(Random(seed))
 

@@ -12,17 +12,17 @@ import pytest
 from tests.stack.living import ROOT
 
 
+def environment_with(**environment: str) -> dict[str, str]:
+    servers = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
+    kept = {key: value for key, value in os.environ.items() if key not in servers}
+    return kept | environment
+
+
 def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
-    }
-    command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(
-        command,
+        [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
-        env=kept | environment,
+        env=environment_with(**environment),
         capture_output=True,
         text=True,
         timeout=60,
@@ -30,26 +30,52 @@ def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+# manage.py's main for each command, in one process: to start takes a second
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, sys
+import manage
+
+ended = []
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = command
+    with contextlib.redirect_stderr(io.StringIO()) as error:
+        try:
+            manage.main()
+            status = 0
+        except SystemExit as stop:
+            status = stop.code
+    ended.append([status, error.getvalue()])
+print(json.dumps(ended))
+"""
+
+
+def test_commands_without_a_running_stack_say_so_in_one_line(tmp_path):
+    commands = [
         ["check_ledger"],
         ["settle"],
         ["create_agent_token", "gpu-07"],
         ["backup", "/tmp/never"],
         ["migrate"],
-    ],
-)
-def test_a_command_without_a_running_stack_says_so_in_one_line(command, tmp_path):
-    done = manage(*command, FLEETWATCH_DATA=str(tmp_path))
+    ]
+    environment = environment_with(FLEETWATCH_DATA=str(tmp_path))
 
-    assert done.returncode == 2
-    assert (
-        f"fleetwatch: no stack runs with its data in {tmp_path}: `make up` starts one"
-        in done.stderr
+    ended = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER, json.dumps(commands)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
-    assert "nowhere" not in done.stderr
-    assert "Traceback" not in done.stderr
+
+    said = f"fleetwatch: no stack runs with its data in {tmp_path}: `make up` starts one"
+    for status, error in json.loads(ended.stdout):
+        assert status == 2
+        assert said in error
+        assert "nowhere" not in error
+        assert "Traceback" not in error
+    assert len(json.loads(ended.stdout)) == len(commands)
 
 
 def test_ctrl_c_ends_a_command_with_one_line():

@@ -151,7 +151,7 @@ def test_the_documented_decoder_reads_the_golden_files(version):
     assert agree(decoded((GOLDEN / f"{version}.bin").read_bytes()), expected(version))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.one_of(float_columns, int_columns), max_size=4))
 def test_the_documented_decoder_reads_what_is_packed(columns):
     given_columns = {f"c{number}": values for number, values in enumerate(columns)}

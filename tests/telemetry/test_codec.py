@@ -42,7 +42,7 @@ def same_bits(one, other):
     return bool((one.view(np.uint64) == other.view(np.uint64)).all())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(float_columns, int_columns), max_size=4))
 def test_any_columns_come_back_bit_for_bit(columns):
     given_columns = {f"c{number}": values for number, values in enumerate(columns)}
