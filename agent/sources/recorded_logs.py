@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from agent.errors import BadArgumentError
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
-from agent.sources import smi_text
+from agent.sources.nvidia_smi import smi_text
 
 try:
     import zoneinfo

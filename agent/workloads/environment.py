@@ -40,7 +40,7 @@ ALLOWED: FrozenSet[str] = frozenset(
 )
 
 
-def read(proc_root: str, pid: int) -> Dict[str, str]:
+def read_variables(proc_root: str, pid: int) -> Dict[str, str]:
     """The allowed variables of the process; empty where it is not ours to read."""
     return parse(procfs.read(os.path.join(proc_root, str(pid), "environ"), MAX_BYTES) or "")
 

@@ -145,7 +145,9 @@ class Proc:
             return known
         owner = owner_of(procfs.read(os.path.join(self._root, str(pid), "cgroup"), MAX_BYTES) or "")
         # the environment is that of the start and never changes (proc(5))
-        variables = environment.read(self._root, pid) if known is None else known.environment
+        variables = (
+            environment.read_variables(self._root, pid) if known is None else known.environment
+        )
         # and who launched it can be seen only while he lives
         launcher = self._launcher(pid, stat) if known is None else known.launcher
         fresh = _Known(
@@ -153,7 +155,7 @@ class Proc:
             self._started_ms(stat.start_ticks) if known is None else known.started_ms,
             self._user(pid, owner),
             owner,
-            programs.read(self._root, pid)
+            programs.kind_of_process(self._root, pid)
             or ("interactive" if environment.NOTEBOOK in variables else None),
             variables,
             launcher,

@@ -22,7 +22,7 @@ _SERVICE = re.compile(
 )
 
 
-def read(proc_root: str, pid: int) -> Optional[str]:
+def kind_of_process(proc_root: str, pid: int) -> Optional[str]:
     """interactive or service; None where the command line says neither."""
     text = procfs.read(os.path.join(proc_root, str(pid), "cmdline"), MAX_BYTES) or ""
     return kind_of(text.split("\0"))

@@ -29,7 +29,7 @@ class Checkpoint:
     registered: Sequence[Device]
 
 
-def read(path: str) -> Checkpoint:
+def read_checkpoint(path: str) -> Checkpoint:
     """The notes as they stand. Raises CheckpointError."""
     try:
         with open(path, "rb") as file:

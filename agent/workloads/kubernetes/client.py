@@ -129,7 +129,7 @@ class Kubernetes:
     def _noted(self, why: str) -> _Books:
         """What the checkpoint says. It knows nothing of claims, and names pods that have ended."""
         try:
-            notes = checkpoint.read(self._paths.checkpoint)
+            notes = checkpoint.read_checkpoint(self._paths.checkpoint)
         except CheckpointError as error:
             raise SchedulerError("%s; %s" % (why, error)) from error
         if self._has_claims or not any(is_gpu(device) for device in notes.registered):

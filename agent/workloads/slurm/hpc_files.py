@@ -44,7 +44,7 @@ class HPCFiles:
         """Whether a prolog has written such a file on this host: an exporter makes its folder also
         where nobody fills it.
         """
-        return bool(self.read())
+        return bool(self.claims())
 
     def stamps(self) -> List[Tuple[str, int]]:
         """Each file's path and when it was written: cheaper than reading them."""
@@ -54,7 +54,7 @@ class HPCFiles:
             for entry in _files(folder)
         ]
 
-    def read(self) -> List[Claim]:
+    def claims(self) -> List[Claim]:
         """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is
         wrong.
         """

@@ -44,12 +44,12 @@ class Watch:
             newest_ms = max((written_ms for _, written_ms in stamps), default=0)
             self._noted = {
                 claim for claim in self._noted if claim.written_ms > newest_ms - NOTED_MS
-            } | set(self._files.read())
+            } | set(self._files.claims())
         return Traces(self._job_cgroups(), stamps)
 
     def claims(self) -> List[Claim]:
         """What the files say now."""
-        return self._files.read()
+        return self._files.claims()
 
     def noted(self) -> FrozenSet[Claim]:
         """What the files say, and said before."""

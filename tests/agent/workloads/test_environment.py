@@ -64,7 +64,7 @@ def test_a_very_long_environment_is_read_to_its_limit(tmp_path):
         root, 4711, environment={"A": "x" * environment.MAX_BYTES, "SLURM_JOB_ID": "11"}
     )
 
-    assert environment.read(str(root), 4711) == {}
+    assert environment.read_variables(str(root), 4711) == {}
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def site(tmp_path):
 def claims(site):
     return [
         (claim.slurm_index, claim.uuid, claim.job_id, claim.uid)
-        for claim in HPCFiles(str(site.gpustat), []).read()
+        for claim in HPCFiles(str(site.gpustat), []).claims()
     ]
 
 

@@ -12,7 +12,7 @@ import time
 from typing import IO, Callable, Dict, List, Optional, Sequence
 
 from agent.readings import SourceError
-from agent.sources import smi_text
+from agent.sources.nvidia_smi import smi_text
 
 log = logging.getLogger("agent.nvidia_smi")
 

@@ -26,8 +26,8 @@ from agent.readings import (
     Workload,
     Workloads,
 )
-from agent.sources.dcgm_text import Card, Holder, Scrape, cards_of, reading_of, throttle_ratios
-from agent.sources.prometheus_text import parse
+from agent.sources.dcgm.dcgm_text import Card, Holder, Scrape, cards_of, reading_of, throttle_ratios
+from agent.sources.dcgm.prometheus_text import parse
 
 log = logging.getLogger("agent.dcgm")
 

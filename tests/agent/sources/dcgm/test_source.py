@@ -11,8 +11,8 @@ from agent.readings import (
     Workload,
 )
 from agent.sampler import Recorder, Sampler
-from agent.sources import dcgm
 from agent.sources.dcgm import DCGMSource
+from agent.sources.dcgm import source as dcgm
 from tests.agent.exporter import Exporter
 from tests.agent.factories import START
 

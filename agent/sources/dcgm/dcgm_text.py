@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from agent.readings import GPUInfo, Reading
-from agent.sources.prometheus_text import Sample
+from agent.sources.dcgm.prometheus_text import Sample
 
 MIB = 1024.0 * 1024
 PERCENT = 0.01

@@ -4,9 +4,9 @@ import time
 import pytest
 
 from agent.readings import SourceError
-from agent.sources import nvidia_smi, smi_stream
-from agent.sources.nvidia_smi import NvidiaSMI
-from agent.sources.smi_stream import Stream
+from agent.sources.nvidia_smi import NvidiaSMI, smi_stream
+from agent.sources.nvidia_smi import source as nvidia_smi
+from agent.sources.nvidia_smi.smi_stream import Stream
 
 GPU_HEADER = (
     "uuid, index, name, driver_version, utilization.gpu [%], memory.used [MiB], power.draw [W]"

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from agent.sources.prometheus_text import MAX_LINE, parse
+from agent.sources.dcgm.prometheus_text import MAX_LINE, parse
 
 
 def only(line):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
-from agent.sources import smi_text
-from agent.sources.smi_stream import Stream
+from agent.sources.nvidia_smi import smi_text
+from agent.sources.nvidia_smi.smi_stream import Stream
 
 # The first is what a header begins with. Drivers refuse what they do not know, before they touch a
 # GPU: then it is left out.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources import smi_text
+from agent.sources.nvidia_smi import smi_text
 
 MIB = 1024 * 1024
 EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.dcgm_text import Holder, cards_of, reading_of, throttle_ratios
-from agent.sources.prometheus_text import parse
+from agent.sources.dcgm.dcgm_text import Holder, cards_of, reading_of, throttle_ratios
+from agent.sources.dcgm.prometheus_text import parse
 
 MIB = 1024 * 1024
 EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")
