@@ -9,7 +9,7 @@ the GPU only waited.
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.activity import spin_fraction
+from fleetwatch.ledger.activity import spin_fraction, told_spin
 from fleetwatch.ledger.observations import Windows, column
 from fleetwatch.ledger.policy import Policy
 
@@ -23,10 +23,10 @@ SPEAKS = {"util_p5": "util_mean", "power_max_w": "power_w"}
 def filled(windows: Windows, *, idle_w: Floats, limit_w: Floats) -> dict[str, Floats]:
     """The windows' columns with these; `idle_w` and `limit_w` per window, NaN where not known.
 
-    What is told stays as it is.
+    What is told stays as it is, but a share of busy-waiting that can't be (ledger.activity).
     """
     found = dict(windows.columns)
-    if np.isnan(column(windows, SPIN)).any():
+    if np.isnan(told_spin(windows, Policy())).any():
         found[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())
     for name, other in SPEAKS.items():
         if np.isnan(own := column(windows, name)).any():

@@ -351,14 +351,14 @@ def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask
 
 
 def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
-    """Of each window the share of busy-waiting: as it was told, else by its means; NaN where
-    neither tells.
+    """Of each window the share of busy-waiting: as it was told and can be, else by its means; NaN
+    where neither tells.
     """
     power_w = column(windows, "power_w")
     power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
     found, _ = _spinning(windows, _near_idle(power_w, power_ratio, limit_w, policy), policy)
     has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
-    is_known = ~np.isnan(column(windows, "spin_fraction")) | (
+    is_known = ~np.isnan(told_spin(windows, policy)) | (
         has_power & ~np.isnan(column(windows, "util_mean"))
     )
     return np.where(is_known, found, np.nan)
@@ -373,11 +373,22 @@ def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Po
     return np.asarray(((power_ratio <= policy.spin_power_max) | by_limit) & ~draws_work)
 
 
+def told_spin(windows: Windows, policy: Policy) -> Floats:
+    """The share of busy-waiting that was sent; NaN where none was, or where it leaves less time
+    than tensor cores and memory were read at work: a GPU that waits does not use them.
+    """
+    told = column(windows, "spin_fraction")
+    is_refuted = (column(windows, "tensor_active") > 1 - told + policy.spin_tensor_max) | (
+        column(windows, "dram_active") > 1 - told + policy.spin_dram_max
+    )
+    return np.where(is_refuted, np.nan, told)
+
+
 def _spinning(windows: Windows, is_near_idle: Mask, policy: Policy) -> tuple[Floats, Mask]:
     """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from
     work.
     """
-    told = column(windows, "spin_fraction")
+    told = told_spin(windows, policy)
     spins = (column(windows, "util_mean") >= policy.spin_util_min) & is_near_idle
     spins &= ~(column(windows, "tensor_active") >= policy.spin_tensor_max)
     spins &= ~(column(windows, "dram_active") >= policy.spin_dram_max)

@@ -212,6 +212,36 @@ def test_where_the_units_do_more_than_the_engines_these_change_nothing():
     assert totals(judged_on(H100, says | {"encoder_ratio": 0.4})) == totals(judged_on(H100, says))
 
 
+@pytest.mark.parametrize(
+    ("more", "is_believed"),
+    [
+        ({}, True),
+        ({"tensor_active": 0.005, "dram_active": 0.02}, True),
+        ({"tensor_active": 0.006}, False),
+        ({"dram_active": 0.021}, False),
+        ({"tensor_active": 0.3}, False),
+        ({"spin_fraction": 0.5, "tensor_active": 0.505}, True),
+        ({"spin_fraction": 0.5, "tensor_active": 0.506}, False),
+        ({"spin_fraction": 0.5, "dram_active": 0.521}, False),
+    ],
+)
+def test_a_share_of_busy_waiting_that_leaves_no_time_for_what_was_read_is_not_believed(
+    more, is_believed
+):
+    says = BUSY | {"spin_fraction": 1.0, "power_w": 90.0} | more
+
+    found = totals(judged_on(H100, says), "state", "kind")
+
+    assert (("stalled", "spinning") in found) == is_believed
+
+
+def test_tensor_cores_at_work_are_useful_whatever_share_of_busy_waiting_was_sent():
+    says = BUSY | {"spin_fraction": 1.0, "power_w": 90.0, "tensor_active": 0.3}
+
+    # tensor 0.30 / 0.35
+    assert totals(judged_on(H100, says)) == {"useful": 360 * 8_571, "underused": 360 * 1_429}
+
+
 def test_an_engine_at_work_is_no_busy_waiting():
     says = BUSY | {"spin_fraction": 1.0, "power_w": 90.0}
 
