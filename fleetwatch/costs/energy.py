@@ -14,14 +14,26 @@ from fleetwatch.figures.pricing import EXACT
 
 JOULES_PER_KWH = 3_600_000
 
-# Grams of CO2 equivalents per kWh generated in 2023, over the life cycle, by ISO 3166 code.
-# Ember, through Our World in Data, "Carbon intensity of electricity generation" (read 21 November
-# 2026).
+# Grams of CO2 equivalents per kWh generated in a year, over the life cycle, by ISO 3166 code: of
+# each country the newest year up to 2023 that the source has. Ember, Yearly Electricity Data
+# (CC BY 4.0), through Our World in Data, "Carbon intensity of electricity generation" (read 21
+# November 2026).
 EXAMPLE_G_PER_KWH = {
-    "AT": 111, "AU": 549, "BE": 138, "BR": 98, "CA": 170, "CN": 582, "DE": 381,
-    "DK": 152, "FI": 79, "FR": 56, "IE": 291, "IN": 713, "NO": 30,
+    2023: {
+        "AR": 354, "AT": 111, "AU": 549, "BD": 691, "BE": 138, "BG": 335, "BR": 98, "CA": 170,
+        "CH": 35, "CL": 291, "CN": 582, "CO": 260, "CR": 53, "CY": 534, "CZ": 450, "DE": 381,
+        "DK": 152, "EE": 417, "EG": 570, "ES": 174, "FI": 79, "FR": 56, "GB": 238, "GR": 337,
+        "HR": 205, "HU": 204, "IE": 291, "IN": 713, "IT": 331, "JP": 485, "KE": 70, "KR": 431,
+        "KW": 649, "KZ": 821, "LT": 160, "LU": 105, "LV": 123, "MA": 630, "MT": 459, "MX": 507,
+        "NG": 523, "NL": 268, "NO": 30, "NZ": 113, "OM": 565, "PE": 266, "PH": 611, "PK": 441,
+        "PL": 662, "PT": 166, "QA": 602, "RO": 241, "RS": 636, "SE": 41, "SG": 471, "SI": 231,
+        "SK": 117, "TH": 550, "TR": 465, "TW": 642, "US": 369, "UY": 129, "VN": 475, "ZA": 708,
+    },
+    2022: {
+        "AE": 561, "BH": 905, "HK": 699, "ID": 676, "IL": 583, "IS": 28, "JO": 541, "MY": 606,
+        "SA": 707, "UA": 260,
+    },
 }  # fmt: skip
-EXAMPLE_SOURCE = "Ember 2023, average of the country"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +105,12 @@ def example_site(region: str) -> Site:
     """A region that nobody described: the average PUE, and the grid where the region is the code of
     a known country.
     """
-    grams = EXAMPLE_G_PER_KWH.get(region.upper())
-    if grams is None:
-        return Site(region, is_example=True)
-    return Site(region, g_per_kwh=Decimal(grams), source=EXAMPLE_SOURCE, is_example=True)
+    for year, countries in EXAMPLE_G_PER_KWH.items():
+        grams = countries.get(region.upper())
+        if grams is not None:
+            source = f"Ember {year}, average of the country"
+            return Site(region, g_per_kwh=Decimal(grams), source=source, is_example=True)
+    return Site(region, is_example=True)
 
 
 def _kwh(energy_j: float) -> Decimal:

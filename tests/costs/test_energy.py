@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.energy import EXAMPLE_SOURCE, Drawn, Site, energy_of, example_site
+from fleetwatch.costs.energy import EXAMPLE_G_PER_KWH, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
 from fleetwatch.costs.sites import energy, energy_of_node, set_region, withdraw_region
 from fleetwatch.costs.subjects import RateError
@@ -83,16 +83,40 @@ def test_a_region_whose_grid_was_left_open_has_its_countrys_average(name, grams)
     found = energy(Interval(HOUR, HOUR + timedelta(hours=1)))
 
     assert (found.co2e_g, found.usd) == (grams, Decimal("0.3"))
-    assert found.sites[0].source == (EXAMPLE_SOURCE if grams else "bill")
+    assert found.sites[0].source == ("Ember 2023, average of the country" if grams else "bill")
 
 
-def test_a_region_that_is_a_countrys_code_has_its_average_grid_as_an_example():
-    assert (
-        example_site("de").g_per_kwh,
-        example_site("de").source,
-        example_site("de").is_example,
-    ) == (381, EXAMPLE_SOURCE, True)
+@pytest.mark.parametrize(
+    ("code", "grams", "year"),
+    [("de", 381, 2023), ("US", 369, 2023), ("gb", 238, 2023), ("AE", 561, 2022), ("IS", 28, 2022)],
+)
+def test_a_region_that_is_a_countrys_code_has_its_average_grid_as_an_example(code, grams, year):
+    site = example_site(code)
+
+    assert (site.g_per_kwh, site.is_example) == (grams, True)
+    assert site.source == f"Ember {year}, average of the country"
+
+
+def test_a_region_that_is_no_countrys_code_has_no_grid():
     assert (example_site("moon").g_per_kwh, example_site("moon").pue) == (None, Decimal("1.56"))
+    assert example_site("").g_per_kwh is None
+
+
+# where most of the world's data centres with GPUs stand
+CODES = (
+    "US CA MX BR CL AR CO GB IE FR DE NL BE LU CH AT ES PT IT SE NO FI DK IS PL CZ GR RO HU BG "
+    "TR IL AE SA QA ZA IN SG MY ID TH VN PH JP KR TW HK CN AU NZ"
+)
+
+
+def test_each_country_with_data_centres_has_one_average_between_water_and_coal():
+    told = [code for countries in EXAMPLE_G_PER_KWH.values() for code in countries]
+
+    assert set(CODES.split()) <= set(told)
+    assert len(told) == len(set(told))
+    for countries in EXAMPLE_G_PER_KWH.values():
+        # in full, water and wind are some 10 to 30 g, and no coal is above 1,100
+        assert all(10 < grams < 1_100 for grams in countries.values())
 
 
 @pytest.mark.django_db
