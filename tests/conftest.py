@@ -8,6 +8,8 @@ from django.conf import settings as django_settings
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.backends.postgresql.operations import DatabaseOperations
 from django.db.models.signals import post_migrate
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from tests.notify.fakes import FakeSlack, FakeSMTP
 from tests.stack.living import Living, living_stack
@@ -59,12 +61,16 @@ def pytest_configure() -> None:
     """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's
     permissions and content types, which nobody reads here, are not made anew each time that a
     test's tables are emptied: with other ids than those that a test with `serialized_rollback`
-    brings back.
+    brings back. No property fails because the machine is busy.
     """
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)
     DatabaseOperations.sql_flush = deleted
+    hypothesis_settings.register_profile(
+        "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    hypothesis_settings.load_profile("untimed")
 
 
 @pytest.fixture
