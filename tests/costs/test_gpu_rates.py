@@ -69,6 +69,14 @@ def test_a_gpu_of_unknown_model_has_no_rate():
     assert spans(a_gpu(model=None)) == []
 
 
+def test_a_gpu_of_unknown_model_has_its_nodes_and_its_own_rate():
+    gpu = a_gpu(model=None, node="gpu-01")
+    a_rate("1.10", node="gpu-01", valid_from=MAY)
+    a_rate("0.90", only=gpu, valid_from=JUNE)
+
+    assert spans(gpu) == [(Decimal("1.10"), MAY, JUNE), (Decimal("0.90"), JUNE, None)]
+
+
 @pytest.mark.parametrize("valid_to", [JULY, None])
 def test_two_rates_of_one_model_never_hold_at_the_same_moment(valid_to):
     gpu = a_gpu()
