@@ -15,8 +15,9 @@ def _decimal(value: Decimal | float) -> Decimal:
 
 
 def usd(value: Decimal | float | None) -> str:
-    """$0.42, $21.60, $4,310, $24,310, $1.24M: one form up to a million; what is above zero and
-    below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave, and zero.
+    """$0.42, $21.60, $4,310, $1,240,000: no unit but the dollar, so that a column has one; what is
+    above zero and below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave,
+    and zero.
     """
     if value is None:
         return UNKNOWN
@@ -28,9 +29,7 @@ def usd(value: Decimal | float | None) -> str:
         return f"{sign}<$0.01"
     if size < Decimal("99.995"):
         return f"{sign}${_round(size, 2)}"
-    if size < Decimal("999999.5"):
-        return f"{sign}${_round(size, 0):,}"
-    return f"{sign}${_significant(size / 1_000_000)}M"
+    return f"{sign}${_round(size, 0):,}"
 
 
 def about(value: Decimal | float | None) -> str:
