@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.diagnosis import clipped_places
 from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
 from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
@@ -200,17 +201,15 @@ def _placed(
     interval: Interval, by_id: dict[int, Finding], *, only: int | None = None
 ) -> list[tuple[int, int, Caused]]:
     whole = boundaries.outward(interval, zone())
+    wanted: dict[str, Any] = {
+        "start": whole.start,
+        "end": whole.end,
+        "slowed": SLOWED,
+        "whole": list(OF_STATES),
+        "finding": only,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            _PLACED,
-            {
-                "start": whole.start,
-                "end": whole.end,
-                "slowed": SLOWED,
-                "whole": list(OF_STATES),
-                "finding": only,
-            },
-        )
+        cursor.execute(_PLACED, wanted | clipped_places.parts(interval, zone()))
         return [
             (pk, gpus, _caused(by_id[pk].cause, *row))
             for pk, gpus, *row in cursor.fetchall()

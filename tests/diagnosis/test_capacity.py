@@ -375,6 +375,34 @@ def test_what_holds_a_gpu_without_a_job_is_a_finding_of_its_node_with_its_proces
     assert list(cause_checks.faults(ALL)) == []
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "minutes"), [(0, 15, 0), (0, 20, 5), (15, 45, 30), (50, 70, 10)]
+)
+def test_of_a_part_of_an_hour_a_machines_finding_has_what_the_ledger_has(first, last, minutes):
+    """Orphaned from the quarter past on, at $4 an hour."""
+    rate("4.00")
+    holding = EMPTY | {"process_count": 1, "memory_used_bytes": 30 * 2**30}
+    diagnosed(Sender().batch(T0, *[EMPTY] * 15, *[holding] * 45, processes=[an_orphan()]))
+    part = Interval(START + timedelta(minutes=first), START + timedelta(minutes=last))
+
+    lines = machine_findings.findings(part, now=NOW, cause="orphaned")
+
+    told = sum(line.caused.wasted_ms for line in lines)
+    assert told == minutes * MINUTE == costs.totals(part).states["orphaned"]
+    assert float(sum(line.caused.saving.high_usd for line in lines)) == pytest.approx(minutes / 15)
+
+
+def test_of_a_part_of_an_hour_other_findings_of_machines_have_their_share():
+    row = factories.capacity("no_telemetry", start=START)
+    factories.place("no_telemetry", node=row.node)
+
+    [line] = machine_findings.findings(
+        Interval(START + timedelta(minutes=45), START + timedelta(hours=2)), now=NOW
+    )
+
+    assert line.caused.held_ms == 15 * MINUTE
+
+
 def test_causes_of_a_period_and_orphaned_sum_to_what_was_wasted():
     holding = EMPTY | {"process_count": 1, "memory_used_bytes": 30 * 2**30}
     jobs, holds = [a_job("slurm/della/7")], [held(0, 0)]

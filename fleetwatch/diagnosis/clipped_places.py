@@ -1,0 +1,50 @@
+"""What of machines' time lies in the part of a cut that a period takes, as placed.sql takes it."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fleetwatch.diagnosis.causes import CATALOGUE
+from fleetwatch.figures import edges as cuts
+from fleetwatch.figures.packed_spans import KINDS
+from fleetwatch.lib.intervals import Interval
+
+# Causes that explain all of a state's time: theirs in the part is the ledger's.
+_STATES = {
+    cause.code: cause.machine.state for cause in CATALOGUE if cause.machine and cause.machine.state
+}
+
+
+def parts(interval: Interval, zone: ZoneInfo) -> dict[str, list[Any]]:
+    """The arrays of placed.sql: of each cut at the period's ends the part that lies in it, and by
+    GPU what of a state does.
+    """
+    _, edges = cuts.split(interval, zone)
+    found: dict[str, list[Any]] = {
+        "edge_starts": [edge.cut.start for edge in edges],
+        "edge_parts": [edge.part.duration_ms for edge in edges],
+        "edge_wholes": [edge.cut.duration_ms for edge in edges],
+    }
+    found |= {f"clip_{name}": [] for name in ("starts", "gpus", "causes", "parts", "wholes")}
+    if not edges:
+        return found
+    told = cuts.parts(edges, None)
+    for code, state in _STATES.items():
+        for number, edge in enumerate(edges):
+            _add(found, edge, told.of(number), code=code, state=state)
+    return found
+
+
+def _add(
+    found: dict[str, list[Any]], edge: cuts.Edge, told: cuts.Parts, *, code: str, state: str
+) -> None:
+    kinds = [number for number, kind in enumerate(KINDS) if kind[0] == state]
+    own = np.isin(told.kind, kinds) & (told.whole_ms > 0)
+    gpus, at = np.unique(told.gpu[own], return_inverse=True)
+    found["clip_starts"] += [edge.cut.start] * len(gpus)
+    found["clip_gpus"] += gpus.tolist()
+    found["clip_causes"] += [code] * len(gpus)
+    for name, ms in (("parts", told.part_ms[own]), ("wholes", told.whole_ms[own])):
+        sums = np.bincount(at, ms, len(gpus)).astype(np.int64)
+        found[f"clip_{name}"] += sums.tolist()
