@@ -8,7 +8,5 @@ def _no_memory_of_attempts():
 
 
 @pytest.fixture(autouse=True)
-def _static_files_without_manifest(settings):
-    settings.STORAGES = settings.STORAGES | {
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    }
+def _static_files_without_manifest(plain_static_files):
+    """The browser tests serve the real ones."""

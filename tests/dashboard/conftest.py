@@ -5,11 +5,8 @@ from tests.dashboard import factories
 
 
 @pytest.fixture(autouse=True)
-def _quick(settings):
-    """Templates need no collected manifest here: the browser tests serve the real one."""
-    settings.STORAGES = settings.STORAGES | {
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    }
+def _quick(plain_static_files):
+    """The browser tests serve the real ones."""
 
 
 @pytest.fixture

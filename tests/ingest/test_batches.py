@@ -19,19 +19,13 @@ from tests.ingest.factories import NOW, NOW_MS, T0, gpu, pack, payload, post, to
 from tests.ingest.wsgi import DoorClient
 
 MINUTE = 60_000
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 
 @pytest.fixture(params=["django", "door"])
 def client(request, client):
     """Django's view alone, and behind the door: one contract."""
     return client if request.param == "django" else DoorClient()
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
 
 
 def counts():

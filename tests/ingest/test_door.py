@@ -27,15 +27,9 @@ from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, Se
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 BEGIN = NOW_MS - 3 * 3_600_000
 UNHEARD = ("missing", "silent")
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-import time_machine
 from django.db import IntegrityError
 
 from fleetwatch.ingest.models import AgentToken, Enrollment, EnrollmentToken
@@ -16,14 +15,8 @@ from fleetwatch.ingest.tokens import (
 from fleetwatch.inventory.models import Node
 from tests.ingest.factories import NOW, payload, post, token
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
 
 
 def enroll(client, node, *, bearer, address="10.1.2.3", **keys):

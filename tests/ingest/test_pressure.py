@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-import time_machine
 
 from fleetwatch.ingest import pressure as thresholds
 from fleetwatch.ingest.pressure import meaning, pressure
@@ -17,12 +16,11 @@ LONG_CLOSED = NOW.replace(minute=0) - timedelta(hours=3)
 
 
 @pytest.fixture(autouse=True)
-def _noon(monkeypatch):
+def _pressed_early(monkeypatch, clock):
     monkeypatch.setattr(thresholds, "SLOWER_FROM", 3)
     monkeypatch.setattr(thresholds, "REFUSED_FROM", 5)
     pressure.forget()
-    with time_machine.travel(NOW, tick=False):
-        yield
+    yield
     pressure.forget()
 
 

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-import time_machine
 
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import Rights
@@ -13,15 +12,9 @@ from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark
 from tests.ingest.factories import NOW, NOW_MS, T0, gpu, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 MINUTE, DAY = 60_000, 86_400_000
 REACH = NOW_MS - 7 * DAY  # a batch that ends here is too old
-
-
-@pytest.fixture(autouse=True)
-def clock():
-    with time_machine.travel(NOW, tick=False) as traveller:
-        yield traveller
 
 
 @pytest.fixture(params=["django", "door"])

@@ -4,7 +4,6 @@ from datetime import timedelta
 from secrets import token_hex
 
 import pytest
-import time_machine
 from django.core.management import CommandError, call_command
 
 from agent import sender
@@ -19,14 +18,8 @@ from fleetwatch.telemetry.models import Batch, ReceivedSequence
 from tests.ingest.factories import NOW, NOW_MS, T0, gpu, holding, job, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
-
-
-@pytest.fixture(autouse=True)
-def clock():
-    with time_machine.travel(NOW, tick=False) as traveller:
-        yield traveller
 
 
 @pytest.fixture(params=["django", "door"])
