@@ -7,13 +7,13 @@ tokens.
 
 import email.utils
 import http.client
-import json
 import ssl
 import time
 from typing import List, Mapping, NamedTuple, Optional
 from urllib.parse import urlsplit
 
 from agent import __version__
+from agent.json_parts import object_of
 from agent.report import Finding, clipped
 
 TIMEOUT_S = 10.0
@@ -135,7 +135,7 @@ class Hub:
             )
             response = connection.getresponse()
             offset_s = _offset_s(response.headers.get("Date"), time.time())
-            return Answer(response.status, _object(response.read(MAX_ANSWER_BYTES)), offset_s)
+            return Answer(response.status, object_of(response.read(MAX_ANSWER_BYTES)), offset_s)
         finally:
             connection.close()
 
@@ -156,14 +156,6 @@ def _offset_s(date: Optional[str], now_s: float) -> Optional[float]:
     except (TypeError, ValueError, IndexError):
         return None
     return hub_s + 0.5 - now_s
-
-
-def _object(body: bytes) -> Mapping[str, object]:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
 
 
 def _said(answer: Answer) -> str:

@@ -23,6 +23,7 @@ from email.message import Message
 from typing import IO, Callable, Mapping, Optional, Tuple
 
 from agent import __version__
+from agent.json_parts import object_of
 from agent.split import split
 from agent.spool import Spool
 from agent.store import Entry
@@ -135,10 +136,10 @@ class Sender:
         )
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
-                return response.status, _json_object(self._read(response))
+                return response.status, object_of(self._read(response))
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _json_object(self._read(error))
+                return error.code, object_of(self._read(error))
         except (OSError, http.client.HTTPException, ValueError):
             return None, {}
 
@@ -190,7 +191,7 @@ def clean(text: str) -> str:
 
 
 def _judge(status: int, headers: Message, body: bytes) -> Outcome:
-    answer = _json_object(body)
+    answer = object_of(body)
     if 200 <= status < 300:
         return _accepted(status, answer)
     reason = (
@@ -254,14 +255,6 @@ def _refused(gpus: object) -> str:
     first = "%s: %s" % (gpus[0].get("gpu"), gpus[0].get("why"))
     more = " (and %d more)" % (len(gpus) - 1) if len(gpus) > 1 else ""
     return "the hub does not count the windows of " + clean(first) + more
-
-
-def _json_object(body: bytes) -> Mapping[str, object]:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
 
 
 def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:

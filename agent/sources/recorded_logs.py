@@ -16,9 +16,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from agent.errors import BadArgumentError
+from agent.json_parts import object_of
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvidia_smi import smi_text
 
@@ -317,7 +318,7 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
         if json.loads(first).get("fleetwatch_recording") != 1:
             raise LogError("%s is a recording of a newer agent" % path)
         for line in lines:
-            item = _json(line)
+            item = object_of(line)
             if "gpus" in item:
                 gpus.update((gpu["uuid"], GPUInfo(**gpu)) for gpu in item["gpus"])
             elif "process_counts" in item:
@@ -333,15 +334,6 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
                 )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LogError("%s is damaged: %s" % (path, error)) from error
-
-
-def _json(line: str) -> Dict[str, Any]:
-    """The line's object; {} for the last line of an agent that was killed while it wrote."""
-    try:
-        item = json.loads(line)
-    except ValueError:
-        return {}
-    return item if isinstance(item, dict) else {}
 
 
 def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:

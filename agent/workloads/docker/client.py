@@ -5,16 +5,15 @@ They give no GPU to one container alone, so they are no scheduler; but a contain
 GPUs by name holds them while no process of it runs on them.
 """
 
-import calendar
 import glob
 import logging
 import os
 import pwd
 import re
-import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
 
+from agent.json_parts import part, time_ms
 from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.wire import JOB_KINDS
 from agent.workloads.cgroup import alias
@@ -47,7 +46,6 @@ PODMAN_GROUPS = (
 )  # fmt: skip
 CGROUPS = "/sys/fs/cgroup"
 _ID = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 _USERS_SOCKET = re.compile(r"/user/(\d{1,10})/")
 
 
@@ -174,8 +172,8 @@ def container_of(
     """The container in an answer of /containers/{id}/json; any part of it may be null or
     missing.
     """
-    config, state = _mapping(answer.get("Config")), _mapping(answer.get("State"))
-    given = _mapping(config.get("Labels"))
+    config, state = part(answer, "Config"), part(answer, "State")
+    given = part(config, "Labels")
     labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
     kind, restarts = labels.get("fleetwatch.kind", ""), answer.get("RestartCount")
     job = Job(
@@ -190,7 +188,7 @@ def container_of(
         account=labels.get("fleetwatch.account") or labels.get("fleetwatch.team", ""),
         kind=kind if kind in JOB_KINDS else "batch",
         state="RUNNING",
-        start_ms=_time_ms(state.get("StartedAt")),
+        start_ms=time_ms(state.get("StartedAt")),
         restarts=restarts if isinstance(restarts, int) and 0 <= restarts < 2**20 else 0,
         labels=labels,
     )
@@ -204,7 +202,7 @@ def container_of(
 
 
 def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:
-    return OF_A_POD in _mapping(listed.get("Labels"))
+    return OF_A_POD in part(listed, "Labels")
 
 
 def _user(path: str) -> str:
@@ -214,28 +212,3 @@ def _user(path: str) -> str:
         return "" if match is None else pwd.getpwuid(int(match.group(1))).pw_name
     except (KeyError, OverflowError):
         return "" if match is None else match.group(1)
-
-
-def _time_ms(text: Any) -> Optional[int]:
-    """`2026-11-06T05:48:53.266176036Z` in milliseconds since the epoch; None for the year 1, which
-    is "never".
-    """
-    match = _TIME.fullmatch(text) if isinstance(text, str) else None
-    try:
-        whole = (
-            None
-            if match is None
-            else calendar.timegm(time.strptime(match.group(1), "%Y-%m-%dT%H:%M:%S"))
-        )
-    except ValueError:
-        return None
-    if match is None or whole is None or whole <= 0:
-        return None
-    away_s = int(match.group(4) or 0) * 3600 + int(match.group(5) or 0) * 60
-    return (whole + (away_s if match.group(3) == "-" else -away_s)) * 1000 + int(
-        (match.group(2) or "0").ljust(3, "0")[:3]
-    )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

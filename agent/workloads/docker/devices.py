@@ -7,6 +7,7 @@ unless the operator says so. An index is NVML's, as the NVIDIA Container Toolkit
 import re
 from typing import Any, List, Mapping, Optional, Sequence
 
+from agent.json_parts import part, parts, texts
 from agent.readings import GPUInfo
 
 ALL = "all"
@@ -24,16 +25,14 @@ def names(answer: Mapping[str, Any]) -> List[str]:
 
     The variable counts only where nothing else was asked for and a runtime of NVIDIA's reads it.
     """
-    host = _mapping(answer.get("HostConfig"))
-    asked = [
-        name for request in _mappings(host.get("DeviceRequests")) for name in _requested(request)
-    ]
-    files = [str(device.get("PathOnHost")) for device in _mappings(host.get("Devices"))]
+    host = part(answer, "HostConfig")
+    asked = [name for request in parts(host, "DeviceRequests") for name in _requested(request)]
+    files = [str(device.get("PathOnHost")) for device in parts(host, "Devices")]
     asked += [cdi for path in files for cdi in _cdi(path)] + [
         path for path in files if _FILE.fullmatch(path)
     ]
     if not asked and "nvidia" in str(host.get("Runtime")):
-        asked = _visible(_mapping(answer.get("Config")).get("Env"))
+        asked = _visible(texts(part(answer, "Config"), "Env"))
     return asked[:MAX_NAMES]
 
 
@@ -50,11 +49,7 @@ def _requested(request: Mapping[str, Any]) -> List[str]:
     https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate
     """
     driver, count = request.get("Driver"), request.get("Count")
-    ids = (
-        [name for name in request.get("DeviceIDs") or () if isinstance(name, str)]
-        if isinstance(request.get("DeviceIDs"), list)
-        else []
-    )
+    ids = texts(request, "DeviceIDs")
     if driver == "cdi":
         return [device for name in ids for device in _cdi(name)]
     if driver not in ("", None, "nvidia") or not (
@@ -81,14 +76,9 @@ def _cdi(name: str) -> List[str]:
     return [device] if kind.startswith(CDI) and sign and device else []
 
 
-def _visible(environment: Any) -> List[str]:
+def _visible(environment: Sequence[str]) -> List[str]:
     """`void`, `none` and nothing are no GPU; the last of several counts."""
-    given = (
-        [text for text in environment or () if isinstance(text, str)]
-        if isinstance(environment, list)
-        else []
-    )
-    values = [text.partition("=")[2] for text in given if text.startswith(VISIBLE + "=")]
+    values = [text.partition("=")[2] for text in environment if text.startswith(VISIBLE + "=")]
     asked = [name.strip() for name in values[-1].split(",")] if values else []
     return [name for name in asked if name not in ("", "void", "none")]
 
@@ -106,11 +96,3 @@ def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
     else:
         uuids = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
     return uuids[0] if len(uuids) == 1 else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: Any) -> List[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -13,6 +13,8 @@ import ssl
 from typing import Any, Dict, Mapping, Optional, Tuple
 from urllib.parse import quote, urlencode
 
+from agent.json_parts import part, parts
+
 log = logging.getLogger("agent.workloads")
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -78,7 +80,7 @@ class API:
             if answer is None:
                 return None
             names.update(_uuids(answer))
-            going = str(_part(answer, "metadata").get("continue") or "")
+            going = str(part(answer, "metadata").get("continue") or "")
             if not going:
                 break
         return names
@@ -154,24 +156,12 @@ def _read(response: http.client.HTTPResponse, path: str) -> Answer:
 
 def _uuids(answer: Answer) -> Dict[Tuple[str, str], str]:
     uuids: Dict[Tuple[str, str], str] = {}
-    for item in _list(answer, "items"):
-        spec = _part(item, "spec")
-        pool = str(_part(spec, "pool").get("name"))
-        for device in _list(spec, "devices"):
-            inner = _part(device, "basic") or device  # v1beta1 has a level more
-            uuid = _part(_part(inner, "attributes"), "uuid").get("string")
+    for item in parts(answer, "items"):
+        spec = part(item, "spec")
+        pool = str(part(spec, "pool").get("name"))
+        for device in parts(spec, "devices"):
+            inner = part(device, "basic") or device  # v1beta1 has a level more
+            uuid = part(part(inner, "attributes"), "uuid").get("string")
             if isinstance(uuid, str):
                 uuids[pool, str(device.get("name"))] = uuid
     return uuids
-
-
-def _part(answer: Answer, name: str) -> Answer:
-    value = answer.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(answer: Answer, name: str) -> Tuple[Answer, ...]:
-    value = answer.get(name)
-    return (
-        tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
-    )

@@ -3,11 +3,10 @@
 Of labels and annotations only the listed ones leave the node.
 """
 
-import calendar
-import time
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence
 
+from agent.json_parts import part, parts, time_ms
 from agent.readings import Job
 from agent.wire import JOB_KINDS
 
@@ -60,7 +59,7 @@ class Pod:
 
 def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
     """The pod; None where the answer is none."""
-    metadata, spec, status = (_mapping(answer, part) for part in ("metadata", "spec", "status"))
+    metadata, spec, status = (part(answer, name) for name in ("metadata", "spec", "status"))
     uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
     if not uid or not namespace or not name:
         return None
@@ -76,17 +75,13 @@ def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
         account=_first(marks, ACCOUNTS) or namespace,
         kind=_kind(marks, _owner(metadata)),
         state=phase.upper(),
-        submit_ms=_time_ms(metadata.get("creationTimestamp")),
-        start_ms=_time_ms(status.get("startTime")),
+        submit_ms=time_ms(metadata.get("creationTimestamp")),
+        start_ms=time_ms(status.get("startTime")),
         restarts=_restarts(status),
         labels=_labels(marks, _owner(metadata), spec),
     )
     return Pod(
-        tuple(
-            dict.fromkeys(
-                uid_of_group for uid_of_group in (uid, marks.get(CONFIG_HASH, "")) if uid_of_group
-            )
-        ),
+        tuple(dict.fromkeys(filter(None, (uid, marks.get(CONFIG_HASH, ""))))),
         phase in ENDED,
         job,
     )
@@ -116,8 +111,7 @@ def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
 
 def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The owner that controls the pod, else the first named."""
-    given = metadata.get("ownerReferences")
-    owners = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+    owners = parts(metadata, "ownerReferences")
     return next(
         (item for item in owners if item.get("controller") is True), owners[0] if owners else {}
     )
@@ -137,22 +131,12 @@ def _labels(
 
 
 def _restarts(status: Mapping[str, Any]) -> int:
-    given = status.get("containerStatuses")
-    counts = (
-        [item.get("restartCount") for item in given if isinstance(item, dict)]
-        if isinstance(given, list)
-        else []
-    )
+    counts = [item.get("restartCount") for item in parts(status, "containerStatuses")]
     return sum(count for count in counts if isinstance(count, int) and 0 <= count < 2**20)
 
 
 def _first(marks: Mapping[str, str], names: Sequence[str]) -> str:
     return next((marks[name] for name in names if marks.get(name)), "")
-
-
-def _mapping(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = answer.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str:
@@ -163,14 +147,6 @@ def _text(answer: Mapping[str, Any], name: str) -> str:
 def _texts(answer: Mapping[str, Any], name: str) -> Dict[str, str]:
     return {
         key: value[:MAX_VALUE]
-        for key, value in _mapping(answer, name).items()
+        for key, value in part(answer, name).items()
         if isinstance(value, str)
     }
-
-
-def _time_ms(value: Any) -> Optional[int]:
-    """`2026-11-06T05:48:53Z` in milliseconds since the epoch."""
-    try:
-        return calendar.timegm(time.strptime(value, "%Y-%m-%dT%H:%M:%SZ")) * 1000
-    except (TypeError, ValueError):
-        return None

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence
 
+from agent.json_parts import parts
 from agent.readings import SchedulerError
 from agent.workloads.slurm.command import CommandError, Commands
 from agent.workloads.slurm.lists import gpu_count
@@ -177,9 +178,8 @@ def _record_of(number: int, answer: Any, nodes: Sequence[str]) -> Record:
 
     Raises ValueError.
     """
-    jobs = answer.get("jobs") if isinstance(answer, dict) else None
-    for job in jobs if isinstance(jobs, list) else ():
-        if isinstance(job, dict) and whole(job.get("job_id")) == number:
+    for job in parts(answer, "jobs"):
+        if whole(job.get("job_id")) == number:
             return from_json(job, nodes)
     raise ValueError("no such job in the answer")
 

@@ -1,0 +1,57 @@
+"""Parts of JSON that somebody else wrote: what is missing, null or of another type is nothing."""
+
+import calendar
+import json
+import re
+import time
+from typing import Any, List, Mapping, Optional, Union
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+
+
+def object_of(text: Union[str, bytes]) -> Mapping[str, Any]:
+    """The object in the text; {} where it is none."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def part(answer: Any, name: str) -> Mapping[str, Any]:
+    """The object of that name in an object."""
+    value = answer.get(name) if isinstance(answer, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def parts(answer: Any, name: str) -> List[Mapping[str, Any]]:
+    """The objects in the list of that name."""
+    return [item for item in _list(answer, name) if isinstance(item, dict)]
+
+
+def texts(answer: Any, name: str) -> List[str]:
+    """The texts in the list of that name."""
+    return [item for item in _list(answer, name) if isinstance(item, str)]
+
+
+def time_ms(value: Any) -> Optional[int]:
+    """`2026-11-06T05:48:53.266176036Z` in milliseconds since the epoch; None for the year 1, which
+    is "never".
+    """
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        whole_s = calendar.timegm(time.strptime(match.group(1), "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    if whole_s <= 0:
+        return None
+    away_s = int(match.group(4) or 0) * 3600 + int(match.group(5) or 0) * 60
+    utc_s = whole_s + away_s if match.group(3) == "-" else whole_s - away_s
+    return utc_s * 1000 + int((match.group(2) or "0").ljust(3, "0")[:3])
+
+
+def _list(answer: Any, name: str) -> List[Any]:
+    value = answer.get(name) if isinstance(answer, dict) else None
+    return value if isinstance(value, list) else []
