@@ -20,7 +20,7 @@ class Incident(models.Model):
     """One breach of one rule by one subject: opened once, kept up to date, resolved by itself."""
 
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="incidents")
-    subject = models.CharField(max_length=400, help_text="job key")
+    subject = models.CharField(max_length=400, help_text="by its page: a job's key")
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True)
@@ -33,7 +33,7 @@ class Incident(models.Model):
         default="",
         help_text="what keeps us from knowing: no data since ...",
     )
-    facts = models.JSONField(default=dict, help_text="facts.Facts: what was true at updated_at")
+    facts = models.JSONField(default=dict, help_text="breach.Breach: what was true at updated_at")
 
     class Meta:
         constraints = [

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
-from urllib.parse import quote
 
 import structlog
 from django.conf import settings
@@ -12,10 +11,10 @@ from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import messages
-from fleetwatch.alerts.conditions import Condition, condition
-from fleetwatch.alerts.idle_job import Facts
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition
+from fleetwatch.alerts.conditions import breach_of, condition
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import lock_key
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message
@@ -65,74 +64,74 @@ def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
         for incident in rule.incidents.filter(resolved_at=None).select_for_update(of=("self",))
     }
     breaches = (
-        {facts.job_key: facts for facts in watch.breaches(rule.threshold, now)}
+        {breach.subject: breach for breach in watch.breaches(rule.threshold, now)}
         if rule.is_enabled
         else {}
     )
     did: Counter[str] = Counter()
-    for subject, facts in breaches.items():
+    for subject, breach in breaches.items():
         incident = open_incidents.get(subject)
         if incident is None:
             did["opened"] += 1
-            _open(rule, watch, facts, now)
+            _open(rule, breach, now)
         else:
             did["kept"] += 1
-            _update(incident, facts, note=_note(watch, facts, now), now=now)
+            _update(incident, breach, note=_note(breach, now), now=now)
     for subject, incident in open_incidents.items():
         if subject not in breaches:
             did[_settle(rule, watch, incident, now)] += 1
     return did
 
 
-def _open(rule: Rule, watch: Condition, facts: Facts, now: datetime) -> None:
-    note = _note(watch, facts, now)
+def _open(rule: Rule, breach: Breach, now: datetime) -> None:
+    note = _note(breach, now)
     incident = Incident.objects.create(
         rule=rule,
-        subject=facts.job_key,
+        subject=breach.subject,
         opened_at=now,
         updated_at=now,
-        facts=facts.to_json(),
+        facts=breach.to_json(),
         note=note,
     )
     message = messages.opened(
-        facts, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(facts)
+        breach, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(breach)
     )
     _tell(rule, incident, message, what="opened", now=now)
-    log.info("incident opened", incident=incident.pk, rule=rule.pk, gpus=len(facts.gpus))
+    log.info("incident opened", incident=incident.pk, rule=rule.pk, condition=rule.condition)
 
 
 def _settle(rule: Rule, watch: Condition, incident: Incident, now: datetime) -> str:
     """Resolves an incident whose breach is over; without data it stays open and says so."""
-    facts = Facts.from_json(incident.facts)
+    breach = breach_of(watch, incident.facts)
     if not rule.is_enabled:
-        _resolve(rule, incident, facts, reason=RULE_OFF, now=now)
+        _resolve(rule, incident, breach, reason=RULE_OFF, now=now)
         return "resolved"
-    ended = watch.ended(facts, now)
+    ended = watch.ended(breach, now)
     if ended is None:
-        _update(incident, facts, note=_no_data(facts.until_ms, now), now=now)
+        _update(incident, breach, note=_no_data(breach.until_ms, now), now=now)
         return "no_data"
-    _resolve(rule, incident, ended.facts, reason=ended.reason, now=now)
+    _resolve(rule, incident, ended.breach, reason=ended.reason, now=now)
     return "resolved"
 
 
-def _resolve(rule: Rule, incident: Incident, facts: Facts, *, reason: str, now: datetime) -> None:
+def _resolve(rule: Rule, incident: Incident, breach: Breach, *, reason: str, now: datetime) -> None:
     incident.resolved_at, incident.updated_at = now, now
-    incident.resolution, incident.note, incident.facts = reason, "", facts.to_json()
+    incident.resolution, incident.note, incident.facts = reason, "", breach.to_json()
     incident.save(update_fields=["resolved_at", "updated_at", "resolution", "note", "facts"])
     message = messages.resolved(
-        facts,
+        breach,
         rule_name=rule.name,
         reason=reason,
         zone=organisation_zone(),
         now=now,
-        url=_url(facts),
+        url=_url(breach),
     )
     _tell(rule, incident, message, what="resolved", now=now)
     log.info("incident resolved", incident=incident.pk, rule=rule.pk, reason=reason)
 
 
-def _update(incident: Incident, facts: Facts, *, note: str, now: datetime) -> None:
-    incident.facts, incident.note, incident.updated_at = facts.to_json(), note, now
+def _update(incident: Incident, breach: Breach, *, note: str, now: datetime) -> None:
+    incident.facts, incident.note, incident.updated_at = breach.to_json(), note, now
     incident.save(update_fields=["facts", "note", "updated_at"])
 
 
@@ -145,17 +144,17 @@ def _tell(rule: Rule, incident: Incident, message: Message, *, what: str, now: d
     )
 
 
-def _note(watch: Condition, facts: Facts, now: datetime) -> str:
-    since_ms = watch.no_data_since_ms(facts, now)
-    return "" if since_ms is None else _no_data(since_ms, now)
+def _note(breach: Breach, now: datetime) -> str:
+    is_stale = breach.until_ms < to_ms(now) - STALE_MS
+    return _no_data(breach.until_ms, now) if is_stale else ""
 
 
 def _no_data(since_ms: int, now: datetime) -> str:
     return f"No data since {wording.moment(from_ms(since_ms), organisation_zone(), now=now)}."
 
 
-def _url(facts: Facts) -> str:
-    return f"{settings.PUBLIC_URL}/jobs/{quote(facts.job_key)}"
+def _url(breach: Breach) -> str:
+    return f"{settings.PUBLIC_URL}{breach.path}"
 
 
 def _wait_for_turn() -> None:

@@ -281,7 +281,7 @@ def incident_row(incident: Incident) -> Shape:
         "opened_at": incident.opened_at,
         "updated_at": incident.updated_at,
         "resolved_at": incident.resolved_at,
-        "facts": incident.facts,
+        "facts": incident.facts.get("facts", incident.facts),
     }
 
 

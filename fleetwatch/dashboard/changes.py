@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404
 from fleetwatch.accounts import services as accounts
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import services as alerts
+from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard import prices
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
@@ -193,7 +194,7 @@ def close_month(asked: Asked) -> Done:
 
 def set_rule(asked: Asked) -> Done:
     rule = get_object_or_404(Rule, pk=asked.number("id", low=1, high=2**31))
-    minutes = asked.number("threshold", low=1, high=1_000_000)
+    threshold = asked.number("threshold", low=1, high=1_000_000)
     chosen = [
         channel
         for channel in Channel.objects.order_by("name")
@@ -202,7 +203,7 @@ def set_rule(asked: Asked) -> Done:
     try:
         alerts.set_rule(
             rule,
-            threshold=float(minutes),
+            threshold=float(threshold),
             is_enabled=asked.text("is_enabled") == "on",
             channels=chosen,
         )
@@ -211,7 +212,8 @@ def set_rule(asked: Asked) -> Done:
     if not rule.is_enabled:
         return Done(f"{rule.name} is switched off.")
     told = ", ".join(channel.name for channel in chosen) or "every channel"
-    return Done(f"{rule.name}: from {minutes} minutes on, told to {told}.")
+    unit = condition(rule.condition).unit
+    return Done(f"{rule.name}: from {threshold} {unit} on, told to {told}.")
 
 
 def add_elastic_rule(asked: Asked) -> Done:

@@ -13,6 +13,9 @@ from fleetwatch.diagnosis.shell import NOWHERE, Place, nothing
 # saw it, or nobody knows why it was not used.
 WASTED, WELL, UNSEEN, UNKNOWN = "wasted", "well", "unseen", "unknown"
 
+# Of which idle jobs a cause is: of a part of whose GPUs, on whose GPUs nothing or something is.
+PART, EMPTY, HELD = "part", "empty", "held"
+
 MINUTES, HOURS, DAYS = "minutes", "hours", "days"
 OWNER, ADMIN = "the job's owner", "whoever runs the machines"
 FASTER = "the same work could end so much earlier; GPUs become free only when it does"
@@ -130,6 +133,7 @@ class Cause:
     verdict: str = WASTED
     is_alone: bool = False  # what was read for it leaves no other cause possible
     machine: Machine | None = None
+    idle: str = ""  # of which jobs it is, told by the ledger alone: PART, EMPTY or HELD
 
     steps: Callable[[Facts], tuple[Step, ...]] = _no_steps
     command: Callable[[Place], str] = nothing

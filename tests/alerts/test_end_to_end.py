@@ -6,6 +6,7 @@ import pytest
 
 from agent import wire
 from fleetwatch.alerts import selectors, services
+from fleetwatch.alerts.models import Incident
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.ledger import services as ledger
@@ -96,11 +97,11 @@ def test_the_end_of_the_job_resolves_it():
     send(0, 5, (0.0, 0.0), sequence=2, is_held=False)
     services.evaluate(at(5))
 
-    (view,) = selectors.latest_incidents(5)
+    view = selectors.view_of(Incident.objects.get())
     assert opened["opened"] == 1
-    assert view.where == "gpu-07 GPU 0, 1"
+    assert view.breach.where == "gpu-07 GPU 0, 1"
     assert view.incident.resolution == "the allocation ended"
-    assert (view.facts.since_ms, view.facts.until_ms) == (ms(-60), ms(0))
+    assert (view.breach.since_ms, view.breach.until_ms) == (ms(-60), ms(0))
 
 
 @pytest.mark.django_db

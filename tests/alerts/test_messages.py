@@ -1,10 +1,11 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from fleetwatch.alerts import messages
-from fleetwatch.alerts.idle_job import Facts, IdleGPU
+from fleetwatch.alerts.conditions import job_idle
+from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
 from fleetwatch.notify.transports.slack import payload
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits
@@ -52,7 +53,7 @@ def facts(**fields) -> Facts:
 
 def opened(known: Facts, **changes):
     return messages.opened(
-        known,
+        job_idle.breach(known),
         **(
             {
                 "rule_name": "Job idle",
@@ -115,7 +116,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
 
 def test_a_resolved_incident_says_why_how_long_and_how_much():
     message = messages.resolved(
-        facts(),
+        job_idle.breach(facts()),
         rule_name="Job idle",
         reason="the allocation ended",
         zone=UTC,
@@ -175,7 +176,7 @@ def test_example_prices_and_missing_data_are_said():
 def test_a_hostile_job_id_never_becomes_a_command(external_id):
     assert (
         fix(facts(external_id=external_id, job_gpus=2))
-        == f"Fix: end the job, or give the GPUs back. {messages.LOST}"
+        == f"Fix: end the job, or give the GPUs back. {job_idle.LOST}"
     )
 
 
@@ -198,8 +199,8 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
                 " per GPU, or ask for fewer GPUs next time."
             ),
         ),
-        ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
-        ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
+        ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST}"),
+        ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST}"),
     ],
 )
 def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words):
@@ -252,7 +253,7 @@ def test_a_service_that_rests_is_not_to_be_ended():
 
 
 def test_facts_of_an_older_incident_are_read():
-    known = facts().to_json()
+    known = asdict(facts())
     del known["kind"], known["pids"], known["reaches_beyond"]
 
     assert Facts.from_json(known) == facts()
@@ -261,14 +262,14 @@ def test_facts_of_an_older_incident_are_read():
 def test_mig_instances_and_gpus_without_an_index_are_named():
     gpus = (an_idle_gpu(1, mig_profile="1g.10gb"), an_idle_gpu(None, uuid="GPU-abc"))
 
-    assert messages.places(facts(gpus=gpus)) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
+    assert job_idle.places(facts(gpus=gpus)) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
 
 
 def test_many_nodes_are_counted_not_listed():
     gpus = tuple(an_idle_gpu(0, node=f"n{number}") for number in range(6))
 
     assert (
-        messages.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
+        job_idle.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
     )
 
 
@@ -287,4 +288,4 @@ def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
 
 
 def test_facts_survive_the_row():
-    assert Facts.from_json(facts().to_json()) == facts()
+    assert Facts.from_json(asdict(facts())) == facts()

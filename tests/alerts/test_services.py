@@ -45,13 +45,17 @@ def test_the_incident_knows_who_where_since_when_and_what_it_costs():
     services.evaluate(at(90))
 
     (view,) = selectors.open_incidents()
-    assert (view.incident.subject, view.where, view.facts.owner) == (
+    assert (view.incident.subject, view.breach.where, view.breach.owner) == (
         KEY,
         "node-014 GPU 3",
         "ana (nlp)",
     )
-    assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(90))
-    assert (view.facts.cost_usd, view.facts.usd_per_hour, view.facts.memory_bytes) == (6, 4, 40e9)
+    assert (view.breach.since_ms, view.breach.until_ms) == (ms(0), ms(90))
+    assert (view.breach.cost_usd, view.breach.usd_per_hour, view.breach.memory_bytes) == (
+        6,
+        4,
+        40e9,
+    )
 
 
 @pytest.mark.django_db
@@ -88,7 +92,7 @@ def test_it_opens_once_and_is_kept_up_to_date():
 
     (view,) = selectors.open_incidents()
     assert (first["opened"], second["opened"], second["kept"]) == (1, 0, 1)
-    assert view.facts.until_ms == ms(60)
+    assert view.breach.until_ms == ms(60)
     assert view.incident.opened_at == at(31)
     assert (
         Delivery.objects.values_list("key", flat=True).get()
@@ -249,8 +253,8 @@ def test_one_idle_gpu_of_eight_is_named():
     services.evaluate(at(40))
 
     (view,) = selectors.open_incidents()
-    assert view.where == "node-014 GPU 5"
-    assert (len(view.facts.gpus), view.facts.job_gpus) == (1, 8)
+    assert view.breach.where == "node-014 GPU 5"
+    assert (len(view.breach.facts["gpus"]), view.breach.facts["job_gpus"]) == (1, 8)
 
 
 @pytest.mark.django_db
@@ -276,7 +280,7 @@ def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, hel
     services.evaluate(at(40))
 
     (view,) = selectors.open_incidents()
-    assert (len(view.facts.gpus), view.facts.job_gpus) == (1, held)
+    assert (len(view.breach.facts["gpus"]), view.breach.facts["job_gpus"]) == (1, held)
 
 
 @pytest.mark.django_db
@@ -293,7 +297,7 @@ def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
     services.evaluate(at(50))
 
     (view,) = selectors.open_incidents()
-    assert view.where == "node-014 GPU 3, 4"
+    assert view.breach.where == "node-014 GPU 3, 4"
     assert Delivery.objects.count() == 1
 
 
@@ -315,7 +319,7 @@ def test_a_run_cut_at_the_hour_is_one_run():
     services.evaluate(at(85))
 
     (view,) = selectors.open_incidents()
-    assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(85))
+    assert (view.breach.since_ms, view.breach.until_ms) == (ms(0), ms(85))
 
 
 @pytest.mark.django_db
@@ -328,7 +332,7 @@ def test_a_shared_gpu_costs_its_holder_its_share():
     services.evaluate(at(60))
 
     (view,) = selectors.open_incidents()
-    assert (view.facts.cost_usd, view.facts.usd_per_hour) == (1, 1)
+    assert (view.breach.cost_usd, view.breach.usd_per_hour) == (1, 1)
 
 
 @pytest.mark.django_db
@@ -341,7 +345,7 @@ def test_each_part_of_an_idle_run_costs_the_rate_of_its_time():
     services.evaluate(at(60))
 
     (view,) = selectors.open_incidents()
-    assert (view.facts.cost_usd, view.facts.usd_per_hour) == (6, 8)
+    assert (view.breach.cost_usd, view.breach.usd_per_hour) == (6, 8)
 
 
 @pytest.mark.django_db
@@ -356,7 +360,9 @@ def test_idle_again_after_activity_is_a_new_incident():
     services.evaluate(at(70))
 
     assert Incident.objects.count() == 2
-    assert Incident.objects.filter(resolved_at=None).get().facts["gpus"][0]["since_ms"] == ms(35)
+    assert Incident.objects.filter(resolved_at=None).get().facts["facts"]["gpus"][0][
+        "since_ms"
+    ] == ms(35)
 
 
 @pytest.mark.django_db

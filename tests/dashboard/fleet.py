@@ -5,10 +5,11 @@ random.
 import gzip
 import json
 import math
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from agent import wire
-from fleetwatch.alerts.idle_job import Facts, IdleGPU
+from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import GPU, Node
@@ -174,7 +175,7 @@ def _incident(now: datetime) -> None:
     )
     rule = Rule.objects.create(name="Job idle", threshold=60, created_at=now)
     Incident.objects.create(
-        rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=facts.to_json()
+        rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=asdict(facts)
     )
 
 

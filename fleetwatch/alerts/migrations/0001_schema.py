@@ -40,13 +40,13 @@ class Migration(migrations.Migration):
             name='Incident',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('subject', models.CharField(help_text='job key', max_length=400)),
+                ('subject', models.CharField(help_text="by its page: a job's key", max_length=400)),
                 ('opened_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField()),
                 ('resolved_at', models.DateTimeField(null=True)),
                 ('resolution', models.CharField(blank=True, default='', help_text='why it was resolved', max_length=200)),
                 ('note', models.CharField(blank=True, default='', help_text='what keeps us from knowing: no data since ...', max_length=200)),
-                ('facts', models.JSONField(default=dict, help_text='facts.Facts: what was true at updated_at')),
+                ('facts', models.JSONField(default=dict, help_text='breach.Breach: what was true at updated_at')),
                 ('rule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='incidents', to='alerts.rule')),
             ],
             options={

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs import book
 from fleetwatch.costs.commitments import commitments
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
@@ -139,7 +139,7 @@ def _page(
             (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", ""),
         ),
         "deliveries": notify.deliveries(10),
-        "rules": Rule.objects.prefetch_related("channels").order_by("name"),
+        "rules": rules(),
         "closed_months": closed_months(),
         "free_capacity": statement_choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),

@@ -1,6 +1,6 @@
 """Held, and nothing ever runs on it: all the job's GPUs are idle and no process has a context."""
 
-from fleetwatch.diagnosis.cause import FREED, MINUTES, Cause, Step
+from fleetwatch.diagnosis.cause import EMPTY, FREED, MINUTES, Cause, Step
 from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
     HIGH,
@@ -43,6 +43,7 @@ CAUSE = Cause(
     effort=MINUTES,
     range_words=FREED,
     detectors=(DETECTOR,),
+    idle=EMPTY,
     is_alone=True,
     command=ending,
     is_ended=True,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fleetwatch.diagnosis.cause import FREED, MINUTES, WITH_MEMORY, Cause, Facts, Step
+from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, WITH_MEMORY, Cause, Facts, Step
 from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
     HIGH,
@@ -88,6 +88,7 @@ OF_JOBS = Cause(
         ),
     ),
     detectors=(DETECTOR, THINKING),
+    idle=HELD,
     steps=session,
     command=ending,
     is_ended=True,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.cause import MINUTES, Beside, Cause, Facts, Step
+from fleetwatch.diagnosis.cause import MINUTES, PART, Beside, Cause, Facts, Step
 from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
     HIGH,
@@ -100,6 +100,7 @@ CAUSE = Cause(
         ),
     ),
     detectors=(IDLE_BY_LEDGER, DETECTOR),
+    idle=PART,
     steps=fewer_gpus,
     beside=Beside("util", np.nanmax, ("util_mean",)),
 )

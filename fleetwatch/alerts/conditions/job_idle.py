@@ -2,18 +2,25 @@
 event time.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from django.db import connection
 
-from fleetwatch.alerts.idle_job import Facts, IdleGPU
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
+from fleetwatch.diagnosis import shell
+from fleetwatch.diagnosis.advice import PODS
+from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
+from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, of_kind
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -23,13 +30,13 @@ from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.selectors import RunSpan
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
+from fleetwatch.notify import wording
+from fleetwatch.notify.message import one_line
 
-_OPEN_QUIET_PARTS = read_statement(Path(__file__).parent / "sql" / "open_quiet_parts.sql")
+_OPEN_QUIET_PARTS = read_statement(Path(__file__).parents[1] / "sql" / "open_quiet_parts.sql")
 
 MINUTE_MS = 60_000
 MAX_PIDS = 8
-# agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
-STALE_MS = 10 * MINUTE_MS
 # a GPU's newest window may lie this far behind its node's newest sign of life
 EDGE_MS = 5 * MINUTE_MS
 FORGET = timedelta(hours=24)  # what nobody saw for a day is neither opened nor kept open
@@ -43,16 +50,96 @@ BELOW_THRESHOLD = "it is no longer idle for as long as the rule says"
 REASONS = (AGAIN_ACTIVE, ALLOCATION_ENDED, UNAVAILABLE, BELOW_THRESHOLD)
 NO_LONGER_SEEN = "no longer seen: no data for 24 hours, or the GPU was retired"
 
+EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
+NAMED_NODES = 4
+# What may stand in a command that people copy: nothing that a shell reads.
+PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,252}", re.ASCII)
+LOST = "What was not saved is lost: variables of a session, results since the last checkpoint."
+
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The breach is over: why, and the facts as they stood when it ended."""
+class IdleGPU:
+    """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry
+    ends.
 
-    reason: str
-    facts: Facts
+    Dollars are decimal strings; None = no rate, or not read.
+    """
+
+    gpu_id: int
+    uuid: str
+    node: str
+    index: int | None
+    model: str
+    mig_profile: str
+    since_ms: int
+    until_ms: int
+    memory_bytes: float | None
+    cost_usd: str | None
+    usd_per_hour: str | None
+    has_example_rate: bool
 
 
-def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A job with at least one GPU idle for longer than the rule allows.
+
+    `job_gpus` is how many it holds in all, `external_id` what ends it alone.
+    """
+
+    job_key: str
+    job_name: str
+    user: str
+    team: str
+    scheduler: str
+    external_id: str
+    job_gpus: int
+    threshold_minutes: float
+    gpus: tuple[IdleGPU, ...]
+    kind: str = ""
+    pids: tuple[int, ...] = ()  # of its processes on these GPUs
+    reaches_beyond: bool = False  # its scheduler gave it more than the hub sees
+
+    @property
+    def since_ms(self) -> int:
+        """Since when the longest idle GPU is."""
+        return min(gpu.since_ms for gpu in self.gpus)
+
+    @property
+    def until_ms(self) -> int:
+        """Up to when telemetry says so."""
+        return max(gpu.until_ms for gpu in self.gpus)
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted({gpu.node for gpu in self.gpus})
+
+    @property
+    def owner(self) -> str:
+        """User and team, as far as they are known; "" when neither is."""
+        return f"{self.user} ({self.team})" if self.user and self.team else self.user or self.team
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Memory held on all of them; None when one was not read."""
+        amounts = [gpu.memory_bytes for gpu in self.gpus]
+        return None if None in amounts else sum(amount for amount in amounts if amount is not None)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Facts":
+        """The facts that asdict() gave."""
+        parts = {
+            "gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"]),
+            "pids": tuple(data.get("pids", ())),
+        }
+        return cls(**(dict(data) | parts))
+
+
+def _sum(amounts: list[str | None]) -> Decimal | None:
+    known = [Decimal(amount) for amount in amounts if amount is not None]
+    return sum(known, Decimal(0)) if len(known) == len(amounts) else None
+
+
+def breaches(threshold_minutes: float, now: datetime) -> list[Breach]:
     """Each job with at least one GPU that is idle since `threshold_minutes` at least, where
     telemetry ends.
 
@@ -83,24 +170,27 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
     )
     pids = _pids(idle)
     return [
-        _facts(
-            jobs[job_id],
-            found,
-            [node_of[gpu_id] for gpu_id in held[job_id]],
-            pids[job_id],
-            threshold_minutes,
+        breach(
+            _facts(
+                jobs[job_id],
+                found,
+                [node_of[gpu_id] for gpu_id in held[job_id]],
+                pids[job_id],
+                threshold_minutes,
+            )
         )
         for job_id, found in idle.items()
     ]
 
 
-def ended(facts: Facts, now: datetime) -> Ended | None:
+def ended(before: Breach, now: datetime) -> Ended | None:
     """Why a breach that `breaches` no longer lists is over; None when nobody can know: telemetry is
     missing.
     """
+    facts = Facts.from_json(before.facts)
     job = Job.objects.filter(key=facts.job_key).first()
     if job is None:
-        return Ended(ALLOCATION_ENDED, facts)
+        return Ended(ALLOCATION_ENDED, before)
     gpus = GPU.objects.select_related("node", "model").in_bulk([gpu.gpu_id for gpu in facts.gpus])
     runs = _runs_seen(gpus, facts, now)
     reasons = [
@@ -109,13 +199,41 @@ def ended(facts: Facts, now: datetime) -> Ended | None:
     ]
     known = [reason for reason in reasons if reason is not None]
     if len(known) < len(reasons):
-        return Ended(NO_LONGER_SEEN, facts) if _is_forgotten(facts, gpus, runs, now) else None
-    return Ended(min(known, key=REASONS.index), _closing(facts, gpus, runs, job.pk))
+        return Ended(NO_LONGER_SEEN, before) if _is_forgotten(facts, gpus, runs, now) else None
+    closed = _closing(facts, gpus, runs, job.pk)
+    return Ended(min(known, key=REASONS.index), breach(closed))
 
 
-def no_data_since_ms(facts: Facts, now: datetime) -> int | None:
-    """Since when nothing was seen of the idle GPUs; None while data comes in."""
-    return facts.until_ms if facts.until_ms < to_ms(now) - STALE_MS else None
+def breach(facts: Facts) -> Breach:
+    """What is told of the idle job."""
+    where, how_many = places(facts), _how_many(facts)
+    return Breach(
+        subject=facts.job_key,
+        kind="job",
+        since_ms=facts.since_ms,
+        until_ms=facts.until_ms,
+        word="idle",
+        tag="idle held",
+        title=f"idle · {where}{_models(facts)}",
+        where=where,
+        what=f"{how_many} of job {_job(facts)} did nothing",
+        had=f"{how_many} had been idle",
+        limit=f"idle ≥ {facts.threshold_minutes:g} min",
+        name=facts.job_name,
+        owner=facts.owner,
+        usd_per_hour=_sum([gpu.usd_per_hour for gpu in facts.gpus]),
+        cost_usd=_sum([gpu.cost_usd for gpu in facts.gpus]),
+        has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
+        memory_bytes=facts.memory_bytes,
+        lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
+        actions=(_fix(facts), _alike(facts)),
+        facts=asdict(facts),
+    )
+
+
+def read(stored: Mapping[str, Any]) -> Breach:
+    """The breach of a row that holds the facts alone."""
+    return breach(Facts.from_json(stored))
 
 
 def _open_quiet_runs(now: datetime) -> list[RunSpan]:
@@ -307,3 +425,105 @@ def _rates(gpu_ids: Iterable[int]) -> dict[int, list[GPURate]]:
     for rate in GPURate.objects.filter(gpu_id__in=list(gpu_ids)).order_by("valid_from"):
         rates[rate.gpu_id].append(rate)
     return rates
+
+
+def places(facts: Facts) -> str:
+    """The idle GPUs by node, e.g. "node-014 GPU 3, 4"; beyond four nodes only how many."""
+    by_node = groupby(sorted(facts.gpus, key=_place), key=lambda gpu: gpu.node)
+    named = [
+        f"{one_line(node, 60)} GPU {', '.join(_gpu(gpu) for gpu in gpus)}" for node, gpus in by_node
+    ]
+    rest = len(named) - NAMED_NODES
+    return "; ".join(named[:NAMED_NODES]) + (f"; {rest} more nodes" if rest > 0 else "")
+
+
+def _place(gpu: IdleGPU) -> tuple[str, int, str]:
+    return (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
+
+
+def _gpu(gpu: IdleGPU) -> str:
+    number = one_line(gpu.uuid, 20) if gpu.index is None else str(gpu.index)
+    return f"{number} ({one_line(gpu.mig_profile, 20)})" if gpu.mig_profile else number
+
+
+def _models(facts: Facts) -> str:
+    models = sorted({one_line(gpu.model, 40) for gpu in facts.gpus if gpu.model})
+    return f" ({', '.join(models)})" if models else ""
+
+
+def _how_many(facts: Facts) -> str:
+    idle, held = len(facts.gpus), max(facts.job_gpus, len(facts.gpus))
+    if facts.reaches_beyond and idle == held:
+        return f"{idle} GPU{'s' * (idle > 1)}"
+    if held == 1:
+        return "The only GPU"
+    return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
+
+
+def _job(facts: Facts) -> str:
+    key, name = one_line(facts.job_key, 100), one_line(facts.job_name, 60)
+    return f"{key} “{name}”" if name else key
+
+
+def _alike(facts: Facts) -> str:
+    """What looks the same, and what would tell it apart; "" where nothing does."""
+    cause = of_kind(OF_IDLE_JOBS[_sort(facts)], facts.kind)
+    return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
+
+
+def _sort(facts: Facts) -> str:
+    if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
+        return PART
+    memory = facts.memory_bytes
+    is_empty = memory is not None and memory <= EMPTY_BYTES * len(facts.gpus)
+    return EMPTY if is_empty else HELD
+
+
+def _fix(facts: Facts) -> str:
+    """What to do, and what it costs: a job that works on other GPUs is not to be ended, nor a
+    service that rests.
+    """
+    others = facts.job_gpus - len(facts.gpus)
+    if others > 0:
+        which = "its other GPU is" if others == 1 else f"its other {others} GPUs are"
+        return (
+            f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask"
+            " for fewer GPUs next time."
+        )
+    if facts.reaches_beyond:
+        return (
+            "Fix: let the job run, it holds more than is seen of it here. Look at its other nodes,"
+            " or ask for fewer GPUs next time."
+        )
+    if facts.kind == "service":
+        return (
+            "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
+            " from then on."
+        )
+    command = _ending(facts)
+    pods = f" {PODS.text}" if command.startswith(shell.DELETE_POD) else ""
+    return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
+
+
+def _ending(facts: Facts) -> str:
+    """The command that ends the job; "" where none is known, or a name is not plain."""
+    node = facts.nodes[0] if len(facts.nodes) == 1 else ""
+    place = shell.Place(
+        facts.scheduler, facts.external_id, facts.job_name, node=node, pids=facts.pids
+    )
+    named = facts.job_name if facts.scheduler == "kubernetes" else facts.external_id
+    is_plain = all(PLAIN_ID.fullmatch(name) for name in (named, node or named))
+    return shell.ending(place) if is_plain else ""
+
+
+CONDITION = Condition(
+    name="job_idle",
+    label="Job idle for",
+    asks="Idle for minutes",
+    unit="minutes",
+    low=1,
+    high=7 * 24 * 60,
+    breaches=breaches,
+    ended=ended,
+    read=read,
+)

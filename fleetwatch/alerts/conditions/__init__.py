@@ -1,0 +1,23 @@
+"""Every condition, one file each; nothing else knows their names."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwatch.alerts.breach import Breach, Condition
+from fleetwatch.alerts.conditions import job_idle
+
+CONDITIONS: tuple[Condition, ...] = (job_idle.CONDITION,)
+
+
+def condition(name: str) -> Condition:
+    """The condition of that name. Raises ValueError when there is none."""
+    for each in CONDITIONS:
+        if each.name == name:
+            return each
+    known = ", ".join(each.name for each in CONDITIONS)
+    raise ValueError(f"{name!r} is no condition; known: {known}")
+
+
+def breach_of(watch: Condition, stored: Mapping[str, Any]) -> Breach:
+    """The breach in an incident's row."""
+    return Breach.from_json(stored) if "subject" in stored else watch.read(stored)
