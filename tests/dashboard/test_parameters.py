@@ -69,6 +69,10 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, cause,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
+        (
+            "/settings/rates/calculator?since=now",
+            "There is no parameter 'since': parameters are gpu_model,",
+        ),
         ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),
         ("/search?q=x&limit=3", "There is no parameter 'limit': parameters are q."),
         ("/explain?team=nlp&gpus=1", "There is no parameter 'gpus': parameters are team,"),

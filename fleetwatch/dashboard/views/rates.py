@@ -22,7 +22,7 @@ from fleetwatch.inventory.models import GPUModel
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
-@takes("gpu_model", *(field.name for field in owned_form.FIELDS), "since", "node_class")
+@takes("gpu_model", *(field.name for field in owned_form.FIELDS))
 def rates_calculator(request: HttpRequest) -> HttpResponse:
     """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's
     rate.
