@@ -27,14 +27,10 @@ BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
-_USEFUL, _STALLED = STATES.index("useful"), STATES.index("stalled")
-_TOLD = (
-    *STATES,
-    "unverified",
-    "waiting",
-)  # of each run; the last two are parts of useful and stalled
-_PLACES = np.array([words.NAMES.index(state) for state in _TOLD], dtype=np.int64)
-_SPENT = array_of(">i4", len(_TOLD))
+_PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
+_PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *_PARTS)], dtype=np.int64)
+# a run in stretches.sql
+_SPENT = np.dtype([("states", array_of(">i4", len(STATES))), *((part, ">f8") for part in _PARTS)])
 _RUN_BYTES = 16  # of a run in stretches.sql
 
 
@@ -99,8 +95,6 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         "start_ms": interval.start_ms,
         "end_ms": interval.end_ms,
         "job_id": job.pk if job else None,
-        "useful": _USEFUL + 1,
-        "stalled": _STALLED + 1,
     }
     place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
     found = fetched(_STRETCHES, wanted)
@@ -113,11 +107,7 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         np.array([place[gpu_id] for gpu_id, *_ in found], dtype=np.int64),
         [len(packed) // _RUN_BYTES for _, packed, _ in found],
     )
-    spent = np.frombuffer(b"".join([told for _, _, told in found]), dtype=_SPENT)["each"][
-        "value"
-    ].astype(np.int64)
-    spent[:, _USEFUL] -= spent[:, _TOLD.index("unverified")]
-    spent[:, _STALLED] -= spent[:, _TOLD.index("waiting")]
+    spent = _spent(b"".join([told for _, _, told in found]))
     # a run has a stretch for each of its states
     run, state = np.nonzero(spent)
     return Stretches(
@@ -128,6 +118,19 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         spent[run, state],
         spent.sum(axis=1)[run],
     )
+
+
+def _spent(packed: bytes) -> Ints:
+    """Runs x (STATES, _PARTS): milliseconds, those of a part taken from its state."""
+    runs = np.frombuffer(packed, dtype=_SPENT)
+    states_ms = runs["states"]["each"]["value"].astype(np.int64)
+    columns = [states_ms]
+    for part, state in _PARTS.items():
+        whole_ms = states_ms[:, STATES.index(state)]
+        part_ms = np.rint(whole_ms * runs[part]).astype(np.int64)
+        whole_ms -= part_ms
+        columns.append(part_ms[:, None])
+    return np.concatenate(columns, axis=1)
 
 
 def states(
