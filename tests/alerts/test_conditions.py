@@ -53,10 +53,8 @@ def test_a_toy_in_one_file_opens_tells_and_resolves(rule):
     )
 
 
-def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, client, settings):
-    settings.STORAGES = settings.STORAGES | {
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    }
+@pytest.mark.usefixtures("plain_static_files")
+def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, client):
     fleet.make(nodes=1, gpus=1, hours=2)  # with an incident of an idle job, as stored before
     factories.node(NAME)
     with time_machine.travel(factories.NOW, tick=False):

@@ -90,11 +90,8 @@ def _toy(monkeypatch):
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_toy")
-def test_one_more_file_is_detected_drawn_advised_and_on_every_page(client, settings):
-    settings.STORAGES = settings.STORAGES | {
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    }
+@pytest.mark.usefixtures("_toy", "plain_static_files")
+def test_one_more_file_is_detected_drawn_advised_and_on_every_page(client):
     holds = [held(end=T0 + 2 * HOUR_MS)]
     post(Sender().batch(T0, *[HALF] * 120, jobs=[a_job()], allocations=holds))
     with time_machine.travel(NOW, tick=False):
