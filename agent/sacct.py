@@ -8,13 +8,24 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent.errors import AgentError
+from agent.json_parts import part, parts
 from agent.readings import Job
 from agent.wire import MAX_COUNT, MAX_TIME_MS
 from agent.workloads.slurm.lists import gpu_count
-from agent.workloads.slurm.scontrol import FINAL, is_over, labels, text, whole, words
+from agent.workloads.slurm.scontrol import (
+    FINAL,
+    digits,
+    elapsed_s,
+    epoch_ms,
+    is_over,
+    labels,
+    text,
+    whole,
+    words,
+)
 
 MAX_JOBS = 2_000_000
 DELIMITER = "|"
@@ -24,7 +35,6 @@ _ID = re.compile(r"\d{1,18}")
 _STEP = re.compile(r"[0-9_+\[\],%-]+\.\S+")
 _NOT_YET = re.compile(r"\d+_\[")  # the tasks of an array that wait: no jobs of their own so far
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_ELAPSED = re.compile(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)")
 _NO_TIME = ("", "Unknown", "None", "N/A", "0")
 
 
@@ -130,9 +140,9 @@ class Reader:
     def _times(self, row: Mapping[str, str], number: int) -> Tuple[Optional[int], Optional[int]]:
         """Start and end; an end that is not told follows from the time elapsed."""
         start_ms, end_ms = self._moment(row, "start", number), self._moment(row, "end", number)
-        elapsed_ms = _elapsed_ms(row.get("elapsed", ""))
-        if end_ms is None and start_ms is not None and elapsed_ms is not None:
-            return start_ms, start_ms + elapsed_ms
+        ran_s = elapsed_s(row.get("elapsed", ""))
+        if end_ms is None and start_ms is not None and ran_s is not None:
+            return start_ms, start_ms + ran_s * 1000
         # the hour that autumn repeats
         if end_ms is not None and start_ms is not None and end_ms < start_ms:
             return start_ms, max(start_ms, self._moment(row, "end", number, fold=1) or start_ms)
@@ -171,19 +181,19 @@ class Reader:
 def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
     state = job.get("state")
     states = tuple(words(state.get("current") if isinstance(state, Mapping) else state))
-    times = _mapping(job.get("time"))
-    moments = [_seconds_ms(times.get(name)) for name in ("submission", "start", "end")]
+    times = part(job, "time")
+    moments = [epoch_ms(times.get(name)) for name in ("submission", "start", "end")]
     array, het, tres = (
-        _mapping(job.get("array")),
-        _mapping(job.get("het")),
-        _mapping(job.get("tres")),
+        part(job, "array"),
+        part(job, "het"),
+        part(job, "tres"),
     )
     return _job(
         identity=str(whole(job.get("job_id"))),
         cluster=text(job.get("cluster")) or cluster,
         states=states,
         name=text(job.get("name")),
-        user=text(job.get("user")) or text(_mapping(job.get("association")).get("user")),
+        user=text(job.get("user")) or text(part(job, "association").get("user")),
         account=text(job.get("account")),
         times=(moments[0], moments[1], moments[2] if is_over(states) else None),
         restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
@@ -192,12 +202,12 @@ def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
                 partition=text(job.get("partition")),
                 qos=text(job.get("qos")),
                 nodes=whole(job.get("allocation_nodes")),
-                requested=_tres(tres.get("requested")),
+                requested=_tres(parts(tres, "requested")),
                 time_limit_minutes=whole(times.get("limit")),
-                array=(_digits(array.get("job_id")), _digits(array.get("task_id"))),
-                het=(_digits(het.get("job_id")), _digits(het.get("job_offset"))),
+                array=(digits(array.get("job_id")), digits(array.get("task_id"))),
+                het=(digits(het.get("job_id")), digits(het.get("job_offset"))),
             ),
-            **_outcome(_tres(tres.get("allocated")), _exit_code(job.get("exit_code"))),
+            **_outcome(_tres(parts(tres, "allocated")), _exit_code(part(job, "exit_code"))),
         },
     )
 
@@ -289,11 +299,10 @@ def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _exit_code(value: Any) -> str:
+def _exit_code(value: Mapping[str, Any]) -> str:
     """As text shows it: status and signal, `1:0`."""
-    given = _mapping(value)
-    signal = _mapping(given.get("signal"))
-    code = whole(given.get("return_code"))
+    signal = part(value, "signal")
+    code = whole(value.get("return_code"))
     return (
         "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0)
         if code is not None or signal
@@ -301,41 +310,19 @@ def _exit_code(value: Any) -> str:
     )
 
 
-def _tres(value: Any) -> str:
+def _tres(resources: Sequence[Mapping[str, Any]]) -> str:
     """A list of trackable resources as the text that shows them: `cpu=16,mem=64G,gres/gpu=2`."""
-    parts = []
-    for item in value if isinstance(value, list) else ():
-        count = whole(_mapping(item).get("count"))
+    shown_parts = []
+    for item in resources:
+        count = whole(item.get("count"))
         if count is None:
             continue
         kind, name = text(item.get("type")), text(item.get("name"))
         shown = _memory(count) if kind == "mem" else str(count)
-        parts.append("%s=%s" % ("/".join(word for word in (kind, name) if word), shown))
-    return ",".join(parts)
+        shown_parts.append("%s=%s" % ("/".join(word for word in (kind, name) if word), shown))
+    return ",".join(shown_parts)
 
 
 def _memory(mebibytes: int) -> str:
     whole_gib = mebibytes % MIB_PER_GIB == 0
     return "%dG" % (mebibytes // MIB_PER_GIB) if whole_gib else "%dM" % mebibytes
-
-
-def _seconds_ms(value: Any) -> Optional[int]:
-    seconds = whole(value)
-    return None if not seconds else seconds * 1000
-
-
-def _elapsed_ms(value: str) -> Optional[int]:
-    match = _ELAPSED.fullmatch(value.strip())
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _digits(value: Any) -> str:
-    number = whole(value)
-    return "" if number is None else str(number)

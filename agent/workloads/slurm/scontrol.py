@@ -116,14 +116,14 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
     return Record(
         id=number,
         name=text(job.get("name")),
-        user=text(job.get("user_name")) or _text_of(whole(job.get("user_id"))),
+        user=text(job.get("user_name")) or digits(job.get("user_id")),
         account=text(job.get("account")),
         states=states,
         is_batch=bool(job.get("batch_flag", True)),
         is_exclusive=_is_exclusive(job),
-        submit_ms=_epoch_ms(job.get("submit_time")),
-        start_ms=_epoch_ms(job.get("start_time")),
-        end_ms=_epoch_ms(job.get("end_time")) if is_over(states) else None,
+        submit_ms=epoch_ms(job.get("submit_time")),
+        start_ms=epoch_ms(job.get("start_time")),
+        end_ms=epoch_ms(job.get("end_time")) if is_over(states) else None,
         restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
         gres=_gres_here(job, nodes),
         sluid=text(job.get("sluid")),
@@ -272,6 +272,12 @@ def whole(value: Any) -> Optional[int]:
     return int(value)
 
 
+def digits(value: Any) -> str:
+    """The number as text; "" where `whole` says nothing."""
+    number = whole(value)
+    return "" if number is None else str(number)
+
+
 def words(value: Any) -> List[str]:
     """States in capitals from a list, or from one text such as `CANCELLED by 1000` or
     `IDLE+DRAIN`.
@@ -302,7 +308,8 @@ def utc_ms(stamp: str) -> Optional[int]:
     return seconds * 1000 if 0 < seconds < NO_VALUE else None
 
 
-def _epoch_ms(value: Any) -> Optional[int]:
+def epoch_ms(value: Any) -> Optional[int]:
+    """A time in seconds as milliseconds; None where it has not come yet."""
     seconds = whole(value)
     return None if not seconds else seconds * 1000  # 0: not yet
 
@@ -378,8 +385,7 @@ def _fields(line: str) -> Dict[str, str]:
 
 
 def _pair(job: Mapping[str, Any], first: str, second: str) -> Tuple[str, str]:
-    number, other = whole(job.get(first)), whole(job.get(second))
-    return ("", "") if not number else (str(number), "" if other is None else str(other))
+    return (digits(job.get(first)), digits(job.get(second))) if whole(job.get(first)) else ("", "")
 
 
 def _absent(value: str) -> str:
@@ -400,7 +406,7 @@ def _end_ms(known: Mapping[str, str]) -> Optional[int]:
     end_ms, start_ms, ran_s = (
         utc_ms(known.get("EndTime", "")),
         utc_ms(known.get("StartTime", "")),
-        _seconds(known.get("RunTime", "")),
+        elapsed_s(known.get("RunTime", "")),
     )
     if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
         is_requeued = ran_s == 0 and end_ms != start_ms
@@ -410,18 +416,14 @@ def _end_ms(known: Mapping[str, str]) -> Optional[int]:
 
 def _minutes(limit: str) -> Optional[int]:
     """Whole minutes of a limit; None for UNLIMITED and Partition_Limit."""
-    seconds = _seconds(limit)
+    seconds = elapsed_s(limit)
     return None if seconds is None else seconds // 60
 
 
-def _seconds(length: str) -> Optional[int]:
+def elapsed_s(length: str) -> Optional[int]:
     """Seconds of `[days-]hours:minutes:seconds`; None for words."""
     match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", length.strip())
     if match is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def _text_of(number: Optional[int]) -> str:
-    return "" if number is None else str(number)
