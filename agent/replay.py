@@ -85,8 +85,8 @@ def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
     )
     logs = [scan(path, options) for path in config.files]
     job = _job(config.job, logs)
-    for log in logs:
-        yield _send_log(log, config, job, send)
+    for recorded in logs:
+        yield _send_log(recorded, config, job, send)
 
 
 def windows_of(recorded: Log, window_s: int) -> Iterator[batch.ClosedWindow]:
@@ -308,8 +308,8 @@ def _job(options: Optional[JobOptions], logs: Sequence[Log]) -> Optional[Job]:
         account=options.account,
         kind=options.kind,
         state="COMPLETED",
-        start_ms=min(log.first_ms for log in logs),
-        end_ms=max(log.last_ms for log in logs),
+        start_ms=min(recorded.first_ms for recorded in logs),
+        end_ms=max(recorded.last_ms for recorded in logs),
     )
 
 

@@ -28,7 +28,6 @@ from agent.sources.simulated.hardware import Hardware
 from agent.sources.simulated.hosting import Guest, host_columns, job_columns
 from agent.sources.simulated.signal import hot_c
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, WARMING_S
-from agent.sources.simulated.traits import IDLE
 from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
 from fleetwatch.demo.signals import Part, Span, Track, mean
 from fleetwatch.demo.utilisation import Floats, Percents, utilisation
@@ -99,7 +98,7 @@ def draw(
 
 
 def _guest(track: Track) -> Guest:
-    return Guest(track.signal.traits, track.by_window, len(track.signal.job.gpus))
+    return Guest(track.signal, track.by_window)
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -188,7 +187,7 @@ def _job_columns(ranks: Sequence[Rank], span: Span) -> Columns:
     for rank in ranks:
         if rank.track.signal.job.archetype.is_allocated:
             guest = _guest(rank.track)
-            columns = job_columns(guest, is_busy=rank.role != IDLE)
+            columns = job_columns(guest, rank.role)
             totals = {name: totals[name] + columns[name] for name in JOB_COLUMNS}
             here = here + sum(guest.shares)
     held = np.where(here > 0.5, here, np.nan)

@@ -7,8 +7,8 @@ from typing import Any, Dict, NamedTuple, Sequence
 
 from agent.sources.simulated import waves
 from agent.sources.simulated.hardware import GIB
-from agent.sources.simulated.signal import Shares
-from agent.sources.simulated.traits import DrawnLoad, Traits, mixed
+from agent.sources.simulated.signal import Shares, Signal
+from agent.sources.simulated.traits import IDLE, DrawnLoad, mixed
 
 CORES_PER_GPU = 16  # of the node; a job asks for 8 to 16 of them with each GPU
 SYSTEM_CPU = 0.01
@@ -23,44 +23,53 @@ class Guest(NamedTuple):
     where it is not there).
     """
 
-    traits: Traits
+    signal: Signal
     shares: Shares
-    gpus: int
+
+    @property
+    def gpus(self) -> int:
+        """How many it holds."""
+        return len(self.signal.job.gpus)
+
+    @property
+    def cores(self) -> int:
+        """How many processors it asked for."""
+        return self.signal.traits.cores_per_gpu * self.gpus
+
+    def load(self) -> DrawnLoad:
+        """What it does to its host, on the mean over that time."""
+        return DrawnLoad(*mixed(self.shares, self.signal.traits.loads))
 
 
-def job_columns(guest: Guest, *, is_busy: bool) -> Dict[str, Any]:
-    """The job's columns of the wire for one of its GPUs; on an idle one no thread of it works."""
-    shown = DrawnLoad(*mixed(guest.shares, guest.traits.loads))
+def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
+    """The job's columns of the wire on a GPU of that role; on an idle one no thread of it works."""
+    load, here, traits = guest.load(), sum(guest.shares), guest.signal.traits
     return {
-        "job_cpu_ratio": shown.cpu,
-        "job_main_thread_ratio": shown.main_thread if is_busy else 0.0 * shown.main_thread,
-        "job_io_read_bytes_s": shown.read_bytes_s * guest.gpus,
-        "job_cores": sum(guest.shares) * (guest.traits.cores_per_gpu * guest.gpus),
-        "job_workers": sum(guest.shares) * (guest.traits.workers * guest.traits.busy_count),
+        "job_cpu_ratio": load.cpu,
+        "job_main_thread_ratio": load.main_thread * float(role != IDLE),
+        "job_io_read_bytes_s": load.read_bytes_s * guest.gpus,
+        "job_cores": here * guest.cores,
+        "job_workers": here * (traits.workers * traits.busy_count),
     }
 
 
 def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> Dict[str, Any]:
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
-    cpu = io_stall = read_bytes_s = write_bytes_s = nic_bytes_s = held = nothing
-    for guest in guests:
-        shown = DrawnLoad(*mixed(guest.shares, guest.traits.loads))
-        cpu = cpu + shown.cpu * (guest.traits.cores_per_gpu * guest.gpus)
-        io_stall = io_stall + shown.io_stall
-        read_bytes_s = read_bytes_s + shown.read_bytes_s * guest.gpus
-        write_bytes_s = write_bytes_s + shown.write_bytes_s * guest.gpus
-        nic_bytes_s = nic_bytes_s + shown.nic_bytes_s * guest.gpus
-        held = held + sum(guest.shares) * guest.gpus
+    loads = [(guest, guest.load()) for guest in guests]
+    cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
+    held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
+    nic_bytes_s = nothing + sum(load.nic_bytes_s * guest.gpus for guest, load in loads)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
-    io_psi_ratio = waves.smaller(io_stall, 0.98)
+    io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
     return {
         "cpu_ratio": cpu_ratio,
         "iowait_ratio": waves.smaller(WAITING_SHARE * io_psi_ratio, 1.0 - cpu_ratio),
         "memory_used_bytes": MEMORY_BYTES + held * MEMORY_PER_GPU_BYTES,
         "cpu_psi_ratio": waves.larger(cpu_ratio - CROWDED_CPU, 0.0),
         "io_psi_ratio": io_psi_ratio,
-        "disk_read_bytes_s": read_bytes_s,
-        "disk_write_bytes_s": write_bytes_s,
+        "disk_read_bytes_s": nothing + sum(load.read_bytes_s * guest.gpus for guest, load in loads),
+        "disk_write_bytes_s": nothing
+        + sum(load.write_bytes_s * guest.gpus for guest, load in loads),
         "nic_rx_bytes_s": nic_bytes_s,
         "nic_tx_bytes_s": nic_bytes_s,
     }

@@ -37,7 +37,6 @@ from agent.sources.simulated.hosting import Guest, host_columns, job_columns
 from agent.sources.simulated.schedule import SimulatedJob, jobs_between
 from agent.sources.simulated.signal import PROCESS_AFTER_S, Signal, hot_c
 from agent.sources.simulated.spec import Spec, parse_spec
-from agent.sources.simulated.traits import IDLE
 from agent.sources.simulated.troubles import (
     ecc_errors,
     events_between,
@@ -124,6 +123,7 @@ class Simulated:
     ) -> Workload:
         """The schedule's jobs in the window, and whose the processes are."""
         jobs = jobs_between(self.spec, start_ms, end_ms)
+        guests = self._guests(jobs, max(start_ms, end_ms - FACTS_MS), end_ms)
         held = [job for job in jobs if job.archetype.is_allocated]
         allocations = [
             Allocation(
@@ -142,40 +142,26 @@ class Simulated:
             allocations=allocations,
             processes=[process for job in jobs for process in self._processes_of(job, processes)],
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
-            facts=self._facts(held, max(start_ms, end_ms - FACTS_MS), end_ms),
-            host=self._host(jobs, max(start_ms, end_ms - FACTS_MS), end_ms),
+            facts=self._facts(guests),
+            host=_rounded(host_columns(guests, gpus=self.spec.count)),
             pending_gpus=pending_gpus(self.spec.cluster, start_ms) if self.spec.queue else None,
         )
 
-    def _facts(
-        self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int
-    ) -> Dict[str, Dict[str, float]]:
-        """GPU -> what its holder did with the node's processors and disks."""
-        facts = {}
-        for job in jobs:
-            if job.start_ms <= start_ms and end_ms <= job.end_ms:
-                signal, guest = self._guest(job, start_ms, end_ms)
-                for gpu in job.gpus:
-                    columns = job_columns(guest, is_busy=signal.role(gpu) != IDLE)
-                    facts[self.cards[gpu].uuid] = {
-                        name: _digits(name, value) for name, value in columns.items()
-                    }
-        return facts
-
-    def _host(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, float]:
-        """The simulated node's own columns: the machine that runs this agent is another."""
+    def _guests(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> List[Guest]:
+        """The jobs that are there for all of that time."""
         here = [job for job in jobs if job.start_ms <= start_ms and end_ms <= job.end_ms]
-        guests = [self._guest(job, start_ms, end_ms)[1] for job in here]
-        return {
-            name: _digits(name, value)
-            for name, value in host_columns(guests, gpus=self.spec.count).items()
-        }
+        signals = [self._signals.get(job.number) or Signal(job) for job in here]
+        span = start_ms / 1000, end_ms / 1000
+        return [Guest(signal, signal.shares(*span)) for signal in signals]
 
-    def _guest(self, job: SimulatedJob, start_ms: int, end_ms: int) -> Tuple[Signal, Guest]:
-        signal = self._signals.get(job.number) or Signal(job)
-        return signal, Guest(
-            signal.traits, signal.shares(start_ms / 1000, end_ms / 1000), len(job.gpus)
-        )
+    def _facts(self, guests: Sequence[Guest]) -> Dict[str, Dict[str, float]]:
+        """GPU -> what its holder did with the node's processors and disks."""
+        return {
+            self.cards[gpu].uuid: _rounded(job_columns(guest, guest.signal.role(gpu)))
+            for guest in guests
+            if guest.signal.job.archetype.is_allocated
+            for gpu in guest.signal.job.gpus
+        }
 
     def _reachable(self, uuid: str) -> Card:
         card = self._by_uuid[uuid]
@@ -236,10 +222,12 @@ class _Counter:
         self._warm(power_w, (now_ms - since_ms) / 1000)
         samples = self._samples(signal, since_ms, now_ms)
         temperature_c = self._hot_c(signal, now_ms)
-        means = {
-            name: value if name in STEADY_MEANS else _ratio(name, value * factor)
-            for name, value in seen.means.items()
-        }
+        means = _rounded(
+            {
+                name: value if name in STEADY_MEANS else value * factor
+                for name, value in seen.means.items()
+            }
+        )
         return Reading(
             at_ms=now_ms,
             util=samples[-1][1] if samples else 0.0,
@@ -307,13 +295,14 @@ class _Counter:
         return round(float(utilisation(signal, signal.role(self.card.index), shares, number)), 2)
 
 
-def _ratio(name: str, value: float) -> float:
-    """Rounded as a driver would; a share is at most 1."""
-    return round(min(1.0, value), 4) if name in GPM_COLUMNS else float(round(value))
-
-
-def _digits(name: str, value: float) -> float:
-    return round(value, 4) if name.endswith("_ratio") else float(round(value))
+def _rounded(columns: Dict[str, float]) -> Dict[str, float]:
+    """As a driver or a kernel would; a share is at most 1."""
+    return {
+        name: round(min(1.0, value), 4)
+        if name in GPM_COLUMNS or name.endswith("_ratio")
+        else float(round(value))
+        for name, value in columns.items()
+    }
 
 
 def _memory_used(card: Card, signal: Optional[Signal], at_ms: int) -> int:
