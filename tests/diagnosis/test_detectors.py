@@ -498,6 +498,18 @@ def test_a_service_whose_cores_are_full_waits_for_its_input():
     assert replace(RULES["data_starved"], kind="service").finds(cpu=0.85, long_frac=0.1)
 
 
+@pytest.mark.parametrize(
+    ("rule", "util", "is_found"),
+    [
+        ("bursty_service of a batch job", 0.019, False),
+        ("bursty_service of a batch job", 0.02, True),
+        ("bursty_service", 0.0, True),
+    ],
+)
+def test_what_never_works_is_no_service_unless_it_is_known_to_be_one(rule, util, is_found):
+    assert RULES[rule].finds(util=util) == is_found
+
+
 def test_without_the_drivers_samples_only_a_known_service_is_bursty():
     known = {"util": 0.3, "longest_low_s": 60, "long_frac": 0.5, "window_lo": 0.5}
 

@@ -15,6 +15,7 @@ LONGEST_S = 10.0
 FULL = 0.70  # utilisation at which one more replica is wanted
 REPLICAS = 2  # GPUs of which one could be given back
 HELD = 0.02  # of the GPU's memory: a model
+USED = 0.02  # of the time: what never works serves nobody, unless it is known to be a service
 
 
 def find(f: Features) -> Found:
@@ -34,7 +35,7 @@ def find(f: Features) -> Found:
     hits = ~is_interactive & all_met(has_room) & waits
     # a service rests at least as long as the GPU that it shares; why other work does, the GPU does
     # not tell
-    hits &= is_service | ~f.is_shared
+    hits &= is_service | (~f.is_shared & at_least(f, "util", USED).met)
     confidence = np.where(is_service, MEDIUM, LOW)
     low, high = _spare(f)
     return found(
