@@ -1,5 +1,6 @@
 """What of machines' time lies in the part of a cut that a period takes, as placed.sql takes it."""
 
+from collections.abc import Collection
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,9 +17,9 @@ _STATES = {
 }
 
 
-def parts(interval: Interval, zone: ZoneInfo) -> dict[str, list[Any]]:
+def parts(interval: Interval, zone: ZoneInfo, causes: Collection[str]) -> dict[str, list[Any]]:
     """The arrays of placed.sql: of each cut at the period's ends the part that lies in it, and by
-    GPU what of a state does.
+    GPU what does of the states that these causes explain.
     """
     _, edges = cuts.split(interval, zone)
     found: dict[str, list[Any]] = {
@@ -27,10 +28,11 @@ def parts(interval: Interval, zone: ZoneInfo) -> dict[str, list[Any]]:
         "edge_wholes": [edge.cut.duration_ms for edge in edges],
     }
     found |= {f"clip_{name}": [] for name in ("starts", "gpus", "causes", "parts", "wholes")}
-    if not edges:
+    states = {code: state for code, state in _STATES.items() if code in causes}
+    if not edges or not states:
         return found
     told = cuts.parts(edges, None)
-    for code, state in _STATES.items():
+    for code, state in states.items():
         for number, edge in enumerate(edges):
             _add(found, edge, told.of(number), code=code, state=state)
     return found

@@ -208,8 +208,9 @@ def _placed(
         "whole": list(OF_STATES),
         "finding": only,
     }
+    wanted |= clipped_places.parts(interval, zone(), {found.cause for found in by_id.values()})
     with connection.cursor() as cursor:
-        cursor.execute(_PLACED, wanted | clipped_places.parts(interval, zone()))
+        cursor.execute(_PLACED, wanted)
         return [
             (pk, gpus, _caused(by_id[pk].cause, *row))
             for pk, gpus, *row in cursor.fetchall()
