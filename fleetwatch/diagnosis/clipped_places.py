@@ -1,6 +1,8 @@
 """What of machines' time lies in the part of a cut that a period takes, as placed.sql takes it."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -35,6 +37,25 @@ def parts(interval: Interval, zone: ZoneInfo, causes: Collection[str]) -> dict[s
     for code, state in states.items():
         for number, edge in enumerate(edges):
             _add(found, edge, told.of(number), code=code, state=state)
+    return found
+
+
+def outside(
+    interval: Interval, zone: ZoneInfo, cause: str, rows: Iterable[tuple[int, datetime, int]]
+) -> dict[int, int]:
+    """Of (GPU, start, ms) of the cause in the cuts at the period's ends, by GPU what of it lies
+    outside the period.
+    """
+    told = parts(interval, zone, (cause,))
+    edge_ms = zip(told["edge_parts"], told["edge_wholes"], strict=True)
+    shares = dict(zip(told["edge_starts"], edge_ms, strict=True))
+    clips = zip(told["clip_starts"], told["clip_gpus"], strict=True)
+    clip_ms = zip(told["clip_parts"], told["clip_wholes"], strict=True)
+    by_gpu = dict(zip(clips, clip_ms, strict=True))
+    found: dict[int, int] = defaultdict(int)
+    for gpu_id, start, ms in rows:
+        part_ms, whole_ms = by_gpu.get((start, gpu_id)) or shares[start]
+        found[gpu_id] += ms - ms * part_ms // whole_ms
     return found
 
 

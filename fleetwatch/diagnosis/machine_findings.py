@@ -21,6 +21,7 @@ from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.figures import boundaries
+from fleetwatch.figures.edges import split
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
@@ -229,14 +230,19 @@ def _caused(cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
     ms = "held_ms" if finding.cause == SLOWED else "gpu_ms"
-    found = (
-        _entries(finding, interval)
-        .values_list("gpu_id")
-        .annotate(Sum(ms), Min("start"))
-        .order_by(f"-{ms}__sum", "gpu_id")
+    entries = _entries(finding, interval)
+    found = entries.values_list("gpu_id").annotate(Sum(ms), Min("start"))
+    _, edges = split(interval, zone())
+    at_edges = entries.filter(start__in=[edge.cut.start for edge in edges])
+    outside = clipped_places.outside(
+        interval, zone(), finding.cause, at_edges.values_list("gpu_id", "start", ms)
     )
     gpus = GPU.objects.select_related("node", "model").in_bulk([gpu_id for gpu_id, _, _ in found])
-    return [Affected(gpus[gpu_id], gpu_ms, first) for gpu_id, gpu_ms, first in found]
+    lines = [
+        Affected(gpus[gpu_id], gpu_ms - outside[gpu_id], first) for gpu_id, gpu_ms, first in found
+    ]
+    affected_gpus = [line for line in lines if line.gpu_ms > 0]
+    return sorted(affected_gpus, key=lambda line: (-line.gpu_ms, line.gpu.pk))
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:

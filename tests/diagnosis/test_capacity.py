@@ -390,6 +390,8 @@ def test_of_a_part_of_an_hour_a_machines_finding_has_what_the_ledger_has(first, 
     told = sum(line.caused.wasted_ms for line in lines)
     assert told == minutes * MINUTE == costs.totals(part).states["orphaned"]
     assert float(sum(line.caused.saving.high_usd for line in lines)) == pytest.approx(minutes / 15)
+    [known] = Finding.objects.filter(cause="orphaned")
+    assert sum(one.gpu_ms for one in machine_findings.affected(known, part)) == told
 
 
 def test_of_a_part_of_an_hour_other_findings_of_machines_have_their_share():
