@@ -333,8 +333,6 @@ def _finding(params: Params, period: Period) -> Chart:
 def _place(found: Finding, period: Period) -> Chart:
     """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
     cause = BY_CODE[found.cause]
-    if cause.machine is None:
-        raise NoSuchChartError(str(found.pk))
     hours = machine_findings.hours(found, period.interval)
     by_start = {hour.start: hour for hour in hours}
     starts = _hours(hours[0].start, hours[-1].start) if hours else []

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
 
-from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import advice, deciding, evidence, machine_findings, selectors
+from fleetwatch.diagnosis import advice, evidence, machine_findings
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
@@ -21,7 +19,6 @@ from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
 MAX_PROCESSES = 100
-MAX_CHOICES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ def capacity(lines: Sequence[Line]) -> Saving:
     )
 
 
-def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, Any]:
+def context(found: Finding, period: Period) -> dict[str, Any]:
     """What the page of a node's or a cluster's finding shows."""
     line = machine_findings.line_of(found, period.interval, now=period.now)
     hurt = machine_findings.hurt(found, period.interval)
@@ -64,8 +61,6 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         machine_findings.findings(period.interval, now=period.now, node=node.name) if node else []
     )
     return {
-        "finding": found,
-        "finding_id": str(found.pk),
         "row": row(line),
         "line": line,
         "advice": advice.advise(found.cause, machine_findings.facts(found, period.interval)),
@@ -78,11 +73,6 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         "pools": machine_findings.pools(found, period.interval) if found.cluster else [],
         "events": _events(found) if found.cause in FAILURES else [],
         "others": [row(other) for other in others if other.finding.pk != found.pk],
-        "precision": selectors.precision().get(found.cause),
-        "history": selectors.history(found),
-        "people": deciding.candidates(found)[:MAX_CHOICES],
-        "is_admin": can_administer(request.user),
-        "sent": request.POST,
     }
 
 

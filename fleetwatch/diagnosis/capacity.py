@@ -26,9 +26,7 @@ from fleetwatch.telemetry import frames, retention
 
 _SQL = Path(__file__).parent / "sql"
 # Causes that their own SELECT tells of nodes.
-_MACHINES = {
-    cause.code: cause.machine for cause in CATALOGUE if cause.machine and cause.machine.entries
-}
+_MACHINES = {cause.code: cause.machine for cause in CATALOGUE if cause.machine.entries}
 _ENTRIES = read_statement(_SQL / "capacity_entries.sql") + "UNION ALL".join(
     machine.entries for machine in _MACHINES.values()
 )

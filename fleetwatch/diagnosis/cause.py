@@ -88,7 +88,7 @@ class Machine:
     tells it; `state` the state of the ledger all of whose time it explains ("" = none).
     """
 
-    curve: str
+    curve: str = ""
     worth: str = ""
     how: str = ""
     entries: str = ""
@@ -132,7 +132,7 @@ class Cause:
     overrule: Callable[[Features, Mask], Iterator[Overruled]] | None = None
     verdict: str = WASTED
     is_alone: bool = False  # what was read for it leaves no other cause possible
-    machine: Machine | None = None
+    machine: Machine = Machine()  # without a curve: it is of jobs
     idle: str = ""  # of which jobs it is, told by the ledger alone: PART, EMPTY or HELD
 
     steps: Callable[[Facts], tuple[Step, ...]] = _no_steps

@@ -119,10 +119,11 @@ class Lanes:
         """Lanes x 1: of a job that waits for requests, by its kind or by what runs: a pause is
         nobody asking.
         """
-        is_service: Mask = (
-            np.array([kind == "service" for kind in self.kind], dtype=bool) | self.is_serving
-        )
-        return is_service[:, None]
+        return self.of_kind("service") | self.is_serving[:, None]
+
+    def of_kind(self, kind: str) -> Mask:
+        """Lanes x 1: of a job of that kind."""
+        return np.array([one == kind for one in self.kind], dtype=bool)[:, None]
 
     @cached_property
     def of_jobs(self) -> tuple[Ints, ...]:

@@ -67,6 +67,18 @@ def contradicts(sign: Sign) -> Mask:
     return ~sign.met & ~np.isnan(sign.values)
 
 
+def any_met(signs: Sequence[Sign]) -> Mask:
+    """Where one of the signs is met."""
+    met: Mask = np.logical_or.reduce([sign.met for sign in signs])
+    return met
+
+
+def any_contradicts(signs: Sequence[Sign]) -> Mask:
+    """Where one of the signs was read and is not met."""
+    found: Mask = np.logical_or.reduce([contradicts(sign) for sign in signs])
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Where a rule holds, over lanes x cells.
@@ -117,23 +129,24 @@ class Detector:
 
 
 def found(
-    hits: Mask,
+    signs: Sequence[Sign],
     *,
     confidence: Levels | int,
-    low: Floats | float,
-    high: Floats | float,
-    signs: Sequence[Sign],
+    hits: Mask | None = None,
+    low: Floats | float = 0.0,
+    high: Floats | float = 0.0,
     strengthens: Sequence[Sign] = (),
     possible: Mask | None = None,
 ) -> Found:
-    """A Found from scalars or arrays; shares are kept within 0 to 1, and 0 where the rule does not
-    hold.
+    """A Found from scalars or arrays, where every sign is met unless `hits` says where; shares are
+    kept within 0 to 1, and 0 where the rule does not hold.
     """
+    where = all_met(signs) if hits is None else hits
     return Found(
-        hits,
-        np.where(hits, confidence, NO_WORD).astype(np.int8),
-        _share(low, hits),
-        _share(high, hits),
+        where,
+        np.where(where, confidence, NO_WORD).astype(np.int8),
+        _share(low, where),
+        _share(high, where),
         tuple(signs),
         tuple(strengthens),
         possible,

@@ -25,7 +25,7 @@ from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.recoverable import waterfall
 from fleetwatch.diagnosis import (
     advice,
@@ -240,29 +240,37 @@ def _finding_page(
     request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200
 ) -> HttpResponse:
     if found.job_id is None:
-        period = read_period(request, whole=machine_findings.whole(found))
-        shown = place_pages.context(request, found, period) | {
-            "snoozes": SNOOZES.items(),
-            "action": action,
-            "error": error,
-        }
-        return render(
-            request,
-            "dashboard/place_finding.html",
-            period.context("findings", **shown),
-            status=status,
-        )
+        template, of_subject = "dashboard/place_finding.html", place_pages.context
+        whole: Interval | None = machine_findings.whole(found)
+    else:
+        template, of_subject = "dashboard/finding.html", _of_job
+        whole = held_interval(found.its_job)
+    period = read_period(request, whole=whole)
+    context = of_subject(found, period) | {
+        "finding": found,
+        "finding_id": str(found.pk),
+        "precision": selectors.precision().get(found.cause),
+        "history": selectors.history(found),
+        "people": deciding.candidates(found)[:MAX_CHOICES],
+        "snoozes": SNOOZES.items(),
+        "is_admin": can_administer(request.user),
+        "action": action,
+        "error": error,
+        "sent": request.POST,
+    }
+    return render(request, template, period.context("findings", **context), status=status)
+
+
+def _of_job(found: Finding, period: Period) -> dict[str, Any]:
+    """What the page of a job's finding shows of it alone."""
     job = found.its_job
-    period = read_period(request, whole=held_interval(job))
     line = selectors.with_jobs(
         [selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end
     )[0]
     seen = evidence.evidence_of(found)
     gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
-    context: dict[str, Any] = {
-        "finding": found,
-        "finding_id": str(found.pk),
+    return {
         "line": line,
         "confidence": CONFIDENCES[line.caused.confidence],
         "evidence": seen,
@@ -274,19 +282,8 @@ def _finding_page(
         ],
         "ahead": recurrence.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if BY_CODE[found.cause].shows_demand else None,
-        "precision": selectors.precision().get(found.cause),
-        "history": selectors.history(found),
         "fixed": fixes.of_finding(found),
-        "people": deciding.candidates(found)[:MAX_CHOICES],
-        "snoozes": SNOOZES.items(),
-        "is_admin": can_administer(request.user),
-        "action": action,
-        "error": error,
-        "sent": request.POST,
     }
-    return render(
-        request, "dashboard/finding.html", period.context("findings", **context), status=status
-    )
 
 
 def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:

@@ -88,17 +88,15 @@ SAYS_NO_WASTE = _codes(lambda cause: cause.verdict in (WELL, UNSEEN))
 OF_IDLE_JOBS = {cause.idle: cause.code for cause in CATALOGUE if cause.idle}
 # Whose a finding is: a node's, a cluster's, else a job's. What is broken, hot or silent is one
 # thing to mend, however many jobs it hurt: one finding for its node, which names them.
-OF_NODES = _codes(lambda cause: cause.machine and not cause.machine.of_cluster)
-OF_CLUSTERS = _codes(lambda cause: cause.machine and cause.machine.of_cluster)
+OF_NODES = _codes(lambda cause: cause.machine.curve and not cause.machine.of_cluster)
+OF_CLUSTERS = _codes(lambda cause: cause.machine.of_cluster)
 # Of those of nodes what ends its holder's job, and what a detector tells of jobs.
-FAILURES = _codes(lambda cause: cause.machine and cause.machine.is_failure)
-(SLOWED,) = _codes(lambda cause: cause.machine and cause.detectors)
+FAILURES = _codes(lambda cause: cause.machine.is_failure)
+(SLOWED,) = _codes(lambda cause: cause.machine.curve and cause.detectors)
 # Those that explain all the time of a state of the ledger.
-OF_STATES = {
-    cause.code: cause.machine.state for cause in CATALOGUE if cause.machine and cause.machine.state
-}
+OF_STATES = {cause.code: cause.machine.state for cause in CATALOGUE if cause.machine.state}
 # Own lines of the ledger: what could be won there is capacity, never a part of what was wasted.
-OF_CAPACITY = _codes(lambda cause: cause.machine and cause.machine.worth)
+OF_CAPACITY = _codes(lambda cause: cause.machine.worth)
 
 
 def of_job(code: str, kind: str, coverage: float | None) -> Cause:

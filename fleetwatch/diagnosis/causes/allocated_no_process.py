@@ -2,16 +2,7 @@
 
 from fleetwatch.diagnosis.cause import EMPTY, FREED, MINUTES, Cause, Step
 from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
-    HIGH,
-    OF_IDLE,
-    Detector,
-    Found,
-    all_idle,
-    all_met,
-    below,
-    found,
-)
+from fleetwatch.diagnosis.rules import HIGH, OF_IDLE, Detector, Found, all_idle, below, found
 from fleetwatch.diagnosis.shell import ending
 
 NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none
@@ -20,7 +11,7 @@ NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none
 def find(f: Features) -> Found:
     """Known only where processes are read: memory alone does not tell a context from none."""
     signs = (*all_idle(f), below(f, "processes", NO_PROCESS))
-    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+    return found(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
 DETECTOR = Detector("allocated_no_process", find, (1,), holds_of_shared=True, turn=OF_IDLE)

@@ -29,7 +29,7 @@ def find(f: Features) -> Found:
     )
     has_room = (below(f, "util", FULL), at_least(f, "longest_low_s", LONGEST_S))
     # a person thinks between cells: that is no service
-    is_interactive = np.array([kind == "interactive" for kind in f.lanes.kind], dtype=bool)[:, None]
+    is_interactive = f.lanes.of_kind("interactive")
     waits = (sampled.met & long_pauses.met) | (is_service & of_service.met & of_service_long.met)
     waits |= is_service & np.isnan(sampled.values) & by_window.met & long_pauses.met
     hits = ~is_interactive & all_met(has_room) & waits
@@ -39,10 +39,13 @@ def find(f: Features) -> Found:
     confidence = np.where(is_service, MEDIUM, LOW)
     low, high = _spare(f)
     return found(
-        hits, confidence=confidence, low=low, high=high,
-        signs=(*has_room, of_service, of_service_long),
+        (*has_room, of_service, of_service_long),
+        confidence=confidence,
+        hits=hits,
+        low=low,
+        high=high,
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
-    )  # fmt: skip
+    )
 
 
 def _spare(f: Features) -> tuple[Floats, Floats]:

@@ -14,9 +14,7 @@ def find(f: Features) -> Found:
     busy, steady = at_least(f, "util", UTIL), below(f, "lo", PAUSES)
     power = at_least(f, "pr", POWER)
     hits = (busy.met | (steady.met & power.met)) & ~f.has("ten")
-    return found(
-        hits, confidence=MEDIUM, low=0.0, high=0.0, signs=(busy,), strengthens=(steady, power)
-    )
+    return found((busy,), confidence=MEDIUM, hits=hits, strengthens=(steady, power))
 
 
 DETECTOR = Detector("busy", find)

@@ -12,6 +12,7 @@ from fleetwatch.diagnosis.rules import (
     Detector,
     Found,
     all_met,
+    any_met,
     at_least,
     below,
     contradicts,
@@ -46,14 +47,14 @@ def find(f: Features) -> Found:
     # a service saves no state between steps: its pauses are waiting for requests, however even they
     # look
     hits &= ~f.lanes.serves
-    confidence = np.where(np.logical_or.reduce([sign.met for sign in writes]), HIGH, MEDIUM)
+    confidence = np.where(any_met(writes), HIGH, MEDIUM)
     share = f["long_frac"]
     return found(
-        hits,
+        signs,
         confidence=confidence,
+        hits=hits,
         low=0.5 * share,
         high=0.9 * share,
-        signs=signs,
         strengthens=(*writes, together),
     )
 

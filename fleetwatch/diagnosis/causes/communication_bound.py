@@ -25,11 +25,11 @@ def find(f: Features) -> Found:
     hits = all_met(signs) & (network[0].met | network[1].met | all_met(nvlink))
     waits = 1.0 - f["sm"] / FULL_SM
     return found(
-        hits,
+        signs,
         confidence=MEDIUM,
+        hits=hits,
         low=0.3 * waits,
         high=0.7 * waits,
-        signs=signs,
         strengthens=(*network, nvlink[0]),
     )
 

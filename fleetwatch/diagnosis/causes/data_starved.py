@@ -10,6 +10,7 @@ from fleetwatch.diagnosis.rules import (
     Detector,
     Found,
     all_met,
+    any_met,
     at_least,
     below,
     found,
@@ -49,9 +50,7 @@ def find(f: Features) -> Found:
     hits = busy.met & ((all_met(rhythm) & is_even & ~f.lanes.serves) | (cores.met & calm.met))
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
     # where nobody read what is copied to the GPU, the pauses may as well be copies
-    confidence = np.where(
-        np.logical_or.reduce([sign.met for sign in reasons]), HIGH, less_sure(MEDIUM, ~f.has("rx"))
-    )
+    confidence = np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx")))
     # without the driver's samples nobody sees a rhythm, without the host's facts nobody sees its
     # cores
     is_unknown = (
@@ -59,11 +58,11 @@ def find(f: Features) -> Found:
     )
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
     return found(
-        hits,
+        (busy, *rhythm),
         confidence=confidence,
+        hits=hits,
         low=0.4 * waits,
         high=0.9 * waits,
-        signs=(busy, *rhythm),
         strengthens=(even, even_windows, *reasons, calm),
         possible=is_unknown,
     )

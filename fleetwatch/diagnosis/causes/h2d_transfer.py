@@ -9,7 +9,7 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Cause, Step
 from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, at_least, below, found
 
 MIB = 1024 * 1024
 UTIL = 0.85
@@ -25,11 +25,10 @@ def find(f: Features) -> Found:
     is_unknown = signs[0].met & pauses.met & ~f.has("rx")
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
     return found(
-        all_met(signs),
+        signs,
         confidence=MEDIUM,
         low=0.3 * waits,
         high=0.8 * waits,
-        signs=signs,
         strengthens=(pauses,),
         possible=is_unknown,
     )

@@ -22,12 +22,7 @@ def find(f: Features) -> Found:
         busy.met & (tensor.met | double.met | power.met) | (full.met & steady.met & tensor.met)
     )
     return found(
-        hits,
-        confidence=HIGH,
-        low=0.0,
-        high=0.0,
-        signs=(busy,),
-        strengthens=(tensor, double, power, full, steady),
+        (busy,), confidence=HIGH, hits=hits, strengthens=(tensor, double, power, full, steady)
     )
 
 

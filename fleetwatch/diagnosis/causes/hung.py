@@ -13,9 +13,9 @@ from fleetwatch.diagnosis.rules import (
     Found,
     Sign,
     all_met,
+    any_contradicts,
     at_least,
     below,
-    contradicts,
     found,
     less_sure,
 )
@@ -58,14 +58,14 @@ def find(f: Features) -> Found:
         below(f, "ten", TENSOR),
         below(f, "dram", DRAM),
     )
-    hits = is_stuck & one_apart.met & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
+    hits = is_stuck & one_apart.met & ~any_contradicts(beside)
     confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
     return found(
-        hits,
+        (*own, one_apart),
         confidence=np.where(_is_serving(f), np.minimum(confidence, MEDIUM), confidence),
+        hits=hits,
         low=1.0,
         high=1.0,
-        signs=(*own, one_apart),
         strengthens=(none_apart, *beside),
     )
 

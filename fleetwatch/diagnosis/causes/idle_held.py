@@ -4,8 +4,6 @@ holds them.
 
 from dataclasses import replace
 
-import numpy as np
-
 from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, WITH_MEMORY, Cause, Facts, Step
 from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import (
@@ -30,16 +28,16 @@ QUIET = 0.05  # mean utilisation
 def find(f: Features) -> Found:
     """Asked after the rule that no process is there: what is left is held by something."""
     signs = all_idle(f)
-    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+    return found(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
 def find_thinking(f: Features) -> Found:
     """A session whose pauses are too short for the ledger to call it idle: a person who thinks, or
     one who left.
     """
-    is_interactive = np.array([kind == "interactive" for kind in f.lanes.kind], dtype=bool)[:, None]
+    is_interactive = f.lanes.of_kind("interactive")
     signs = (below(f, "util", QUIET), at_least(f, "longest_low_s", PAUSE_S))
-    return found(all_met(signs) & is_interactive, confidence=LOW, low=0.0, high=0.9, signs=signs)
+    return found(signs, confidence=LOW, hits=all_met(signs) & is_interactive, high=0.9)
 
 
 DETECTOR = Detector("idle_held", find, (1,), holds_of_shared=True, turn=OF_IDLE)

@@ -36,11 +36,10 @@ def find(f: Features) -> Found:
     hits = all_met(signs) & ~contradicts(double) & (much.met | leads.met)
     confidence, high = np.where(is_at_roof.met, HIGH, MEDIUM), np.where(is_at_roof.met, 0.1, 0.4)
     return found(
-        hits,
+        signs,
         confidence=confidence,
-        low=0.0,
+        hits=hits,
         high=high,
-        signs=signs,
         strengthens=(much, leads, is_at_roof, double),
     )
 

@@ -32,9 +32,13 @@ def find(f: Features) -> Found:
     )
     double = below(f, "fp64", FP64)
     return found(
-        all_met(signs) & ~contradicts(double), confidence=less_sure(HIGH, ~f.has("fp64")),
-        low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR, signs=signs, strengthens=(double,),
-    )  # fmt: skip
+        signs,
+        confidence=less_sure(HIGH, ~f.has("fp64")),
+        hits=all_met(signs) & ~contradicts(double),
+        low=1 - 1 / LOW_FACTOR,
+        high=1 - 1 / HIGH_FACTOR,
+        strengthens=(double,),
+    )
 
 
 DETECTOR = Detector("no_tensor_cores", find)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, WITH_MEMORY, Cause, Step
 from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import LOW, Detector, Found, Sign, all_met, at_least, found
+from fleetwatch.diagnosis.rules import LOW, Detector, Found, Sign, at_least, found
 
 DROPS = 1.0  # per minute, each of a fifth of the GPU's memory
 DIPS = 1.0  # per minute
@@ -17,7 +17,7 @@ FAILURES = 3  # short runs of one name
 def find(f: Features) -> Found:
     """Fragmentation itself can't be seen from outside: the allocator caches."""
     signs = (at_least(f, "memory_drops_per_min", DROPS), at_least(f, "dips_per_min", DIPS))
-    return found(all_met(signs), confidence=LOW, low=0.0, high=0.2, signs=signs)
+    return found(signs, confidence=LOW, high=0.2)
 
 
 def find_restarts(f: Features) -> Found:
@@ -32,9 +32,7 @@ def find_restarts(f: Features) -> Found:
         is_lower_bound=True,
     )
     full = at_least(f, "memory_at_end", FULL)
-    return found(
-        all_met((failures, full)), confidence=LOW, low=0.0, high=0.2, signs=(failures, full)
-    )
+    return found((failures, full), confidence=LOW, high=0.2)
 
 
 DETECTOR = Detector("oom_thrash", find)

@@ -51,11 +51,10 @@ def find(f: Features) -> Found:
     # is too small for it
     is_possible = all_met((signs[2], below(f, "sm", SM))) & ~contradicts(signs[1])
     return found(
-        all_met(signs),
+        signs,
         confidence=less_sure(MEDIUM, ~sampled),
         low=np.where(sampled, low, 0.0),
         high=high,
-        signs=signs,
         possible=is_possible,
     )
 

@@ -10,7 +10,6 @@ from fleetwatch.diagnosis.rules import (
     OF_IDLE,
     Detector,
     Found,
-    all_met,
     at_least,
     below,
     found,
@@ -29,7 +28,7 @@ def find(f: Features) -> Found:
         below(f, "util_max", UNUSED_UTIL),
         at_least(f, "job_util_max", USED_UTIL),
     )
-    return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
+    return found(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
 def find_idle(f: Features) -> Found:
@@ -43,12 +42,7 @@ def find_idle(f: Features) -> Found:
     )
     used = at_least(f, "job_util_max", USED_UTIL)
     return found(
-        all_met(signs),
-        confidence=less_sure(HIGH, ~used.met),
-        low=0.9,
-        high=1.0,
-        signs=signs,
-        strengthens=(used,),
+        signs, confidence=less_sure(HIGH, ~used.met), low=0.9, high=1.0, strengthens=(used,)
     )
 
 

@@ -9,6 +9,7 @@ from fleetwatch.diagnosis.rules import (
     Detector,
     Found,
     all_met,
+    any_contradicts,
     at_least,
     below,
     contradicts,
@@ -37,7 +38,7 @@ def find(f: Features) -> Found:
         below(f, "pr", NEAR_IDLE),
     )
     still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    is_working = np.logical_or.reduce([contradicts(sign) for sign in still])
+    is_working = any_contradicts(still)
     is_resting = (
         draws_little.met
         & ~is_working
@@ -46,10 +47,13 @@ def find(f: Features) -> Found:
     waits = np.fmax(f["spin"], np.where(is_resting, 1.0, 0.0))
     confidence = less_sure(MEDIUM, ~f.has("ten", "dram"))
     return found(
-        all_met(common) & (spins.met | is_resting), confidence=confidence, low=0.3 * waits,
+        (*common, spins),
+        confidence=confidence,
+        hits=all_met(common) & (spins.met | is_resting),
+        low=0.3 * waits,
         high=0.9 * waits,
-        signs=(*common, spins), strengthens=(draws_little, rests, *still),
-    )  # fmt: skip
+        strengthens=(draws_little, rests, *still),
+    )
 
 
 DETECTOR = Detector("rank_wait", find)

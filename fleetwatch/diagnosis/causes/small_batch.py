@@ -10,6 +10,7 @@ from fleetwatch.diagnosis.rules import (
     Detector,
     Found,
     all_met,
+    any_contradicts,
     at_least,
     below,
     contradicts,
@@ -35,7 +36,7 @@ def find(f: Features) -> Found:
     counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
     power = below(f, "pr", POWER)
     is_blind = ~f.has("sm", "ten")
-    is_working = np.logical_or.reduce([contradicts(counter) for counter in counters])
+    is_working = any_contradicts(counters)
     # work that fills the memory and draws little may as well be bound by memory
     has_room = below(f, "mem", MEMORY)
     hits = all_met(common) & ~is_working & (~is_blind | (power.met & ~contradicts(has_room)))
@@ -43,10 +44,14 @@ def find(f: Features) -> Found:
     is_possible = at_least(f, "util", USED).met & ~is_working & has_room.met
     beside = (power, at_least(f, "main1", ONE_THREAD), has_room)
     return found(
-        hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR,
+        (*common, *counters),
+        confidence=np.where(is_blind, LOW, MEDIUM),
+        hits=hits,
+        low=1 - 1 / LOW_FACTOR,
         high=1 - 1 / HIGH_FACTOR,
-        signs=(*common, *counters), strengthens=beside, possible=is_possible,
-    )  # fmt: skip
+        strengthens=beside,
+        possible=is_possible,
+    )
 
 
 DETECTOR = Detector("small_batch", find)

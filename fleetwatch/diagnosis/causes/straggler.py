@@ -7,7 +7,16 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Beside, Cause, Facts, Step
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Mask
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, Sign, all_met, at_least, found
+from fleetwatch.diagnosis.rules import (
+    MEDIUM,
+    Detector,
+    Found,
+    Sign,
+    all_met,
+    any_met,
+    at_least,
+    found,
+)
 from fleetwatch.diagnosis.shell import word
 
 GPUS = 2
@@ -41,16 +50,14 @@ def find(f: Features) -> Found:
         Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
         at_least(f, "job_corr_median", TOGETHER),
     )
-    hits: Mask = all_met(signs) & (
-        np.logical_or.reduce([sign.met for sign in evidence]) | all_met(inverted)
-    )
+    hits: Mask = all_met(signs) & (any_met(evidence) | all_met(inverted))
     by_clock, by_wait = (
         np.maximum(lost, 0.0)
         for lost in (1.0 - slow_clock, f["job_spin_median"] - f["job_spin_min"])
     )
     low, high = np.fmin(by_clock, by_wait), np.fmax(by_clock, by_wait)
     return found(
-        hits, confidence=MEDIUM, low=low, high=high, signs=signs, strengthens=(*evidence, *inverted)
+        signs, confidence=MEDIUM, hits=hits, low=low, high=high, strengthens=(*evidence, *inverted)
     )
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Step
 from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, below, found
 from fleetwatch.diagnosis.shell import drain
 
 # share of time in hardware or thermal slow-down; a software power cap at full load is normal
@@ -20,7 +20,7 @@ def find(f: Features) -> Found:
     """
     signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
     lost = (1.0 - f["clk"]) * f["thr"]
-    return found(all_met(signs), confidence=HIGH, low=lost, high=lost, signs=signs)
+    return found(signs, confidence=HIGH, low=lost, high=lost)
 
 
 DETECTOR = Detector("throttled", find, holds_of_shared=True)

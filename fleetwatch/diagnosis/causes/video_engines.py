@@ -13,7 +13,7 @@ SOME = 0.10  # from here on they do more than leave a trace
 def find(f: Features) -> Found:
     """An engine is busy: that the compute units hardly are is its nature, and wastes nothing."""
     busy = at_least(f, "eng", FULL)
-    return found(busy.met, confidence=HIGH, low=0.0, high=0.0, signs=(busy,))
+    return found((busy,), confidence=HIGH, hits=busy.met)
 
 
 def lead(f: Features) -> Mask:
