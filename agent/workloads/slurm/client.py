@@ -13,9 +13,9 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence,
 from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads.slurm import devices, queue
 from agent.workloads.slurm.command import CommandError, Commands
+from agent.workloads.slurm.granted import Order, Share, granted, uuid_at, uuid_of
 from agent.workloads.slurm.hpc_files import Claim, HPCFiles, user_name
 from agent.workloads.slurm.job_runs import Run, Runs
-from agent.workloads.slurm.lists import SHARED, grants
 from agent.workloads.slurm.queue import Listed, RecordError
 from agent.workloads.slurm.scontrol import NodeRecord, Record, node_from_text, utc_ms
 from agent.workloads.slurm.traces import Traces, Watch
@@ -28,8 +28,6 @@ LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to 
 STALE_MS = 60_000
 MAX_JOBS = 512  # on one node
 
-Share = Optional[float]
-Order = Sequence[Optional[str]]  # UUIDs by Slurm's index
 Held = Dict[str, Dict[int, Share]]  # GPU -> job -> share
 
 
@@ -262,7 +260,7 @@ class Slurm:
             if not record.is_holding:
                 continue
             try:
-                shares = _granted(record, answer.node, order) or self._runs.holds(record)
+                shares = granted(record, answer.node, order) or self._runs.holds(record)
             except RecordError as error:
                 self._complain(str(record.id), error)
                 doubts[record.id] = str(error)
@@ -299,7 +297,7 @@ class Slurm:
             return {} if node.used_gpus <= len(held) else doubts
         rest = [
             uuid
-            for uuid in (_at(self._order, index) for index in node.used_indices)
+            for uuid in (uuid_at(self._order, index) for index in node.used_indices)
             if uuid is not None and uuid not in held
         ]
         if rest and len(doubts) > 1:
@@ -351,7 +349,7 @@ class Slurm:
         known = {gpu.uuid for gpu in gpus}
         jobs: Dict[str, List[int]] = {}
         for claim in claims:
-            uuid = _uuid_of(claim, by_index, self._order, gpus)
+            uuid = uuid_of(claim, by_index, self._order, gpus)
             if uuid in known and uuid is not None and claim.job_id not in jobs.get(uuid, ()):
                 jobs.setdefault(uuid, []).append(claim.job_id)
         return jobs
@@ -427,35 +425,6 @@ class Slurm:
         return self._cluster or self._wanted_cluster or "default"
 
 
-def _granted(record: Record, node: NodeRecord, order: Order) -> Dict[str, Share]:
-    """GPU -> what the job has of it here.
-
-    Raises RecordError where Slurm says how many, but not which.
-    """
-    shares: Dict[int, Share] = {}
-    for grant in grants(record.gres or ""):
-        if grant.name != "gpu" and grant.name not in SHARED:
-            continue
-        if not grant.shares and grant.count:
-            if grant.name != "gpu" or grant.count < len(order):
-                raise RecordError(
-                    "Slurm does not say which %d %s it holds" % (grant.count, grant.name)
-                )
-            shares.update(dict.fromkeys(range(len(order)), 1.0))
-        for index, share in grant.shares.items():
-            shares[index] = _share_of(
-                share, grant.count, len(grant.shares), node.part(grant.name, len(order))
-            )
-    if not shares and record.is_exclusive and record.gres is not None:
-        shares = dict.fromkeys(range(len(order)), 1.0)  # nobody else can have them
-    return {
-        uuid: share
-        for index, share in shares.items()
-        for uuid in [_at(order, index)]
-        if uuid is not None
-    }
-
-
 def _names(number: int, records: Mapping[int, Record]) -> List[str]:
     """What control groups call the job: its id, and from Slurm 26.05 on its SLUID."""
     record = records.get(number)
@@ -469,42 +438,6 @@ def _record_of_claim(claim: Claim) -> Record:
         user=user_name(claim.uid),
         states=("RUNNING",),
         start_ms=claim.written_ms or None,
-    )
-
-
-def _share_of(share: Share, count: int, devices: int, part: Optional[float]) -> Share:
-    """The granted share; of parts that one device holds it follows from their number, where all
-    GPUs have as many.
-    """
-    if share is not None or part is None or devices != 1:
-        return share
-    return min(1.0, count * part)
-
-
-def _at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
-    return order[index] if 0 <= index < len(order) else None
-
-
-def _uuid_of(
-    claim: Claim,
-    by_index: Mapping[int, str],
-    order: Sequence[Optional[str]],
-    gpus: Sequence[GPUInfo],
-) -> Optional[str]:
-    if claim.uuid:
-        return claim.uuid
-    if claim.slurm_index is not None:
-        return _at(order, claim.slurm_index)
-    parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
-    if claim.instance is None:
-        return parent
-    return next(
-        (
-            gpu.uuid
-            for gpu in gpus
-            if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance
-        ),
-        None,
     )
 
 

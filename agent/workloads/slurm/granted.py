@@ -1,0 +1,75 @@
+"""Which share of which GPU Slurm, or a prolog's file, gave a job. Pure."""
+
+from typing import Dict, Mapping, Optional, Sequence
+
+from agent.readings import GPUInfo
+from agent.workloads.slurm.hpc_files import Claim
+from agent.workloads.slurm.lists import SHARED, grants
+from agent.workloads.slurm.queue import RecordError
+from agent.workloads.slurm.scontrol import NodeRecord, Record
+
+Share = Optional[float]
+Order = Sequence[Optional[str]]  # UUIDs by Slurm's index
+
+
+def granted(record: Record, node: NodeRecord, order: Order) -> Dict[str, Share]:
+    """GPU -> what the job has of it here.
+
+    Raises RecordError where Slurm says how many, but not which.
+    """
+    shares: Dict[int, Share] = {}
+    for grant in grants(record.gres or ""):
+        if grant.name != "gpu" and grant.name not in SHARED:
+            continue
+        if not grant.shares and grant.count:
+            if grant.name != "gpu" or grant.count < len(order):
+                raise RecordError(
+                    "Slurm does not say which %d %s it holds" % (grant.count, grant.name)
+                )
+            shares.update(dict.fromkeys(range(len(order)), 1.0))
+        for index, share in grant.shares.items():
+            shares[index] = _share_of(
+                share, grant.count, len(grant.shares), node.part(grant.name, len(order))
+            )
+    if not shares and record.is_exclusive and record.gres is not None:
+        shares = dict.fromkeys(range(len(order)), 1.0)  # nobody else can have them
+    placed = ((uuid_at(order, index), share) for index, share in shares.items())
+    return {uuid: share for uuid, share in placed if uuid is not None}
+
+
+def uuid_of(
+    claim: Claim,
+    by_index: Mapping[int, str],
+    order: Sequence[Optional[str]],
+    gpus: Sequence[GPUInfo],
+) -> Optional[str]:
+    """The GPU that a prolog's file names; None where this node has none such."""
+    if claim.uuid:
+        return claim.uuid
+    if claim.slurm_index is not None:
+        return uuid_at(order, claim.slurm_index)
+    parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
+    if claim.instance is None:
+        return parent
+    return next(
+        (
+            gpu.uuid
+            for gpu in gpus
+            if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance
+        ),
+        None,
+    )
+
+
+def uuid_at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
+    """The GPU of that index of Slurm's; None where it has none."""
+    return order[index] if 0 <= index < len(order) else None
+
+
+def _share_of(share: Share, count: int, devices: int, part: Optional[float]) -> Share:
+    """The granted share; of parts that one device holds it follows from their number, where all
+    GPUs have as many.
+    """
+    if share is not None or part is None or devices != 1:
+        return share
+    return min(1.0, count * part)
