@@ -1,5 +1,8 @@
-"""The time of day that does not jump within a window: the wall clock once, then the boot clock."""
+"""The time of day that does not jump within a window: the wall clock once, then the boot clock; and
+what an answer's Date says of the hub's.
+"""
 
+import email.utils
 import threading
 import time
 from typing import Callable, Optional
@@ -37,3 +40,37 @@ class Clock:
                 self._offset_s = offset_s
                 self.steps += 1
             return int((elapsed_s + self._offset_s) * 1000)
+
+
+class HubClock:
+    """The hub's clock as its last answer told it: its Date, and the boot clock since.
+
+    The Date was written before it was read here, and its second has begun: the hub's clock is there
+    or further, however slow the answer was.
+    """
+
+    def __init__(self, *, elapsed_s: Callable[[], float] = elapsed_s) -> None:
+        self._elapsed_s = elapsed_s
+        self._ahead_s: Optional[float] = None  # of the boot clock
+
+    def note(self, date: Optional[str]) -> None:
+        """Reads the Date of an answer whose head came just now."""
+        hub_s = date_s(date)
+        if hub_s is not None:
+            self._ahead_s = hub_s - self._elapsed_s()
+
+    def earliest_ms(self) -> Optional[int]:
+        """The least that the hub's clock shows now, in ms since the epoch; None before its first
+        Date.
+        """
+        if self._ahead_s is None:
+            return None
+        return max(0, int((self._ahead_s + self._elapsed_s()) * 1000))
+
+
+def date_s(date: Optional[str]) -> Optional[float]:
+    """Seconds since the epoch of a header's date; None where it is none."""
+    try:
+        return email.utils.parsedate_to_datetime(date or "").timestamp()
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None

@@ -5,7 +5,6 @@ Nothing is stored and no token is exchanged: an empty batch is refused behind th
 tokens.
 """
 
-import email.utils
 import http.client
 import ssl
 import time
@@ -13,6 +12,7 @@ from typing import List, Mapping, NamedTuple, Optional
 from urllib.parse import urlsplit
 
 from agent import __version__
+from agent.clock import date_s
 from agent.json_parts import object_of
 from agent.report import Finding, clipped
 
@@ -23,7 +23,10 @@ HOW_TO_GET_ONE = "create one on the hub: its page of tokens, or manage.py create
 
 
 class Answer(NamedTuple):
-    """One answer of the hub; `offset_s` is its clock minus ours, None where it does not say."""
+    """One answer of the hub.
+
+    `offset_s` is its clock minus ours, as much of it as is certain; None where it does not say.
+    """
 
     status: int
     body: Mapping[str, object]
@@ -126,6 +129,7 @@ class Hub:
             headers.update(
                 {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"}
             )
+        asked_s = time.time()
         try:
             connection.request(
                 method,
@@ -134,7 +138,7 @@ class Hub:
                 headers=headers,
             )
             response = connection.getresponse()
-            offset_s = _offset_s(response.headers.get("Date"), time.time())
+            offset_s = _offset_s(response.headers.get("Date"), asked_s, time.time())
             return Answer(response.status, object_of(response.read(MAX_ANSWER_BYTES)), offset_s)
         finally:
             connection.close()
@@ -149,13 +153,16 @@ class Hub:
         )
 
 
-def _offset_s(date: Optional[str], now_s: float) -> Optional[float]:
-    """The hub's clock minus ours; its second has begun somewhere up to a second ago."""
-    try:
-        hub_s = email.utils.parsedate_to_datetime(date or "").timestamp()
-    except (TypeError, ValueError, IndexError):
+def _offset_s(date: Optional[str], asked_s: float, answered_s: float) -> Optional[float]:
+    """The hub's clock minus ours, as near to none as it can be.
+
+    The hub wrote its Date between the two, up to a second after the Date's second began: what lies
+    within that may be the way, and no clock that is off.
+    """
+    hub_s = date_s(date)
+    if hub_s is None:
         return None
-    return hub_s + 0.5 - now_s
+    return min(max(0.0, hub_s - answered_s), hub_s + 1 - asked_s)
 
 
 def _said(answer: Answer) -> str:

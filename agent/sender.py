@@ -5,7 +5,6 @@ aside. TOO_LARGE: it is split. RETRY: everything else, an outage, a refused toke
 kept and sent again later.
 """
 
-import email.utils
 import enum
 import http.client
 import json
@@ -23,6 +22,7 @@ from email.message import Message
 from typing import IO, Callable, Mapping, Optional, Tuple
 
 from agent import __version__
+from agent.clock import HubClock, date_s
 from agent.json_parts import object_of
 from agent.split import split
 from agent.spool import Spool
@@ -32,6 +32,7 @@ log = logging.getLogger("agent.sender")
 
 PATH = "/api/v1/batches"
 ENROLL_PATH = "/api/v1/enroll"
+ALIVE_PATH = "/healthz"
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_SAID = 200
@@ -104,6 +105,9 @@ class Sender:
     ) -> None:
         self._url = server.rstrip("/") + PATH
         self._enroll_url = server.rstrip("/") + ENROLL_PATH
+        self._alive_url = server.rstrip("/") + ALIVE_PATH
+        self._hub_clock = HubClock()
+        self._has_asked = False
         self._token = token
         self._timeout_s = timeout_s
         tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
@@ -113,17 +117,34 @@ class Sender:
         """What the hub said to this gzip body; trouble on the way is a RETRY, never an
         exception.
         """
-        request = urllib.request.Request(
-            self._url, data=payload, headers=self._headers(), method="POST"
-        )
         try:
+            if not self._has_asked:
+                self._ask_time()
+            request = urllib.request.Request(
+                self._url, data=payload, headers=self._headers(), method="POST"
+            )
             with self._opener.open(request, timeout=self._timeout_s) as response:
+                self._hub_clock.note(response.headers.get("Date"))
                 return _judge(response.status, response.headers, self._read(response))
         except urllib.error.HTTPError as error:
             with error:
+                self._hub_clock.note(error.headers.get("Date"))
                 return _judge(error.code, error.headers, self._read(error))
         except (OSError, http.client.HTTPException, ValueError) as error:
             return Outcome(Verdict.RETRY, "the hub at %s %s" % (self._url, _trouble(error)))
+
+    def _ask_time(self) -> None:
+        """Hears the hub's clock, whatever it answers: without it a first batch that is slow on its
+        way would pass for one of a clock that is behind. Raises what the opener does.
+        """
+        request = urllib.request.Request(self._alive_url, method="HEAD")
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                self._hub_clock.note(response.headers.get("Date"))
+        except urllib.error.HTTPError as error:
+            with error:
+                self._hub_clock.note(error.headers.get("Date"))
+        self._has_asked = True
 
     def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
         """The hub's status and answer to this token as an enrolment token for the node; no status
@@ -163,7 +184,9 @@ class Sender:
         return b"".join(pieces)
 
     def _headers(self) -> Mapping[str, str]:
+        hub_ms = self._hub_clock.earliest_ms()
         return {
+            **({} if hub_ms is None else {"X-FleetWatch-Hub-Ms": str(hub_ms)}),
             "Authorization": "Bearer " + self._token,
             "Content-Type": "application/json",
             "Content-Encoding": "gzip",
@@ -265,9 +288,8 @@ def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:
         return None
     if re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
         return min(LONGEST_RETRY_AFTER_S, float(value))
-    try:
-        until = email.utils.parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, IndexError, OverflowError):
+    until = date_s(value)
+    if until is None:
         return None
     return min(LONGEST_RETRY_AFTER_S, max(0.0, until - now))
 

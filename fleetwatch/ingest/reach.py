@@ -17,6 +17,7 @@ from agent.wire import Batch
 from fleetwatch.ingest.models import AgentToken, Enrollment
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.telemetry.services import ClockBounds
 
 REACH_MS = 7 * 86_400_000
 
@@ -34,13 +35,11 @@ class Reached:
 
 
 def within_reach(
-    batch: Batch, token: AgentToken, *, sent_ms: int | None, received_at: datetime
+    batch: Batch, token: AgentToken, *, clock: ClockBounds | None, received_at: datetime
 ) -> Reached:
-    """What of the batch this token may say by now; `sent_ms` is the agent's clock when it
-    sent it.
-    """
+    """What of the batch this token may say by now; `clock` is how much the agent's is off."""
     received_ms = to_ms(received_at)
-    offset_ms = 0 if sent_ms is None else received_ms - sent_ms
+    offset_ms = 0 if clock is None else clock.certain_ms
     oldest_ms = received_ms - REACH_MS - offset_ms  # by the agent's clock
     if batch.end_ms is None or batch.end_ms > oldest_ms or _may_tell_history(token, received_ms):
         return Reached(batch, {})

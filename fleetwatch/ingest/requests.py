@@ -1,5 +1,6 @@
 """What a sender's request says, read defensively."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ from django.http import HttpRequest
 from agent.wire import MAX_BYTES, MAX_TIME_MS, WireError
 from fleetwatch.ingest.body import Readable, TooLargeError, read_bounded
 from fleetwatch.ingest.tokens import UnknownTokenError
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.telemetry.services import ClockBounds
 
 MAX_BATCH_BYTES = MAX_BYTES
 MAX_ENROLL_BYTES = 65_536
@@ -67,14 +70,25 @@ def decode_json(body: bytes) -> Any:
         raise WireError("", f"not JSON: {error}") from error
 
 
-def sent_ms(request: HttpRequest) -> int | None:
-    """The agent's clock when it sent the request, in ms; None when it did not say.
+def clock_bounds(request: HttpRequest, received_at: datetime) -> ClockBounds | None:
+    """Between what the agent's clock is off; None when it did not say what it shows.
 
-    Raises WireError.
+    It was received after it was sent, and sent when the hub's clock showed X-FleetWatch-Hub-Ms or
+    more: what lies between the two is its way here. Raises WireError.
     """
-    given = request.headers.get("X-FleetWatch-Sent-Ms")
+    sent_ms = _header_ms(request, "X-FleetWatch-Sent-Ms")
+    hub_ms = _header_ms(request, "X-FleetWatch-Hub-Ms")
+    if sent_ms is None:
+        return None
+    received_ms = to_ms(received_at)
+    least_ms = received_ms if hub_ms is None else min(hub_ms, received_ms)
+    return ClockBounds(least_ms - sent_ms, received_ms - sent_ms)
+
+
+def _header_ms(request: HttpRequest, name: str) -> int | None:
+    given = request.headers.get(name)
     if given is None:
         return None
     if not (given.isascii() and given.isdigit() and len(given) <= 15 and int(given) <= MAX_TIME_MS):
-        raise WireError("X-FleetWatch-Sent-Ms", "X-FleetWatch-Sent-Ms is no time in milliseconds")
+        raise WireError(name, f"{name} is no time in milliseconds")
     return int(given)

@@ -26,6 +26,7 @@ from fleetwatch.lib.spans import Span, clip
 from fleetwatch.lib.sql import limit_waits
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
+from fleetwatch.telemetry.services import ClockBounds
 
 # docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
 FUTURE_MS = 5 * 60_000
@@ -66,7 +67,7 @@ def store_promptly(
     batch: Batch,
     payload: bytes,
     *,
-    sent_ms: int | None,
+    clock: ClockBounds | None,
     received_at: datetime,
     rights: Rights,
 ) -> Stored:
@@ -74,7 +75,7 @@ def store_promptly(
     or a statement takes ten.
     """
     limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
+    return _store(node, batch, payload, rights, clock=clock, received_at=received_at)
 
 
 @transaction.atomic
@@ -83,18 +84,18 @@ def store_batch(
     batch: Batch,
     payload: bytes,
     *,
-    sent_ms: int | None = None,
+    clock: ClockBounds | None = None,
     received_at: datetime,
     rights: Rights = NO_RIGHTS,
 ) -> Stored:
-    """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when
-    it sent it.
+    """What was stored of the batch; `payload` is its JSON as gzip, `clock` how much the agent's is
+    off (None = not sent).
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
     Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import
     check_import.
     """
-    return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
+    return _store(node, batch, payload, rights, clock=clock, received_at=received_at)
 
 
 def _store(
@@ -103,12 +104,11 @@ def _store(
     payload: bytes,
     rights: Rights,
     *,
-    sent_ms: int | None,
+    clock: ClockBounds | None,
     received_at: datetime,
 ) -> Stored:
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
-    measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
-    offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
+    offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, clock)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
     intake.count(

@@ -28,13 +28,13 @@ def batches(request: HttpRequest) -> JsonResponse:
     pressure.look(received_at)
     pressure.check()
     encoding = requests.encoding(request)
-    sent_ms = requests.sent_ms(request)
+    clock = requests.clock_bounds(request, received_at)
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
     batch = wire.parse(requests.decode_json(expanded))
     services.check_node(batch, token.node)
     services.check_import(batch, token.rights, received_at)
-    reached = within_reach(batch, token, sent_ms=sent_ms, received_at=received_at)
+    reached = within_reach(batch, token, clock=clock, received_at=received_at)
     if reached.refused and reached.batch.end_ms is None:
         # nothing of it is stored, its identity neither: a token that may import can send it
         return JsonResponse(answers.accepted(stored=0, duplicate=0, refused=reached.refused))
@@ -47,7 +47,7 @@ def batches(request: HttpRequest) -> JsonResponse:
         token.node,
         reached.batch,
         payload,
-        sent_ms=sent_ms,
+        clock=clock,
         received_at=received_at,
         rights=token.rights,
     )

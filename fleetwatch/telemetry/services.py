@@ -31,13 +31,31 @@ _ensured: set[str] = set()
 CLOCK_TOLERANCE_MS = 2_000
 
 
-def clock_offset(node_id: int, boot_id: str, measured_ms: int | None) -> int:
-    """Milliseconds to add to every time of a batch, from received-minus-sent (None = not sent).
+@dataclass(frozen=True, slots=True)
+class ClockBounds:
+    """Our clock minus an agent's, in ms, is between the two: what a batch took on its way here is
+    no clock that is off (as of NTP, RFC 5905: an offset is known to the round trip).
 
-    0 within 2 s. Beyond, a boot keeps its correction while the measurement stays
-    within 2 s of it, so that windows of one boot do not jitter against each other.
+    `most_ms` is received minus sent. They are equal where the agent does not say what it knows of
+    our clock.
     """
-    if measured_ms is None or abs(measured_ms) <= CLOCK_TOLERANCE_MS:
+
+    least_ms: int
+    most_ms: int
+
+    @property
+    def certain_ms(self) -> int:
+        """What lies between them that is nearest to a clock that is right."""
+        return min(max(0, self.least_ms), self.most_ms)
+
+
+def clock_offset(node_id: int, boot_id: str, clock: ClockBounds | None) -> int:
+    """Milliseconds to add to every time of a batch (None = the agent's clock was not sent).
+
+    0 while it may be right within 2 s. Beyond, a boot keeps its correction while that may
+    be right within 2 s, so that windows of one boot do not jitter against each other.
+    """
+    if clock is None or abs(clock.most_ms) <= CLOCK_TOLERANCE_MS:
         return 0
     with connection.cursor() as cursor:
         cursor.execute(
@@ -46,8 +64,11 @@ def clock_offset(node_id: int, boot_id: str, measured_ms: int | None) -> int:
             [node_id, boot_id],
         )
         row = cursor.fetchone()
-    is_kept = row is not None and row[0] and abs(measured_ms - row[0]) <= CLOCK_TOLERANCE_MS
-    return int(row[0]) if is_kept else measured_ms
+    kept_ms = int(row[0]) if row is not None else 0
+    lowest_ms = clock.least_ms - CLOCK_TOLERANCE_MS
+    if kept_ms and lowest_ms <= kept_ms <= clock.most_ms + CLOCK_TOLERANCE_MS:
+        return kept_ms
+    return clock.certain_ms if abs(clock.certain_ms) > CLOCK_TOLERANCE_MS else 0
 
 
 def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:

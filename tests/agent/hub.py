@@ -31,8 +31,9 @@ class Hub:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 status, headers, answer = hub.answer(self.path, self.headers, body)
                 content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_response_only(status)
+                dated = {"Date": self.date_time_string(), **headers}
+                for name, value in {**dated, "Content-Length": str(len(content))}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)

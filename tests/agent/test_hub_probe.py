@@ -123,17 +123,39 @@ def test_nobody_at_the_address_is_one_finding(door):
 @pytest.mark.parametrize(
     ("date", "state", "said"),
     [
-        # 2.5 s by the middle of its second
-        ("Sat, 14 Nov 2026 12:00:02 GMT", "warn", "-2 s against the hub's"),
-        ("Sat, 14 Nov 2026 12:00:01 GMT", "ok", "-2 s against the hub's"),
-        ("Sat, 14 Nov 2026 11:50:00 GMT", "warn", "+600 s against the hub's"),
+        ("Sat, 14 Nov 2026 12:00:03 GMT", "warn", "-3 s against the hub's"),
+        ("Sat, 14 Nov 2026 12:00:02 GMT", "ok", "-2 s against the hub's"),
+        # its second was not over yet
+        ("Sat, 14 Nov 2026 11:59:57 GMT", "ok", "+2 s against the hub's"),
+        ("Sat, 14 Nov 2026 11:59:56 GMT", "warn", "+3 s against the hub's"),
+        ("Sat, 14 Nov 2026 11:50:00 GMT", "warn", "+599 s against the hub's"),
         ("Sat, 14 Nov 2026 12:00:00 GMT", "ok", "agrees with the hub's"),
+        ("Sat, 14 Nov 2026 11:59:59 GMT", "ok", "agrees with the hub's"),
         ("yesterday", "-", "the hub does not tell its time"),
     ],
 )
 def test_a_clock_that_is_off_is_said(door, monkeypatch, date, state, said):
     door.date = date
     monkeypatch.setattr(hub_probe.time, "time", lambda: 1794657600.0)  # 2026-11-14 12:00:00 UTC
+
+    assert look(door)["clock"] == (state, said)
+
+
+@pytest.mark.parametrize(
+    ("date", "state", "said"),
+    [
+        ("Sat, 14 Nov 2026 12:00:00 GMT", "ok", "agrees with the hub's"),
+        ("Sat, 14 Nov 2026 12:00:08 GMT", "ok", "agrees with the hub's"),
+        ("Sat, 14 Nov 2026 12:00:10 GMT", "ok", "-2 s against the hub's"),
+        ("Sat, 14 Nov 2026 12:00:11 GMT", "warn", "-3 s against the hub's"),
+    ],
+)
+def test_an_answer_that_took_eight_seconds_is_no_clock_that_is_off(
+    door, monkeypatch, date, state, said
+):
+    door.date = date
+    times = iter([1794657600.0, 1794657608.0])
+    monkeypatch.setattr(hub_probe.time, "time", lambda: next(times, 1794657608.0))
 
     assert look(door)["clock"] == (state, said)
 

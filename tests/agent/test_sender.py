@@ -65,6 +65,33 @@ def test_a_batch_is_sent_as_the_contract_says(hub, spool):
     assert spool.waiting == 0
 
 
+def hub_ms(headers):
+    return int(headers["X-FleetWatch-Hub-Ms"])
+
+
+def test_a_batch_says_what_the_hubs_clock_shows_at_least(hub, spool):
+    an_hour_ahead = time.time() + 3600
+    hub.answers = [(200, {"Date": formatdate(an_hour_ahead, usegmt=True)}, ACCEPTED[2])]
+    put(spool, mapping())
+    put(spool, mapping())
+
+    empty(pump_to(hub, spool))
+
+    first, second = [headers for _, headers, _ in hub.requests]
+    # the first too: the hub's clock was asked before
+    assert -60_000 < hub_ms(first) - int(first["X-FleetWatch-Sent-Ms"]) <= 0
+    assert int(an_hour_ahead) * 1000 <= hub_ms(second) <= int(an_hour_ahead) * 1000 + 60_000
+
+
+def test_a_refusal_tells_the_hubs_clock_too(hub, spool):
+    hub.answers = [(503, {"Date": "Sat, 14 Nov 2026 12:00:00 GMT"}, {"error": "come again"})]
+    put(spool, mapping())
+
+    empty(pump_to(hub, spool))
+
+    assert 0 <= hub_ms(hub.requests[1][1]) - 1_794_657_600_000 < 60_000
+
+
 def test_the_hub_says_when_it_wants_the_next_batch(hub, spool):
     hub.answers = [(200, {}, {"stored": 1, "next_flush_s": 120})]
     put(spool, mapping())

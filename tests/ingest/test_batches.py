@@ -106,6 +106,7 @@ def refused_cases():
         "a form": (422, good, {"content_type": "application/x-www-form-urlencoded"}),
         "a wrong clock header": (422, good, {"x_fleetwatch_sent_ms": "yesterday"}),
         "an endless clock header": (422, good, {"x_fleetwatch_sent_ms": "9" * 5000}),
+        "a wrong clock of ours": (422, good, {"x_fleetwatch_hub_ms": "-1"}),
         "a missing key": (422, {key: value for key, value in good.items() if key != "boot_id"}, {}),
         "a ratio above 1": (
             422,
@@ -259,6 +260,50 @@ def test_a_clock_that_is_further_off_is_corrected_and_flagged(client):
     assert Batch.objects.get().offset_ms == 7_200_000
     assert Node.objects.get().clock_offset_ms == 7_200_000
     assert (GPU.objects.get().first_ms, GPU.objects.get().last_ms) == (T0, T0 + 30_000)
+
+
+@pytest.mark.parametrize(
+    ("known_ms", "offset_ms"), [(-1_000, 0), (0, 0), (2_000, 0), (2_001, 2_001)]
+)
+def test_a_batch_that_was_slow_on_its_way_is_no_clock_that_is_off(client, known_ms, offset_ms):
+    sent_ms = NOW_MS - 7_800
+
+    post(
+        client,
+        payload(),
+        bearer=token(),
+        x_fleetwatch_sent_ms=str(sent_ms),
+        x_fleetwatch_hub_ms=str(sent_ms + known_ms),
+    )
+
+    assert Batch.objects.get().offset_ms == offset_ms
+    assert Node.objects.get().clock_offset_ms == offset_ms
+
+
+def test_a_clock_that_is_behind_is_corrected_on_a_slow_way_too(client):
+    sent_ms = NOW_MS - 7_207_800
+
+    post(
+        client,
+        payload(start_ms=T0 - 7_200_000),
+        bearer=token(),
+        x_fleetwatch_sent_ms=str(sent_ms),
+        x_fleetwatch_hub_ms=str(sent_ms + 7_200_000),
+    )
+
+    assert Batch.objects.get().offset_ms == 7_200_000
+
+
+def test_a_clock_that_was_set_right_since_the_last_answer_is_left_alone(client):
+    post(
+        client,
+        payload(),
+        bearer=token(),
+        x_fleetwatch_sent_ms=str(NOW_MS - 50),
+        x_fleetwatch_hub_ms=str(NOW_MS + 7_200_000),
+    )
+
+    assert Batch.objects.get().offset_ms == 0
 
 
 def test_the_correction_of_a_boot_does_not_jitter(client):

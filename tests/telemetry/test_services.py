@@ -6,6 +6,7 @@ from django.db import transaction
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import partitions, selectors, services
 from fleetwatch.telemetry.models import HealthEvent, ReceivedSequence, SealMark, TouchedHour
+from fleetwatch.telemetry.services import ClockBounds
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_batch, make_node, store
 from tests.telemetry.threads import in_another_connection
 
@@ -119,23 +120,44 @@ def test_a_batch_without_windows_is_stored_without_a_time():
 
 
 @pytest.mark.parametrize(
-    ("kept_ms", "measured_ms", "used_ms"),
+    ("kept_ms", "clock", "used_ms"),
     [
         (None, None, 0),
-        (None, 2_000, 0),
-        (None, -2_001, -2_001),
-        (60_000, 61_999, 60_000),
-        (60_000, 62_001, 62_001),
-        (60_000, 1_500, 0),
-        (0, 2_500, 2_500),
+        (None, ClockBounds(2_000, 2_000), 0),
+        (None, ClockBounds(-2_001, -2_001), -2_001),
+        (60_000, ClockBounds(61_999, 61_999), 60_000),
+        (60_000, ClockBounds(62_001, 62_001), 62_001),
+        (60_000, ClockBounds(1_500, 1_500), 0),
+        (0, ClockBounds(2_500, 2_500), 2_500),
+        # batches that took 8 s on their way
+        (60_000, ClockBounds(54_001, 62_001), 60_000),
+        (60_000, ClockBounds(62_000, 70_000), 60_000),
+        (60_000, ClockBounds(62_001, 70_001), 62_001),
+        (60_000, ClockBounds(50_000, 58_000), 60_000),
+        (60_000, ClockBounds(49_999, 57_999), 49_999),
+        (60_000, ClockBounds(-500, 7_500), 0),
     ],
 )
-def test_a_clock_correction_is_kept_for_its_boot(kept_ms, measured_ms, used_ms):
+def test_a_clock_correction_is_kept_for_its_boot(kept_ms, clock, used_ms):
     node = make_node()
     if kept_ms is not None:
         services.record_sequence(node, make_batch(node), offset_ms=kept_ms)
 
-    assert services.clock_offset(node.pk, "boot-a", measured_ms) == used_ms
+    assert services.clock_offset(node.pk, "boot-a", clock) == used_ms
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "certain_ms"),
+    [
+        (-1_000, 30_000, 0),  # a right clock, half a minute on the way
+        (1, 30_000, 1),
+        (-30_000, -1, -1),  # ahead by a millisecond at least
+        (7_199_000, 7_230_000, 7_199_000),
+        (9_000, 50, 50),  # set right since the hub's last answer
+    ],
+)
+def test_of_a_clock_only_what_no_way_explains_is_certain(least_ms, most_ms, certain_ms):
+    assert ClockBounds(least_ms, most_ms).certain_ms == certain_ms
 
 
 def test_touching_marks_every_hour_a_span_overlaps():
