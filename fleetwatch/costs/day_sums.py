@@ -12,9 +12,9 @@ from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import DayHours, SummedDay
-from fleetwatch.figures import boundaries
-from fleetwatch.figures.engine import read
-from fleetwatch.figures.priced_columns import lines
+from fleetwatch.figures import boundaries, engine
+from fleetwatch.figures.cells import by_line
+from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
@@ -89,10 +89,10 @@ def _wrong_spans(day: Interval) -> list[tuple[str, datetime, int]]:
 
 def _by_node(day: Interval, *, with_sums: bool) -> Counter[tuple[int, int, str, str]]:
     """GPU time of the day by node, job, state and tier."""
-    told = read(day, by=("node", "job"), with_sums=with_sums)
+    told = engine.read(LedgerTime(with_sums=with_sums), day, by=("node", "job"))
     nodes, jobs = told.by["node"], told.by["job"]
     found: Counter[tuple[int, int, str, str]] = Counter()
-    for number, cells in lines(told, nodes.at * len(jobs.ids) + jobs.at).items():
+    for number, cells in by_line(told, nodes.at * len(jobs.ids) + jobs.at).items():
         node, job = divmod(number, len(jobs.ids))
         for cell in cells:
             found[int(nodes.ids[node]), int(jobs.ids[job]), cell.state, cell.tier] += cell.gpu_ms

@@ -1,15 +1,13 @@
 """What another policy would have said, in GPU time and dollars."""
 
 import time
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs import attribution
-from fleetwatch.costs.models import GPURate
+from fleetwatch.costs.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import trial
@@ -83,12 +81,11 @@ def compare(
 
 
 def _line(key: tuple[str, str, str], by_rate: dict[Decimal | None, list[int]]) -> Line:
-    sides = [
-        [(sums[side], rate) for rate, sums in by_rate.items() if rate is not None]
-        for side in (0, 1)
-    ]
     is_ms, would_ms = (sum(sums[side] for sums in by_rate.values()) for side in (0, 1))
-    return Line(*key, is_ms, would_ms, pricing.cost_usd(sides[0]), pricing.cost_usd(sides[1]))
+    is_usd, would_usd = (
+        pricing.price((sums[side], rate) for rate, sums in by_rate.items()) for side in (0, 1)
+    )
+    return Line(*key, is_ms, would_ms, is_usd, would_usd)
 
 
 def _order(line: Line) -> tuple[str, int, int]:
@@ -110,23 +107,8 @@ def _groups(said: Sequence[Said], group_by: str) -> list[str]:
     return [UNALLOCATED if one.job_id is None else keys[one.job_id] for one in said]
 
 
-def _rates(said: list[Said]) -> list[Decimal | None]:
-    """The rate that held for each."""
-    spans: dict[int, list[GPURate]] = defaultdict(list)
-    for rate in GPURate.objects.filter(gpu_id__in={one.gpu_id for one in said}).order_by(
-        "gpu_id", "valid_from"
-    ):
-        spans[rate.gpu_id].append(rate)
-    starts = {gpu_id: [rate.valid_from for rate in rates] for gpu_id, rates in spans.items()}
-    return [_rate(spans[one.gpu_id], starts.get(one.gpu_id, []), one.start_ms) for one in said]
-
-
-def _rate(rates: list[GPURate], starts: list[datetime], start_ms: int) -> Decimal | None:
-    at = from_ms(start_ms)
-    place = bisect_right(starts, at) - 1
-    found = rates[place] if place >= 0 else None
-    return (
-        found.usd_per_gpu_hour
-        if found is not None and (found.valid_to is None or found.valid_to > at)
-        else None
-    )
+def _rates(said: Sequence[Said]) -> list[Decimal | None]:
+    """The dollars per GPU-hour that held for each."""
+    rates = RatesInForce(one.gpu_id for one in said)
+    held = (rates.at(one.gpu_id, from_ms(one.start_ms)) for one in said)
+    return [None if rate is None else rate.usd_per_gpu_hour for rate in held]

@@ -1,11 +1,11 @@
 """Dollars of single rows of the ledger, for who wants to see how a figure comes about."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.costs.models import GPURate
+from fleetwatch.costs.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.models import Adjustment, Entry
 
@@ -23,29 +23,12 @@ class Priced:
 
 def priced(rows: Iterable[Row]) -> list[Priced]:
     """Each row with its dollars, not rounded: they sum to the figures of costs."""
-    told = list(rows)
-    rates = _rates(told)
-    return [_priced(row, rates[row.gpu_id]) for row in told]
+    wanted = list(rows)
+    rates = RatesInForce(row.gpu_id for row in wanted)
+    return [_priced(row, rates.at(row.gpu_id, row.start)) for row in wanted]
 
 
-def _rates(rows: Sequence[Row]) -> dict[int, list[GPURate]]:
-    found: dict[int, list[GPURate]] = defaultdict(list)
-    if rows:
-        last = max(row.start for row in rows)
-        for rate in GPURate.objects.select_related("rate").filter(
-            gpu_id__in={row.gpu_id for row in rows}, valid_from__lte=last
-        ):
-            found[rate.gpu_id].append(rate)
-    return found
-
-
-def _priced(row: Row, rates: Sequence[GPURate]) -> Priced:
-    holds = (
-        rate
-        for rate in rates
-        if rate.valid_from <= row.start and (rate.valid_to is None or rate.valid_to > row.start)
-    )
-    rate = next(holds, None)
-    return Priced(
-        row, rate, None if rate is None else pricing.cost_usd([(row.gpu_ms, rate.usd_per_gpu_hour)])
-    )
+def _priced(row: Row, rate: GPURate | None) -> Priced:
+    if rate is None:
+        return Priced(row, None, None)
+    return Priced(row, rate, pricing.price([(row.gpu_ms, rate.usd_per_gpu_hour)]))

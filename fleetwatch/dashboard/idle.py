@@ -1,16 +1,17 @@
 """What idles now, as the overview says it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope
+from fleetwatch.costs.rates_in_force import RatesInForce
+from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.selectors import open_idle_runs
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.ledger.selectors import IdleGPU, open_idle_runs
+from fleetwatch.lib.intervals import to_ms
 
 LEAST_SHOWN_MS = 900_000
 
@@ -24,7 +25,7 @@ class LongestIdle:
     gpu_count: int
     since_ms: int
     lasted_ms: int
-    # of the job's idle time since then, by the ledger's hours; None without a rate
+    # of what its GPUs idle now, each since it does, as in an incident; None when one has no rate
     cost_usd: Decimal | None
 
 
@@ -35,14 +36,20 @@ def longest_idle(now: datetime) -> LongestIdle | None:
     if first is None or to_ms(now) - first.since_ms < LEAST_SHOWN_MS:
         return None
     [job] = into_teams([Job.objects.select_related("team").get(pk=first.job_id)], before=now)
-    so_far = costs.totals(
-        Interval(from_ms(first.since_ms), now), scope=Scope(job=job.key, states=("idle",))
-    )
+    of_job = [each for each in idle if each.job_id == first.job_id]
     return LongestIdle(
         job=job,
         gpu=GPU.objects.select_related("node").get(pk=first.gpu_id),
-        gpu_count=sum(each.job_id == first.job_id for each in idle),
+        gpu_count=len(of_job),
         since_ms=first.since_ms,
         lasted_ms=to_ms(now) - first.since_ms,
-        cost_usd=so_far.cost_usd if so_far.unpriced_ms < so_far.capacity_ms else None,
+        cost_usd=_cost_usd(of_job),
     )
+
+
+def _cost_usd(idle: Sequence[IdleGPU]) -> Decimal | None:
+    rates = RatesInForce(each.gpu_id for each in idle)
+    costs = [rates.usd(each.gpu_id, each.since_ms, each.until_ms, each.held_ms) for each in idle]
+    if any(cost is None for cost in costs):
+        return None
+    return sum((pricing.usd(cost) for cost in costs if cost is not None), Decimal(0))

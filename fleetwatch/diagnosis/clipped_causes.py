@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED, Spans
+from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED
 from fleetwatch.diagnosis.caused import WASTE
 from fleetwatch.figures.edges import Parts, pairs
-from fleetwatch.figures.packed_spans import KINDS, Ints
+from fleetwatch.figures.packed_spans import Ints, Spans
+from fleetwatch.figures.state_spans import KINDS, Kind
 
-_KIND_OF = [KINDS.index((state, tier, False)) for state, tier in WASTE.values()]
+_KIND_OF = [KINDS.index(Kind(state, tier, False)) for state, tier in WASTE.values()]
 _HELD = FIGURES.index("held")
 
 
-def in_part(whole: Spans, parts: Parts) -> Spans:
+def in_part(whole: Spans[str], parts: Parts) -> Spans[str]:
     """The causes of a cut with what of them lies in its part. Where they explain all of a GPU's
     waste there, they do so of the part's.
 
@@ -30,7 +31,7 @@ def in_part(whole: Spans, parts: Parts) -> Spans:
     np.add.at(ledger, (of_part, parts.kind), parts.whole_ms)
     np.add.at(asked, (of_part, parts.kind), parts.part_ms)
     order = np.argsort(of_cause, kind="stable")
-    holder, ms = of_cause[order], whole.ms[order]
+    holder, ms = of_cause[order], whole.figures["ms"][order]
     told = np.zeros_like(ms)
     told[:, _HELD] = _shared(holder, ms[:, _HELD], ledger.sum(axis=1), asked.sum(axis=1))
     for place, kind in enumerate(_KIND_OF, start=WASTED.start):
@@ -38,11 +39,8 @@ def in_part(whole: Spans, parts: Parts) -> Spans:
     wasted, wasted_in_part = ms[:, WASTED].sum(axis=1), told[:, WASTED].sum(axis=1)
     for place in (LOW, HIGH):
         told[:, place] = ms[:, place] * wasted_in_part // np.maximum(wasted, 1)
-    columns = {
-        name: getattr(whole, name)[order]
-        for name in ("node", "era", "gpu", "job", "cause", "confidence")
-    }
-    found = replace(whole, **columns, ms=told)
+    ordered = whole.where(order)
+    found = replace(ordered, figures={**ordered.figures, "ms": told})
     return found.where(told[:, _HELD] > 0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.figures import edges as cuts
-from fleetwatch.figures.packed_spans import KINDS
+from fleetwatch.figures.state_spans import KINDS
 from fleetwatch.lib.intervals import Interval
 
 # Causes that explain all of a state's time: theirs in the part is the ledger's.
@@ -62,7 +62,7 @@ def outside(
 def _add(
     found: dict[str, list[Any]], edge: cuts.Edge, told: cuts.Parts, *, code: str, state: str
 ) -> None:
-    kinds = [number for number, kind in enumerate(KINDS) if kind[0] == state]
+    kinds = [number for number, kind in enumerate(KINDS) if kind.state == state]
     own = np.isin(told.kind, kinds) & (told.whole_ms > 0)
     gpus, at = np.unique(told.gpu[own], return_inverse=True)
     found["clip_starts"] += [edge.cut.start] * len(gpus)

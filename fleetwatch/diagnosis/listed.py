@@ -149,7 +149,7 @@ class Findings:
 
 def in_order(lines: Lines, known: Decided) -> Findings:
     """The lines (of a job and cause) that are findings and could save anything."""
-    causes = max(1, len(lines.told.causes))
+    causes = max(1, len(lines.told.labels))
     codes, wanted = known.job * causes + known.cause, lines.job * causes + lines.cause
     order = np.argsort(codes)
     at = np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)

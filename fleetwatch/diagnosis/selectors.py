@@ -16,15 +16,16 @@ from django.db.models import Count, F, Max, Sum
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.diagnosis import cause_columns, taken
+from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.alternatives import alternatives
+from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
 from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.diagnosis.verdicts import NUMBER
-from fleetwatch.figures import boundaries
+from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Breakdown
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
@@ -114,7 +115,7 @@ def _told(
     """A group for each cause that wasted time, those of whole states with them, and what is left
     of the whole.
     """
-    told = taken.read(period, scope=scope, is_current=is_current)
+    told = engine.read(CauseTime(is_current=is_current), period, scope=scope)
     found = [one for one in cause_columns.lines(told, by_job=False).caused() if one.wasted_ms]
     groups = [
         Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED
@@ -135,13 +136,13 @@ def findings(
     interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None
 ) -> Findings:
     """Every finding of a job with time in the period that could save anything."""
-    told = taken.read(interval, scope=scope, cause=cause)
+    told = engine.read(CauseTime(cause), interval, scope=scope)
     wanted = {
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,
         "now": now,
         # what a node's trouble cost jobs is its own finding (machine_findings.py)
-        "causes": [None if name in OF_NODES else name for name in told.causes],
+        "causes": [None if name in OF_NODES else name for name in told.labels],
         "job_id": (
             None
             if scope.job is None
@@ -192,7 +193,7 @@ def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    told = taken.read(interval, scope=Scope(job=finding.its_job.key), cause=finding.cause)
+    told = engine.read(CauseTime(finding.cause), interval, scope=Scope(job=finding.its_job.key))
     found = cause_columns.lines(told, by_job=True).caused()
     return Line(
         finding,
@@ -211,7 +212,7 @@ def primary_causes(
     """
     by_job: dict[int, list[Caused]] = defaultdict(list)
     for one in cause_columns.lines(
-        taken.read(interval, scope=scope, job_ids=job_ids), by_job=True
+        engine.read(CauseTime(job_ids=job_ids), interval, scope=scope), by_job=True
     ).caused():
         by_job[one.job_id or 0].append(one)
     return {

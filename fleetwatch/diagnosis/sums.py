@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from django.db import connection, transaction
 
-from fleetwatch.diagnosis import taken
 from fleetwatch.diagnosis.cause_columns import HIGH, LOW, WASTED
+from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.models import DiagnosedDay
+from fleetwatch.figures import engine
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
@@ -62,14 +63,14 @@ def _wrong(day: date) -> list[tuple[str, date, int]]:
 
 def _by_line(day: date, *, with_sums: bool) -> dict[_Line, list[int]]:
     """What was held and wasted, and what could be saved of it, by node, job and cause."""
-    told = taken.of_day(day, with_sums=with_sums)
-    figures = np.stack(
-        [told.ms[:, 0], told.ms[:, WASTED].sum(axis=1), told.ms[:, LOW], told.ms[:, HIGH]], axis=1
-    )
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    whole_day = Interval(start, start + timedelta(days=1))
+    told = engine.read(CauseTime(with_sums=with_sums), whole_day, by=("node",))
+    nodes, ms = told.by["node"], told.figures["ms"]
+    figures = np.stack([ms[:, 0], ms[:, WASTED].sum(axis=1), ms[:, LOW], ms[:, HIGH]], axis=1)
     found: dict[_Line, list[int]] = defaultdict(lambda: [0] * figures.shape[1])
-    for node, job, cause, ms in zip(
-        told.node.tolist(), told.job.tolist(), told.cause.tolist(), figures.tolist(), strict=True
-    ):
-        key = (node, job, told.causes[cause])
-        found[key] = [one + other for one, other in zip(found[key], ms, strict=True)]
+    columns = (nodes.ids[nodes.at], told.job, told.label, figures)
+    for node, job, label, amounts in zip(*(column.tolist() for column in columns), strict=True):
+        line = found[node, job, told.labels[label]]
+        line[:] = [one + other for one, other in zip(line, amounts, strict=True)]
     return found

@@ -57,4 +57,4 @@ def terms(cells: Iterable[Cell]) -> list[Term]:
 
 def _term(key: _Key, gpu_ms: int) -> Term:
     _, _, rate, _ = key
-    return Term(*key, gpu_ms, None if rate is None else pricing.cost_usd([(gpu_ms, rate)]))
+    return Term(*key, gpu_ms, None if rate is None else pricing.price([(gpu_ms, rate)]))

@@ -4,7 +4,12 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
+import numpy as np
+
 from fleetwatch.figures import pricing
+from fleetwatch.figures.packed_spans import Ints
+from fleetwatch.figures.priced_columns import Columns, summed_by
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import ZERO, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
@@ -31,12 +36,12 @@ def summed(cells: Iterable[Cell]) -> Totals:
     total_usd = busy_only_usd = waiting_usd = ZERO
     has_example_rates = False
     energy_j: float | None = None
-    add, multiply = pricing.EXACT.add, pricing.EXACT.multiply
+    add = pricing.EXACT.add
     for cell in cells:
         gpu_ms, rate = cell.gpu_ms, cell.usd_per_gpu_hour
         capacity_ms += gpu_ms
         energy_ms += cell.energy_ms
-        usd_ms = ZERO if rate is None else multiply(Decimal(gpu_ms), rate)
+        usd_ms = pricing.usd_ms(gpu_ms, rate)
         total_usd = add(total_usd, usd_ms)
         if cell.state in state_ms:
             state_ms[cell.state] += gpu_ms
@@ -77,3 +82,43 @@ def summed(cells: Iterable[Cell]) -> Totals:
         waiting_ms=waiting_ms,
         waiting_usd=pricing.divided(waiting_usd),
     )
+
+
+def everything(columns: Columns[Kind]) -> list[Cell]:
+    """All spans, those with all in common as one cell."""
+    return by_line(columns, np.zeros(len(columns.label), dtype=np.int64)).get(0, [])
+
+
+def by_line(columns: Columns[Kind], line: Ints) -> dict[int, list[Cell]]:
+    """The spans of each line (a number from 0 on), those with all in common as one cell."""
+    parts = summed_by(columns, line)
+    energy_j = columns.figures["energy_j"]
+    was_read = ~np.isnan(energy_j)
+    joules = np.bincount(parts.at[was_read], energy_j[was_read], len(parts.line))
+    times_read = np.bincount(parts.at[was_read], minlength=len(parts.line))
+    cells: dict[int, list[Cell]] = {}
+    for number, label, price, gpu_ms, energy, count, energy_ms in zip(
+        parts.line.tolist(),
+        parts.label.tolist(),
+        parts.price.tolist(),
+        parts.of(columns.figures["gpu_ms"]).tolist(),
+        joules.tolist(),
+        times_read.tolist(),
+        parts.of(columns.figures["energy_ms"]).tolist(),
+        strict=True,
+    ):
+        state, tier, is_busy_only = columns.labels[label]
+        usd_per_gpu_hour, is_example = columns.prices[price]
+        joules_or_none = energy if count else None
+        cell = Cell(
+            state,
+            tier,
+            is_busy_only,
+            usd_per_gpu_hour,
+            is_example,
+            gpu_ms,
+            joules_or_none,
+            energy_ms,
+        )
+        cells.setdefault(number, []).append(cell)
+    return cells

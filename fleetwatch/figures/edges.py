@@ -14,8 +14,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fleetwatch.figures import boundaries
-from fleetwatch.figures.packed_spans import RECORD, STATES, Floats, Ints, numbered
-from fleetwatch.ledger.policy import STATES as RUN_STATES
+from fleetwatch.figures.packed_spans import Floats, Ints, Spans, numbered, unpacked
+from fleetwatch.figures.state_spans import KINDS, KINDS_OF_A_STATE, RECORD, Kind
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
@@ -27,11 +28,9 @@ _RUN = np.dtype(
         ("job", ">i8"),
         ("start_ms", ">i8"),
         ("end_ms", ">i8"),
-        ("states", array_of(">i4", len(RUN_STATES))),
+        ("states", array_of(">i4", len(STATES))),
     ]
 )
-_ORDER = [RUN_STATES.index(state) for state in STATES]  # of a run's states, as kinds count them
-_KINDS_OF_A_STATE = 8  # costs_kind() of the database
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -84,19 +83,6 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """As Parts, whole."""
-
-    node: Ints
-    gpu: Ints
-    job: Ints
-    kind: Ints
-    gpu_ms: Ints
-    energy_j: Floats
-    energy_ms: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class Outside:
     """Columns: time of runs by state that lies in the cut and not in the part."""
 
@@ -129,46 +115,29 @@ def _of_edge(place: int, edge: Edge, rows: Sequence[tuple[int, bytes, bytes]]) -
 
     A GPU has another id with each node, so nodes need not be told apart.
     """
-    cut = _cut(rows)
+    cut = _cut([(node, entries) for node, entries, _ in rows])
     runs = b"".join(packed for _, _, packed in rows)
-    part_ms = (
-        cut.gpu_ms
-        if not runs
-        else part_of(cut.gpu, cut.job, cut.kind, cut.gpu_ms, _outside(edge, runs))
-    )
-    share = part_ms / np.maximum(cut.gpu_ms, 1)
+    gpu_ms = part_ms = cut.figures["gpu_ms"]
+    if runs:
+        part_ms = part_of(cut.gpu, cut.job, cut.label, gpu_ms, _outside(edge, runs))
+    share = part_ms / np.maximum(gpu_ms, 1)
     return Parts(
         edge=np.full(len(cut.gpu), place, dtype=np.int64),
         node=cut.node,
         gpu=cut.gpu,
         job=cut.job,
-        kind=cut.kind,
-        whole_ms=cut.gpu_ms,
+        kind=cut.label,
+        whole_ms=gpu_ms,
         part_ms=part_ms,
-        energy_j=cut.energy_j * share,
-        energy_ms=np.floor(cut.energy_ms * share + 0.5).astype(np.int64),
+        energy_j=cut.figures["energy_j"] * share,
+        energy_ms=np.floor(cut.figures["energy_ms"] * share + 0.5).astype(np.int64),
     )
 
 
-def _cut(rows: Sequence[tuple[int, bytes, bytes]]) -> _Cut:
-    """The entries by GPU, holder and kind, in that order: who rounds goes by it."""
-    packed = np.frombuffer(b"".join(entries for _, entries, _ in rows), dtype=RECORD)
-    lengths = [len(entries) // RECORD.itemsize for _, entries, _ in rows]
-    node = np.repeat(np.array([row[0] for row in rows], dtype=np.int64), lengths)
-    gpu, job, kind, gpu_ms, energy_ms = (
-        packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms")
-    )
-    order = np.lexsort((kind, job, gpu))
-    energy_j = packed["energy_j"].astype(np.float64)
-    return _Cut(
-        node[order],
-        gpu[order],
-        job[order],
-        kind[order],
-        gpu_ms[order],
-        energy_j[order],
-        energy_ms[order],
-    )
+def _cut(rows: Sequence[tuple[int, bytes]]) -> Spans[Kind]:
+    """The entries of nodes by GPU, holder and kind, in that order: who rounds goes by it."""
+    spans = unpacked([(node, 0, 0, None, entries) for node, entries in rows], RECORD, KINDS)
+    return spans.where(np.lexsort((spans.label, spans.job, spans.gpu)))
 
 
 def _outside(edge: Edge, runs: bytes) -> Outside:
@@ -177,7 +146,7 @@ def _outside(edge: Edge, runs: bytes) -> Outside:
     in_cut = _overlap(start, end, edge.cut)
     in_part = _overlap(start, end, edge.part)
     share = (in_cut - in_part) / np.maximum(end - start, 1)
-    states_ms = packed["states"]["each"]["value"][:, _ORDER] * share[:, None]
+    states_ms = packed["states"]["each"]["value"] * share[:, None]
     return Outside(packed["gpu"].astype(np.int64), packed["job"].astype(np.int64), states_ms)
 
 
@@ -197,7 +166,7 @@ def part_of(gpu: Ints, job: Ints, kind: Ints, gpu_ms: Ints, outside: Outside) ->
     holders, of_row, of_run = pairs((gpu, job), (outside.gpu, outside.job))
     left_out = np.zeros((holders, len(STATES)))
     np.add.at(left_out, of_run, outside.states_ms)
-    state = kind // _KINDS_OF_A_STATE
+    state = kind // KINDS_OF_A_STATE
     whole = np.zeros((holders, len(STATES)))
     np.add.at(whole, (of_row, state), gpu_ms)
     inside = 1 - left_out[of_row, state] / np.maximum(whole[of_row, state], 1)

@@ -1,12 +1,12 @@
-"""GPU time as columns: what the ledger says of each GPU, holder and kind of time, packed by
-Postgres and read as it is. Pure.
+"""GPU time as columns, packed by Postgres and read as it is: what spans of any kind have in common.
 
 A month of a large fleet is hundreds of thousands of spans; grouping and pricing columns of them
-takes milliseconds.
+takes milliseconds. Pure.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,47 +14,22 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Label = TypeVar("Label")
 
-# as costs_span() of the database packs it (costs/sql/packed_span.sql)
-RECORD = np.dtype(
-    [
-        ("gpu", ">i8"),
-        ("job", ">i8"),
-        ("kind", ">i2"),
-        ("gpu_ms", ">i8"),
-        ("energy_j", ">f8"),
-        ("energy_ms", ">i8"),
-    ]
-)
-# and costs_kind(): 8 x state + 2 x tier + whether it is useful by "a kernel was running" alone;
-# kept in rows, so never in another order
-STATES = (
-    "useful",
-    "underused",
-    "stalled",
-    "idle",
-    "starting",
-    "orphaned",
-    "free",
-    "unavailable",
-    "unobserved",
-)
-TIERS = ("", "certain", "probable", "potential")
-KINDS = tuple(
-    (state, tier, is_busy_only)
-    for state in STATES
-    for tier in TIERS
-    for is_busy_only in (False, True)
-)
-
+# every record begins with these; what follows are its figures
+HEAD = [("gpu", ">i8"), ("job", ">i8"), ("label", ">i2")]
 NO_JOB = 0  # ids begin with 1
 _LOOSE = 16  # ids that lie so close together are numbered by counting, others by sorting
 
+# id of the node, number of the step and of the era, the labels' names with commas (None: the labels
+# are the same for all), packed spans
+Row = tuple[int, int, int, str | None, bytes]
+
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """Columns of one length: GPU time of one GPU, holder and kind, in one step of time and era
-    (between two changes of prices).
+class Spans(Generic[Label]):
+    """Columns of one length: time of one GPU and holder under one label (a state and tier, or a
+    cause), in one step of time and era (between two changes of prices).
     """
 
     node: Ints
@@ -62,41 +37,72 @@ class Spans:
     era: Ints
     gpu: Ints
     job: Ints  # NO_JOB = nobody held it
-    kind: Ints  # place in KINDS
-    gpu_ms: Ints
-    energy_j: Floats  # NaN = not read
-    energy_ms: Ints
+    label: Ints  # place in labels
+    labels: Sequence[Label]
+    figures: Mapping[str, NDArray[Any]]  # by name, a row for each span
 
-    def where(self, chosen: Bools) -> "Spans":
+    def where(self, chosen: Bools | Ints) -> "Spans[Label]":
         """Those of them."""
-        return replace(
-            self, **{column.name: getattr(self, column.name)[chosen] for column in fields(self)}
-        )
+        columns = {name: getattr(self, name)[chosen] for name in _COLUMNS}
+        figures = {name: values[chosen] for name, values in self.figures.items()}
+        return replace(self, **columns, figures=figures)
 
 
-def spans(rows: Sequence[tuple[int, int, int, bytes]]) -> Spans:
-    """The rows of spans.sql."""
-    packed = np.frombuffer(b"".join([row[3] for row in rows]), dtype=RECORD)
-    lengths = [len(row[3]) // RECORD.itemsize for row in rows]
+_COLUMNS = ("node", "step", "era", "gpu", "job", "label")
+
+
+def unpacked(
+    rows: Sequence[Row], record: np.dtype[np.void], labels: Sequence[Any] = ()
+) -> Spans[Any]:
+    """The spans of rows that are packed so; the label of a row with names is a place among these,
+    from 1 on, and else one in `labels`.
+    """
+    packed: NDArray[np.void] = np.frombuffer(b"".join([row[4] for row in rows]), dtype=record)
+    lengths = np.array([len(row[4]) // record.itemsize for row in rows], dtype=np.int64)
     node, step, era = (
         np.repeat(np.array([row[place] for row in rows], dtype=np.int64), lengths)
         for place in range(3)
     )
-    gpu, job, kind, gpu_ms, energy_ms = (
-        packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms")
-    )
-    return Spans(
-        node, step, era, gpu, job, kind, gpu_ms, packed["energy_j"].astype(np.float64), energy_ms
-    )
-
-
-def joined(first: Spans, second: Spans) -> Spans:
-    """The spans of both."""
-    columns = {
-        column.name: np.concatenate([getattr(first, column.name), getattr(second, column.name)])
-        for column in fields(Spans)
+    label, known = packed["label"].astype(np.int64), labels
+    if not labels:
+        label, known = _renumbered(label, lengths, [(row[3] or "").split(",") for row in rows])
+    figures = {
+        name: packed[name].astype(np.float64 if kind.base.kind == "f" else np.int64)
+        for name, (kind, *_) in (record.fields or {}).items()
+        if name not in ("gpu", "job", "label")
     }
-    return Spans(**columns)
+    gpu, job = (packed[name].astype(np.int64) for name in ("gpu", "job"))
+    return Spans(node, step, era, gpu, job, label, known, figures)
+
+
+def _renumbered(
+    label: Ints, lengths: Ints, names: Sequence[Sequence[str]]
+) -> tuple[Ints, list[str]]:
+    """The labels as places in one list of all names."""
+    places: dict[str, int] = {}
+    # the names of all rows behind each other: a span's number is a place in its row's part
+    known = [places.setdefault(name, len(places)) for row in names for name in row]
+    first = np.cumsum([0, *(len(row) for row in names[:-1])], dtype=np.int64)[: len(names)]
+    at = np.repeat(first, lengths) + label - 1
+    return np.array(known, dtype=np.int64)[at], list(places)
+
+
+def joined(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
+    """The spans of both."""
+    labels = list(dict.fromkeys([*first.labels, *second.labels]))
+    number = {label: place for place, label in enumerate(labels)}
+    named = [
+        np.array([number[label] for label in each.labels], dtype=np.int64)[each.label]
+        for each in (first, second)
+    ]
+    columns = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in _COLUMNS
+    }
+    figures = {
+        name: np.concatenate([values, second.figures[name]])
+        for name, values in first.figures.items()
+    }
+    return Spans(**columns | {"label": np.concatenate(named)}, labels=labels, figures=figures)
 
 
 def ids(packed: bytes) -> Ints:

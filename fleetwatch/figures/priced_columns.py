@@ -1,16 +1,17 @@
-"""Priced GPU time as columns, each span with its groups; and the cells that spans of one group make
-together. Pure.
+"""Priced GPU time as columns, each span with its groups, and what spans of one group make together.
+
+Pure.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fleetwatch.figures.cells import Cell
-from fleetwatch.figures.packed_spans import Bools, Floats, Ints, numbered, sums
+from fleetwatch.figures.packed_spans import Bools, Floats, Ints, Label, numbered, sums
 
 NO_KEY = 0  # the group of what no job held, and of GPUs of no known model: ids begin with 1
 
@@ -45,66 +46,64 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Spans: which of `common` each is (cells without figures), its groups by what they group by,
-    and its figures.
-    """
+class Columns(Generic[Label]):
+    """Spans with their prices and groups."""
 
-    common: list[Cell]
-    row: Ints  # position in common
+    labels: Sequence[Label]
+    label: Ints  # place in labels
+    prices: Sequence[Price]
+    price: Ints  # place in prices
+    job: Ints  # ids; NO_JOB = nobody
     by: Mapping[str, Keys]
-    gpu_ms: Ints
-    energy_j: Floats  # NaN = not read
-    energy_ms: Ints
+    figures: Mapping[str, NDArray[Any]]  # by name, a row for each span
 
-    def where(self, chosen: Bools) -> "Columns":
+    def where(self, chosen: Bools) -> "Columns[Label]":
         """Those spans alone; groups that have none of them stay."""
-        return Columns(
-            self.common,
-            self.row[chosen],
-            {name: keys.where(chosen) for name, keys in self.by.items()},
-            self.gpu_ms[chosen],
-            self.energy_j[chosen],
-            self.energy_ms[chosen],
+        return replace(
+            self,
+            label=self.label[chosen],
+            price=self.price[chosen],
+            job=self.job[chosen],
+            by={name: keys.where(chosen) for name, keys in self.by.items()},
+            figures={name: values[chosen] for name, values in self.figures.items()},
         )
 
-    def only(self, group_by: str, ids: Collection[int]) -> "Columns":
+    def labelled(self, test: Callable[[Label], bool]) -> Bools:
+        """Of each span whether its label passes."""
+        return np.array([test(label) for label in self.labels], dtype=bool)[self.label]
+
+    def only(self, group_by: str, ids: Collection[int]) -> "Columns[Label]":
         """The spans of these groups alone."""
         keys = self.by[group_by]
         return self.where(np.isin(keys.ids, list(ids))[keys.at])
 
-    def held(self, group_by: str) -> "Columns":
+    def held(self, group_by: str) -> "Columns[Label]":
         """The spans that are of a group."""
         keys = self.by[group_by]
         return self.where((keys.ids != NO_KEY)[keys.at])
 
-
-def everything(told: Columns) -> list[Cell]:
-    """All spans, those with all in common as one cell."""
-    return [
-        cell
-        for cells in lines(told, np.zeros(len(told.row), dtype=np.int64)).values()
-        for cell in cells
-    ]
+    def rates(self) -> Floats:
+        """Dollars of a GPU-hour of each span, 0 where no rate held: for an order, not for sums."""
+        return np.array([float(price.usd_per_gpu_hour or 0) for price in self.prices])[self.price]
 
 
-def lines(told: Columns, line: Ints) -> dict[int, list[Cell]]:
-    """The spans of each line (a number from 0 on), those with all in common as one cell."""
-    codes, place = numbered(line * len(told.common) + told.row)
-    was_read = ~np.isnan(told.energy_j)
-    gpu_ms, energy_ms = (
-        sums(place, told.gpu_ms, len(codes)),
-        sums(place, told.energy_ms, len(codes)),
-    )
-    energy_j = np.bincount(place[was_read], weights=told.energy_j[was_read], minlength=len(codes))
-    read = np.bincount(place[was_read], minlength=len(codes))
-    found: dict[int, list[Cell]] = {}
-    for code, ms, joules, count, read_ms in zip(
-        *(each.tolist() for each in (codes, gpu_ms, energy_j, read, energy_ms)), strict=True
-    ):
-        number, row = divmod(code, len(told.common))
-        cell = told.common[row]._replace(
-            gpu_ms=ms, energy_j=joules if count else None, energy_ms=read_ms
-        )
-        found.setdefault(number, []).append(cell)
-    return found
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Spans of one line, label and price together: what a figure is summed from."""
+
+    line: Ints
+    label: Ints
+    price: Ints
+    at: Ints  # of each span, its place in these
+
+    def of(self, values: Ints) -> Ints:
+        """The sums of one figure."""
+        return sums(self.at, values, len(self.line))
+
+
+def summed_by(columns: Columns[Any], line: Ints) -> Sums:
+    """The spans by line (a number from 0 on), label and price."""
+    shape = max(1, len(columns.labels)), max(1, len(columns.prices))
+    codes, at = numbered((line * shape[0] + columns.label) * shape[1] + columns.price)
+    rest, price = np.divmod(codes, shape[1])
+    return Sums(*np.divmod(rest, shape[0]), price, at)

@@ -1,5 +1,5 @@
-"""GPU time laid beside what was known of its GPUs and jobs then (prices, models, holders): its
-groups, and what of it is looked at.
+"""GPU time beside what was known of its GPUs and jobs then (prices, models, holders): its groups,
+and what of it is looked at.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, ids, numbered
+from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, ids, numbered
 from fleetwatch.figures.priced_columns import NO_KEY, Keys, Owner, Price
 from fleetwatch.figures.scopes import HELD, OWNED, Limits
 from fleetwatch.lib.intervals import Interval
@@ -107,7 +107,7 @@ class _Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class PricedSpans:
     """Of spans of GPU time in one era each: what is known of their GPUs and holders."""
 
     gpus: Ints  # every GPU's id, ascending
@@ -174,21 +174,19 @@ class Laid:
         return [*chosen, *(np.array([False, *test])[self.holder] for test in tests)]
 
 
-def lay(era: Ints, gpu: Ints, job: Ints, *, eras: Eras, asked: set[str]) -> Laid:
-    """Spans (columns of one length: number of the era, ids of GPU and job) beside what is known of
-    them and `asked` for.
-    """
-    (gpus, gpu_at), (jobs, job_at) = numbered(gpu), numbered(job)
+def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
+    """Spans beside what is known of them and `asked` for."""
+    (gpus, gpu), (jobs, job) = numbered(spans.gpu), numbered(spans.job)
     prices, holders = _prices(gpus, eras), _holders(jobs, eras, asked)
-    return Laid(
+    return PricedSpans(
         gpus,
-        gpu_at,
-        job,
+        gpu,
+        spans.job,
         _machines(gpus, asked),
         prices.facts,
-        prices.of(era, gpu_at),
+        prices.of(spans.era, gpu),
         holders.facts,
-        holders.of(era, job_at),
+        holders.of(spans.era, job),
     )
 
 

@@ -12,21 +12,28 @@ CENT = Decimal("0.01")
 EXACT = Context(prec=50, rounding=ROUND_HALF_EVEN)
 
 
-def cost_usd(parts: Iterable[tuple[int, Decimal]]) -> Decimal:
+def price(parts: Iterable[tuple[int, Decimal | None]]) -> Decimal:
     """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not
-    rounded.
+    rounded. Time without a rate is in no dollar figure.
     """
-    usd_ms = Decimal(0)
+    total = Decimal(0)
     for gpu_ms, usd_per_gpu_hour in parts:
-        usd_ms = EXACT.add(usd_ms, EXACT.multiply(Decimal(gpu_ms), usd_per_gpu_hour))
-    return divided(usd_ms)
+        total = EXACT.add(total, usd_ms(gpu_ms, usd_per_gpu_hour))
+    return divided(total)
 
 
-def divided(usd_ms: Decimal) -> Decimal:
-    """Dollars of a sum of GPU-milliseconds x dollars per GPU-hour: the one division, not
-    rounded.
+def usd_ms(gpu_ms: int, usd_per_gpu_hour: Decimal | None) -> Decimal:
+    """GPU-milliseconds x dollars per GPU-hour, exactly; 0 where no rate held. Sums of it are
+    divided() once.
     """
-    return EXACT.divide(usd_ms, Decimal(HOUR_MS)) if usd_ms else Decimal(0)
+    if usd_per_gpu_hour is None:
+        return Decimal(0)
+    return EXACT.multiply(Decimal(gpu_ms), usd_per_gpu_hour)
+
+
+def divided(total: Decimal) -> Decimal:
+    """Dollars of a sum of usd_ms(): the one division, not rounded."""
+    return EXACT.divide(total, Decimal(HOUR_MS)) if total else Decimal(0)
 
 
 def usd(amount: Decimal, step: Decimal = MICRO_USD) -> Decimal:

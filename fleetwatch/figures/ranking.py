@@ -10,11 +10,11 @@ from itertools import chain
 
 import numpy as np
 
-from fleetwatch.figures import priced_columns
-from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.cells import Cell, by_line, summed
 from fleetwatch.figures.packed_spans import Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import HEADLINE_TIERS, Group, Totals
 
 WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
@@ -77,7 +77,7 @@ class Cut:
     last: Place | None
 
 
-def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: int) -> Cut:
+def cut(told: Columns[Kind], group_by: str, sort: str, *, start: int | Place, size: int) -> Cut:
     """`size` groups from the one at position `start` on, or from after that place.
 
     By wasted dollars then dollars then wasted time (waste), by dollars or by time, the largest
@@ -94,7 +94,7 @@ def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: in
     # once
     line = np.full(len(order), len(shown) + 1, dtype=np.int64)
     line[order[:first]], line[order[first : first + size]] = len(shown), np.arange(len(shown))
-    cells = priced_columns.lines(told, line[inverse])
+    cells = by_line(told, line[inverse])
     return Cut(
         keys=shown,
         cells={key: cells[number] for number, key in enumerate(shown)},
@@ -121,21 +121,18 @@ def ranked(found: Cut, groups: list[Group]) -> Ranked:
 _THEN: dict[str, tuple[str, ...]] = {WASTE: (WASTED_MS, COST), COST: (), TIME: ()}
 
 
-def _figure(name: str, told: Columns, inverse: Ints, count: int) -> Ints:
+def _figure(name: str, told: Columns[Kind], inverse: Ints, count: int) -> Ints:
     """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds
     (time, wasted_ms).
     """
-    gpu_ms = told.gpu_ms
+    gpu_ms = told.figures["gpu_ms"]
     if name in (WASTE, WASTED_MS):
-        gpu_ms = np.where(
-            np.array([cell.tier in HEADLINE_TIERS for cell in told.common], dtype=bool)[told.row],
-            gpu_ms,
-            0,
-        )
+        is_wasted = told.labelled(lambda kind: kind.tier in HEADLINE_TIERS)
+        gpu_ms = np.where(is_wasted, gpu_ms, 0)
     if name in (TIME, WASTED_MS):
         return sums(inverse, gpu_ms, count)
-    rate = np.array([float(cell.usd_per_gpu_hour or 0) for cell in told.common])[told.row]
-    return np.rint(np.bincount(inverse, gpu_ms * rate * (MICRO / HOUR_MS), count)).astype(np.int64)
+    micro_usd = gpu_ms * told.rates() * (MICRO / HOUR_MS)
+    return np.rint(np.bincount(inverse, micro_usd, count)).astype(np.int64)
 
 
 def _after(values: Ints, keys: Ints, place: Place) -> int:

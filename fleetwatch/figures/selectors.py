@@ -12,19 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 from django.db import connection
 from django.db.models import Min
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.figures import boundaries, priced_columns, pricing, ranking
+from fleetwatch.figures import boundaries, engine, pricing, ranking
 from fleetwatch.figures.breakdown import Traced, terms
-from fleetwatch.figures.cells import Cell, summed
-from fleetwatch.figures.engine import read
+from fleetwatch.figures.cells import Cell, by_line, everything, summed
+from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Owner
 from fleetwatch.figures.priced_spans import OWNERS
 from fleetwatch.figures.ranking import Place, Ranked, Wasters
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import (
     EVERYTHING,
     NOBODY,
@@ -95,7 +95,7 @@ Line = tuple[str, str]  # key and label of a group
 
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     """GPU time and dollars of the interval."""
-    return summed(priced_columns.everything(read(interval, scope=scope)))
+    return summed(everything(engine.read(LedgerTime(), interval, scope=scope)))
 
 
 def capacity_at_most(interval: Interval) -> int:
@@ -145,11 +145,11 @@ class Look:
     by.
     """
 
-    told: Columns
+    told: Columns[Kind]
 
     def totals(self) -> Totals:
         """totals() of what was read."""
-        return summed(priced_columns.everything(self.told))
+        return summed(everything(self.told))
 
     def by(self, group_by: str) -> list[Group]:
         """totals_by() of what was read."""
@@ -165,8 +165,7 @@ class Look:
 
     def within(self, states: Collection[str]) -> "Look":
         """The time in these states."""
-        is_in = np.array([cell.state in states for cell in self.told.common], dtype=bool)
-        return Look(self.told.where(is_in[self.told.row]))
+        return Look(self.told.where(self.told.labelled(lambda kind: kind.state in states)))
 
     def held(self) -> "Look":
         """The time that jobs held; it was read by job."""
@@ -194,13 +193,13 @@ def look(interval: Interval, *groups: str, scope: Scope = EVERYTHING) -> Look:
     for group_by in groups:
         if group_by not in GROUPS:
             raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
-    return Look(read(interval, by=groups, scope=scope))
+    return Look(engine.read(LedgerTime(), interval, by=groups, scope=scope))
 
 
 def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYTHING) -> Breakdown:
     """The lines of breakdown(gpu) of these GPUs alone, with the total of all."""
-    told = read(interval, by=("gpu",), scope=scope)
-    return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(priced_columns.everything(told)))
+    told = engine.read(LedgerTime(), interval, by=("gpu",), scope=scope)
+    return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(everything(told)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +215,9 @@ class Machine:
 
 def machine(interval: Interval, node: str, *, size: int) -> Machine:
     """breakdown(gpu) of a node, and `size` lines of ranked(job) of what jobs held there."""
-    told = read(interval, by=("gpu", "job"), scope=Scope(node=node))
+    told = engine.read(LedgerTime(), interval, by=("gpu", "job"), scope=Scope(node=node))
     by_gpu = {group.key: group.totals for group in _groups(told, "gpu")}
-    return Machine(
-        summed(priced_columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size)
-    )
+    return Machine(summed(everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size))
 
 
 def ranked(
@@ -243,7 +240,7 @@ def ranked(
             f"can't rank {group_by!r} by {sort!r}; there is {', '.join(RANKED)} by"
             f" {', '.join(ranking.SORTS)}"
         )
-    told = read(interval, by=(group_by,), scope=scope)
+    told = engine.read(LedgerTime(), interval, by=(group_by,), scope=scope)
     return _ranked(
         told if among is None else told.only(group_by, among),
         group_by,
@@ -257,10 +254,10 @@ def wasters(interval: Interval, size: int) -> Wasters:
     """The teams, and the users and jobs that wasted most, and everything, in one look at the
     ledger.
     """
-    told = read(interval, by=("team", "user", "job"))
+    told = engine.read(LedgerTime(), interval, by=("team", "user", "job"))
     held = told.held("job")
     return Wasters(
-        summed(priced_columns.everything(told)),
+        summed(everything(told)),
         [group for group in _groups(told, "team") if group.key],
         _ranked(held, "user", size=size),
         _ranked(held, "job", size=size),
@@ -274,13 +271,18 @@ def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: i
     The parts are jobs (key "": what no job held); of one job, and of what none held, GPUs.
     """
     parts_by = "job" if scope.job is None else "gpu"
-    told = read(interval, by=(parts_by,), scope=scope)
+    told = engine.read(LedgerTime(), interval, by=(parts_by,), scope=scope)
     parts = _ranked(told, parts_by, sort=ranking.COST, start=start, size=size)
-    return Traced(parts.totals, terms(priced_columns.everything(told)), parts_by, parts)
+    return Traced(parts.totals, terms(everything(told)), parts_by, parts)
 
 
 def _ranked(
-    told: Columns, group_by: str, *, size: int, sort: str = ranking.WASTE, start: int | Place = 0
+    told: Columns[Kind],
+    group_by: str,
+    *,
+    size: int,
+    sort: str = ranking.WASTE,
+    start: int | Place = 0,
 ) -> Ranked:
     found = ranking.cut(told, group_by, sort, start=start, size=size)
     lines = _lines(group_by, told.by[group_by], found.keys)
@@ -291,11 +293,11 @@ def _ranked(
 
 def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[int, Decimal]]]:
     """Job id -> key and label of its team (project, cost centre) -> GPU time and dollars."""
-    told = read(interval, by=("job", owner)).held("job")
+    told = engine.read(LedgerTime(), interval, by=("job", owner)).held("job")
     jobs, owners = told.by["job"], told.by[owner]
     lines = _lines(owner, owners, owners.ids.tolist())
     held: dict[int, dict[Line, tuple[int, Decimal]]] = defaultdict(dict)
-    for number, cells in priced_columns.lines(told, jobs.at * len(owners.ids) + owners.at).items():
+    for number, cells in by_line(told, jobs.at * len(owners.ids) + owners.at).items():
         job, place = divmod(number, len(owners.ids))
         if amount := _amount(cells):
             held[int(jobs.ids[job])][lines[int(owners.ids[place])]] = amount
@@ -305,10 +307,8 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
 def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:
     """GPU time and dollars; None without time."""
     gpu_ms = sum(cell.gpu_ms for cell in cells)
-    priced = [
-        (cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None
-    ]
-    return (gpu_ms, pricing.cost_usd(priced)) if gpu_ms else None
+    dollars = pricing.price((cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells)
+    return (gpu_ms, dollars) if gpu_ms else None
 
 
 def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
@@ -321,8 +321,8 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
     """
     if step not in STEPS:
         raise ValueError(f"step is hour or day, not {step!r}")
-    told = read(interval, scope=scope, step=step)
-    return _buckets(priced_columns.lines(told, told.by["step"].at), _starts(interval, step))
+    told = engine.read(LedgerTime(), interval, scope=scope, step=step)
+    return _buckets(by_line(told, told.by["step"].at), _starts(interval, step))
 
 
 def over_time_by(
@@ -338,12 +338,10 @@ def over_time_by(
             f" {', '.join(STEPS)}"
         )
     starts = _starts(interval, step)
-    told = read(interval, by=(group_by,), scope=scope, step=step)
+    told = engine.read(LedgerTime(), interval, by=(group_by,), scope=scope, step=step)
     keys = told.by[group_by]
     parts: dict[int, dict[int, list[Cell]]] = defaultdict(dict)
-    for number, cells in priced_columns.lines(
-        told, keys.at * len(starts) + told.by["step"].at
-    ).items():
+    for number, cells in by_line(told, keys.at * len(starts) + told.by["step"].at).items():
         place, bucket = divmod(number, len(starts))
         parts[int(keys.ids[place])][bucket] = cells
     lines = _lines(group_by, keys, list(parts))
@@ -381,11 +379,9 @@ def spending_now(now: datetime) -> SpendingNow:
         return SpendingNow(*cursor.fetchone())
 
 
-def _groups(told: Columns, group_by: str) -> list[Group]:
+def _groups(told: Columns[Kind], group_by: str) -> list[Group]:
     keys = told.by[group_by]
-    parts = {
-        int(keys.ids[place]): cells for place, cells in priced_columns.lines(told, keys.at).items()
-    }
+    parts = {int(keys.ids[place]): cells for place, cells in by_line(told, keys.at).items()}
     lines = _lines(group_by, keys, list(parts))
     groups = [Group(*lines[key], summed(cells)) for key, cells in parts.items()]
     return sorted(

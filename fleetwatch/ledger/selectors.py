@@ -56,6 +56,7 @@ class IdleGPU:
     job_id: int
     since_ms: int
     until_ms: int
+    held_ms: int  # the holder's share of the time
 
 
 def current_policy() -> tuple[int, Policy]:
@@ -202,7 +203,14 @@ def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> li
         part = open_parts.get((run.gpu_id, run.job_id or 0))
         if part is not None and run.end_ms == part.end_ms and run.state_ms.get("idle"):
             found.append(
-                IdleGPU(run.gpu_id, part.node_id, part.job_id or 0, run.start_ms, run.end_ms)
+                IdleGPU(
+                    run.gpu_id,
+                    part.node_id,
+                    part.job_id or 0,
+                    run.start_ms,
+                    run.end_ms,
+                    sum(run.state_ms.values()),
+                )
             )
     return sorted(found, key=lambda idle: (idle.job_id, idle.gpu_id))
 

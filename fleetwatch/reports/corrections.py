@@ -46,12 +46,7 @@ def booked(month: Interval) -> list[Shape]:
             )
             parts[key].append((gpu_ms, usd_per_gpu_hour))
     keys = sorted(parts)
-    amounts = pricing.lines(
-        [
-            pricing.cost_usd((ms, rate) for ms, rate in parts[key] if rate is not None)
-            for key in keys
-        ]
-    )
+    amounts = pricing.lines([pricing.price(parts[key]) for key in keys])
     lines = [
         _line(key, sum(ms for ms, _ in parts[key]), amount)
         for key, amount in zip(keys, amounts, strict=True)

@@ -140,7 +140,7 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
     unpriced_ms = 0
     for each in times:
         gpu_ms, rate = sum(each.capacity_ms), each.usd_per_gpu_hour
-        cost_usd = ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])
+        cost_usd = pricing.price([(gpu_ms, rate)])
         owner = Owner(each.kind.gpu_model, each.kind.region, each.kind.node_class == OWNED)
         _add(found, owner, Counted(gpu_ms, sum(each.unobserved_ms), cost_usd))
         unpriced_ms += gpu_ms if rate is None else 0
@@ -168,7 +168,7 @@ def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]
                 Counted(
                     gpu_ms,
                     gpu_ms if is_unobserved else 0,
-                    ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)]),
+                    pricing.price([(gpu_ms, rate)]),
                 ),
                 rate,
             )

@@ -7,7 +7,7 @@ import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.day_sums import refresh
-from fleetwatch.figures.packed_spans import STATES, TIERS
+from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.rows import fetched
 from tests.costs.factories import (
     HOUR_MS,
@@ -71,7 +71,7 @@ def test_day_sums_say_what_their_entries_say_in_every_state_and_tier():
             energy_j=[None, 0.0, 0.1, 1.7e12][number % 4],
         )
         for place, state in enumerate(STATES)
-        for number, tier in enumerate(TIERS)
+        for number, tier in enumerate(("", *TIERS))
     ]
     counted_all(entries)
     refresh(MONDAY + 9 * DAY, 100)
@@ -80,7 +80,7 @@ def test_day_sums_say_what_their_entries_say_in_every_state_and_tier():
     sums = fetched(
         f"SELECT {columns}, gpu_ms, energy_j, energy_ms FROM gpu_day_sums ORDER BY {columns}", []
     )
-    assert len(sums) == len(STATES) * len(TIERS)
+    assert len(sums) == len(STATES) * (1 + len(TIERS))
     assert sums == fetched(
         f"SELECT {columns}, sum(gpu_ms)::bigint, sum(energy_j),"
         " COALESCE(sum(gpu_ms) FILTER (WHERE energy_j IS NOT NULL), 0)::bigint"

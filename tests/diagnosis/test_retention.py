@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fleetwatch.diagnosis import retention, sums, taken
+from fleetwatch.diagnosis import retention, sums
+from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, DiagnosedDay, Finding, Fix, Said
+from fleetwatch.figures import engine
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.diagnosis.told import DAY, NOW, capacity, cause, diagnosed, finding, gpu, job, place
 
@@ -51,7 +53,10 @@ def test_the_day_that_goes_in_part_is_summed_again_from_what_is_left_of_it():
     assert not DiagnosedDay.objects.get().is_summed
     sums.sum_days(NOW, 100)
     day = Interval(HORIZON.replace(hour=0), HORIZON.replace(hour=0) + DAY)
-    assert (taken.read(day).ms[:, 0].tolist(), sums.wrong_days(day)) == ([3_600_000], [])
+    assert (engine.read(CauseTime(), day).figures["ms"][:, 0].tolist(), sums.wrong_days(day)) == (
+        [3_600_000],
+        [],
+    )
 
 
 def test_a_backlog_goes_in_portions(monkeypatch):

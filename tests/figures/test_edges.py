@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetwatch.figures import engine
+from fleetwatch.figures.cells import by_line
 from fleetwatch.figures.edges import Edge, Outside, part_of, parts, split
-from fleetwatch.figures.engine import read
-from fleetwatch.figures.packed_spans import KINDS
-from fleetwatch.figures.priced_columns import lines
+from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.selectors import Scope, dollars_over_time, totals, totals_by
+from fleetwatch.figures.state_spans import KINDS
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
@@ -245,9 +246,9 @@ def test_parts_tell_of_each_edge_what_is_whole_and_what_is_asked_for(worked):
 
 
 def test_sums_of_days_are_not_asked_for_a_part(worked):
-    told = read(minutes(30, 60), by=("node",))
+    told = engine.read(LedgerTime(), minutes(30, 60), by=("node",))
 
     assert (
-        sum(cell.gpu_ms for cells in lines(told, told.by["node"].at).values() for cell in cells)
+        sum(cell.gpu_ms for cells in by_line(told, told.by["node"].at).values() for cell in cells)
         == 30 * MINUTE
     )

@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.figures.pricing import CENT, cost_usd, lines, usd
+from fleetwatch.figures.pricing import CENT, lines, price, usd
 
 
 def test_an_hour_costs_its_rate_and_a_third_of_an_hour_a_third():
-    assert cost_usd([(3_600_000, Decimal("3.99"))]) == Decimal("3.99")
-    assert usd(cost_usd([(1_200_000, Decimal("3.99"))])) == Decimal("1.330000")
+    assert price([(3_600_000, Decimal("3.99"))]) == Decimal("3.99")
+    assert usd(price([(1_200_000, Decimal("3.99"))])) == Decimal("1.330000")
 
 
 def test_parts_are_summed_before_they_are_divided():
     # three times 1 ms at 1.00 is 3/3600000 = 0.00000083..; each alone would round to 0
-    assert usd(cost_usd([(1, Decimal(1))] * 3)) == Decimal("0.000001")
+    assert usd(price([(1, Decimal(1))] * 3)) == Decimal("0.000001")
 
 
 def test_nothing_costs_nothing():
-    assert cost_usd([]) == 0
+    assert price([]) == 0
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_no_lines_are_no_lines():
 
 @given(st.lists(st.tuples(st.integers(0, 10**13), st.decimals(0, 10_000, places=6)), max_size=30))
 def test_lines_always_sum_to_the_total_and_none_is_off_by_a_step(parts):
-    amounts = [cost_usd([part]) for part in parts]
+    amounts = [price([part]) for part in parts]
 
     split = lines(amounts)
 
-    assert sum(split, Decimal(0)) == usd(cost_usd(parts))
+    assert sum(split, Decimal(0)) == usd(price(parts))
     assert all(
         abs(line - amount) < Decimal("0.000001")
         for line, amount in zip(split, amounts, strict=True)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.figures.pricing import EXACT, cost_usd, usd
+from fleetwatch.figures.pricing import EXACT, price, usd
 from fleetwatch.reports.effects import Effects, Spent, effects
 
 HOUR_MS = 3_600_000
@@ -66,7 +66,7 @@ def test_what_rounding_leaves_goes_to_the_largest_effect():
 
 
 SPENT = st.builds(
-    lambda ms, rate: Spent(ms, cost_usd([(ms, Decimal(rate) / 10**6)])),
+    lambda ms, rate: Spent(ms, price([(ms, Decimal(rate) / 10**6)])),
     st.integers(1, 10**12),
     st.integers(0, 10**8),
 )

@@ -16,7 +16,7 @@ from django.db import connection
 
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.models import GPURate
+from fleetwatch.costs.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
 from fleetwatch.diagnosis.advice import PODS
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
@@ -158,12 +158,12 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Breach]:
     )
     held_by = Job.objects.select_related("team").filter(pk__in={run.job_id for run in runs})
     jobs = {job.pk: job for job in into_teams(held_by, before=now)}
-    rates = _rates(gpus)
+    rates = RatesInForce(gpus)
     idle: dict[int, list[IdleGPU]] = defaultdict(list)
     for run in runs:
         job = jobs.get(run.job_id) if run.job_id is not None else None
         if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
-            idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates.get(run.gpu_id, [])))
+            idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates))
     held = _held_gpus(idle)
     node_of = dict(
         GPU.objects.filter(pk__in=set().union(*held.values())).values_list("pk", "node_id")
@@ -301,7 +301,7 @@ def _closing(
     facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], job_id: int
 ) -> Facts:
     """The facts with each GPU's quiet run as it stood at its end."""
-    rates = _rates(gpus)
+    rates = RatesInForce(gpus)
     closed = []
     for gpu in facts.gpus:
         quiet = [
@@ -311,9 +311,7 @@ def _closing(
             and run.condition == "quiet"
             and run.start_ms <= gpu.since_ms < run.end_ms
         ]
-        closed.append(
-            _idle_gpu(quiet[-1], gpus[gpu.gpu_id], rates.get(gpu.gpu_id, [])) if quiet else gpu
-        )
+        closed.append(_idle_gpu(quiet[-1], gpus[gpu.gpu_id], rates) if quiet else gpu)
     return replace(facts, gpus=tuple(closed))
 
 
@@ -378,17 +376,12 @@ def _facts(
     )
 
 
-def _idle_gpu(run: RunSpan, gpu: GPU, rates: list[GPURate]) -> IdleGPU:
+def _idle_gpu(run: RunSpan, gpu: GPU, rates: RatesInForce) -> IdleGPU:
     weighted_ms = sum(run.state_ms.values())
-    cost, per_hour = _cost(run, weighted_ms, rates), None
-    latest = [
-        rate
-        for rate in rates
-        if rate.valid_from < from_ms(run.end_ms)
-        and (rate.valid_to is None or rate.valid_to >= from_ms(run.end_ms))
-    ]
-    if latest:
-        per_hour = pricing.usd(latest[-1].usd_per_gpu_hour * weighted_ms / run.duration_ms)
+    cost = rates.usd(run.gpu_id, run.start_ms, run.end_ms, weighted_ms)
+    latest, per_hour = rates.at(run.gpu_id, from_ms(run.end_ms - 1)), None
+    if latest is not None:
+        per_hour = pricing.usd(latest.usd_per_gpu_hour * weighted_ms / run.duration_ms)
     return IdleGPU(
         gpu_id=gpu.pk,
         uuid=gpu.uuid,
@@ -401,30 +394,8 @@ def _idle_gpu(run: RunSpan, gpu: GPU, rates: list[GPURate]) -> IdleGPU:
         memory_bytes=run.memory_used_bytes,
         cost_usd=None if cost is None else str(pricing.usd(cost)),
         usd_per_hour=None if per_hour is None else str(per_hour),
-        has_example_rate=any(rate.is_example for rate in latest),
+        has_example_rate=latest is not None and latest.is_example,
     )
-
-
-def _cost(run: RunSpan, weighted_ms: int, rates: list[GPURate]) -> Decimal | None:
-    """Dollars of the run at the rates that held during it; None when none did.
-
-    `weighted_ms`: the holder's share of the time.
-    """
-    parts = []
-    for rate in rates:
-        start = max(run.start_ms, to_ms(rate.valid_from))
-        end = run.end_ms if rate.valid_to is None else min(run.end_ms, to_ms(rate.valid_to))
-        if start < end:
-            parts.append((weighted_ms * (end - start) // run.duration_ms, rate.usd_per_gpu_hour))
-    return pricing.cost_usd(parts) if parts else None
-
-
-def _rates(gpu_ids: Iterable[int]) -> dict[int, list[GPURate]]:
-    """Every rate of these GPUs, earliest first."""
-    rates: dict[int, list[GPURate]] = defaultdict(list)
-    for rate in GPURate.objects.filter(gpu_id__in=list(gpu_ids)).order_by("valid_from"):
-        rates[rate.gpu_id].append(rate)
-    return rates
 
 
 def places(facts: Facts) -> str:

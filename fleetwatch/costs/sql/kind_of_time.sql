@@ -1,5 +1,5 @@
 -- The function costs_kind(): the place of a state, tier and "a kernel was running alone" among the
--- KINDS of figures/packed_spans.py. Kept in rows, so never in another order.
+-- KINDS of figures/state_spans.py. Kept in rows, so never in another order.
 CREATE FUNCTION costs_kind(state text, tier text, efficiency_source text)
 RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
     SELECT (

@@ -1,4 +1,4 @@
--- The function costs_span(): one span as the RECORD of figures/packed_spans.py. A job that is NULL
+-- The function costs_span(): one span as the RECORD of figures/state_spans.py. A job that is NULL
 -- is 0, energy that nobody read is not a number.
 CREATE FUNCTION costs_span(
     gpu_id bigint, job_id bigint, kind smallint, gpu_ms bigint, energy_j float8, energy_ms bigint

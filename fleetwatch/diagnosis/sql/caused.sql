@@ -1,5 +1,5 @@
--- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as cause_columns.py reads them: of each GPU, job and
---      cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
+-- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as cause_columns.py reads them (in no steps): of each
+--      GPU, job and cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (figures/sql/moments.sql:
 --      arrays of one length); eras (its moments, each once); use_sums (whether sums of days can answer); is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
@@ -92,6 +92,7 @@ named AS MATERIALIZED (
 )
 SELECT
     part.node_id,
+    0 AS step,
     part.era,
     array_to_string(named.causes, ',') AS causes,
     string_agg(
@@ -105,6 +106,6 @@ FROM part
 CROSS JOIN named
 GROUP BY part.node_id, part.day, part.era, named.causes
 UNION ALL
-SELECT summed.node_id, width_bucket(summed.start, %(eras)s::timestamptz[]), kept.causes, kept.spans
+SELECT summed.node_id, 0, width_bucket(summed.start, %(eras)s::timestamptz[]), kept.causes, kept.spans
 FROM summed
 JOIN diagnosis_diagnosedday AS kept ON kept.id = summed.id

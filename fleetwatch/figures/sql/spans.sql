@@ -37,7 +37,7 @@ open_part AS MATERIALIZED (
       -- in days that were over before the first entry there is nothing to look for, node by node
       AND calendar."end" > (SELECT min(start) FROM ledger_entry)
 )
-SELECT open_part.node_id, told.step, told.era, told.spans
+SELECT open_part.node_id, told.step, told.era, NULL, told.spans
 FROM open_part
 -- each part by itself, by the index on (node, start): joined freely, few parts may cost a scan of the table; and its groups
 -- are few enough to stay in a processor's cache. Words are made a number once per group, and not for each of its entries.
@@ -79,6 +79,7 @@ SELECT
     summed.node_id,
     width_bucket(summed.start, %(steps)s::timestamptz[]) - 1,
     width_bucket(summed.start, %(eras)s::timestamptz[]),
+    NULL,
     kept.spans
 FROM summed
 JOIN costs_summedday AS kept ON kept.node_id = summed.node_id AND kept.start = summed.start
