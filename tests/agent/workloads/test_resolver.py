@@ -699,6 +699,7 @@ def test_the_schedulers_are_asked_in_threads_of_their_own(root):
 
     while not (workload := resolve(resolver)).allocations and time.monotonic() < deadline_s:
         time.sleep(0.001)
+    resolver._pollers["slurm"].stop()
 
     assert holds(workload) == [(GPU, TRAIN.key, "slurm")]
 

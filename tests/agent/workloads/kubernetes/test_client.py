@@ -193,6 +193,7 @@ def test_a_process_in_a_pods_control_group_belongs_to_the_pod_that_holds_the_gpu
     resolver = Resolver(node="gpu-07", schedulers=lambda: [scheduler], proc_root=str(root))
 
     workload = resolved(resolver, {GPU[0]: [ProcessReading(4711)], GPU[1]: [ProcessReading(4712)]})
+    resolver._pollers["kubernetes"].stop()
 
     key = f"kubernetes/della/{UID}"
     assert [(one.uuid, one.job_key, one.source) for one in workload.allocations] == [

@@ -52,7 +52,10 @@ def resolver(fake, tmp_path):
         conf_folders=[],
         cgroup_root=str(tmp_path / "cgroup"),
     )
-    return Resolver(node="n01", schedulers=lambda: [books], proc_root=str(root))
+    resolver = Resolver(node="n01", schedulers=lambda: [books], proc_root=str(root))
+    yield resolver
+    for poller in resolver._pollers.values():
+        poller.stop()
 
 
 def settled(resolver, processes):
