@@ -64,6 +64,12 @@ def test_a_cause_is_named_in_its_file_in_the_tuple_and_in_two_places_more_at_mos
         assert f"fleetwatch/diagnosis/causes/{code}.py" in places[code]
 
 
+def test_every_cause_stands_in_the_guide_to_diagnosis():
+    guide = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+
+    assert {code for code in BY_CODE if f"`{code}`" not in guide} == set()
+
+
 def test_a_simulated_gpu_has_no_trouble_that_no_cause_names():
     truths = {part for one in ARCHETYPES for part in one.truth.split("|")}
 
