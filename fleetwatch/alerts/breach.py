@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
+from fleetwatch.notify.message import one_line
+
 Line = tuple[str, str]  # a label and its value
 
 # agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
@@ -66,6 +68,12 @@ class Breach:
         dollars = {name: None if data[name] is None else Decimal(data[name]) for name in _DOLLARS}
         lines = tuple((label, value) for label, value in data["lines"])
         return cls(**(dict(data) | dollars | {"lines": lines, "actions": tuple(data["actions"])}))
+
+
+def named(subject: str, name: str) -> str:
+    """The subject as messages call it, with its name where it has one; both come from hosts."""
+    key, called = one_line(subject, 100), one_line(name, 60)
+    return f"{key} “{called}”" if called else key
 
 
 _DOLLARS = ("usd_per_hour", "cost_usd")

@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, Line
+from fleetwatch.alerts.breach import Breach, Line, named
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
@@ -45,7 +45,7 @@ def resolved(
         wording.moment(from_ms(at_ms), zone, now=now)
         for at_ms in (breach.since_ms, breach.until_ms)
     )
-    subject = f"{breach.kind.capitalize()} {_subject(breach)}"
+    subject = f"{breach.kind.capitalize()} {named(breach.subject, breach.name)}"
     return Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}, cost {cost}",
         summary=f"{subject}: {reason}. {breach.had} for {length}.",
@@ -62,12 +62,7 @@ def resolved(
 
 
 def _about(breach: Breach) -> tuple[Line, ...]:
-    return ("Owner", _owner(breach)), (breach.kind.capitalize(), _subject(breach))
-
-
-def _subject(breach: Breach) -> str:
-    key, name = one_line(breach.subject, 100), one_line(breach.name, 60)
-    return f"{key} “{name}”" if name else key
+    return ("Owner", _owner(breach)), (breach.kind.capitalize(), named(breach.subject, breach.name))
 
 
 def _owner(breach: Breach) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connection
 
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
@@ -216,7 +216,7 @@ def breach(facts: Facts) -> Breach:
         tag="idle held",
         title=f"idle · {where}{_models(facts)}",
         where=where,
-        what=f"{how_many} of job {_job(facts)} did nothing",
+        what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",
         had=f"{how_many} had been idle",
         limit=f"idle ≥ {facts.threshold_minutes:g} min",
         name=facts.job_name,
@@ -429,11 +429,6 @@ def _how_many(facts: Facts) -> str:
     if held == 1:
         return "The only GPU"
     return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
-
-
-def _job(facts: Facts) -> str:
-    key, name = one_line(facts.job_key, 100), one_line(facts.job_name, 60)
-    return f"{key} “{name}”" if name else key
 
 
 def _alike(facts: Facts) -> str:
