@@ -1,7 +1,9 @@
-"""How often each page and route may ask the database, of a small fleet as of a large one.
+"""How often each page, route and figure may ask the database, of a small fleet as of a large one.
 
 A budget is a bound: a change that needs a query more raises it here and says why.
 """
+
+from datetime import timedelta
 
 import pytest
 import time_machine
@@ -10,7 +12,10 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from fleetwatch.accounts.selectors import organisation
 from fleetwatch.accounts.services import create_api_token
+from fleetwatch.figures import selectors as figures
+from fleetwatch.lib.intervals import Interval
 from tests.dashboard import factories, fleet
 from tests.ingest import factories as ingest
 
@@ -62,6 +67,13 @@ ROUTES = {
     "/api/v1/rates": 4,
     "/api/v1/mappings": 4,
 }
+DAY = Interval(factories.NOW - timedelta(hours=24), factories.NOW)
+FIGURES = {
+    "totals by job": (lambda: figures.totals_by(DAY, "job"), 3),
+    "totals": (lambda: figures.totals(DAY), 2),
+    "dollars by hour": (lambda: figures.dollars_over_time(DAY, "hour"), 3),
+    "spending now": (lambda: figures.spending_now(factories.NOW), 1),
+}
 BATCH = 17  # the steady state of a node of eight GPUs
 
 
@@ -90,6 +102,20 @@ def test_pages_and_routes_keep_to_their_budget_whatever_the_fleet(user, client):
 
     assert {address: n for address, n in pages.items() if not 3 <= n <= PAGES[address]} == {}
     assert {address: n for address, n in routes.items() if n > ROUTES[address]} == {}
+
+
+def test_figures_keep_to_their_budget_whatever_the_fleet(user):
+    organisation()
+
+    asked = {name: queries_in(call) for name, (call, _) in FIGURES.items()}
+
+    assert {name: n for name, n in asked.items() if not 1 <= n <= FIGURES[name][1]} == {}
+
+
+def queries_in(call) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        call()
+    return len(captured)
 
 
 def queries_of(client, address) -> int:

@@ -582,19 +582,3 @@ def test_a_gpu_whose_node_is_off_the_bill_costs_nothing_now(ended_ms, gpus):
     Node.objects.update(last_ms=to_ms(HOUR) - 86_400_000, silent_ms=to_ms(HOUR) - ended_ms)
 
     assert spending_now(HOUR).gpus == gpus
-
-
-@pytest.mark.parametrize("gpus", [1, 50])
-def test_the_number_of_queries_does_not_grow_with_the_fleet(django_assert_max_num_queries, gpus):
-    organisation()
-    for number in range(gpus):
-        an_entry(a_gpu(node=f"gpu-{number}"), "idle", job=a_job(), tier="certain")
-
-    with django_assert_max_num_queries(3):
-        assert len(totals_by(DAY, "job")) == gpus
-    with django_assert_max_num_queries(2):
-        totals(DAY)
-    with django_assert_max_num_queries(3):
-        dollars_over_time(DAY, "hour")
-    with django_assert_max_num_queries(1):
-        spending_now(HOUR)
