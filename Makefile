@@ -29,19 +29,22 @@ test-slurm: ## a real one-node Slurm from Debian's packages beside the agent and
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/slurm_lab
 
-lint: ## ruff, mypy, Django's checks, migrations complete (the architecture is a test)
+lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
+	@.venv/bin/djangofmt --quiet --check templates
+	@.venv/bin/djangofmt --quiet check templates
 	@.venv/bin/mypy agent fleetwatch
 	@SECRET_KEY=lint $(RUN) manage.py check --fail-level WARNING
 	@SECRET_KEY=lint $(RUN) manage.py makemigrations --check --dry-run
 	@$(RUN) -m pytest -q tests/test_architecture.py
 
-format: ## ruff's format and safe fixes
+format: ## ruff's format and safe fixes, djangofmt
 	@$(PYTHON) deploy/bootstrap.py dev
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
+	@.venv/bin/djangofmt templates
 
 bench: ## the benchmarks in nine minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
 	@$(PYTHON) deploy/bootstrap.py dev

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 760
+MAX_TEMPLATE_WIDTH = 120  # djangofmt breaks at 100; a tag of Django stays on one line
 
 # A room and the rooms it may import, besides itself, `lib` and `settings`-free Django.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -281,6 +282,16 @@ def test_no_file_passes_the_length_that_one_can_keep_in_mind():
     }
 
     assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}
+
+
+def test_no_line_of_a_template_is_wider_than_a_diff():
+    lines = {
+        f"{path.relative_to(ROOT)}:{number}": len(line)
+        for path in (ROOT / "templates").rglob("*.*")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    }
+
+    assert {place: width for place, width in lines.items() if width > MAX_TEMPLATE_WIDTH} == {}
 
 
 def test_a_module_name_exists_once():

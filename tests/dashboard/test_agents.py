@@ -7,6 +7,7 @@ from fleetwatch.dashboard.agents import Unread
 from fleetwatch.ingest import agent_package
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
+from tests.markup import tight
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -89,7 +90,7 @@ def test_the_nodes_page_tells_lag_queue_losses_and_what_is_not_read(admin):
     factories.gpu(node, index=0, unread={"sm_active": "no_permission"})
     factories.gpu(node, index=1)
 
-    page = " ".join(admin.get("/nodes/node-001").content.decode().replace("\xa0", " ").split())
+    page = tight(admin.get("/nodes/node-001").content.decode().replace("\xa0", " "))
 
     assert ">Lag</dt><dd>2 h</dd>" in page
     assert "<dt>Waiting on disk</dt><dd>3.0 MB</dd>" in page
@@ -98,7 +99,7 @@ def test_the_nodes_page_tells_lag_queue_losses_and_what_is_not_read(admin):
     assert (
         "<td>the agent may not ask: it needs the rights of its systemd unit, or root</td>" in page
     )
-    assert '<td><code>sm_active</code> </td><td class="nowrap">0</td>' in page
+    assert '<td><code>sm_active</code></td><td class="nowrap">0</td>' in page
 
 
 @pytest.mark.django_db
@@ -120,7 +121,7 @@ def test_an_agent_older_than_the_hubs_is_told_with_the_line_that_upgrades_it(adm
 def test_what_another_sender_does_not_tell_is_not_told(admin):
     factories.gpu(factories.node(agent={}, last_received_at=None))
 
-    page = admin.get("/nodes/node-001").content.decode()
+    page = tight(admin.get("/nodes/node-001").content.decode())
 
     assert ">Lag</dt><dd>–</dd>" in page
     assert "<dt>Waiting on disk</dt><dd>not told</dd>" in page

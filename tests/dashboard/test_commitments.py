@@ -7,6 +7,7 @@ import pytest
 
 from fleetwatch.costs.models import Commitment
 from tests.dashboard import factories
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 SENT = {
@@ -49,7 +50,7 @@ def test_a_commitment_is_added_shown_ended_and_withdrawn(admin):
         datetime(2027, 11, 1, tzinfo=UTC),
     )
     assert "Committed: 64 H100 SXM." in shown.content.decode()
-    assert ">2026-17<" in shown.content.decode()
+    assert ">2026-17<" in tight(shown.content.decode())
     admin.post("/settings/commitment-end", {"id": made.pk, "until": "2026-12-01"})
     assert Commitment.objects.get().valid_to == datetime(2026, 12, 1, tzinfo=UTC)
     admin.post("/settings/commitment-withdraw", {"id": made.pk})

@@ -9,6 +9,7 @@ import time_machine
 from fleetwatch.inventory.models import GPU
 from tests.dashboard import factories
 from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +65,7 @@ def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
 def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
     page = reader.get(f"/explain?gpu={gpu.uuid}&state=idle&range=7d").content.decode()
 
-    found = re.search(r'href="(/explain\?[^"]*)">the hours before', page)
+    found = re.search(r'href="(/explain\?[^"]*)">the hours before', tight(page))
     assert found is not None
     before = reader.get(html.unescape(found[1]))
     assert before.status_code == 200
@@ -83,7 +84,9 @@ def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):
     assert "GPU time × rate = dollars" in page
     assert page.count("$1.80") >= 2  # half an hour useful and half an hour idle, at 3.60
     assert "job=slurm%2Fdella%2F%3Cscript%3E" in page
-    assert '<div class="sub">ann' in page  # many jobs bear one name: whose it is stands beside it
+    assert '<div class="sub">ann' in tight(
+        page
+    )  # many jobs bear one name: whose it is stands beside it
     assert "<script>alert" not in page
 
 

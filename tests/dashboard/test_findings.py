@@ -14,6 +14,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>; rm -rf /"
@@ -293,13 +294,11 @@ def test_who_was_deactivated_can_be_chosen_while_findings_are_theirs(admin, foun
 
     inbox = admin.get("/findings?assignee=gone").content.decode()
 
-    assert 'value="gone" selected>gone (deactivated)' in inbox
+    assert 'value="gone" selected>gone (deactivated)' in tight(inbox)
     assert "given to gone" in inbox
     assert "long gone" not in inbox
-    assert (
-        'value="gone" selected>gone (deactivated)'
-        in admin.get(f"/findings/{found.pk}").content.decode()
-    )
+    page = admin.get(f"/findings/{found.pk}").content.decode()
+    assert 'value="gone" selected>gone (deactivated)' in tight(page)
 
 
 def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, found):
@@ -427,7 +426,7 @@ def test_the_overview_calls_it_recoverable(admin):
 
     page = " ".join(admin.get("/").content.decode().split())
 
-    assert "recoverable</h2><p>of what was wasted and underused" in page
+    assert "recoverable</h2><p>of what was wasted and underused" in tight(page)
 
 
 def test_the_overview_and_the_inbox_say_the_same_of_what_is_recoverable(admin):
@@ -439,10 +438,10 @@ def test_the_overview_and_the_inbox_say_the_same_of_what_is_recoverable(admin):
     snoozed = cause(of=job("slurm/della/8"), on=gpu(2), low=0.5, high=0.5)
     finding(snoozed.job, status="snoozed", snoozed_until=NOW + timedelta(days=400))
 
-    overview = " ".join(admin.get("/").content.decode().split())
-    inbox = " ".join(admin.get("/findings").content.decode().split())
+    overview = tight(admin.get("/").content.decode())
+    inbox = tight(admin.get("/findings").content.decode())
 
-    told = re.search(r"<h2>(<span.*?</span>) recoverable</h2>", overview)[1]
+    told = re.search(r"<h2>(<span.*?</span>)recoverable</h2>", overview)[1]
     assert f"<dt>Recoverable</dt><dd>{told}</dd>" in inbox
     assert "2 open findings" in overview
     assert re.search(r"Open <[^>]*>2<|Open 2", inbox)

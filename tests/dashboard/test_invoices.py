@@ -9,6 +9,7 @@ from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.reports.invoice_csv import MAX_BYTES
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU
 from tests.dashboard import factories
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 PAGE = "/reports/2026-11/invoice"
@@ -93,7 +94,7 @@ def test_what_is_wrong_in_a_file_is_told_by_line_and_field(admin):
     response = sent(admin, b"sku,amount\np5,x\n")
 
     assert response.status_code == 422
-    assert '<td class="num">2</td><td><code>amount</code></td>' in text_of(response)
+    assert '<td class="num">2</td><td><code>amount</code></td>' in tight(text_of(response))
 
 
 def test_a_file_that_is_too_large_is_refused(admin):
@@ -110,7 +111,9 @@ def test_a_booking_without_a_reason_keeps_what_was_chosen(admin, fleet):
 
     assert response.status_code == 422
     assert "Why is it booked?" in text_of(response)
-    assert f'value="{found.lines[0].key}" aria-label="Book H100 SXM" checked' in text_of(response)
+    assert f'value="{found.lines[0].key}" aria-label="Book H100 SXM" checked' in tight(
+        text_of(response)
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from tests.dashboard import factories
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +26,7 @@ def stolen():
 
 @pytest.mark.usefixtures("stolen")
 def test_the_page_shows_what_is_said_otherwise_and_who_said_what(admin):
-    page = " ".join(admin.get("/jobs/slurm/della/1").content.decode().replace("\xa0", " ").split())
+    page = tight(admin.get("/jobs/slurm/della/1").content.decode().replace("\xa0", " "))
 
     assert (
         '<td class="name">evil</td><td data-label="How it knows">by its scheduler or engine</td>'

@@ -10,6 +10,7 @@ from django.urls import get_resolver
 from fleetwatch.dashboard import charts, urls
 from tests.costs.factories import a_gpu, a_job, an_entry
 from tests.dashboard import fleet
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -191,7 +192,7 @@ def test_a_hostile_name_is_told_bounded_and_as_text(small):
     ["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"],
 )
 def test_every_grouping_of_the_waste_page_links_to_its_csv(small, group_by):
-    page = text(small.get(f"/waste?range=24h&group_by={group_by}"))
+    page = tight(text(small.get(f"/waste?range=24h&group_by={group_by}")))
     [_, link] = page.split('<span class="more"><a href="', 1)
     file = small.get(link.partition('"')[0])
 

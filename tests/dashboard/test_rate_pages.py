@@ -10,6 +10,7 @@ from fleetwatch.costs.rate_csv import MAX_BYTES
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +59,7 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
 
     assert shown.status_code == 200
     assert "$1.00" in text_of(shown)
-    assert "Set 1 rate<" in text_of(shown)
+    assert "Set 1 rate<" in tight(text_of(shown))
     assert Rate.objects.count() == 1
     done = admin.post(
         "/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True
@@ -77,7 +78,7 @@ def test_a_rate_of_what_nobody_has_is_doubted_before_it_is_set_and_when(admin):
         "Line 2: No GPU of the model H100 SMX is known. Line 3: No node of the pool trian is known."
         in shown
     )
-    assert "Set 2 rates<" in shown
+    assert "Set 2 rates<" in tight(shown)
     done = admin.post("/settings/rate", {"subject": "model:H100 SMX", "usd": "2"}, follow=True)
     assert "No GPU of the model H100 SMX is known." in text_of(done)
 
@@ -98,7 +99,7 @@ def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_
         ("team", "nlp", -2),
         ("team", "vision", 2),
     ]
-    assert "Set 1 rule<" in text_of(shown)
+    assert "Set 1 rule<" in tight(text_of(shown))
     assert not MappingRule.objects.exists()
     done = admin.post(
         "/settings/mappings/import", {"do": "import", "text": shown.context["text"]}, follow=True
@@ -113,7 +114,7 @@ def test_bad_lines_are_listed_and_the_text_stays(admin):
     )
 
     assert response.status_code == 422
-    assert '<td class="num">2</td><td><code>price</code></td>' in text_of(response)
+    assert '<td class="num">2</td><td><code>price</code></td>' in tight(text_of(response))
     assert "&lt;b&gt;,x" in text_of(response)
     assert "<b>,x" not in text_of(response)
 
@@ -341,4 +342,4 @@ def test_a_rate_that_begins_within_a_day_says_its_hour(admin):
     file = b"gpu_model,price,valid_from,valid_to\nH100 SXM,3,2026-11-01T13:00Z,2026-11-05\n"
     admin.post("/settings/rates/import", {"do": "import", "text": file.decode()})
 
-    assert "from 1 Nov 2026, 13:00 to 5 Nov 2026<" in text_of(admin.get("/settings"))
+    assert "from 1 Nov 2026, 13:00 to 5 Nov 2026<" in tight(text_of(admin.get("/settings")))

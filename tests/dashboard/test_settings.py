@@ -17,6 +17,7 @@ from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import config_of
 from fleetwatch.telemetry.models import TouchedHour
 from tests.dashboard import factories
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -165,7 +166,7 @@ def test_a_gpu_or_a_pool_is_named_as_the_list_has_it(admin, named, name):
     ).content.decode()
 
     assert f"{name} costs $2.00" in page
-    assert f'<td class="name">{name}' in page
+    assert f'<td class="name">{name}' in tight(page)
 
 
 def test_a_models_rate_can_be_for_a_class_and_a_region_of_nodes(admin):

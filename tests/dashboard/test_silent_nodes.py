@@ -7,6 +7,7 @@ from fleetwatch.inventory.models import GPU, Departure, ElasticRule
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.dashboard.test_views import text_of
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 NOW_MS = to_ms(factories.NOW)
@@ -30,8 +31,8 @@ def test_the_overview_says_which_nodes_are_silent_since_when(admin):
     for address in ("/", "/now"):
         page = text_of(admin.get(address))
         assert "<b>2 nodes are silent</b>, unobserved and on the bill:" in page
-        assert '<a href="/nodes/gpu-01">gpu-01</a> (2 GPUs) since' in page
-        assert '<a href="/nodes/gpu-02">gpu-02</a> (1 GPU) since' in page
+        assert '<a href="/nodes/gpu-01">gpu-01</a>(2 GPUs) since' in tight(page)
+        assert '<a href="/nodes/gpu-02">gpu-02</a>(1 GPU) since' in tight(page)
         assert page.index("gpu-01</a>") < page.index("gpu-02</a>")
 
 
@@ -76,7 +77,7 @@ def test_of_many_silent_nodes_the_first_are_named(admin):
     page = text_of(admin.get("/"))
 
     assert "<b>7 nodes are silent</b>" in page
-    assert '<a href="/status">all of them</a>' in page
+    assert '<a href="/status">all of them</a>' in tight(page)
     assert ("gpu-4</a>" in page, "gpu-5</a>" in page) == (True, False)
 
 

@@ -33,7 +33,7 @@ def test_plotly_comes_from_its_package_and_is_not_in_the_tree():
 
 def test_plotly_finds_its_styles_there_already():
     """Without these two elements plotly.js adds style elements, which the policy forbids."""
-    scripts = (ROOT / "templates/dashboard/_chart_scripts.html").read_text()
+    scripts = " ".join((ROOT / "templates/dashboard/_chart_scripts.html").read_text().split())
     plotly = Path(str(finders.find("plotly/plotly.min.js"))).read_text()
     map_styles = scripts.split('<meta id="')[1].split('"')[0]
 

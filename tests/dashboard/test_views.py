@@ -18,6 +18,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import DayMatrix, SealMark, TouchedHour
 from tests.dashboard import factories, fleet
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +58,7 @@ def small(admin):
 def test_the_overview_says_what_of_the_spend_was_useful(small):
     page = text_of(small.get("/"))
 
-    assert "<h2>50 % of what you paid for was useful work</h2>" in page
+    assert "<h2>50 % of what you paid for was useful work</h2>" in tight(page)
     assert '<span title="$8.000000">$8.00</span>' in page
     assert '<span title="$2.000000">$2.00</span> certain' in page
     assert "100 % observed" in page
@@ -157,7 +158,7 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
 
 
 def test_the_job_page_counts_only_its_own_time(small):
-    page = text_of(small.get("/jobs/slurm/della/4711"))
+    page = tight(text_of(small.get("/jobs/slurm/della/4711")))
 
     assert "<h2>33 % of its GPU time was wasted</h2>" in page
     assert '<span title="$6.000000">$6.00</span>' in page
@@ -183,7 +184,7 @@ def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_fo
         labels={"requested_gpus": "2", "exit_code": "1:0"},
     )
 
-    page = text_of(admin.get("/jobs/slurm/della/12"))
+    page = tight(text_of(admin.get("/jobs/slurm/della/12")))
 
     assert "<dt>State</dt><dd>failed</dd>" in page
     assert "<dt>Requested GPUs</dt><dd>2</dd>" in page
@@ -207,14 +208,16 @@ def test_the_waste_report_has_free_time_as_its_own_line(small):
 
 
 def test_the_waste_of_jobs_says_whose_they_are(small):
-    assert '<div class="sub">ann · nlp</div>' in text_of(small.get("/waste?group_by=job"))
+    page = text_of(small.get("/waste?group_by=job"))
+
+    assert '<div class="sub">ann · nlp</div>' in tight(page)
 
 
 def test_the_worst_gpus_come_after_the_overview(small):
     overview, worst = text_of(small.get("/")), text_of(small.get("/worst"))
 
     assert 'hx-get="/worst" hx-trigger="load"' in overview
-    assert "1 worst GPU<" in worst
+    assert "1 worst GPU<" in tight(worst)
     assert worst.count('href="/gpus/GPU-node-001-0"') == 1
 
 

@@ -27,6 +27,7 @@ from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify import services as notify
 from tests.alerts.factories import NINE, a_rule
+from tests.markup import tight
 from tests.notify.factories import slack_channel
 
 TEN = NINE + timedelta(hours=1)
@@ -111,7 +112,7 @@ def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(
     assert '<b>1 GPU idle right now, <span title="$3.600000">$3.60</span>/h.</b>' in page
     assert (
         '<dt>Wasted, 20 Nov 2026, 09:00 – 10:00</dt><dd><span title="$3.600000">$3.60</span></dd>'
-        in page
+        in tight(page)
     )
     (line,) = csv.DictReader(io.StringIO(table))
     assert (line["job"], line["idle_gpu_hours"]) == ("slurm/della/1", "1.000000")
