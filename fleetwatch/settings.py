@@ -31,6 +31,8 @@ BEHIND_TLS_PROXY = env.boolean("FLEETWATCH_BEHIND_TLS_PROXY", False)
 
 ROOT_URLCONF = "fleetwatch.urls"
 AUTH_USER_MODEL = "accounts.User"
+# what the fleet's report says beside the ledger; reports do not know the room that says it
+BESIDE_THE_LEDGER = "fleetwatch.finance.report_lines.BESIDE"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -52,6 +54,7 @@ INSTALLED_APPS = [
     "fleetwatch.notify",
     "fleetwatch.alerts",
     "fleetwatch.reports",
+    "fleetwatch.finance",
     "fleetwatch.dashboard",
     "fleetwatch.api",
     "fleetwatch.demo",

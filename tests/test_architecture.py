@@ -58,6 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "notify",
         "operations",
     },
+    "finance": {"accounts", "inventory", "jobs", "ledger", "figures", "costs", "reports"},
 }
 # These read across everything; `demo` is also the only door to the simulator.
 ACROSS = {"dashboard", "api", "demo", "stack", "front"}
@@ -189,6 +190,16 @@ def test_rooms_import_only_what_lies_below_them():
     ]
 
     assert forbidden == []
+
+
+def test_only_pages_and_the_api_know_finance():
+    rooms = {
+        room(module)
+        for module, needed in graph().items()
+        if any(room(other) == "finance" for other in needed)
+    }
+
+    assert rooms == {"finance", "dashboard", "api"}
 
 
 def test_every_room_is_in_the_table():

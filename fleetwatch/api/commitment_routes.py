@@ -11,11 +11,11 @@ from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
 from fleetwatch.api.request_period import asked
-from fleetwatch.costs.commitments import commitments as every_commitment
-from fleetwatch.costs.commitments import coverage
-from fleetwatch.costs.coverage import Above, Covered, missing_usd
 from fleetwatch.costs.models import Commitment
 from fleetwatch.figures.pricing import usd
+from fleetwatch.finance.commitments import commitments as every_commitment
+from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.coverage import Above, Covered, missing_usd
 
 Answer = dict[str, Any]
 

@@ -15,10 +15,10 @@ from fleetwatch.api import schemas
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
 from fleetwatch.figures.pricing import EXACT, usd
-from fleetwatch.reports.gaps import ZERO
+from fleetwatch.figures.totals import ZERO
+from fleetwatch.finance.reconciliation import reconciliation
+from fleetwatch.finance.reconciling import Line
 from fleetwatch.reports.models import Invoice
-from fleetwatch.reports.reconciliation import reconciliation
-from fleetwatch.reports.reconciling import Line
 
 Answer = dict[str, Any]
 Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]

@@ -10,8 +10,8 @@ from pydantic import Field
 from fleetwatch.api import schemas
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
-from fleetwatch.costs import policy_trial
 from fleetwatch.figures.pricing import usd
+from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds

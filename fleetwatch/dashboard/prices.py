@@ -9,12 +9,13 @@ from decimal import Decimal
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import committing, exchange, sites
+from fleetwatch.costs import exchange, sites
 from fleetwatch.costs import services as costs
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
+from fleetwatch.finance import committing
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib import amounts, csv_cells
 from fleetwatch.lib.csv_rows import FieldError

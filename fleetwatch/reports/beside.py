@@ -1,91 +1,31 @@
-"""What is paid beside the ledger's dollars in a month: commitments for GPUs that were not there,
-and booked differences to invoices.
+"""What is paid beside the ledger's dollars in a month, by the room above that settings name."""
 
-Lines of the fleet's report alone, never in a team's statement: fleet cost + adjustments + these
-lines = paid.
-"""
-
+from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet
+from django.conf import settings
+from django.utils.module_loading import import_string
 
-from fleetwatch.costs.commitments import coverage
-from fleetwatch.costs.coverage import Above, Covered, missing_usd
-from fleetwatch.costs.models import Commitment
-from fleetwatch.figures import pricing
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.statement import NO_USD
 
 Shape = dict[str, Any]
-PARTS = ("hours_usd", "unobserved_usd", "rate_usd", "other_usd")
 
 
-def with_lines_beside(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
-    """The part of the fleet's report that tells them, and what the month comes to with them; `name`
-    is the month's.
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """`lines`: the part of the fleet's report that tells them, of a month, its name, and the
+    dollars of the ledger. `has_lines`: whether there are any, of a month and its name. `digest`: of
+    what a month's lines are made of.
     """
-    found = coverage(month)
-    not_delivered = missing_usd(line for _, line in found.lines) + NO_USD
-    booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
-    invoiced = sum((Decimal(line["cost_usd"]) for line in booked), NO_USD)
-    return {
-        "commitments": [_commitment(commitment, line) for commitment, line in found.lines],
-        "above_commitments": [_above(each) for each in found.above],
-        "not_delivered_usd": f"{not_delivered:f}",
-        "invoice_lines": booked,
-        "invoiced_usd": f"{invoiced:f}",
-        "paid_usd": f"{adjusted_usd + not_delivered + invoiced:f}",
-    }
+
+    lines: Callable[[Interval, str, Decimal], Shape]
+    has_lines: Callable[[Interval, str], bool]
+    digest: Callable[[Interval], str]
 
 
-def has_lines(month: Interval, name: str) -> bool:
-    """Whether there is anything to tell beside the ledger: a commitment of its time, or a booked
-    difference.
-    """
-    return bool(coverage(month).lines) or _bookings(name).exists()
-
-
-def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:
-    return InvoiceAdjustment.objects.filter(booked_in=name, withdrawn_at__isnull=True)
-
-
-def _commitment(commitment: Commitment, line: Covered) -> Shape:
-    names = ("name", "pool", "node_class", "region", "gpus")
-    times = ("committed_ms", "used_ms", "unheld_ms", "missing_ms")
-    dollars = (
-        "committed_usd",
-        "used_usd",
-        "unheld_usd",
-        "missing_usd",
-        "unused_usd",
-        "rate_book_usd",
-        "rate_book_differs_usd",
-    )
-    return {
-        "gpu_model": commitment.gpu_model.name,
-        **{each: getattr(commitment, each) for each in names},
-        **{each: getattr(line, each) for each in times},
-        **{each: f"{pricing.usd(getattr(line, each)):f}" for each in dollars},
-    }
-
-
-def _above(each: Above) -> Shape:
-    return {
-        "gpu_model": each.gpu_model,
-        "gpu_ms": each.gpu_ms,
-        "cost_usd": f"{pricing.usd(each.cost_usd):f}",
-    }
-
-
-def _booked(each: InvoiceAdjustment) -> Shape:
-    parts = {name: getattr(each, name) for name in PARTS}
-    return {
-        "label": each.label,
-        "invoice_of": each.month,
-        "reason": each.reason,
-        "booked_by": each.booked_by,
-        "cost_usd": f"{each.amount_usd:f}",
-        **{name: f"{amount:f}" for name, amount in parts.items()},
-    }
+def beside() -> Beside:
+    """Who says what is paid beside the ledger."""
+    found: Beside = import_string(settings.BESIDE_THE_LEDGER)
+    return found

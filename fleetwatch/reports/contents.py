@@ -14,7 +14,8 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import beside, budgeted, corrections, drawn, statement
+from fleetwatch.reports import budgeted, corrections, drawn, statement
+from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, Held, Shape
 
@@ -81,7 +82,7 @@ def fleet(part: ReportPart) -> Shape:
         "energy": drawn.kept(energy(month, by_node=seen.by("node"))),
         **_free_by_team(part),
         **(corrected := corrections.with_adjustments(corrections.booked(month), part.cost_usd)),
-        **beside.with_lines_beside(month, part.run.month, Decimal(corrected["adjusted_usd"])),
+        **beside().lines(month, part.run.month, Decimal(corrected["adjusted_usd"])),
     }
 
 

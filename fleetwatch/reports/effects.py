@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
-
-ZERO = Decimal(0)
+from fleetwatch.figures.totals import ZERO
 
 
 @dataclass(frozen=True, slots=True)

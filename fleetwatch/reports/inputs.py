@@ -11,13 +11,13 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports import budgeted, statement_choices
+from fleetwatch.reports.beside import beside
 
 # part of the digest: a change of what a report says is a new version of it
 FORMAT = 6
 
 _SQL = Path(__file__).parent / "sql"
 _INPUTS = read_statement(_SQL / "inputs.sql")
-_BESIDE = read_statement(_SQL / "beside.sql")
 
 
 def digest(month: Interval, *before: Interval) -> str:
@@ -30,7 +30,7 @@ def digest(month: Interval, *before: Interval) -> str:
         for interval in (month, *before)
     ]
     found += [
-        _of(_BESIDE, month, zone_name),
+        beside().digest(month),
         statement_choices.free_capacity(),
         budgeted.digest(month),
     ]

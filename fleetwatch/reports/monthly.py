@@ -19,7 +19,6 @@ from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import (
-    beside,
     budgeted,
     contents,
     corrections,
@@ -28,6 +27,7 @@ from fleetwatch.reports import (
     statement,
     statement_choices,
 )
+from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
 FLEET, STATEMENT = "fleet", "statement"
@@ -176,7 +176,7 @@ def _plan(run: MonthRun, now: datetime) -> int:
             run, MonthRun.State.DONE, now, note="nothing has changed since the newest version"
         )
     groups, corrected = costs.totals_by(month, "team"), corrections.booked(month)
-    if not groups and not corrected and not beside.has_lines(month, run.month):
+    if not groups and not corrected and not beside().has_lines(month, run.month):
         return _finish(
             run,
             MonthRun.State.DONE,

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.committing import commit
+from fleetwatch.finance.committing import commit
 from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.reports.invoices import import_invoice
+from fleetwatch.finance.invoices import import_invoice
 from tests.costs.factories import HOUR_MS
 from tests.reports.factories import NOW, a_fleet
 

@@ -10,9 +10,10 @@ from fleetwatch.budgets import month_end
 from fleetwatch.budgets.daily_dollars import METRICS
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.finance import reconciling
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports import monthly, reconciling, services
+from fleetwatch.reports import monthly, services
 
 
 @pytest.mark.parametrize(

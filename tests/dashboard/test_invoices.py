@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from fleetwatch.finance.invoice_csv import MAX_BYTES
 from fleetwatch.ledger.models import ClosedMonth
-from fleetwatch.reports.invoice_csv import MAX_BYTES
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU
 from tests.dashboard import factories
 from tests.markup import tight

@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+from fleetwatch.finance import bookings
+from fleetwatch.finance.invoices import import_invoice
+from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Adjustment, Policy
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.reports import bookings, monthly
-from fleetwatch.reports.invoices import import_invoice
+from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
-from fleetwatch.reports.reconciliation import reconciliation
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
 SEPTEMBER, OCTOBER = datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)

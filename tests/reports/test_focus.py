@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.costs.committing import commit
+from fleetwatch.finance.committing import commit
 from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 
-from fleetwatch.costs.committing import commit
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mappings import add_rule
+from fleetwatch.finance.committing import commit
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate

@@ -13,22 +13,23 @@ import pytest
 from django.core.management import call_command
 
 from fleetwatch.costs.attribution import attribute_changed
-from fleetwatch.costs.committing import commit
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mappings import add_rule
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
+from fleetwatch.finance import bookings
+from fleetwatch.finance.committing import commit
+from fleetwatch.finance.invoices import import_invoice
+from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.inventory.models import GPUModel, Node
 from fleetwatch.ledger import closing, services
 from fleetwatch.ledger.models import Adjustment
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
-from fleetwatch.reports import bookings, download
-from fleetwatch.reports.invoices import import_invoice
+from fleetwatch.reports import download
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.reconciliation import reconciliation
 from tests.ledger.fleet import BUSY, EMPTY, HALF, QUIET, T0, Sender, a_job, held, post
 from tests.reports.factories import computed, newest
 

@@ -19,11 +19,11 @@ from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.finance import bookings, invoices, reconciliation
+from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
+from fleetwatch.finance.invoices import InvoiceError
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import RefusedError
-from fleetwatch.reports import bookings, invoices, reconciliation
-from fleetwatch.reports.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
-from fleetwatch.reports.invoices import InvoiceError
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment
 
 MAX_LINES = 200  # shown, with their forms

@@ -17,7 +17,6 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs import book
-from fleetwatch.costs.commitments import commitments
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.costs.subjects import Subject
@@ -27,6 +26,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node

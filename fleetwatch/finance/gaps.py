@@ -15,9 +15,8 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.reports.effects import fitted
-
-ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.coverage import Kind
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.totals import NOBODY
+from fleetwatch.finance.coverage import Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 

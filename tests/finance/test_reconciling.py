@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.figures.pricing import usd
-from fleetwatch.reports.gaps import Counted, Gap, Missing
-from fleetwatch.reports.reconciling import (
+from fleetwatch.finance.gaps import Counted, Gap, Missing
+from fleetwatch.finance.reconciling import (
     BOOKED,
     COMMITTED,
     MATCHED,

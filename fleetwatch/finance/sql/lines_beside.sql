@@ -1,4 +1,4 @@
--- One row: digest of what the fleet's report over [start, end) says beside the ledger's dollars (beside.py).
+-- One row: digest of what the fleet's report over [start, end) says beside the ledger's dollars (report_lines.py).
 -- In:  start, end (timestamptz, the organisation's midnights); zone (IANA name).
 -- Again: safe, it only reads. Places of nodes count where somebody committed to something.
 WITH commitment AS MATERIALIZED (

@@ -13,10 +13,11 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import exchange
 from fleetwatch.costs.subjects import RateError
 from fleetwatch.figures.pricing import EXACT
+from fleetwatch.finance import invoice_csv
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
 from fleetwatch.lib.sql import wait_for_lock
-from fleetwatch.reports import invoice_csv, months
+from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceLine, InvoiceSKU
 
 LONGEST_SKU = invoice_csv.MAX_TEXT["sku"]

@@ -13,7 +13,12 @@ from zoneinfo import ZoneInfo
 from django.db.models import Min, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.coverage import (
+from fleetwatch.costs.day_sums import SETTLED
+from fleetwatch.costs.models import Commitment, ExchangeRate
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.totals import ZERO
+from fleetwatch.finance.coverage import (
     Above,
     Covered,
     Kind,
@@ -23,12 +28,7 @@ from fleetwatch.costs.coverage import (
     narrowness,
     together,
 )
-from fleetwatch.costs.day_sums import SETTLED
-from fleetwatch.costs.kinds import KindTime, time_of_kinds
-from fleetwatch.costs.models import Commitment, ExchangeRate
-from fleetwatch.figures import boundaries
-from fleetwatch.figures.pricing import HOUR_MS
-from fleetwatch.figures.totals import ZERO
+from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
 

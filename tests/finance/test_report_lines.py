@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.committing import commit, withdraw_commitment
+from fleetwatch.finance import bookings
+from fleetwatch.finance.committing import commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
-from fleetwatch.reports import bookings, download
+from fleetwatch.reports import download
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO
 from tests.reports.factories import (

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.coverage import Above, Kind, Promise, There, cover, missing_usd, together
+from fleetwatch.finance.coverage import Above, Kind, Promise, There, cover, missing_usd, together
 
 HOUR_MS = 3_600_000
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)

@@ -10,12 +10,12 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.coverage import Kind
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
-from fleetwatch.costs.kinds import time_of_kinds
 from fleetwatch.costs.models import DayHours, NodePlace
 from fleetwatch.costs.priced import priced
 from fleetwatch.figures.totals import ALLOCATED_STATES
+from fleetwatch.finance.coverage import Kind
+from fleetwatch.finance.kinds import time_of_kinds
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms

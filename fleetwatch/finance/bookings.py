@@ -9,13 +9,13 @@ import structlog
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.finance.invoices import LOCK, InvoiceError, check_month
+from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.reports import months
-from fleetwatch.reports.invoices import LOCK, InvoiceError, check_month
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.reconciliation import reconciliation
 
 MAX_REASON = 300
 

@@ -11,16 +11,16 @@ from django.db import connection
 from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import commitments
-from fleetwatch.costs.kinds import KindTime, time_of_kinds
 from fleetwatch.figures import pricing
-from fleetwatch.figures.totals import NOBODY
+from fleetwatch.figures.totals import NOBODY, ZERO
+from fleetwatch.finance import commitments
+from fleetwatch.finance.gaps import Counted, Gap, Missing
+from fleetwatch.finance.kinds import KindTime, time_of_kinds
+from fleetwatch.finance.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports import months
-from fleetwatch.reports.gaps import ZERO, Counted, Gap, Missing
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
-from fleetwatch.reports.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
 
 OWNED = "owned"
 _ADJUSTED = read_statement(Path(__file__).parent / "sql" / "adjusted_owners.sql")

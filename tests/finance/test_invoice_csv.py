@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetwatch.finance.invoice_csv import CSV, FOCUS, MAX_BYTES, MAX_LINES, read
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.reports.exports import focus
 from fleetwatch.reports.exports.files import to_csv
-from fleetwatch.reports.invoice_csv import CSV, FOCUS, MAX_BYTES, MAX_LINES, read
 
 PLAIN = "sku,gpu_model,region,gpu_hours,amount,currency,category\n"
 FOCUS_HEAD = "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,RegionId,ConsumedQuantity,ConsumedUnit,SkuPriceDetails,x_Own\n"

@@ -13,12 +13,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from fleetwatch.figures.pricing import CENT, usd
+from fleetwatch.finance.invoice_csv import COLUMNS, MAX_BYTES
+from fleetwatch.finance.invoices import Imported, InvoiceError, import_invoice
+from fleetwatch.finance.reconciliation import Reconciliation, reconciliation
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.lib.input_file import read_input
-from fleetwatch.reports.invoice_csv import COLUMNS, MAX_BYTES
-from fleetwatch.reports.invoices import Imported, InvoiceError, import_invoice
-from fleetwatch.reports.reconciliation import Reconciliation, reconciliation
 
 NAMES = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.reports.gaps import Billed, Counted, Gap, Missing, explain
+from fleetwatch.finance.gaps import Billed, Counted, Gap, Missing, explain
 
 HOUR_MS = 3_600_000
 

@@ -7,10 +7,10 @@ import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import exchange
-from fleetwatch.costs.commitments import coverage
-from fleetwatch.costs.committing import commit, end_commitment, withdraw_commitment
 from fleetwatch.costs.models import Commitment
 from fleetwatch.costs.subjects import RateError
+from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.committing import commit, end_commitment, withdraw_commitment
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval

@@ -10,13 +10,13 @@ import time_machine
 from django.core.management import call_command
 
 from fleetwatch.costs import exchange
-from fleetwatch.costs.committing import commit
+from fleetwatch.finance import bookings, invoices
+from fleetwatch.finance.committing import commit
+from fleetwatch.finance.invoices import InvoiceError, StandsError, import_invoice, set_sku
+from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Policy
 from fleetwatch.lib.csv_rows import RefusedError
-from fleetwatch.reports import bookings, invoices
-from fleetwatch.reports.invoices import InvoiceError, StandsError, import_invoice, set_sku
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine
-from fleetwatch.reports.reconciliation import reconciliation
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_place
 from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet
 

@@ -14,7 +14,8 @@ from decimal import Decimal
 
 from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.pricing import lines as in_steps
-from fleetwatch.reports.gaps import ZERO, Billed, Counted, Gap, Missing, explain
+from fleetwatch.figures.totals import ZERO
+from fleetwatch.finance.gaps import Billed, Counted, Gap, Missing, explain
 
 MATCHED, UNMATCHED, UNBILLED, COMMITTED, BOOKED = (
     "matched",

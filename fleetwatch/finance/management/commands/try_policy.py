@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from fleetwatch.costs import policy_trial
 from fleetwatch.figures.pricing import CENT, usd
+from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy

@@ -1,0 +1,107 @@
+"""What is paid beside the ledger's dollars in a month: commitments for GPUs that were not there,
+and booked differences to invoices.
+
+Lines of the fleet's report alone, never in a team's statement: fleet cost + adjustments + these
+lines = paid.
+"""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.models import Commitment
+from fleetwatch.figures import pricing
+from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.coverage import Above, Covered, missing_usd
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.reports.beside import Beside
+from fleetwatch.reports.models import InvoiceAdjustment
+from fleetwatch.reports.statement import NO_USD
+
+Shape = dict[str, Any]
+_DIGEST = read_statement(Path(__file__).parent / "sql" / "lines_beside.sql")
+PARTS = ("hours_usd", "unobserved_usd", "rate_usd", "other_usd")
+
+
+def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
+    """The part of the fleet's report that tells them, and what the month comes to with them; `name`
+    is the month's.
+    """
+    covered = coverage(month)
+    not_delivered = missing_usd(line for _, line in covered.lines) + NO_USD
+    booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
+    invoiced = sum((Decimal(line["cost_usd"]) for line in booked), NO_USD)
+    return {
+        "commitments": [_commitment(commitment, line) for commitment, line in covered.lines],
+        "above_commitments": [_above(each) for each in covered.above],
+        "not_delivered_usd": f"{not_delivered:f}",
+        "invoice_lines": booked,
+        "invoiced_usd": f"{invoiced:f}",
+        "paid_usd": f"{adjusted_usd + not_delivered + invoiced:f}",
+    }
+
+
+def has_lines(month: Interval, name: str) -> bool:
+    """Whether there is anything to tell beside the ledger: a commitment of its time, or a booked
+    difference.
+    """
+    return bool(coverage(month).lines) or _bookings(name).exists()
+
+
+def digest(month: Interval) -> str:
+    """32 hex digits; the same ones mean that the lines are still the same."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DIGEST, {"start": month.start, "end": month.end, "zone": zone().key})
+        return str(cursor.fetchone()[0])
+
+
+def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:
+    return InvoiceAdjustment.objects.filter(booked_in=name, withdrawn_at__isnull=True)
+
+
+def _commitment(commitment: Commitment, line: Covered) -> Shape:
+    names = ("name", "pool", "node_class", "region", "gpus")
+    times = ("committed_ms", "used_ms", "unheld_ms", "missing_ms")
+    dollars = (
+        "committed_usd",
+        "used_usd",
+        "unheld_usd",
+        "missing_usd",
+        "unused_usd",
+        "rate_book_usd",
+        "rate_book_differs_usd",
+    )
+    return {
+        "gpu_model": commitment.gpu_model.name,
+        **{each: getattr(commitment, each) for each in names},
+        **{each: getattr(line, each) for each in times},
+        **{each: f"{pricing.usd(getattr(line, each)):f}" for each in dollars},
+    }
+
+
+def _above(each: Above) -> Shape:
+    return {
+        "gpu_model": each.gpu_model,
+        "gpu_ms": each.gpu_ms,
+        "cost_usd": f"{pricing.usd(each.cost_usd):f}",
+    }
+
+
+def _booked(each: InvoiceAdjustment) -> Shape:
+    parts = {name: getattr(each, name) for name in PARTS}
+    return {
+        "label": each.label,
+        "invoice_of": each.month,
+        "reason": each.reason,
+        "booked_by": each.booked_by,
+        "cost_usd": f"{each.amount_usd:f}",
+        **{name: f"{amount:f}" for name, amount in parts.items()},
+    }
+
+
+BESIDE = Beside(lines=lines, has_lines=has_lines, digest=digest)
