@@ -18,6 +18,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from tests.dashboard import factories
 from tests.diagnosis import toy_cause
 from tests.ledger.fleet import HALF, MINUTE, NOW, T0, Sender, a_job, held, post
+from tests.markup import tight
 
 ROOT = Path(__file__).resolve().parents[2]
 # Here the names of causes are those of archetypes too: all of it is one place.
@@ -113,7 +114,7 @@ def test_one_more_file_is_detected_drawn_advised_and_on_every_page(client):
         row = client.get(f"/api/v1/findings/{found.pk}").json()
     # all but the ten minutes in which the job warms up
     assert CauseEntry.objects.get(cause=TOY.code, start=from_ms(T0)).held_ms == 50 * MINUTE
-    assert '<option value="half_at_play" selected>Half at play</option>' in inbox
+    assert '<option value="half_at_play" selected>Half at play</option>' in tight(inbox)
     assert "scancel 7" in inbox
     assert page.index("Play on 1 GPU at most.") < page.index("Put the toys away.")
     for words in ("The GPU plays half of the time.", "Work that looks like play.", "ask --gpu"):
