@@ -13,8 +13,8 @@ from benchmarks.cases import CELL_MS, HOUR_MS, Case
 from fleetwatch.diagnosis import cell_figures, lane_figures
 from fleetwatch.diagnosis.features import STATES, Features, Lanes, warm_up
 from fleetwatch.diagnosis.verdicts import UNDETERMINED, WASTEFUL
-from fleetwatch.ledger import cell_states, states
-from fleetwatch.ledger.observations import Capacity, Outage, Question
+from fleetwatch.ledger.judgement import cell_states, states
+from fleetwatch.ledger.judgement.observations import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy
 
 HEALTHY = "healthy"

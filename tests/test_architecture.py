@@ -269,7 +269,10 @@ def test_settings_read_the_environment_and_nothing_else_does():
 
 def test_pure_modules_know_no_django():
     pure = [
-        "ledger/states.py",
+        *(
+            f"ledger/judgement/{path.name}"
+            for path in (ROOT / "fleetwatch/ledger/judgement").glob("*.py")
+        ),
         "ledger/policy.py",
         "telemetry/codec.py",
         "figures/pricing.py",
@@ -285,6 +288,21 @@ def test_pure_modules_know_no_django():
     }
 
     assert found == set()
+
+
+def floors(top: str) -> int:
+    """The longest chain of imports inside a room."""
+    inside = {name: needed for name, needed in graph().items() if f"{name}.".startswith(f"{top}.")}
+
+    @cache
+    def depth(module: str) -> int:
+        return 1 + max((depth(other) for other in inside[module] & inside.keys()), default=0)
+
+    return max(depth(module) for module in inside)
+
+
+def test_the_ledger_has_at_most_nine_floors():
+    assert floors("fleetwatch.ledger") <= 9
 
 
 def test_no_file_passes_the_length_that_one_can_keep_in_mind():

@@ -11,7 +11,7 @@ from django.db.models import Model
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.subjects import RateError
 from fleetwatch.figures import boundaries
-from fleetwatch.ledger.closing import keep_open
+from fleetwatch.ledger.months.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 

@@ -16,7 +16,7 @@ from fleetwatch.costs import attribution, mapping
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.figures import boundaries
-from fleetwatch.ledger.closing import keep_open
+from fleetwatch.ledger.months.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 

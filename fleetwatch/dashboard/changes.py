@@ -19,8 +19,8 @@ from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Rights
 from fleetwatch.inventory import silence
-from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
+from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel

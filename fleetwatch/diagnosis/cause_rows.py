@@ -16,8 +16,8 @@ from fleetwatch.diagnosis.cell_figures import CELL_MS, Ints
 from fleetwatch.diagnosis.features import Lanes
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.diagnosis.verdicts import CAUSES, Verdicts
-from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.hour_rows import copy_rows
+from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import lows
-from fleetwatch.ledger.activity import ENGINES as ENGINE_COLUMNS
-from fleetwatch.ledger.activity import busiest_engine
-from fleetwatch.ledger.observations import Windows
+from fleetwatch.ledger.judgement.activity import ENGINES as ENGINE_COLUMNS
+from fleetwatch.ledger.judgement.activity import busiest_engine
+from fleetwatch.ledger.judgement.observations import Columns, Windows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ def cells(
     shares = {
         CLOCK_RATIO: _clock_ratio(windows),
         WINDOW_LOW: _is_low(windows),
-        ENGINES: busiest_engine(windows),
+        ENGINES: busiest_engine(Columns(windows)),
     }
     figures |= at.means(shares, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))

@@ -24,7 +24,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.outcomes import ENDED
 from fleetwatch.jobs.scheduled import ended_by
-from fleetwatch.ledger import cell_states
+from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 MAX_PIDS = 8

@@ -14,7 +14,8 @@ from fleetwatch.diagnosis.cell_figures import CELL_MS, Floats, Ints
 from fleetwatch.diagnosis.features import STATES, Lanes, shared, warm_up
 from fleetwatch.diagnosis.lane_figures import NOWHERE, Figures
 from fleetwatch.diagnosis.packing import Hour
-from fleetwatch.ledger import cell_states, hour_cells
+from fleetwatch.ledger import hour_cells
+from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import frames

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.observations import Windows
+from fleetwatch.ledger.judgement.observations import Windows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

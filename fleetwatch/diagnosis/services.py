@@ -15,7 +15,7 @@ from fleetwatch.diagnosis.cell_figures import CELL_MS
 from fleetwatch.diagnosis.features import LONG
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.diagnosis.packing import Hour
-from fleetwatch.ledger import cuts
+from fleetwatch.ledger import hour_cuts
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
@@ -144,7 +144,7 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
         lanes = lane_rows.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
-        edges = cuts.edges(start, end, zone())
+        edges = hour_cuts.edges(start, end, zone())
         tables = {node_id: one.between(start, end).table for node_id, one in held.items()}
         rows |= cause_rows.rows(tables, lanes, told, edges)
     changed = cause_rows.replace(rows, start, end)

@@ -9,8 +9,8 @@ the GPU only waited.
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.activity import spin_fraction, told_spin
-from fleetwatch.ledger.observations import Windows, column
+from fleetwatch.ledger.judgement.activity import sent_spin, spin_fraction
+from fleetwatch.ledger.judgement.observations import Columns, Windows
 from fleetwatch.ledger.policy import Policy
 
 Floats = NDArray[np.float64]
@@ -23,12 +23,14 @@ SPEAKS = {"util_p5": "util_mean", "power_max_w": "power_w"}
 def filled(windows: Windows, *, idle_w: Floats, limit_w: Floats) -> dict[str, Floats]:
     """The windows' columns with these; `idle_w` and `limit_w` per window, NaN where not known.
 
-    What is told stays as it is, but a share of busy-waiting that can't be (ledger.activity).
+    What is told stays as it is, but a share of busy-waiting that can't be (ledger's activity).
     """
-    found = dict(windows.columns)
-    if np.isnan(told_spin(windows, Policy())).any():
-        found[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())
+    columns = Columns(windows)
+    known = dict(windows.columns)
+    if np.isnan(sent_spin(columns, Policy())).any():
+        known[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())
     for name, other in SPEAKS.items():
-        if np.isnan(own := column(windows, name)).any():
-            found[name] = np.where(np.isnan(own), column(windows, other), own)
-    return found
+        own = columns[name]
+        if np.isnan(own).any():
+            known[name] = np.where(np.isnan(own), columns[other], own)
+    return known

@@ -11,7 +11,7 @@ from django.db import transaction
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.finance.invoices import LOCK, InvoiceError, check_month
 from fleetwatch.finance.reconciliation import reconciliation
-from fleetwatch.ledger.closing import keep_open
+from fleetwatch.ledger.months.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.reports import months

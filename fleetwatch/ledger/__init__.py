@@ -2,5 +2,5 @@
 
 In:   telemetry.frames and jobs, for the hours that TouchedHour names.
 Out:  Entry (sums), Run (spans).
-Rule: recomputed whole, never incremented; states.py is pure numpy.
+Rule: recomputed whole, never incremented; judgement/ is pure numpy.
 """

@@ -15,11 +15,12 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.job_writes import MAX_SLUG
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger import adjustments, cuts, hour_rows, judgement_inputs, observed, policy_plan
+from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs, observed
 from fleetwatch.ledger import retention as ledger_retention
+from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Adjustment, Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
-from fleetwatch.ledger.observations import Capacity, Judgement, spans_by_gpu
+from fleetwatch.ledger.months import adjustments, policy_plan
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
 from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
@@ -133,7 +134,7 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
     """Per physical GPU and cut, all states (its instances' and adjustments' too) sum to its
     capacity exactly.
     """
-    edges = cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
+    edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH said AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"

@@ -12,13 +12,15 @@ from django.db.models import Q
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import activity, cuts, judgement_inputs, policy_plan, quiet, states
-from fleetwatch.ledger.labels import Label, told
+from fleetwatch.ledger import hour_cuts, judgement_inputs
+from fleetwatch.ledger.judgement import rule_words, states
+from fleetwatch.ledger.judgement.columns import Judged
+from fleetwatch.ledger.judgement.labels import Label, named
+from fleetwatch.ledger.judgement.observations import COLUMNS, Windows
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
-from fleetwatch.ledger.observations import COLUMNS, Windows
+from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.states import Judged
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention
 
@@ -68,7 +70,7 @@ def rows(
     touches, by time and state.
     """
     found: list[Entry | Adjustment] = []
-    start = from_ms(cuts.cut_of(interval.start_ms, zone()))
+    start = from_ms(hour_cuts.cut_of(interval.start_ms, zone()))
     for model in (Entry, Adjustment):
         told = model._default_manager.select_related("gpu", "job", "policy").filter(
             gpu_id__in=_family(gpu), start__gte=start, start__lt=interval.end
@@ -122,7 +124,7 @@ def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Ite
         facts = judgement_inputs.node_facts(node, policy)
         question = judgement_inputs.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
-        judged = states.judged_lanes(question)
+        judged = states.judged_places(question)
         if judged is not None:
             yield from (
                 one for one in _stretches(judged, within, row.version) if one.gpu_id in family
@@ -151,20 +153,21 @@ def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_in
 
 
 def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterator[Stretch]:
-    """One per atom with time of each lane."""
-    atoms, windows = judged.atoms, judged.question.windows
+    """One per place with time."""
+    segments, windows = judged.segments, judged.question.windows
     parts = _parts(judged)
     for place in sorted(parts):
-        whose, atom = judged.lanes.whose[judged.tally.lane[place]], int(judged.tally.atom[place])
-        start, end = int(atoms.start_ms[atom]), int(atoms.end_ms[atom])
-        if end <= within[0] or start >= within[1]:
+        owner = judged.timelines.owners[judged.timeline[place]]
+        segment = int(judged.segment[place])
+        start_ms, end_ms = int(segments.start_ms[segment]), int(segments.end_ms[segment])
+        if end_ms <= within[0] or start_ms >= within[1]:
             continue
-        row = int(atoms.row[atom])
+        row = int(segments.row[segment])
         yield Stretch(
-            gpu_id=atoms.members[whose.member].gpu_id,
-            job_id=whose.job_id,
-            start_ms=start,
-            end_ms=end,
+            gpu_id=segments.members[owner.member].gpu_id,
+            job_id=owner.job_id,
+            start_ms=start_ms,
+            end_ms=end_ms,
             values=None if row < 0 else _values(windows, row),
             observed_ms=None if row < 0 else int(windows.observed_ms[row]),
             policy_version=version,
@@ -174,15 +177,14 @@ def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterato
 
 
 def _parts(judged: Judged) -> dict[int, list[Part]]:
-    """Place -> what the tally counts of it."""
-    tally = judged.tally
-    found: dict[int, list[Part]] = defaultdict(list)
-    kinds = tally.kinds(np.arange(len(tally.kind)), tally.busy, tally.starting)
-    for (places, gpu_ms), column in zip(tally.amounts(), kinds, strict=True):
+    """Place -> what is counted of it."""
+    parts: dict[int, list[Part]] = defaultdict(list)
+    kinds = judged.kinds(np.arange(len(judged.kind)), judged.busy, judged.starting)
+    for (places, gpu_ms), column in zip(judged.amounts(), kinds, strict=True):
         for place, kind, ms in zip(places.tolist(), column.tolist(), gpu_ms.tolist(), strict=True):
             if ms:
-                found[place].append(_part(*told(tally.labels, kind), ms))
-    return found
+                parts[place].append(_part(*named(judged.segments.labels, kind), ms))
+    return parts
 
 
 def _part(label: Label, signal: str, source: str, gpu_ms: int) -> Part:
@@ -199,33 +201,34 @@ def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
     """In words, what decided: an outage, else the window, the run that it is in, and who
     holds it.
     """
-    atoms, found, policy = judged.atoms, judged.found, judged.question.policy
-    position, atom = int(judged.position[place]), int(judged.tally.atom[place])
-    whose, row = judged.lanes.whose[judged.tally.lane[place]], int(atoms.row[atom])
+    segments, node_stretches, policy = judged.segments, judged.stretches, judged.question.policy
+    segment = int(judged.segment[place])
+    owner = judged.timelines.owners[judged.timeline[place]]
+    row = int(segments.row[segment])
     words: list[str] = []
     if all(part.state == "unavailable" for part in parts):
         return [
             f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
         ]
     if row >= 0:
-        words += activity.told(judged.acts, judged.question.windows, row, policy)
-    if found.run[position] >= 0 and row >= 0 and not judged.acts.unseen[row]:
-        words.append(quiet.told(found, int(found.run[position]), whose.kind, policy))
-    if whose.job_id is None:
+        words += rule_words.of_window(judged.activity, judged.question.windows, row, policy)
+    stretch = int(node_stretches.at(judged.position[place]))
+    if node_stretches.run[stretch] >= 0 and row >= 0 and not judged.activity.unseen[row]:
+        words.append(rule_words.of_run(node_stretches, stretch, owner.kind, policy))
+    if owner.job_id is None:
         words += [
-            states.WHY.get(part.reason, "no allocation, and nothing holds it")
+            rule_words.WHY.get(part.reason, "no allocation, and nothing holds it")
             for part in parts
             if part.state != "unavailable"
         ]
     elif row < 0:
-        words += [states.WHY[part.reason] for part in parts if part.reason in states.WHY]
-    energy_row = int(atoms.energy_row[atom])
-    if judged.said.is_by_power[energy_row]:
+        words += [rule_words.WHY[part.reason] for part in parts if part.reason in rule_words.WHY]
+    if segments.is_by_power[segment]:
+        member = segments.members[owner.member]
+        energy_row = int(member.energy_row[segment - segments.first[owner.member]])
         words.append(_estimated_energy(judged.question.windows, energy_row, policy))
-    length_ms, own_ms = (
-        int(atoms.end_ms[atom] - atoms.start_ms[atom]),
-        sum(part.gpu_ms for part in parts),
-    )
+    length_ms = int(segments.end_ms[segment] - segments.start_ms[segment])
+    own_ms = sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
     return words

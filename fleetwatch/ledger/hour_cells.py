@@ -9,8 +9,8 @@ from itertools import accumulate
 import numpy as np
 from django.db import connection
 
-from fleetwatch.ledger import cell_states
-from fleetwatch.ledger.cell_states import NAMES, Table
+from fleetwatch.ledger.judgement import cell_states
+from fleetwatch.ledger.judgement.cell_states import NAMES, Table
 from fleetwatch.ledger.models import HourCells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched

@@ -12,9 +12,9 @@ import numpy as np
 from django.db import connection
 
 from fleetwatch.ledger import hour_cells, run_rows
-from fleetwatch.ledger.judgement_inputs import spans_of_hours
+from fleetwatch.ledger.hour_cuts import spans_of_hours
+from fleetwatch.ledger.judgement.observations import NOBODY, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
-from fleetwatch.ledger.observations import NOBODY, Judgement
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 ENTRY_COLUMNS = (
@@ -97,7 +97,7 @@ def entry_lines(judged: Judgement, policy_id: int, *, within: Span) -> Lines:
         cut_ms: f"{from_ms(cut_ms):%Y-%m-%d %H:%M:%S}+00"
         for cut_ms in np.unique(table.cut_ms[keep]).tolist()
     }
-    told = ["\t".join(words) for words in table.told]
+    texts = ["\t".join(words) for words in table.texts]
     columns = (table.gpu_id, table.cut_ms, table.job_id, table.words, table.gpu_ms, table.energy_j)
     hours: Lines = defaultdict(list)
     for gpu_id, cut_ms, job_id, words, gpu_ms, energy_j in zip(
@@ -106,7 +106,7 @@ def entry_lines(judged: Judgement, policy_id: int, *, within: Span) -> Lines:
         job = NULL if job_id == NOBODY else job_id
         energy = NULL if math.isnan(energy_j) else repr(energy_j).removesuffix(".0")
         hours[cut_ms // HOUR_MS * HOUR_MS].append(
-            f"{gpu_id}\t{starts[cut_ms]}\t{job}\t{told[words]}\t{policy_id}\t{gpu_ms}\t{energy}"
+            f"{gpu_id}\t{starts[cut_ms]}\t{job}\t{texts[words]}\t{policy_id}\t{gpu_ms}\t{energy}"
         )
     return hours
 

@@ -16,9 +16,10 @@ from django.db import transaction
 from django.db.models import F, Sum
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger import activity, policy_plan
+from fleetwatch.ledger.judgement import activity
+from fleetwatch.ledger.judgement.observations import COLUMNS, Columns, Floats
 from fleetwatch.ledger.models import IdlePower, Run
-from fleetwatch.ledger.observations import COLUMNS, Floats, column
+from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.intervals import HOUR_MS
@@ -197,7 +198,7 @@ def of_windows(
     """
     unknown: Floats = np.full(len(windows.gpu_id), np.nan)
     acts = activity.read(windows, idle_w=unknown, limit_w=unknown, policy=policy)
-    power_w = column(windows, "power_w")
+    power_w = Columns(windows)["power_w"]
     # also in time that nobody holds a counter may be stuck, or somebody may work
     shows_nothing = (
         (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)

@@ -1,7 +1,7 @@
 """From rows to what the pure core judges: capacity, outages, columns, holders of one node."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +12,9 @@ from fleetwatch.inventory.selectors import departures, stays_of_node
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
-from fleetwatch.ledger import cuts, outages, states
-from fleetwatch.ledger.observations import (
+from fleetwatch.ledger import hour_cuts
+from fleetwatch.ledger.judgement import outages, states
+from fleetwatch.ledger.judgement.observations import (
     COLUMNS,
     FOREVER_MS,
     Capacity,
@@ -155,11 +156,11 @@ def _effective(
     # a stretch may cross the edge of a step
     overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
     for since in range(start, end, step):
-        found = frames.read(
+        windows = frames.read(
             node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS
         )
         rest = Outage(since, outage.end_ms, outage.reason)
-        revived = outages.ended_by_activity(rest, gpu=gpu, found=found, policy=policy)
+        revived = outages.ended_by_activity(rest, gpu=gpu, windows=windows, policy=policy)
         if revived.is_revived:
             return Outage(outage.start_ms, revived.end_ms, outage.reason, is_revived=True)
     return outage
@@ -197,30 +198,8 @@ def question(
         holdings=holdings(facts.node_id, low - 1, high),
         sources=source_status(facts.node_id, low, high),
         outages=facts.outages,
-        cuts=cuts.edges(low, high, zone()),
+        cuts=hour_cuts.edges(low, high, zone()),
         target=(start_ms, end_ms),
         policy=policy,
         silent_ms=facts.silent_ms,
     )
-
-
-def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int]]:
-    """Adjacent clock hours as half-open spans of at most that many hours each."""
-    spans: list[tuple[int, int]] = []
-    for hour in sorted(set(hours)):
-        if spans and spans[-1][1] == hour and hour - spans[-1][0] < at_most * HOUR_MS:
-            spans[-1] = (spans[-1][0], hour + HOUR_MS)
-        else:
-            spans.append((hour, hour + HOUR_MS))
-    return spans
-
-
-def hours_touching(spans: Sequence[tuple[int, int]], *, within: tuple[int, int]) -> set[int]:
-    """The clock hours that the spans touch inside the given bounds."""
-    low, high = within
-    found: set[int] = set()
-    for start, end in spans:
-        start, end = max(start, low), min(end, high)
-        if start < end:
-            found.update(range(start // HOUR_MS * HOUR_MS, end, HOUR_MS))
-    return found

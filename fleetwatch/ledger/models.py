@@ -7,7 +7,7 @@ from fleetwatch.ledger.named_numbers import NamedNumbers
 from fleetwatch.ledger.policy import STATES
 
 HOURS = 24
-# What runs say of themselves (states.py): ms in which each was read, and the sum of value x ms.
+# What runs say of themselves (state_sums.py): ms in which each was read, and the sum of value x ms.
 FIGURES = (
     "active_ms", "active_sum", "power_w_ms", "power_w_sum",
     "memory_used_bytes_ms", "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",

@@ -11,7 +11,7 @@ from django.db import connection
 
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger.observations import Capacity, Ints, spans_by_gpu
+from fleetwatch.ledger.judgement.observations import Capacity, Ints, spans_by_gpu
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference, length_ms, union
 from fleetwatch.telemetry import frames

@@ -11,8 +11,8 @@ from django.db import connection
 from numpy.typing import NDArray
 from psycopg.postgres import types
 
+from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Judgement
 from fleetwatch.ledger.models import FIGURES
-from fleetwatch.ledger.observations import NOBODY, Ints, Judgement
 from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rows import array_of, fetched

@@ -1,6 +1,6 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -11,11 +11,14 @@ from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import adjustments, closing, final, hour_rows, judgement_inputs, policy_plan
+from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import Known, NodeFacts
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
-from fleetwatch.ledger.observations import FOREVER_MS, Capacity, spans_by_gpu
+from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
+from fleetwatch.ledger.months.adjustments import Books
+from fleetwatch.ledger.months.policy_plan import Piece
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
@@ -183,47 +186,31 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
     reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
-    wanted = judgement_inputs.hours_touching(reached, within=bounds)
+    wanted = hour_cuts.hours_touching(reached, within=bounds)
     kept = {hour for hour in wanted if hour >= oldest_ms}
-    did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0) | {
-        "late": len([hour for hour in hours if hour < oldest_ms])
-    }
-    judges = {policy_id: (policy, facts)}
-    for piece in policy_plan.to_post(
+    pieces = policy_plan.to_post(
         node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS
-    ):
+    )
+    books = adjustments.books(node_id, policy_id, closed, now=now)
+    did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
+    judges = {policy_id: (policy, facts)}
+    for piece in pieces:
         if piece.policy_id not in judges:
             judges[piece.policy_id] = _judge_of(node, piece.policy_id)
         own_policy, own_facts = judges[piece.policy_id]
         judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
-        if piece.is_closed:
-            _add(
-                did,
-                adjustments.book(
-                    node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))
-                ),
-            )
-        else:
-            _add(
-                did,
-                hour_rows.replace(
-                    node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id
-                ),
-            )
-    _add(
-        did,
-        final.write(
-            facts,
-            posted,
-            until_ms=oldest_ms,
-            policy=policy,
-            policy_id=policy_id,
-            closed=closed,
-            now=now,
-        ),
-    )
+        did.update(_write(books, piece, judged))
+    did.update(final.write(books, facts, policy, posted, until_ms=oldest_ms))
     _remember(facts, posted)
     return did
+
+
+def _write(books: Books, piece: Piece, judged: Judgement) -> dict[str, int]:
+    """How much of the piece changed: of a closed month as adjustments."""
+    if piece.is_closed:
+        return adjustments.book(books.node_id, piece, judged, booked_at=books.booked_at)
+    span = (piece.start_ms, piece.end_ms)
+    return hour_rows.replace(books.node_id, *span, judged, policy_id=books.policy_id)
 
 
 def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
@@ -243,7 +230,7 @@ def _oldest_ms(now: datetime, reach_ms: int) -> int:
 
 def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:
     """From the earliest to the latest time that is or was some GPU's capacity."""
-    spans = [(one.start_ms, one.end_ms) for one in capacities] + [
+    spans = [(capacity.start_ms, capacity.end_ms) for capacity in capacities] + [
         span for row in posted.values() for span in row.spans
     ]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
@@ -282,9 +269,7 @@ def _difference(
     if before is None or after is None:
         return [span for span in (before, after) if span is not None]
     return [
-        (min(one, other), max(one, other))
-        for one, other in zip(before, after, strict=True)
-        if one != other
+        (min(old, new), max(old, new)) for old, new in zip(before, after, strict=True) if old != new
     ]
 
 
@@ -299,7 +284,7 @@ def _known(posted: Mapping[int, Posted], *, unchanged_ms: int) -> dict[tuple[int
 def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
     rows = []
     for gpu_id, spans in spans_by_gpu(facts.capacities).items():
-        told: list[list[Any]] = [
+        outages: list[list[Any]] = [
             [
                 outage.start_ms,
                 None if outage.end_ms >= FOREVER_MS else outage.end_ms,
@@ -310,8 +295,8 @@ def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
         ]
         row = posted.get(gpu_id)
         kept = [list(span) for span in spans]
-        if row is None or (row.spans, row.outages) != (kept, told):
-            rows.append(Posted(gpu_id=gpu_id, spans=kept, outages=told))
+        if row is None or (row.spans, row.outages) != (kept, outages):
+            rows.append(Posted(gpu_id=gpu_id, spans=kept, outages=outages))
     Posted.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["spans", "outages"]
     )

@@ -15,8 +15,8 @@ import numpy as np
 import zstandard
 from django.db import connection
 
+from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import StateDay
-from fleetwatch.ledger.observations import Ints
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fleetwatch.ledger import states
-from fleetwatch.ledger.observations import NOBODY, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.judgement import states
+from fleetwatch.ledger.judgement.observations import NOBODY, Capacity, Judgement, Outage, Question
 from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
 
 HOUR = 3_600_000

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger import explain, states
+from fleetwatch.ledger import explain
+from fleetwatch.ledger.judgement import states
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from tests.ledger import timelines
@@ -74,7 +75,7 @@ def test_windows_sum_to_the_entries():
 def test_every_millisecond_of_any_timeline_has_words(node):
     question = node.question()
     sums, wanted = Counter(), Counter()
-    judged = states.judged_lanes(question)
+    judged = states.judged_places(question)
     for one in explain._stretches(judged, question.target, 1):
         assert one.rule
         assert all(one.rule)

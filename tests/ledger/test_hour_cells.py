@@ -5,7 +5,7 @@ import pytest
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import hour_cells
-from fleetwatch.ledger.cell_states import KEYS, NAMES
+from fleetwatch.ledger.judgement.cell_states import KEYS, NAMES
 from fleetwatch.lib.intervals import HOUR_MS
 
 pytestmark = pytest.mark.django_db

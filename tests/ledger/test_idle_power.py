@@ -6,9 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from fleetwatch.ledger import closing, idle_power
+from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.idle_power import IdlePowerError
 from fleetwatch.ledger.models import Entry, IdlePower
+from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.services import post as post_touched
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import TouchedHour

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from fleetwatch.ledger import closing
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment, Entry
+from fleetwatch.ledger.months import closing
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from tests.ledger.fleet import (
     BUSY,

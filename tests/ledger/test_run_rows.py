@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fleetwatch.ledger import run_rows
-from fleetwatch.ledger.cell_states import joined
+from fleetwatch.ledger.judgement.cell_states import joined
+from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NOBODY, Judgement, RunParts
 from fleetwatch.ledger.models import FIGURES, Run
-from fleetwatch.ledger.observations import NO_ENTRIES, NOBODY, Judgement, RunParts
 from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.lib.intervals import HOUR_MS
 

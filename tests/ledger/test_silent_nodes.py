@@ -16,7 +16,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.models import Node as NodeRow
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.check import unbalanced
-from fleetwatch.ledger.states import judge
+from fleetwatch.ledger.judgement.states import judge
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import TouchedHour

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from fleetwatch.ledger.observations import Outage
+from fleetwatch.ledger.judgement.observations import Outage
 from fleetwatch.ledger.policy import Policy
 from tests.ledger.factories import (
     BLIP,

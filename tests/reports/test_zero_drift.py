@@ -24,8 +24,9 @@ from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoices import import_invoice
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.inventory.models import GPUModel, Node
-from fleetwatch.ledger import closing, services
+from fleetwatch.ledger import services
 from fleetwatch.ledger.models import Adjustment
+from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.reports import download

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from fleetwatch.ledger import closing
+from fleetwatch.ledger.months import closing
 from fleetwatch.lib.commands import HubCommand
 
 

@@ -1,0 +1,53 @@
+"""Where entries are cut: at every clock hour (UTC) and at the organisation's midnight; and clock
+hours as spans. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fleetwatch.ledger.judgement.observations import Ints
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import clip
+
+
+def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
+    """The cuts in [start_ms, end_ms], both being whole clock hours, ascending."""
+    midnights = []
+    day = from_ms(start_ms).astimezone(zone).date()
+    while (midnight := to_ms(datetime.combine(day, time(), tzinfo=zone))) < end_ms:
+        if midnight > start_ms:
+            midnights.append(midnight)
+        day += timedelta(days=1)
+    return np.union1d(
+        np.arange(start_ms, end_ms + 1, HOUR_MS, dtype=np.int64),
+        np.array(midnights, dtype=np.int64),
+    )
+
+
+def cut_of(at_ms: int, zone: ZoneInfo) -> int:
+    """Where the cut began that holds the moment."""
+    hour_ms = at_ms // HOUR_MS * HOUR_MS
+    return int(max(edge for edge in edges(hour_ms, hour_ms + HOUR_MS, zone) if edge <= at_ms))
+
+
+def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int]]:
+    """Adjacent clock hours as half-open spans of at most that many hours each."""
+    spans: list[tuple[int, int]] = []
+    for hour in sorted(set(hours)):
+        if spans and spans[-1][1] == hour and hour - spans[-1][0] < at_most * HOUR_MS:
+            spans[-1] = (spans[-1][0], hour + HOUR_MS)
+        else:
+            spans.append((hour, hour + HOUR_MS))
+    return spans
+
+
+def hours_touching(spans: Sequence[tuple[int, int]], *, within: tuple[int, int]) -> set[int]:
+    """The clock hours that the spans touch inside the given bounds."""
+    low, high = within
+    hours: set[int] = set()
+    for start, end in clip(spans, low, high):
+        hours.update(range(start // HOUR_MS * HOUR_MS, end, HOUR_MS))
+    return hours

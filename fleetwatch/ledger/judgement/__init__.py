@@ -1,0 +1,1 @@
+"""The judgement, pure: columns, allocations and events in; one state per GPU-millisecond out."""

@@ -1,0 +1,345 @@
+"""What one window says of its GPU: quiet or active, how much, how well. Pure numpy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fleetwatch.ledger.judgement.columns import Activity
+from fleetwatch.ledger.judgement.labels import (
+    BUSY_ONLY,
+    COLD,
+    CONTEXT_UNKNOWN,
+    HELD,
+    NO_SIGNAL,
+    POWER,
+    SENSORS,
+    UNDER_OBSERVED,
+    UNREADABLE,
+    VIDEO,
+    Codes,
+)
+from fleetwatch.ledger.judgement.observations import (
+    Capacity,
+    Columns,
+    Floats,
+    Ints,
+    Mask,
+    Windows,
+)
+from fleetwatch.ledger.policy import Policy
+
+# Engines beside the compute units: what they do is work, and utilisation hardly shows it.
+ENGINES = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
+# What shows work though the activity signal does not: column, and the threshold above which it
+# does.
+CONTRADICTIONS = (
+    ("pcie_rx_bytes_s", "contradiction_link_bytes_s"),
+    ("pcie_tx_bytes_s", "contradiction_link_bytes_s"),
+    ("nvlink_rx_bytes_s", "contradiction_link_bytes_s"),
+    ("nvlink_tx_bytes_s", "contradiction_link_bytes_s"),
+)
+
+# Counters of the compute units: column, and the noise above which it shows work.
+UNITS = (
+    ("gr_engine_active", "quiet_max"),
+    ("sm_active", "quiet_max"),
+    ("tensor_active", "spin_tensor_max"),
+    ("dram_active", "spin_dram_max"),
+    ("fp64_active", "quiet_max"),
+)
+
+# A smaller share of a window is a rounding error, and what is divided by it may overflow.
+LEAST_WORKING = 1e-9
+
+
+def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
+    """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not
+    known.
+    """
+    columns = Columns(windows)
+    engines = busiest_engine(columns)
+    engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
+    first, first_peak = _first_read(columns, FRACTIONS), _first_read(columns, MAXIMA)
+    is_mute = first_peak[0] <= policy.quiet_max
+    fraction, fraction_signal = _or_engines(*_or_units(*first, columns, is_mute), engines)
+    peak, peak_signal = _or_engines(*_or_units(*first_peak, columns, is_mute), engines)
+    readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
+    power_ratio = _power_ratio(columns["power_w"], idle_w=idle_w, limit_w=limit_w)
+    draws_work = columns["power_w"] > policy.work_limit_ratio * limit_w
+    works = ~np.isnan(engines) | _above(columns, UNITS, policy) | draws_work
+    is_near_idle = _near_idle(columns["power_w"], power_ratio, limit_w, policy)
+    phantom = _phantom(columns, policy, works=works, is_near_idle=is_near_idle)
+    is_contradicted = works | _contradicted(columns, power_ratio, policy)
+    contradicted = is_contradicted & ~phantom
+    quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
+    # without a word on processes only zero readings are zero
+    zero = (phantom & (columns["process_count"] == 0)) | (
+        quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0)
+    )
+    spinning, unresolved = _spinning(windows, columns, is_near_idle, policy)
+    active = np.where(
+        quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction)
+    )
+    active = np.clip(active, 0.0, 1.0)
+    spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
+    working = np.maximum(active - spinning, 0.0)
+    efficiency, source = _efficiency(
+        columns, working, engines, idle_w=idle_w, limit_w=limit_w, policy=policy
+    )
+    return Activity(
+        fraction=fraction,
+        peak=peak,
+        power_ratio=power_ratio,
+        phantom=phantom,
+        near_idle=is_near_idle,
+        works=works,
+        contradicted=contradicted,
+        unseen=_unseen(windows, readable, policy),
+        signal=np.where(np.isnan(fraction), peak_signal, fraction_signal).astype(np.int8),
+        quiet=quiet,
+        blip=~quiet & ~contradicted & (active <= policy.blip_max),
+        zero=zero,
+        active=active,
+        spinning=spinning,
+        working=working,
+        efficiency=efficiency,
+        efficiency_source=source,
+        spin_unresolved=unresolved & (active > 0),
+        context=_context(columns, policy),
+    )
+
+
+ZERO_FRACTION = "util_zero_fraction"  # speaks as what it leaves of 1
+# column, and the number of its signal
+FRACTIONS = (
+    ("util_mean", 1),
+    (ZERO_FRACTION, 1),
+    ("gr_engine_active", 2),
+    ("sm_active", 3),
+    ("process_sm_ratio", 4),
+)
+UNIT_SHARES = ("gr_engine_active", "sm_active", "process_sm_ratio")
+MAXIMA = (
+    ("util_max", 1), ("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2),
+    ("sm_active_max", 3), ("sm_active", 3), ("process_sm_ratio", 4),
+)  # fmt: skip
+
+
+def _first_read(columns: Columns, choices: tuple[tuple[str, int], ...]) -> tuple[Floats, Codes]:
+    """Of each window the first of the columns that was read, and its signal; NaN and 0 where none
+    was.
+    """
+    count = len(columns.unread)
+    value, signal = np.full(count, np.nan), np.zeros(count, dtype=np.int8)
+    is_open = np.ones(count, dtype=bool)
+    for name, code in choices:
+        if name not in columns:
+            continue
+        share = 1.0 - columns[name] if name == ZERO_FRACTION else columns[name]
+        is_new = is_open & ~np.isnan(share)
+        value = share if is_new.all() else np.where(is_new, share, value)
+        signal[is_new] = code
+        is_open &= ~is_new
+        if not is_open.any():
+            break
+    return value, signal
+
+
+def _or_units(
+    value: Floats, signal: Codes, columns: Columns, is_mute: Mask
+) -> tuple[Floats, Codes]:
+    """The first signal's value; where that shows nothing, the highest of the units', which a stuck
+    0 does not overrule.
+    """
+    for name, code in FRACTIONS:
+        if name not in UNIT_SHARES or name not in columns:
+            continue
+        is_higher = is_mute & (columns[name] > value)
+        value = np.where(is_higher, columns[name], value)
+        signal = np.where(is_higher, code, signal).astype(np.int8)
+    return value, signal
+
+
+def _unseen(windows: Windows, readable: Mask, policy: Policy) -> Codes:
+    length = windows.end_ms - windows.start_ms
+    under = windows.observed_ms < policy.observed_min_ratio * length
+    return np.select(
+        [windows.observed_ms <= 0, under, ~readable], [UNREADABLE, UNDER_OBSERVED, NO_SIGNAL], 0
+    ).astype(np.int8)
+
+
+def _power_ratio(power_w: Floats, *, idle_w: Floats, limit_w: Floats) -> Floats:
+    span = limit_w - idle_w
+    return np.asarray((power_w - idle_w) / np.where(span > 0, span, np.nan))
+
+
+def busiest_engine(columns: Columns) -> Floats:
+    """The share of time of the busiest engine beside the compute units; NaN where none was read."""
+    share = columns[ENGINES[0]]
+    for name in ENGINES[1:]:
+        if name in columns:
+            share = np.fmax(share, columns[name])
+    return share
+
+
+def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, Codes]:
+    """The compute signal's value, or the engines' share where that is higher."""
+    is_theirs = engines > np.where(np.isnan(value), -1.0, value)
+    return np.where(is_theirs, engines, value), np.where(is_theirs, VIDEO, signal).astype(np.int8)
+
+
+def _phantom(columns: Columns, policy: Policy, *, works: Mask, is_near_idle: Mask) -> Mask:
+    """Load that nobody makes: no process told, hardly any memory, and nothing else that shows work.
+
+    That utilisation alone is wrong is believed where power is near idle, where the units were read
+    at noise, or where the memory is too little for any context.
+    """
+    processes, memory = columns["process_count"], columns["memory_used_bytes"]
+    is_alone = ~(processes > 0) & (memory <= policy.phantom_memory_bytes)
+    is_refuted = (memory <= policy.empty_memory_bytes) | is_near_idle
+    for name, _ in UNITS:
+        if name in columns:
+            is_refuted |= ~np.isnan(columns[name])
+    return np.asarray(is_alone & ~works & ~_above(columns, CONTRADICTIONS, policy) & is_refuted)
+
+
+def _above(columns: Columns, thresholds: tuple[tuple[str, str], ...], policy: Policy) -> Mask:
+    """Where one of the columns lies above its threshold.
+
+    NaN compares false: what was not read shows nothing.
+    """
+    is_above = np.zeros(len(columns.unread), dtype=bool)
+    for name, threshold in thresholds:
+        if name in columns:
+            is_above |= columns[name] > getattr(policy, threshold)
+    return is_above
+
+
+def _contradicted(columns: Columns, power_ratio: Floats, policy: Policy) -> Mask:
+    """Something else shows work."""
+    return np.asarray(
+        (power_ratio > policy.contradiction_power_ratio) | _above(columns, CONTRADICTIONS, policy)
+    )
+
+
+def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
+    """Of each window the share of busy-waiting: as it was told and can be, else by its means; NaN
+    where neither tells.
+    """
+    columns = Columns(windows)
+    power_w = columns["power_w"]
+    power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
+    is_near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
+    spinning, _ = _spinning(windows, columns, is_near_idle, policy)
+    has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
+    is_known = ~np.isnan(sent_spin(columns, policy)) | (has_power & ~np.isnan(columns["util_mean"]))
+    return np.where(is_known, spinning, np.nan)
+
+
+def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Policy) -> Mask:
+    """Where power is hardly more than what an idle context draws: by the range above idle, without
+    idle power by the limit.
+    """
+    by_limit = np.isnan(power_ratio) & (power_w < policy.spin_limit_ratio * limit_w)
+    draws_work = power_w > policy.work_limit_ratio * limit_w  # whatever somebody set as idle power
+    return np.asarray(((power_ratio <= policy.spin_power_max) | by_limit) & ~draws_work)
+
+
+def sent_spin(columns: Columns, policy: Policy) -> Floats:
+    """The share of busy-waiting that was sent; NaN where none was, or where it leaves less time
+    than tensor cores and memory were read at work: a GPU that waits does not use them.
+    """
+    sent = columns["spin_fraction"]
+    is_refuted = (columns["tensor_active"] > 1 - sent + policy.spin_tensor_max) | (
+        columns["dram_active"] > 1 - sent + policy.spin_dram_max
+    )
+    return np.where(is_refuted, np.nan, sent)
+
+
+def _spinning(
+    windows: Windows, columns: Columns, is_near_idle: Mask, policy: Policy
+) -> tuple[Floats, Mask]:
+    """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from
+    work.
+    """
+    sent = sent_spin(columns, policy)
+    spins = (columns["util_mean"] >= policy.spin_util_min) & is_near_idle
+    spins &= ~(columns["tensor_active"] >= policy.spin_tensor_max)
+    spins &= ~(columns["dram_active"] >= policy.spin_dram_max)
+    is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
+    return np.where(np.isnan(sent), spins.astype(np.float64), sent), np.asarray(
+        np.isnan(sent) & is_long
+    )
+
+
+def _efficiency(
+    columns: Columns,
+    working: Floats,
+    engines: Floats,
+    *,
+    idle_w: Floats,
+    limit_w: Floats,
+    policy: Policy,
+) -> tuple[Floats, Codes]:
+    """e in [0, 1] of the working fraction, and by which source."""
+    whole = np.where(working > 0, np.maximum(working, LEAST_WORKING), 1.0)
+    sensed = np.fmax(
+        np.fmax(
+            columns["sm_active"] / policy.ceiling_sm,
+            columns["tensor_active"] / policy.ceiling_tensor,
+        ),
+        np.fmax(
+            columns["dram_active"] / policy.ceiling_dram,
+            columns["fp64_active"] / policy.ceiling_fp64,
+        ),
+    )
+    by_sensors = np.minimum(1.0, sensed / whole)
+    rest_w = idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
+    working_w = (columns["power_w"] - (1.0 - working) * rest_w) / whole
+    drawn = _power_ratio(working_w, idle_w=idle_w, limit_w=limit_w)
+    by_power = np.minimum(1.0, np.maximum(drawn, policy.power_floor) / policy.ceiling_power)
+    by_power = np.where(working >= policy.power_min_working, by_power, np.nan)
+    has_sensors, has_power = ~np.isnan(by_sensors), ~np.isnan(by_power)
+    efficiency = np.where(has_sensors, by_sensors, np.where(has_power, by_power, 1.0))
+    source = np.where(has_sensors, SENSORS, np.where(has_power, POWER, BUSY_ONLY)).astype(np.int8)
+    # what an engine did is its full work: the units and the board's power hardly notice it
+    by_engines = np.minimum(1.0, engines / policy.active_full / whole)
+    is_theirs = by_engines >= efficiency
+    return np.where(is_theirs, by_engines, efficiency), np.where(is_theirs, SENSORS, source).astype(
+        np.int8
+    )
+
+
+def _context(columns: Columns, policy: Policy) -> Codes:
+    processes, memory = columns["process_count"], columns["memory_used_bytes"]
+    is_held = (processes > 0) | (memory > policy.phantom_memory_bytes)
+    is_cold = (processes == 0) | (memory <= policy.phantom_memory_bytes)
+    return np.select([is_held, is_cold], [HELD, COLD], CONTEXT_UNKNOWN).astype(np.int8)
+
+
+def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
+    """Each window's idle power and power limit, in W; NaN where they are not known."""
+    gpu_id = windows.gpu_id
+    known = sorted({gpu.gpu_id: gpu for gpu in capacities}.values(), key=lambda gpu: gpu.gpu_id)
+    ids = np.array([gpu.gpu_id for gpu in known], dtype=np.int64)
+    place = np.searchsorted(ids, gpu_id)
+    place[np.append(ids, -1)[place] != gpu_id] = len(ids)
+    # None becomes NaN
+    idle_w = np.array([*(gpu.idle_w for gpu in known), None], dtype=np.float64)
+    limit_w = np.array([*(gpu.limit_w for gpu in known), None], dtype=np.float64)
+    return _own_idle_w(idle_w[place], place, windows.start_ms, known), limit_w[place]
+
+
+def _own_idle_w(idle_w: Floats, place: Ints, start_ms: Ints, known: Sequence[Capacity]) -> Floats:
+    """With what was learned of each GPU, or set, from when on it counts."""
+    steps = [(number, *step) for number, gpu in enumerate(known) for step in gpu.idle_steps]
+    if not steps:
+        return idle_w
+    number, from_ms, watts = np.array(steps).T
+    key = number.astype(np.int64) << _TIME_BITS | from_ms.astype(np.int64)
+    at = np.searchsorted(key, place << _TIME_BITS | start_ms, side="right") - 1
+    is_own = (at >= 0) & (number[at] == place)
+    return np.where(is_own, watts[at], idle_w)
+
+
+_TIME_BITS = 46  # milliseconds up to the year 4199

@@ -1,0 +1,240 @@
+"""The columns that judging fills, table after table, and what their numbers mean. Pure numpy.
+
+A window is a row of what was observed. A segment is the time of one GPU within which window, cut
+and holders do not change. A timeline is one holder's view of its GPU's segments, or nobody's. A
+stretch is what of a timeline is alike. A place is a segment of a timeline that was asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.ledger.judgement.labels import (
+    LABEL_SHIFT,
+    SIGNAL_MASK,
+    SOURCE_MASK,
+    SPINNING,
+    STARTING,
+    UNDERUSED,
+    USEFUL,
+    Codes,
+    Kinds,
+    Label,
+    numbers,
+)
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask, Outage, Question, Spans
+
+WindowWords = NDArray[np.uint16]
+
+# A window's word: why it says nothing (3 bits; 4: there is none), else these bits, and above them
+# signal and source as in a kind; no source where it is quiet.
+NO_WINDOW = 4
+UNSEEN_MASK = 7
+QUIET_BIT, BLIP_BIT, ZERO_BIT = 1 << 3, 1 << 4, 1 << 5
+CONTEXT_SHIFT = 6
+SPINNING_BIT = 1 << 8
+SOURCE_AND_SIGNAL_SHIFT = 9
+
+# What a segment is to a timeline.
+BARRIER, GAP, QUIET, BLIP, BUSY = range(5)
+# What a quiet stretch is part of: no run, one that is too short to be idle, that is idle, that is
+# a job's start.
+NO_RUN, STALLED_RUN, IDLE_RUN, STARTING_RUN = range(4)
+
+_WITH_SOURCE = SIGNAL_MASK | SOURCE_MASK
+_USEFUL, _UNDERUSED, _STARTING = numbers((USEFUL, UNDERUSED, STARTING)) << LABEL_SHIFT
+_SPINNING = numbers(SPINNING) << LABEL_SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One value per window. Where `unseen` is not 0 the rest but `context` means nothing."""
+
+    fraction: Floats  # as the first signal told it, NaN unread
+    peak: Floats
+    power_ratio: Floats
+    phantom: Mask
+    near_idle: Mask
+    works: Mask  # units or engines were read above noise, whatever utilisation says
+    contradicted: Mask
+    unseen: Codes
+    signal: Codes
+    quiet: Mask
+    blip: Mask
+    zero: Mask  # activity was exactly 0
+    active: Floats  # a: share of time with a kernel running, 0 to 1
+    spinning: Floats  # share of time busy-waiting, at most a
+    working: Floats  # w: share of time at work, spinning left out
+    efficiency: Floats  # e of the working fraction w = a - spinning
+    efficiency_source: Codes
+    spin_unresolved: Mask
+    context: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job on a GPU: when it held it, and its milliseconds of each segment where it did."""
+
+    job_id: int
+    kind: str
+    spans: list[tuple[int, int]]
+    held: Mask
+    gpu_ms: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A GPU or MIG instance: its segments, who held them, and the time that nobody did."""
+
+    gpu_id: int
+    start_ms: Ints
+    end_ms: Ints
+    cut: Ints  # position in the question's cuts
+    row: Ints  # of the window that speaks, -1: none
+    energy_row: Ints  # the window whose energy counts: a MIG instance's is its parent's
+    holders: list[Holder]
+    held: Ints  # by how many
+    rest_ms: Ints
+    rest_is_free: Mask  # what MIG instances leave of their parent
+    outages: list[Outage]
+    first_ms: int
+    live_end_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments of all members, one member after the other, with what their windows say."""
+
+    members: Sequence[Member]
+    first: list[int]  # each member's first segment; after the last one, how many there are
+    start_ms: Ints
+    end_ms: Ints
+    cut: Ints
+    row: Ints  # of the window that speaks, -1: none
+    rest_ms: Ints  # what nobody holds
+    held: Ints  # by how many
+    rest_is_free: Mask
+    down: Codes  # label of the outage, -1: none
+    is_drained: Mask  # the outage is a drain: what is held goes on, what is not can't be had
+    word: WindowWords
+    works: Mask  # counters or power show work, also where no activity signal was read
+    window_ms: Ints  # length of the whole window, 0: none
+    joules_per_ms: Floats  # 0 where it was not read
+    is_metered: Mask
+    is_by_power: Mask  # the counter's joules are more than the board can draw: watts stand for them
+    labels: tuple[Label, ...]  # by their numbers
+
+    @property
+    def is_unobserved(self) -> Mask:
+        """Which labels say so, by their numbers."""
+        return np.array([label.state == "unobserved" for label in self.labels], dtype=bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose time a timeline is: a job's (None: nobody's) on a member, which it held over the
+    spans.
+    """
+
+    member: int
+    job_id: int | None
+    kind: str = ""
+    spans: Spans = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """All timelines of a node, what nobody holds first; one value per position, which is a segment
+    in a timeline.
+    """
+
+    owners: Sequence[Owner]
+    first: Ints  # each timeline's first position; after the last one, how many there are
+    unallocated: int  # how many positions are in timelines of nobody
+    label: Kinds  # of these positions; means nothing where it is not its own
+    timeline: Ints
+    segment: Ints
+    word: WindowWords
+    is_own: Mask  # of the timeline's owner, not only beside it
+    gpu_ms: Ints  # of what is its own
+    is_down: Mask  # an outage that a holder suffers: no drain
+    code: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """The longest stretches of one code in one timeline, and the quiet runs that they are part of.
+
+    `closed`: the codes with every gap that no run continues across turned into a barrier.
+    """
+
+    first: Ints  # positions
+    last: Ints
+    timeline: Ints
+    code: Codes
+    closed: Codes
+    start_ms: Ints
+    end_ms: Ints
+    is_first: Mask  # of its timeline
+    is_last: Mask
+    run: Ints  # -1: none
+    verdict: Codes
+    run_start_ms: Ints
+    run_end_ms: Ints
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A value per stretch for each of its positions."""
+        return np.repeat(values, self.last + 1 - self.first)
+
+    def at(self, position: Ints) -> Ints:
+        """The stretch that each position is in."""
+        return np.searchsorted(self.first, position, side="right") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The places, one timeline after the other, in order of time, with their milliseconds; and all
+    that these rest on.
+    """
+
+    question: Question
+    activity: Activity
+    segments: Segments
+    timelines: Timelines
+    stretches: Stretches
+    position: Ints  # in the timelines
+    timeline: Ints
+    segment: Ints
+    condition: Codes
+    joins_previous: Mask  # the run of the place before goes on here
+    kind: Kinds  # of what is left of it; with the source of efficiency where it was active too
+    rest_ms: Ints
+    busy: Ints  # the places with activity
+    active_ms: tuple[Ints, Ints, Ints]  # useful, underused, spinning, of each of them
+    starting: Ints  # the places in runs that start
+    starting_ms: Ints
+    stall_tier: Ints  # of each timeline
+
+    def amounts(self) -> list[tuple[Ints, Ints]]:
+        """(places, milliseconds there) in columns: the rest, useful, underused, spinning, starting.
+
+        No kind is in two of them.
+        """
+        active = [(self.busy, gpu_ms) for gpu_ms in self.active_ms]
+        rest = (np.arange(len(self.position)), self.rest_ms)
+        return [rest, *active, (self.starting, self.starting_ms)]
+
+    def kinds(self, rest: Ints, busy: Ints, starting: Ints) -> list[Kinds]:
+        """The kinds by column of these places."""
+        kind = self.kind[busy]
+        by_source, signal = kind & np.int16(_WITH_SOURCE), kind & np.int16(SIGNAL_MASK)
+        return [
+            self.kind[rest] & ~np.int16(SOURCE_MASK),
+            by_source + _USEFUL,
+            by_source + _UNDERUSED,
+            signal + _SPINNING[self.stall_tier[self.timeline[busy]]],
+            (self.kind[starting] & np.int16(SIGNAL_MASK)) + _STARTING,
+        ]

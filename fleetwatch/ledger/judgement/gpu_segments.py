@@ -1,0 +1,171 @@
+"""The segments of one GPU: within which window, cut and holders do not change; and which window
+speaks for which millisecond, where several cover it. Pure numpy.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.ledger.judgement.observations import (
+    SCHEDULERS,
+    Ints,
+    Mask,
+    SourceReport,
+    Spans,
+    Windows,
+)
+from fleetwatch.lib.spans import difference, union
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Disjoint spans of one GPU, ascending, each spoken for by one window (a row of the frame)."""
+
+    start_ms: Ints
+    end_ms: Ints
+    row: Ints
+
+
+def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
+    """A rank per window of these rows: where two cover a millisecond, the higher speaks.
+
+    One that says what the GPU did wins, then the higher observed fraction, then the later
+    (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
+    start and length, so that the order in which rows come decides nothing.
+    """
+    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
+    order = np.lexsort(
+        (end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows])
+    )
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
+def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
+    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
+    frame.
+    """
+    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    if bool((end[:-1] <= start[1:]).all()):
+        return Pieces(start, end, rows)
+    rows = rows[np.lexsort((end, start))]
+    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    if bool((end[:-1] <= start[1:]).all()):
+        return Pieces(start, end, rows)
+    return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, is_seen=is_seen))
+
+
+def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Pieces:
+    edges = np.unique(np.concatenate([start, end]))
+    low, high = np.searchsorted(edges, start), np.searchsorted(edges, end)
+    owner = np.full(len(edges) - 1, -1, dtype=np.int64)
+    # later writes win: ascending precedence, so each span keeps the highest that covers it
+    for position in np.argsort(rank, kind="stable"):
+        owner[low[position] : high[position]] = rows[position]
+    # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
+    first = np.flatnonzero((owner != np.concatenate([[-2], owner[:-1]])) & (owner >= 0))
+    last = np.flatnonzero((owner != np.concatenate([owner[1:], [-2]])) & (owner >= 0))
+    return Pieces(edges[first], edges[last + 1], owner[first])
+
+
+@dataclass(frozen=True, slots=True)
+class GPUSegments:
+    """Adjacent spans over a GPU's capacity: the cut (position in the cut edges) of each, and the
+    window (row) that speaks, -1: none.
+    """
+
+    start_ms: Ints
+    end_ms: Ints
+    cut: Ints
+    row: Ints
+
+
+def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
+    """Both ends of each span."""
+    return np.array([edge for span in spans for edge in span], dtype=np.int64)
+
+
+def build(
+    *, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]
+) -> GPUSegments:
+    """Segments over [start_ms, end_ms), broken at every cut, edge and end of a piece in it."""
+    own, row = _broken(pieces)
+    more = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
+    more = more[(more >= start_ms) & (more <= end_ms)]
+    # the windows' edges are sorted already: what else breaks the time is little, and put between
+    # them
+    place = np.searchsorted(own, more)
+    is_new = np.append(own, -1)[place] != more
+    place, more = place[is_new], more[is_new]
+    if len(place):
+        row, own = np.insert(row, place, np.append(row, -1)[place - 1]), np.insert(own, place, more)
+    low, high = np.searchsorted(own, [start_ms, end_ms]).tolist()
+    start = own[low:high]
+    bounds = np.searchsorted(start, cuts)
+    cut = np.repeat(np.arange(len(cuts)), np.diff(bounds, append=len(start)))
+    return GPUSegments(start, own[low + 1 : high + 1], cut, row[low:high])
+
+
+def _broken(pieces: Pieces) -> tuple[Ints, Ints]:
+    """The edges of the pieces, and the row that speaks from each on; -1 where none does."""
+    is_end = np.append(pieces.end_ms[:-1] != pieces.start_ms[1:], len(pieces.row) > 0)[
+        : len(pieces.row)
+    ]
+    after = np.flatnonzero(is_end) + 1
+    return np.insert(pieces.start_ms, after, pieces.end_ms[is_end]), np.insert(
+        pieces.row, after, -1
+    )
+
+
+def rows_at(start_ms: Ints, pieces: Pieces) -> Ints:
+    """The row of the window that speaks for each segment that starts there; -1 where none does."""
+    edges, row = _broken(pieces)
+    return np.append(row, -1)[np.searchsorted(edges, start_ms, side="right") - 1]
+
+
+def inside(start_ms: Ints, spans: Spans) -> Mask:
+    """Which segments, by their starts, lie in the spans (disjoint, ascending)."""
+    is_inside = np.zeros(len(start_ms), dtype=bool)
+    bounds = np.searchsorted(start_ms, edges_of(spans)).tolist()
+    for first, last in zip(bounds[::2], bounds[1::2], strict=True):
+        is_inside[first:last] = True
+    return is_inside
+
+
+def is_within(start_ms: Ints, spans: Spans) -> Mask:
+    """The same of segments in any order."""
+    edges = edges_of(spans)
+    if len(start_ms) == 0 or not len(edges):
+        return np.zeros(len(start_ms), dtype=bool)
+    first, last = np.searchsorted(edges, [start_ms.min(), start_ms.max()], side="right").tolist()
+    if first == last:
+        return np.full(len(start_ms), first % 2 == 1)
+    return np.asarray(np.searchsorted(edges, start_ms, side="right") % 2 == 1)
+
+
+def scheduler_status(
+    sources: Sequence[SourceReport],
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """When every scheduler that reported answered, and when one did not.
+
+    Where a kind is reported both ok and not ok for a millisecond, ok wins. Outside of both no
+    scheduler reported: a bare host.
+    """
+    answered, silent = [], []
+    for kind in SCHEDULERS:
+        ok = union(
+            span for report in sources if report.kind == kind and report.ok for span in report.spans
+        )
+        failed = union(
+            span
+            for report in sources
+            if report.kind == kind and not report.ok
+            for span in report.spans
+        )
+        answered += ok
+        silent += difference(failed, ok)
+    unknown = union(silent)
+    return difference(answered, unknown), unknown

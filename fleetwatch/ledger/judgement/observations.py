@@ -1,0 +1,292 @@
+"""What is judged: windows as columns, who held which GPU, what is known of the GPUs.
+
+Pure values.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.ledger.policy import STATES, Policy
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Spans = Sequence[tuple[int, int]]
+
+NOBODY = -1  # no job's id
+FOREVER_MS = 2**53
+
+SCHEDULERS = ("slurm", "kubernetes", "declared")
+
+# The columns that judging reads; any may be absent from the frame (not read).
+COLUMNS = (
+    "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active",
+    "sm_active_max",
+    "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes",
+    "power_w", "energy_j",
+    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio", "pcie_rx_bytes_s",
+    "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s", "process_count", "live_process_count",
+)  # fmt: skip
+
+
+class Windows(Protocol):
+    """Columns of windows, one row per window, in any order (telemetry.frames.Frame is one).
+
+    Times in ms; columns hold NaN where a value was not read.
+    """
+
+    @property
+    def gpu_id(self) -> Ints: ...
+    @property
+    def start_ms(self) -> Ints: ...
+    @property
+    def end_ms(self) -> Ints: ...
+    @property
+    def observed_ms(self) -> Ints: ...
+    @property
+    def boot_start_ms(self) -> Ints: ...
+    @property
+    def sequence(self) -> Ints: ...
+    @property
+    def columns(self) -> Mapping[str, Floats]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One GPU that is judged, and one [start_ms, end_ms) over which it is capacity; one that came
+    back has several.
+
+    A MIG instance has a parent and a weight: the share of the parent that it is, 0 to 1.
+    `is_live`: the end is only where the node's capacity ends for now.
+    """
+
+    gpu_id: int
+    start_ms: int
+    end_ms: int
+    is_live: bool = True
+    parent_id: int | None = None
+    weight: float = 1.0
+    idle_w: float | None = None
+    limit_w: float | None = None
+    # (from when on, watts) of this one GPU, which count before idle_w
+    idle_steps: Sequence[tuple[int, float]] = ()
+
+
+def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, int]]]:
+    """GPU id -> when it is capacity."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for capacity in capacities:
+        spans.setdefault(capacity.gpu_id, []).append((capacity.start_ms, capacity.end_ms))
+    return spans
+
+
+class Hold(Protocol):
+    """A job's hold on a GPU, as one source asserted it; `share` None = not known
+    (jobs.selectors.Holding is one).
+    """
+
+    @property
+    def gpu_id(self) -> int: ...
+    @property
+    def job_id(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def share(self) -> float | None: ...
+    @property
+    def spans(self) -> Spans: ...
+
+
+class SourceReport(Protocol):
+    """When a job source of the node answered (ok) or did not (jobs.selectors.SourceSpans is
+    one).
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def spans(self) -> Spans: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Positive evidence that a GPU cannot work over [start_ms, end_ms). A drain counts only while
+    nothing is allocated.
+
+    `is_revived`: its end is that the GPU showed activity, not that anybody said so.
+    """
+
+    start_ms: int
+    end_ms: int
+    reason: str
+    is_revived: bool = False
+
+    @property
+    def is_drain(self) -> bool:
+        return self.reason == "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target`
+    alone.
+
+    `cuts` are the edges of entries, ascending, context included; from `silent_ms` on the node gave
+    no sign of life.
+    """
+
+    windows: Windows
+    capacities: Sequence[Capacity]
+    holdings: Sequence[Hold]
+    sources: Sequence[SourceReport]
+    outages: Mapping[int, Sequence[Outage]]
+    cuts: Ints
+    target: tuple[int, int]
+    policy: Policy
+    silent_ms: int = FOREVER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """GPU time of one GPU in one cut, of one holder, in one state; energy None = not read."""
+
+    gpu_id: int
+    cut_ms: int
+    job_id: int | None
+    state: str
+    kind: str
+    reason: str
+    signal: str
+    efficiency_source: str
+    tier: str
+    gpu_ms: int
+    energy_j: float | None
+
+
+# state, kind, reason, signal, efficiency source, tier
+Words = tuple[str, str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries as columns, one value per entry; `job_id` is NOBODY and `energy_j` NaN where it is
+    None, `words` a position in `texts`.
+    """
+
+    gpu_id: Ints
+    cut_ms: Ints
+    job_id: Ints
+    words: Ints
+    gpu_ms: Ints
+    energy_j: Floats
+    texts: Sequence[Words]
+
+    def rows(self) -> list[Entry]:
+        """Each on its own."""
+        jobs = [None if job_id == NOBODY else job_id for job_id in self.job_id.tolist()]
+        joules = [None if math.isnan(energy_j) else energy_j for energy_j in self.energy_j.tolist()]
+        texts = [self.texts[words] for words in self.words.tolist()]
+        columns = (
+            self.gpu_id.tolist(),
+            self.cut_ms.tolist(),
+            jobs,
+            *zip(*texts, strict=True),
+            self.gpu_ms.tolist(),
+            joules,
+        )
+        return [Entry(*row) for row in zip(*columns, strict=True)] if texts else []
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NO_ENTRIES = Entries(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0), ())
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order
+    of time.
+
+    `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it
+    goes on from the part before it of the same GPU, holder and condition. `figures`: per column of
+    the windows, ms in which it was read and the sum of value x ms.
+    """
+
+    gpu_id: Ints
+    job_id: Ints
+    condition: Ints
+    start_ms: Ints
+    end_ms: Ints
+    continues: Mask
+    state_ms: Ints  # parts x STATES
+    figures: Mapping[str, Floats]
+
+    def where(self, keep: Mask) -> "RunParts":
+        """These parts alone."""
+        return RunParts(
+            gpu_id=self.gpu_id[keep],
+            job_id=self.job_id[keep],
+            condition=self.condition[keep],
+            start_ms=self.start_ms[keep],
+            end_ms=self.end_ms[keep],
+            continues=self.continues[keep],
+            state_ms=self.state_ms[keep],
+            figures={name: values[keep] for name, values in self.figures.items()},
+        )
+
+    @classmethod
+    def joined(cls, tables: Sequence["RunParts"]) -> "RunParts":
+        """The parts of all tables, one after the other."""
+        if not tables:
+            none = np.zeros(0, dtype=np.int64)
+            return cls(
+                none,
+                none,
+                none,
+                none,
+                none,
+                none == 0,
+                np.zeros((0, len(STATES)), dtype=np.int64),
+                {},
+            )
+        names = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms")
+        columns = {
+            name: np.concatenate([getattr(table, name) for table in tables]) for name in names
+        }
+        figures = {
+            name: np.concatenate([table.figures[name] for table in tables])
+            for name in tables[0].figures
+        }
+        return cls(**columns, figures=figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the ledger says of one node's GPUs in the cuts that were asked for."""
+
+    table: Entries
+    parts: RunParts
+    cells: dict[str, Ints]  # rows of cell_states
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries, each on its own: slow for many."""
+        return self.table.rows()
+
+
+class Columns(dict[str, Floats]):
+    """The columns of windows by name; one that nobody read is all NaN, and not `in` them."""
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows.columns)
+        self.unread: Floats = np.full(len(windows.gpu_id), np.nan)
+
+    def __missing__(self, name: str) -> Floats:
+        return self.unread

@@ -1,0 +1,152 @@
+"""When a GPU cannot work, by what the driver and the platform said, and by its own activity
+afterwards. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from fleetwatch.ledger.judgement import activity, gpu_segments
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, Ints, Outage, Windows
+from fleetwatch.ledger.policy import Policy
+
+# XIDs after which only a reset or a reboot helps (docs.nvidia.com/deploy/xid-errors), and 79:
+# fallen off the bus.
+RESET_XIDS = frozenset(
+    (48, 62, 64, 74, 79, 95, 109, 119, 120, 136, 140, 143, *range(144, 151), 156, 158)
+)
+DEVICE, DRIVER, DRAIN = "device", "driver", "drain"
+BEGINNINGS = {
+    "gpu_lost": DEVICE,
+    "xid": DEVICE,
+    "recovery_action": DEVICE,
+    "driver_missing": DRIVER,
+    "driver_mismatch": DRIVER,
+    "drained": DRAIN,
+}
+ENDS = {"gpu_ok": DEVICE, "driver_ok": DRIVER, "resumed": DRAIN}
+ACTIVITY_COLUMNS = (
+    "util_mean", "util_max", "util_zero_fraction", "gr_engine_active", "sm_active", "sm_active_max",
+    "process_sm_ratio",
+    "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w", "memory_used_bytes",
+    "process_count",
+    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
+)  # fmt: skip
+
+
+class Event(Protocol):
+    """Something said about a GPU (gpu_id None: about the node). telemetry.models.HealthEvent is
+    one.
+    """
+
+    @property
+    def gpu_id(self) -> int | None: ...
+    @property
+    def at_ms(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def code(self) -> int | None: ...
+
+
+def by_events(gpu_id: int, events: Iterable[Event], boots: Sequence[int]) -> list[Outage]:
+    """The GPU's outages as events and reboots tell them, by start; FOREVER_MS where no end was
+    told.
+    """
+    meanings = [
+        (event.at_ms, *meaning)
+        for event in events
+        if event.gpu_id in (None, gpu_id) and (meaning := _meaning(event))
+    ]
+    meanings += [(boot, family, "") for boot in boots for family in (DEVICE, DRIVER, DRAIN)]
+    open_since: dict[str, tuple[int, str]] = {}
+    outages: list[Outage] = []
+    # of things said at one instant an end comes first: what is down then went down after it
+    for at_ms, family, reason in sorted(
+        meanings, key=lambda item: (item[0], bool(item[2]), item[1], item[2])
+    ):
+        if reason:
+            open_since.setdefault(family, (at_ms, reason))
+        elif family in open_since:
+            start, why = open_since.pop(family)
+            outages.append(Outage(start, at_ms, why))
+    outages += [Outage(start, FOREVER_MS, reason) for start, reason in open_since.values()]
+    return sorted(
+        (outage for outage in outages if outage.start_ms < outage.end_ms),
+        key=lambda outage: (outage.start_ms, outage.reason),
+    )
+
+
+def _meaning(event: Event) -> tuple[str, str] | None:
+    """(what it is about, why that is down; empty = that works again); None when the event says
+    nothing of it.
+    """
+    if event.kind == "gpu_lost" and event.gpu_id is None:
+        # lost before its agent began: which one is nobody's word, and none of the others
+        return None
+    if event.kind in ENDS:
+        return ENDS[event.kind], ""
+    if event.kind == "recovery_action" and event.code == 0:
+        return DEVICE, ""  # field 230 says 0: nothing to recover from
+    if event.kind == "xid":
+        # an XID of no GPU accuses none
+        is_reset = event.code in RESET_XIDS and event.gpu_id is not None
+        return (DEVICE, f"xid_{event.code}") if is_reset else None
+    return (BEGINNINGS[event.kind], event.kind) if event.kind in BEGINNINGS else None
+
+
+def ended_by_activity(outage: Outage, *, gpu: Capacity, windows: Windows, policy: Policy) -> Outage:
+    """The outage, cut where unbroken activity of `revival_s` begins: it evidently works.
+
+    A drain is not ended so.
+    """
+    rows = np.flatnonzero(
+        (windows.gpu_id == gpu.gpu_id)
+        & (windows.end_ms > outage.start_ms)
+        & (windows.start_ms < outage.end_ms)
+    )
+    if outage.is_drain or len(rows) == 0:
+        return outage
+    idle_w, limit_w = activity.boards(windows, [gpu])
+    acts = activity.read(windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
+    pieces = gpu_segments.resolve(windows, rows=rows, is_seen=acts.unseen == 0)
+    row = pieces.row
+    is_active = (acts.unseen[row] == 0) & (acts.working[row] > policy.blip_max)
+    start = _first_long_stretch(
+        np.maximum(pieces.start_ms, outage.start_ms),
+        np.minimum(pieces.end_ms, outage.end_ms),
+        is_active=is_active,
+        is_seen=acts.unseen[row] == 0,
+        bridge_ms=policy.bridge_windows * (windows.end_ms - windows.start_ms)[row],
+        needed_ms=round(1000 * policy.revival_s),
+    )
+    return (
+        outage if start is None else Outage(outage.start_ms, start, outage.reason, is_revived=True)
+    )
+
+
+def _first_long_stretch(
+    start: Ints,
+    end: Ints,
+    *,
+    is_active: np.ndarray,
+    is_seen: np.ndarray,
+    bridge_ms: np.ndarray,
+    needed_ms: int,
+) -> int | None:
+    """Where the first stretch of activity of that length begins, gaps within `bridge_ms` allowed;
+    None without one.
+    """
+    begun: int | None = None
+    ended, allowed = 0, 0.0
+    for at in np.flatnonzero(is_seen).tolist():
+        if not is_active[at]:
+            begun = None
+            continue
+        if begun is None or start[at] - ended > allowed:
+            begun = int(start[at])
+        ended, allowed = int(end[at]), float(bridge_ms[at])
+        if ended - begun >= needed_ms:
+            return begun
+    return None

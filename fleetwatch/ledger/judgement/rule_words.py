@@ -1,0 +1,154 @@
+"""In words, what decided a place's state, and the thresholds that it was compared with: a person
+can do it again. Pure.
+"""
+
+from fleetwatch.ledger.judgement.activity import CONTRADICTIONS, UNITS
+from fleetwatch.ledger.judgement.columns import IDLE_RUN, STARTING_RUN, Activity, Stretches
+from fleetwatch.ledger.judgement.labels import (
+    BUSY_ONLY,
+    NO_SIGNAL,
+    POWER,
+    SENSORS,
+    UNDER_OBSERVED,
+    UNREADABLE,
+)
+from fleetwatch.ledger.judgement.observations import Columns, Windows
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib.intervals import from_ms
+
+# why a GPU that nobody was given is not simply free, by the reason of its label
+WHY = {
+    "missing": "no window covers it, and nothing says that it was down",
+    "silent": "its node gave no sign of life any more, and nothing says that it was down",
+    "allocation_unknown": "nobody says whether it was allocated, and that decides",
+    "unexplained_work": "no job and no process is named, but it works, and nobody knows for whom",
+    "no_signal": "no allocation, and what was read does not say that nothing holds it",
+    "process": "no allocation, but a process holds it",
+    "dead_process": "no allocation, but a process that is dead or stuck holds it",
+    "memory": "no allocation, but memory on it is in use without a process",
+}
+
+
+def of_window(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
+    """In words, what one window says and the thresholds that it was compared with: a person can do
+    it again.
+    """
+    if acts.unseen[row]:
+        return [_of_unseen(acts, windows, row, policy)]
+    shows_load = acts.peak[row] > 0 or acts.power_ratio[row] > policy.contradiction_power_ratio
+    if acts.phantom[row] and shows_load:
+        return [_of_phantom(acts, windows, row, policy)]
+    if acts.quiet[row]:
+        return [
+            f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing"
+            " contradicts"
+        ]
+    return [*_of_contradictions(acts, windows, row, policy), *_of_active(acts, row, policy)]
+
+
+def _of_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    length_ms, observed_ms = (
+        int(windows.end_ms[row] - windows.start_ms[row]),
+        int(windows.observed_ms[row]),
+    )
+    return {
+        UNREADABLE: "unobserved: the GPU could not be read in this window",
+        UNDER_OBSERVED: (
+            f"unobserved: {observed_ms} of {length_ms} ms were observed, less than"
+            f" {policy.observed_min_ratio:g}"
+        ),
+        NO_SIGNAL: "no activity signal was read: unobserved, where somebody holds it",
+    }[int(acts.unseen[row])]
+
+
+def _of_phantom(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    who = "no process" if Columns(windows)["process_count"][row] == 0 else "no process told"
+    memory = f"{who} and at most {policy.phantom_memory_bytes:g} bytes of memory"
+    return (
+        f"quiet: {memory} are no activity: {_refuted_by(acts, windows, row, policy)}, and nothing"
+        " else shows work"
+    )
+
+
+def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    if acts.power_ratio[row] <= policy.spin_power_max:
+        return f"power ratio {acts.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
+    if Columns(windows)["memory_used_bytes"][row] <= policy.empty_memory_bytes:
+        return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
+    if acts.near_idle[row]:
+        return (
+            f"power {Columns(windows)['power_w'][row]:g} W < {policy.spin_limit_ratio:g} of the"
+            " limit"
+        )
+    return "the units were read at noise"
+
+
+def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
+    if not acts.contradicted[row] or acts.peak[row] > policy.quiet_max:
+        return []
+    readings = [
+        f"{name} {Columns(windows)[name][row]:g} > {getattr(policy, threshold):g}"
+        for name, threshold in (*UNITS, *CONTRADICTIONS)
+        if Columns(windows)[name][row] > getattr(policy, threshold)
+    ]
+    if acts.power_ratio[row] > policy.contradiction_power_ratio:
+        readings.insert(
+            0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}"
+        )
+    readings = readings or [
+        f"power {Columns(windows)['power_w'][row]:g} W > {policy.work_limit_ratio:g} of the limit"
+    ]
+    return [
+        f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
+        f" {', '.join(readings)}"
+    ]
+
+
+def _of_active(acts: Activity, row: int, policy: Policy) -> list[str]:
+    active, spinning, working = acts.active[row], acts.spinning[row], acts.working[row]
+    whole = (
+        f" (from {policy.active_full:g} it counts as 1)"
+        if acts.fraction[row] != active and active == 1
+        else ""
+    )
+    words = [
+        f"active share a = {acts.fraction[row]:g}{whole}, spinning = {spinning:g}, working w = a -"
+        f" spinning = {working:g}"
+    ]
+    if acts.blip[row]:
+        words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
+    if working > 0:
+        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}[
+            int(acts.efficiency_source[row])
+        ]
+        efficiency = acts.efficiency[row]
+        words.append(
+            f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f},"
+            f" underused {working * (1 - efficiency):.4f}"
+        )
+    if active < 1:
+        words.append(f"inactive 1 - a = {1 - active:g}")
+    return words
+
+
+def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
+    """In words, what the quiet run of a stretch is, and the limits that say so."""
+    start_ms, end_ms = int(stretches.run_start_ms[stretch]), int(stretches.run_end_ms[stretch])
+    length_s = (end_ms - start_ms) / 1000
+    limit_s = policy.idle_ms(kind) / 1000
+    since = f"{from_ms(start_ms):%H:%M:%S}"
+    if stretches.verdict[stretch] == IDLE_RUN:
+        return (
+            f"in a quiet run since {since} UTC of {length_s:g} s, at least T_idle of a {kind} job"
+            f" ({limit_s:g} s): idle from its start"
+        )
+    if stretches.verdict[stretch] == STARTING_RUN:
+        grace_s = policy.grace_ms(kind) / 1000
+        return (
+            f"in a quiet run since {since} UTC that begins at an observed allocation start:"
+            f" starting for up to {grace_s:g} s, then stalled"
+        )
+    return (
+        f"in a quiet run since {since} UTC of {length_s:g} s, shorter than T_idle of a {kind} job"
+        f" ({limit_s:g} s): stalled"
+    )

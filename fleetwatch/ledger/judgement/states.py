@@ -1,0 +1,114 @@
+"""One state per GPU-millisecond: columns, allocations and events in; entries and runs out. Pure
+numpy.
+
+The judgement of a millisecond depends on no window farther away than Policy.reach_ms,
+so that hours judged one by one, with that much context, sum to days judged at once.
+All GPUs of a node and all their holders are judged in the same passes: each fills a table of
+columns.py from those before it.
+"""
+
+import numpy as np
+
+from fleetwatch.ledger.judgement import (
+    activity,
+    allocated,
+    cell_states,
+    conditions,
+    mig_members,
+    segments,
+    state_sums,
+    stretches,
+    timelines,
+    unallocated,
+)
+from fleetwatch.ledger.judgement.columns import Activity, Judged, Segments, Stretches, Timelines
+from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT
+from fleetwatch.ledger.judgement.observations import NO_ENTRIES, Judgement, Question, RunParts
+
+
+def judge(question: Question) -> Judgement:
+    """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its
+    capacity exactly.
+    """
+    judged = judged_places(question)
+    if judged is None:
+        return Judgement(NO_ENTRIES, RunParts.joined([]), cell_states.joined([]))
+    return state_sums.judgement(judged)
+
+
+def judged_places(question: Question) -> Judged | None:
+    """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement
+    rests on; None without capacity.
+    """
+    policy = question.policy
+    idle_w, limit_w = activity.boards(question.windows, question.capacities)
+    window_activity = activity.read(question.windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
+    members = mig_members.members(question, window_activity)
+    if not members:
+        return None
+    node_segments = segments.joined(members, question, window_activity, limit_w)
+    beside = unallocated.beside(node_segments)
+    label = unallocated.labels(question, node_segments, beside)
+    node_timelines = timelines.of_owners(node_segments, beside, label)
+    node_stretches = stretches.of_timelines(node_timelines, node_segments, policy)
+    return _places(question, window_activity, node_segments, node_timelines, node_stretches)
+
+
+def _places(
+    question: Question,
+    window_activity: Activity,
+    node_segments: Segments,
+    node_timelines: Timelines,
+    node_stretches: Stretches,
+) -> Judged | None:
+    """The places within the target, those of nobody first; None where there are none."""
+    own, condition, joins_previous = conditions.of_positions(
+        node_timelines, node_stretches, node_segments
+    )
+    start_ms = node_segments.start_ms[node_timelines.segment[own]]
+    wanted = np.flatnonzero((start_ms >= question.target[0]) & (start_ms < question.target[1]))
+    if len(wanted) == 0:
+        return None
+    position = own[wanted]
+    segment = node_timelines.segment[position]
+    rest_ms = node_timelines.gpu_ms[position]
+    # of nobody all time is of one kind; of holders it may be active in part, or a start
+    nobodys = int(np.searchsorted(position, node_timelines.unallocated))
+    held, is_busy, is_starting = allocated.kinds(
+        node_timelines, node_stretches, node_segments, position[nobodys:]
+    )
+    kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
+    is_silent = (start_ms[wanted] >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
+    kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
+    busy = np.flatnonzero(is_busy) + nobodys
+    split = allocated.split(window_activity, node_segments.row[segment[busy]], rest_ms[busy])
+    useful_ms, underused_ms, spinning_ms, rest_ms[busy] = split
+    starting = np.flatnonzero(is_starting) + nobodys
+    starting_ms = allocated.starting_ms(
+        node_timelines,
+        node_stretches,
+        node_segments,
+        question.policy,
+        position=position[starting],
+        rest_ms=rest_ms[starting],
+    )
+    rest_ms[starting] -= starting_ms
+    return Judged(
+        question=question,
+        activity=window_activity,
+        segments=node_segments,
+        timelines=node_timelines,
+        stretches=node_stretches,
+        position=position,
+        timeline=node_timelines.timeline[position],
+        segment=segment,
+        condition=condition[wanted],
+        joins_previous=joins_previous[wanted],
+        kind=kind,
+        rest_ms=rest_ms,
+        busy=busy,
+        active_ms=(useful_ms, underused_ms, spinning_ms),
+        starting=starting,
+        starting_ms=starting_ms,
+        stall_tier=np.array([allocated.tier(owner.kind) for owner in node_timelines.owners]),
+    )

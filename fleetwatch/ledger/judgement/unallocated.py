@@ -1,0 +1,130 @@
+"""The time that nobody holds: unavailable, unobserved, orphaned or free. Pure numpy."""
+
+import numpy as np
+
+from fleetwatch.ledger.judgement import gpu_segments
+from fleetwatch.ledger.judgement.columns import UNSEEN_MASK, Segments
+from fleetwatch.ledger.judgement.labels import (
+    DEAD_PROCESS,
+    FREE,
+    HOLDER,
+    MEMORY,
+    NO_SIGNAL,
+    NOTHING,
+    NUMBER,
+    PROCESS,
+    UNKNOWN,
+    UNSEEN,
+    WORK,
+    Codes,
+    Kinds,
+    numbers,
+)
+from fleetwatch.ledger.judgement.observations import Columns, Ints, Mask, Question
+from fleetwatch.ledger.policy import Policy
+
+_UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 on
+_HOLDER = numbers(HOLDER)
+
+# A job's processes may outlive it by so long: Slurm waits 30 s before it kills (KillWait),
+# Kubernetes as long by default, and
+# its epilog and the driver come after that. Until then what holds the GPU is the job's, that was
+# let go, and no orphan.
+LEAVING_MS = 60_000
+
+
+def beside(segments: Segments) -> Ints:
+    """The segments with time that nobody holds and those beside them: what lies farther away
+    decides nothing.
+    """
+    has_rest = segments.rest_ms > 0
+    is_near = has_rest.copy()
+    is_near[1:] |= has_rest[:-1]
+    is_near[:-1] |= has_rest[1:]
+    return np.flatnonzero(is_near)
+
+
+def labels(question: Question, segments: Segments, segment: Ints) -> Kinds:
+    """The label of what nobody holds of each of these segments."""
+    label = _by_windows(question, segments, segment)
+    label[segments.rest_is_free[segment]] = NUMBER[FREE]
+    down = segments.down[segment]
+    return np.where(down >= 0, down, label)
+
+
+def _by_windows(question: Question, segments: Segments, segment: Ints) -> Kinds:
+    """What the windows say."""
+    unseen = segments.word[segment] & np.uint16(UNSEEN_MASK)
+    label: Kinds = _UNSEEN[unseen]
+    speaks = np.flatnonzero((unseen == 0) | (unseen == NO_SIGNAL))
+    if len(speaks) == 0:
+        return label
+    is_mute = unseen[speaks] == NO_SIGNAL
+    holder = _holder(question, segments, segment[speaks], is_mute=is_mute)
+    # that nobody holds it needs no activity signal; whatever else does
+    label[speaks] = np.where(is_mute & (holder != NOTHING), label[speaks], _HOLDER[holder])
+    return label
+
+
+def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: Mask) -> Codes:
+    """What holds it, of segments whose windows speak; `is_mute`: not of its activity."""
+    row, start_ms, works = (
+        segments.row[segment],
+        segments.start_ms[segment],
+        segments.works[segment],
+    )
+    answered, unknown = gpu_segments.scheduler_status(question.sources)
+    is_answered = gpu_segments.is_within(start_ms, answered)
+    is_silent = gpu_segments.is_within(start_ms, unknown)
+    # windows that a holder's time shares saw the holder's process, not an orphan
+    is_held = segments.held > 0
+    # one more, for no window (-1)
+    is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)
+    is_explained[segments.row[is_held]] = True
+    is_explained_here = is_explained[row] | _is_just_left(segments)[segment]
+    columns = Columns(question.windows)
+    scheduled, bare = _by_processes(columns, row, question.policy)
+    # whose work it is may be unknown to the scheduler too: a GPU that works is not free
+    scheduled = np.where(works & (scheduled == NOTHING), WORK, scheduled)
+    scheduled = np.where(is_explained_here & (scheduled != UNKNOWN), NOTHING, scheduled)
+    bare = np.where(works & (bare == NOTHING), WORK, bare)
+    is_unread = is_mute & np.isnan(columns["process_count"][row])
+    bare = np.where(is_unread & (bare == NOTHING), UNKNOWN, bare)
+    holder = np.where(is_silent, UNKNOWN, np.where(is_answered, scheduled, bare))
+    # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
+    # to
+    return np.where(is_held[segment] & (holder != UNKNOWN), NOTHING, holder)
+
+
+def _is_just_left(segments: Segments) -> Mask:
+    """Of all segments those that begin within LEAVING_MS of the end of one that was held, on the
+    same GPU.
+    """
+    held = np.where(segments.held > 0, np.arange(len(segments.held)), -1)
+    last_held = np.maximum.accumulate(held)
+    first_of_member = np.repeat(segments.first[:-1], np.diff(segments.first))
+    since_ms: Ints = segments.start_ms - segments.end_ms[last_held]
+    return (last_held >= first_of_member) & (since_ms < LEAVING_MS)
+
+
+def _by_processes(columns: Columns, row: Ints, policy: Policy) -> tuple[Codes, Codes]:
+    """What holds a GPU that nobody was given, by its window (row): where a scheduler answers, and
+    on a bare host.
+
+    On a bare host a live process is somebody's work that no allocation names: unknown.
+    """
+    processes = columns["process_count"][row]
+    memory = columns["memory_used_bytes"][row]
+    alive = columns["live_process_count"][row]
+    live = np.where(np.isnan(alive), processes, alive)
+    has_dead = (processes > 0) & (live == 0)
+    has_memory = memory > policy.phantom_memory_bytes
+    nobody_knows = np.isnan(processes) & np.isnan(memory)
+    scheduled = np.select(
+        [nobody_knows, has_dead, processes > 0, has_memory],
+        [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY],
+        NOTHING,
+    )
+    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= policy.phantom_memory_bytes))
+    bare = np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)
+    return scheduled.astype(np.int8), bare.astype(np.int8)

@@ -1,0 +1,1 @@
+"""Months that are closed, hours that can't be judged again, and which policy judges what."""

@@ -1,0 +1,107 @@
+"""Closing a month: from then on posting leaves its entries alone."""
+
+from datetime import UTC, date, datetime, time
+
+import structlog
+from django.db import connection, transaction
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.ledger.models import ClosedMonth, Entry
+from fleetwatch.ledger.months import policy_plan
+from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
+from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.sql import lock_key
+from fleetwatch.telemetry.models import TouchedHour
+
+MAX_REASON = 300
+_LOCK = lock_key("ledger.closed_months")
+
+log = structlog.get_logger(__name__)
+
+
+class ClosingError(ValueError):
+    """A month that can't be closed; the text is a sentence for who asked."""
+
+
+def keep_open() -> None:
+    """Keeps what is open open until the caller's transaction ends; waits while a month is being
+    closed.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [_LOCK])
+
+
+def read_month(text: str) -> date:
+    """The first day of a month written like 2026-10. Raises ClosingError."""
+    try:
+        month = date.fromisoformat(f"{text}-01")
+    except ValueError:
+        month = date.min
+    # the first and last years have no midnight before or after them in every zone
+    if not date.min.year < month.year < date.max.year:
+        raise ClosingError(f"Expected a month like 2026-10, not {text[:40]!r}.")
+    return month
+
+
+@transaction.atomic
+def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> ClosedMonth:
+    """Closes a month of the organisation, for good. Raises ClosingError where it can't be.
+
+    Waits for postings that run; those that begin meanwhile wait for it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    start, end = _bounds(month)
+    policy_id, _ = current_policy()
+    _check(month, start, end, settled=from_ms(to_ms(end) + longest_reach_ms()), now=now)
+    closed = ClosedMonth.objects.create(
+        month=month,
+        start=start,
+        end=end,
+        policy_id=policy_id,
+        closed_at=now,
+        closed_by=by[:200],
+        reason=reason[:MAX_REASON],
+    )
+    log.info("month closed", month=f"{month:%Y-%m}", by=closed.closed_by, until=end.isoformat())
+    return closed
+
+
+def _bounds(month: date) -> tuple[datetime, datetime]:
+    """The organisation's midnights around a month."""
+    following = date(month.year + month.month // 12, month.month % 12 + 1, 1)
+    start, end = (
+        datetime.combine(day, time(), tzinfo=zone()).astimezone(UTC) for day in (month, following)
+    )
+    return start, end
+
+
+def _check(
+    month: date, start: datetime, end: datetime, *, settled: datetime, now: datetime
+) -> None:
+    until_ms = policy_plan.frontier().until_ms
+    name = f"{month:%Y-%m}"
+    if to_ms(end) <= until_ms:
+        raise ClosingError(f"{name} is closed already; what came later are adjustments.")
+    if now < settled:
+        raise ClosingError(
+            f"{name} can be closed from {settled:%Y-%m-%d %H:%M} UTC on: until then its last hours"
+            " may change."
+        )
+    before = Entry.objects.filter(start__lt=start)
+    if until_ms > policy_plan.NEVER_MS:
+        before = before.filter(start__gte=from_ms(until_ms))
+    earlier = before.order_by("start").values_list("start", flat=True).first()
+    if earlier is not None:
+        raise ClosingError(
+            f"{earlier.astimezone(zone()):%Y-%m} is still open: months are closed in their order."
+        )
+    if not Entry.objects.filter(start__gte=start, start__lt=end).exists():
+        raise ClosingError(f"The ledger has no hour of {name}.")
+    waiting = (
+        TouchedHour.objects.filter(hour__lt=settled).values("node_id", "hour").distinct().count()
+    )
+    if waiting:
+        raise ClosingError(
+            f"{waiting} hours of {name} wait to be posted; try again when /status shows none."
+        )
