@@ -15,6 +15,7 @@ from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import create_channel
 from tests.alerts import toy_condition
 from tests.dashboard import factories, fleet
+from tests.markup import tight
 
 NAME = "toy-<script>-a-long-name"
 
@@ -70,10 +71,10 @@ def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, clien
         rows = client.get("/api/v1/incidents").json()["rows"]
 
     assert 'href="/nodes/toy-%3Cscript%3E-a-long-name"' in overview
-    assert '<span class="tag idle-c">long name</span>' in overview
-    assert "on toy-&lt;script&gt;-a-long-name</a><p>Names, since" in overview
-    assert ">Long from letters</label>" in asked
-    assert ">Idle for minutes</label>" in asked
+    assert '<span class="tag idle-c">long name</span>' in tight(overview)
+    assert "on toy-&lt;script&gt;-a-long-name</a><p>Names, since" in tight(overview)
+    assert ">Long from letters</label>" in tight(asked)
+    assert ">Idle for minutes</label>" in tight(asked)
     assert "Name longer than: 1 to 300 letters" in refused.content.decode()
     assert "Names: from 9 letters on, told to every channel." in saved.content.decode()
     [row] = [row for row in rows if row["condition"] == "name_long"]
