@@ -1,24 +1,28 @@
 """Budgets, forecasts and anomalies in the read API."""
 
 from datetime import date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
+from pydantic import Field
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import Joined, Usd, UsdOrNone, attribute, read_as
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
-from fleetwatch.budgets.selectors import Line
-from fleetwatch.budgets.unusual import Seen
-from fleetwatch.figures.pricing import usd
+from fleetwatch.budgets.unusual import Mover
 
 Answer = dict[str, Any]
 
 router = Router(tags=["budgets"])
+
+
+# dollars that nobody spent yet are told in cents: more would be made up
+Cents = Annotated[float, read_as(lambda amount: round(amount, 2))]
 
 
 class BudgetRow(Schema):
@@ -28,22 +32,22 @@ class BudgetRow(Schema):
     when the budget is passed at the expected rate, may_pass_at when at the upper end.
     """
 
-    team: str
+    team: str = Field(alias="key")
     label: str
     month: date
     known_until: datetime | None
-    spent_usd: float
+    spent_usd: Usd
     unpriced_ms: int
-    budget_usd: float | None
-    budget_amount: float | None
-    budget_currency: str | None
-    expected_usd: float | None
-    low_usd: float | None
-    high_usd: float | None
-    passes_at: datetime | None
-    may_pass_at: datetime | None
+    budget_usd: UsdOrNone
+    budget_amount: Annotated[float | None, attribute("budget.amount")] = Field(alias="limit")
+    budget_currency: Annotated[str | None, attribute("budget.currency")] = Field(alias="limit")
+    expected_usd: Annotated[Cents | None, attribute("end.expected_usd")] = Field(alias="end")
+    low_usd: Annotated[Cents | None, attribute("end.low_usd")] = Field(alias="end")
+    high_usd: Annotated[Cents | None, attribute("end.high_usd")] = Field(alias="end")
+    passes_at: Annotated[datetime | None, attribute("passes_at")] = Field(alias="end")
+    may_pass_at: Annotated[datetime | None, attribute("may_pass_at")] = Field(alias="end")
     risk: Risk
-    note: str
+    note: str = Field(alias="reason")
 
 
 class BudgetPage(Schema):
@@ -55,15 +59,15 @@ class BudgetPage(Schema):
 
 class ForecastStep(Schema):
     until: datetime
-    expected_usd: float
-    low_usd: float
-    high_usd: float
+    expected_usd: Cents
+    low_usd: Cents
+    high_usd: Cents
 
 
 class ForecastError(Schema):
     """|actual ÷ forecast − 1| in the median of so many earlier days, so many days ahead."""
 
-    days_ahead: int
+    days_ahead: int = Field(alias="days")
     median_error: float
     tries: int
 
@@ -82,6 +86,10 @@ class AnomalyMover(Schema):
     usd: float
 
 
+def _every_mover(movers: list[tuple[str, list[Mover]]]) -> list[Joined]:
+    return [Joined({"kind": kind}, mover) for kind, of_kind in movers for mover in of_kind]
+
+
 class AnomalyRow(Schema):
     """Hours of a team, GPU model, node or the fleet (key "") that cost or wasted far from the
     usual.
@@ -98,7 +106,7 @@ class AnomalyRow(Schema):
     usual_usd: float
     excess_usd: float
     spreads: float
-    movers: list[AnomalyMover]
+    movers: Annotated[list[AnomalyMover], read_as(_every_mover)]
 
 
 class AnomalyPage(Schema):
@@ -113,13 +121,13 @@ def budgets(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
     """The running month of every team: spent, expected, budget."""
     wanted, now = asked(request), timezone.now()
     page, following = wanted.page(selectors.lines(now), paging.limit)
-    return {"rows": [_budget_row(line, now) for line in page], "next_cursor": following}
+    return {"rows": [Joined(_month(now), line) for line in page], "next_cursor": following}
 
 
 @router.get(
     "/forecast", operation_id="getForecast", response=Forecast, openapi_extra=schemas.MAY_BE_MISSING
 )
-def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
+def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
     """The running month of one team, or without one of the whole fleet, by days."""
     now = timezone.now()
     found = Team.objects.filter(slug=team).first() if team else None
@@ -127,16 +135,7 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
         raise RequestError("there is no such team", field="team", status=404)
     line = selectors.line(found, now)
     steps = [] if line.end is None else line.end.steps
-    return _budget_row(line, now) | {
-        "steps": [
-            {"until": step.until} | _ends(step.expected_usd, step.low_usd, step.high_usd)
-            for step in steps
-        ],
-        "tried": [
-            {"days_ahead": each.days, "median_error": each.median_error, "tries": each.tries}
-            for each in line.tried
-        ],
-    }
+    return Joined(_month(now), {"steps": steps}, line)
 
 
 @router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)
@@ -151,59 +150,9 @@ def anomalies(
     wanted = asked(request)
     found = unusual.anomalies_of(wanted.interval, kind=kind, key=key, now=timezone.now())
     page, following = wanted.page(found, paging.limit)
-    return {"rows": [_anomaly_row(seen) for seen in page], "next_cursor": following}
+    return {"rows": [Joined(seen, seen.anomaly) for seen in page], "next_cursor": following}
 
 
-def _budget_row(line: Line, now: datetime) -> Answer:
+def _month(now: datetime) -> Answer:
     month = selectors.running_month(now)
-    budget = None if line.limit is None else line.limit.budget
-    end = None if line.end is None else line.end.end
-    return {
-        "team": line.key,
-        "label": line.label,
-        "month": month.first,
-        "known_until": None if month.so_far is None else month.so_far.end,
-        "spent_usd": float(usd(line.spent_usd)),
-        "unpriced_ms": line.unpriced_ms,
-        "budget_usd": None if line.budget_usd is None else float(usd(line.budget_usd)),
-        "budget_amount": None if budget is None or budget.amount is None else float(budget.amount),
-        "budget_currency": None if budget is None else budget.currency,
-        **(
-            _ends(None, None, None)
-            if end is None
-            else _ends(end.expected_usd, end.low_usd, end.high_usd)
-        ),
-        "passes_at": None if line.end is None else line.end.passes_at,
-        "may_pass_at": None if line.end is None else line.end.may_pass_at,
-        "risk": line.risk,
-        "note": line.reason,
-    }
-
-
-def _ends(*amounts: float | None) -> Answer:
-    """Dollars that nobody spent yet are told in cents: more would be made up."""
-    names = ("expected_usd", "low_usd", "high_usd")
-    return {
-        name: None if amount is None else round(amount, 2)
-        for name, amount in zip(names, amounts, strict=True)
-    }
-
-
-def _anomaly_row(seen: Seen) -> Answer:
-    row = seen.anomaly
-    names = ("kind", "key", "metric", "start", "end", "spreads")
-    amounts = {
-        "usd": float(row.usd),
-        "usual_usd": float(row.usual_usd),
-        "excess_usd": float(seen.excess_usd),
-    }
-    movers = [
-        {"kind": kind, "key": mover.key, "label": mover.label, "usd": float(mover.usd)}
-        for kind, of_kind in seen.movers
-        for mover in of_kind
-    ]
-    return (
-        {"label": seen.label, "is_open": seen.is_open, "movers": movers}
-        | amounts
-        | {name: getattr(row, name) for name in names}
-    )
+    return {"month": month.first, "known_until": month.so_far and month.so_far.end}

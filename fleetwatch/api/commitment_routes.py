@@ -10,12 +10,11 @@ from django.utils import timezone
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import Joined, NameOf, TextOrNone, Usd
 from fleetwatch.api.request_period import asked
-from fleetwatch.costs.models import Commitment
-from fleetwatch.figures.pricing import usd
 from fleetwatch.finance.commitments import commitments as every_commitment
 from fleetwatch.finance.commitments import coverage
-from fleetwatch.finance.coverage import Above, Covered, missing_usd
+from fleetwatch.finance.coverage import missing_usd
 
 Answer = dict[str, Any]
 
@@ -35,11 +34,11 @@ class CommittedTime(Schema):
     used_ms: int
     unheld_ms: int
     missing_ms: int
-    committed_usd: float
-    used_usd: float
-    unheld_usd: float
-    missing_usd: float
-    rate_book_usd: float
+    committed_usd: Usd
+    used_usd: Usd
+    unheld_usd: Usd
+    missing_usd: Usd
+    rate_book_usd: Usd
     coverage: float | None
     utilisation: float | None
 
@@ -54,10 +53,10 @@ class CommitmentRow(Schema):
 
     id: int
     name: str
-    gpu_model: str
-    pool: str | None
-    node_class: str | None
-    region: str | None
+    gpu_model: NameOf
+    pool: TextOrNone
+    node_class: TextOrNone
+    region: TextOrNone
     gpus: int
     price_per_gpu_hour: float | None
     amount_per_month: float | None
@@ -75,7 +74,7 @@ class AboveRow(Schema):
 
     gpu_model: str
     gpu_ms: int
-    cost_usd: float
+    cost_usd: Usd
 
 
 class CommitmentPage(schemas.Period):
@@ -109,47 +108,7 @@ def commitments(
         "counted_from": counted.start if counted else None,
         "counted_to": counted.end if counted else None,
         "missing_usd": float(missing_usd(by_id.values())),
-        "above": [_above(each) for each in found.above],
-        "rows": [_row(each, by_id.get(each.pk)) for each in page],
+        "above": found.above,
+        "rows": [Joined({"in_period": by_id.get(each.pk)}, each) for each in page],
         "next_cursor": following,
-    }
-
-
-def _row(each: Commitment, line: Covered | None) -> Answer:
-    names = ("name", "gpus", "currency", "valid_from", "valid_to", "source")
-    return {name: getattr(each, name) for name in names} | {
-        "id": each.pk,
-        "gpu_model": each.gpu_model.name,
-        "pool": each.pool or None,
-        "node_class": each.node_class or None,
-        "region": each.region or None,
-        "price_per_gpu_hour": (
-            None if each.price_per_gpu_hour is None else float(each.price_per_gpu_hour)
-        ),
-        "amount_per_month": None if each.amount_per_month is None else float(each.amount_per_month),
-        "in_period": None if line is None else _time(line),
-    }
-
-
-def _time(line: Covered) -> Answer:
-    times = {
-        name: getattr(line, name)
-        for name in (
-            "committed_ms",
-            "used_ms",
-            "unheld_ms",
-            "missing_ms",
-            "coverage",
-            "utilisation",
-        )
-    }
-    dollars = ("committed_usd", "used_usd", "unheld_usd", "missing_usd", "rate_book_usd")
-    return times | {name: float(usd(getattr(line, name))) for name in dollars}
-
-
-def _above(each: Above) -> Answer:
-    return {
-        "gpu_model": each.gpu_model,
-        "gpu_ms": each.gpu_ms,
-        "cost_usd": float(usd(each.cost_usd)),
     }

@@ -10,13 +10,22 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import (
+    At,
+    Joined,
+    KeyOrNone,
+    Usd,
+    UsdOrNone,
+    UUIDOf,
+    attribute,
+    read_as,
+)
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier
-from fleetwatch.costs.priced import Priced, priced
-from fleetwatch.figures.pricing import usd
+from fleetwatch.costs.priced import priced
 from fleetwatch.figures.totals import UNALLOCATED
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -25,11 +34,16 @@ from fleetwatch.ledger import explain
 from fleetwatch.ledger.models import Adjustment
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import HOUR_MS
 
 Answer = dict[str, Any]
 
 router = Router(tags=["ledger"])
+
+
+def _of_adjustment(name: str) -> BeforeValidator:
+    """A fact that entries do not have."""
+    return read_as(lambda row: getattr(row, name) if isinstance(row, Adjustment) else None)
 
 
 class ExplainedEntry(Schema):
@@ -39,23 +53,25 @@ class ExplainedEntry(Schema):
     """
 
     start: datetime
-    gpu: str
-    job: str | None
+    gpu: UUIDOf
+    job: KeyOrNone
     state: State
     kind: str
     reason: str
     tier: Tier
     signal: str
     efficiency_source: str
-    policy_version: int
+    policy_version: Annotated[int, attribute("version")] = Field(alias="policy")
     gpu_ms: int
     energy_j: float | None
-    usd_per_gpu_hour: float | None
-    rate_source: str | None
-    usd: float | None
-    is_adjustment: bool
-    cause: str | None
-    booked_at: datetime | None
+    usd_per_gpu_hour: Annotated[float | None, attribute("usd_per_gpu_hour")] = Field(alias="rate")
+    rate_source: Annotated[str | None, attribute("rate.source")] = Field(alias="rate")
+    usd: UsdOrNone
+    is_adjustment: Annotated[bool, read_as(lambda row: isinstance(row, Adjustment))] = Field(
+        alias="row"
+    )
+    cause: Annotated[str | None, _of_adjustment("cause")] = Field(alias="row")
+    booked_at: Annotated[datetime | None, _of_adjustment("booked_at")] = Field(alias="row")
 
 
 class ExplainedPart(Schema):
@@ -74,8 +90,8 @@ class ExplainedWindow(Schema):
     `rule` is what decided, in order.
     """
 
-    start: datetime
-    end: datetime
+    start: At = Field(alias="start_ms")
+    end: At = Field(alias="end_ms")
     gpu: str
     job: str | None
     observed_ms: int | None
@@ -104,7 +120,7 @@ class Explanation(schemas.Period):
 
     gpu: str
     is_final: bool
-    usd: float
+    usd: Usd
     entries: list[ExplainedEntry]
     windows: list[ExplainedWindow]
     policies: dict[str, dict[str, float]]
@@ -141,10 +157,8 @@ def explained(
     return wanted.echo() | {
         "gpu": found.uuid,
         "is_final": explain.is_final(wanted.interval, timezone.now()),
-        "usd": float(
-            usd(sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)))
-        ),
-        "entries": [_entry(line) for line in lines],
+        "usd": sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)),
+        "entries": [Joined(line, line.row) for line in lines],
         "windows": _windows(windows),
         "policies": {
             str(row.version): Policy.from_json(row.thresholds).to_json()
@@ -162,34 +176,7 @@ def _job_id(key: str) -> int:
     return found
 
 
-def _entry(line: Priced) -> Answer:
-    row, rate = line.row, line.rate
-    adjustment = row if isinstance(row, Adjustment) else None
-    same = (
-        "start",
-        "state",
-        "kind",
-        "reason",
-        "tier",
-        "signal",
-        "efficiency_source",
-        "gpu_ms",
-        "energy_j",
-    )
-    return {name: getattr(row, name) for name in same} | {
-        "gpu": row.gpu.uuid,
-        "job": None if row.job is None else row.job.key,
-        "policy_version": row.policy.version,
-        "usd_per_gpu_hour": None if rate is None else float(rate.usd_per_gpu_hour),
-        "rate_source": None if rate is None else rate.rate.source,
-        "usd": None if line.usd is None else float(usd(line.usd)),
-        "is_adjustment": adjustment is not None,
-        "cause": adjustment and adjustment.cause,
-        "booked_at": adjustment and adjustment.booked_at,
-    }
-
-
-def _windows(found: list[explain.Stretch]) -> list[Answer]:
+def _windows(found: list[explain.Stretch]) -> list[Joined]:
     gpus = dict(GPU.objects.filter(pk__in={one.gpu_id for one in found}).values_list("pk", "uuid"))
     jobs = dict(
         Job.objects.filter(
@@ -197,16 +184,12 @@ def _windows(found: list[explain.Stretch]) -> list[Answer]:
         ).values_list("pk", "key")
     )
     return [
-        {
-            "start": from_ms(one.start_ms),
-            "end": from_ms(one.end_ms),
-            "gpu": gpus[one.gpu_id],
-            "job": None if one.job_id is None else jobs[one.job_id],
-            "observed_ms": one.observed_ms,
-            "values": one.values,
-            "policy_version": one.policy_version,
-            "rule": one.rule,
-            "parts": one.parts,
-        }
+        Joined(
+            {
+                "gpu": gpus[one.gpu_id],
+                "job": None if one.job_id is None else jobs[one.job_id],
+            },
+            one,
+        )
         for one in found
     ]

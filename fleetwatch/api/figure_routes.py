@@ -10,8 +10,10 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
+from pydantic import Field
 
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import Joined, Usd
 from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, asked
 from fleetwatch.api.vocabulary import State, Tier
@@ -35,7 +37,7 @@ class FigureTerm(Schema):
     tier: Tier
     gpu_ms: int
     usd_per_gpu_hour: float | None
-    is_example_rate: bool
+    is_example_rate: bool = Field(alias="is_example")
     usd: float | None
 
 
@@ -50,7 +52,7 @@ class FigurePart(schemas.WasteRow):
 class FigureExplanation(schemas.Period):
     """`parts_by` is job or gpu; the parts of all pages sum to `usd`, and so do the terms."""
 
-    usd: float
+    usd: Usd
     gpu_ms: int
     unpriced_ms: int
     terms: list[FigureTerm]
@@ -83,34 +85,21 @@ def figure(
     rows = zip(told.parts.groups, rows_of_ranked(told.parts), strict=True)
     further = _Further(wanted, told.parts_by, named | ({} if state is None else {"state": state}))
     return wanted.echo() | {
-        "usd": float(usd(told.totals.cost_usd)),
+        "usd": told.totals.cost_usd,
         "gpu_ms": told.totals.capacity_ms,
         "unpriced_ms": told.totals.unpriced_ms,
         "terms": _terms(told.terms, usd(told.totals.cost_usd)),
         "parts_by": told.parts_by,
         "parts": [
-            shape | {"key": group.key, "label": group.label, "explain": further.address(group.key)}
-            for group, shape in rows
+            Joined({"explain": further.address(group.key)}, shape, group) for group, shape in rows
         ],
         "next_cursor": wanted.following(paging.limit, more=told.parts.after.groups > 0),
     }
 
 
-def _terms(told: Sequence[Term], total: Decimal) -> list[Answer]:
+def _terms(told: Sequence[Term], total: Decimal) -> list[Joined]:
     dollars = iter(lines([term.usd for term in told if term.usd is not None], total=total))
-    return [
-        {
-            "state": term.state,
-            "tier": term.tier,
-            "gpu_ms": term.gpu_ms,
-            "usd_per_gpu_hour": None
-            if term.usd_per_gpu_hour is None
-            else float(term.usd_per_gpu_hour),
-            "is_example_rate": term.is_example,
-            "usd": None if term.usd is None else float(next(dollars)),
-        }
-        for term in told
-    ]
+    return [Joined({"usd": None if term.usd is None else next(dollars)}, term) for term in told]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 decide about them.
 """
 
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -14,6 +13,19 @@ from pydantic import AwareDatetime, Field
 
 from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import (
+    At,
+    GPUHours,
+    Joined,
+    KeyOrNone,
+    NameOrNone,
+    TextOrNone,
+    Usd,
+    UUIDOf,
+    attribute,
+    gpu_hours,
+    read_as,
+)
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.request_period import INBOX, RequestError, asked
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
@@ -29,17 +41,17 @@ from fleetwatch.diagnosis import (
 )
 from fleetwatch.diagnosis.alternatives import in_words
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.caused import Caused, Saving, total
-from fleetwatch.diagnosis.causes import OF_CAPACITY, title
+from fleetwatch.diagnosis.caused import total
+from fleetwatch.diagnosis.causes import OF_CAPACITY
+from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Scope
-from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import TIERS
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
 
 Answer = dict[str, Any]
 MAX_ID = 2**62
@@ -55,10 +67,10 @@ class Savings(Schema):
     promise.
     """
 
-    low_gpu_hours: float
-    high_gpu_hours: float
-    low_usd: float
-    high_usd: float
+    low_gpu_hours: GPUHours = Field(alias="low_ms")
+    high_gpu_hours: GPUHours = Field(alias="high_ms")
+    low_usd: Usd
+    high_usd: Usd
 
 
 class Step(Schema):
@@ -85,27 +97,27 @@ class FindingRow(Schema):
 
     id: int
     cause: str
-    title: str
-    confidence: FindingConfidence
+    title: Annotated[str, read_as(title_of)] = Field(alias="cause")
+    confidence: Annotated[FindingConfidence, read_as(CONFIDENCES.__getitem__)]
     status: FindingStatus
     snoozed_until: datetime | None
-    assignee: str | None
-    job: str | None
+    assignee: Annotated[str | None, attribute("username")]
+    job: KeyOrNone
     job_name: str
     user: str
-    team: str | None
-    node: str | None
-    cluster: str | None
-    is_capacity: bool
-    first_at: datetime
-    last_at: datetime
+    team: Annotated[str | None, attribute("slug")]
+    node: NameOrNone
+    cluster: TextOrNone
+    is_capacity: Annotated[bool, read_as(OF_CAPACITY.__contains__)] = Field(alias="cause")
+    first_at: At = Field(alias="first_ms")
+    last_at: At = Field(alias="last_ms")
     gpus: int
     alternatives: list[Alternative]
-    affected_gpu_hours: float
-    wasted_gpu_hours: float
-    wasted_usd: float
+    affected_gpu_hours: GPUHours = Field(alias="held_ms")
+    wasted_gpu_hours: GPUHours = Field(alias="wasted_ms")
+    wasted_usd: Usd
     waste: dict[str, schemas.WasteTier]
-    savings: Savings
+    savings: Savings = Field(alias="saving")
     unpriced_ms: int
     has_example_rates: bool
 
@@ -139,9 +151,9 @@ class Sign(Schema):
 
 
 class Evidence(Schema):
-    gpu: str
-    start_at: datetime
-    end_at: datetime
+    gpu: UUIDOf
+    start_at: At = Field(alias="start_ms")
+    end_at: At = Field(alias="end_ms")
     reasons: str
     signs: list[Sign]
 
@@ -149,17 +161,17 @@ class Evidence(Schema):
 class Process(Schema):
     """A process of no job on an orphaned GPU, as it was last seen."""
 
-    gpu: str
+    gpu: UUIDOf
     pid: int
     user: str
     name: str
     memory_bytes: int | None
-    seen_at: datetime
+    seen_at: At = Field(alias="seen_ms")
 
 
 class Said(Schema):
     kind: str
-    by: str | None
+    by: Annotated[str | None, attribute("username")]
     at: datetime
     note: str
 
@@ -170,8 +182,8 @@ class Next30Days(Schema):
     """
 
     runs: int
-    low_gpu_hours: float
-    high_gpu_hours: float
+    low_gpu_hours: GPUHours = Field(alias="low_ms")
+    high_gpu_hours: GPUHours = Field(alias="high_ms")
 
 
 class FixOutcome(Schema):
@@ -188,7 +200,7 @@ class FixOutcome(Schema):
     useful_after: float | None
     effect_low: float | None
     effect_high: float | None
-    saved: Savings
+    saved: Savings = Field(alias="saving")
 
 
 class FindingDetail(schemas.Period, FindingRow):
@@ -201,11 +213,11 @@ class FindingDetail(schemas.Period, FindingRow):
     steps: list[Step]
     command: str
     effort: str
-    range: str
+    range: str = Field(alias="range_words")
     alike: str
     tell: list[Step]
     next_30_days: Next30Days | None
-    precision: float | None
+    precision: Annotated[float | None, attribute("share")]
     fix: FixOutcome | None
     processes: list[Process]
     history: list[Said]
@@ -272,16 +284,12 @@ def findings(
     )
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "recoverable": savings(
-            machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE)
-        ),
-        "accepted": savings(machine_findings.saving(every, of_places, "accepted")),
-        "capacity": savings(
-            total(
-                line.caused
-                for line in of_places
-                if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
-            )
+        "recoverable": machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE),
+        "accepted": machine_findings.saving(every, of_places, "accepted"),
+        "capacity": total(
+            line.caused
+            for line in of_places
+            if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
         ),
         "places": [
             finding_row(line)
@@ -293,7 +301,7 @@ def findings(
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
-def finding(request: HttpRequest, number: FindingId, period: Query[schemas.PeriodQuery]) -> Answer:
+def finding(request: HttpRequest, number: FindingId, period: Query[schemas.PeriodQuery]) -> Joined:
     """One finding in the period, with its evidence and advice."""
     return _detail(request, _finding(number))
 
@@ -310,7 +318,7 @@ def decide(
     action: Action,
     wanted: Body[Asked],
     period: Query[schemas.PeriodQuery],
-) -> Answer:
+) -> Joined:
     """Accept, dismiss, snooze, assign, fixed, reopen: for admins.
 
     Confirm, reject: for everybody, is the diagnosis right?
@@ -351,7 +359,7 @@ def _finding(number: int) -> Finding:
     return found
 
 
-def _detail(request: HttpRequest, found: Finding) -> Answer:
+def _detail(request: HttpRequest, found: Finding) -> Joined:
     whole = machine_findings.whole(found) if found.job is None else held_interval(found.job)
     wanted, now = asked(request, default=INBOX, whole=whole), timezone.now()
     if found.job is None:
@@ -367,44 +375,16 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
         )
         facts = seen.facts if seen else _without_telemetry(found.job, line)
     told = advice.advise(found.cause, facts)
-    known = selectors.precision().get(found.cause)
-    return (
-        wanted.echo()
-        | finding_row(line)
-        | {
-            "sentence": told.cause.sentence,
-            "evidence": seen and _evidence(seen),
-            "steps": [asdict(step) for step in told.steps],
-            "command": told.command,
-            "effort": told.cause.effort,
-            "range": told.cause.range_words,
-            "alike": told.cause.alike,
-            "tell": [asdict(step) for step in told.tell],
-            "next_30_days": (
-                ahead
-                and {
-                    "runs": ahead.runs,
-                    "low_gpu_hours": ahead.low_ms / HOUR_MS,
-                    "high_gpu_hours": ahead.high_ms / HOUR_MS,
-                }
-            ),
-            "precision": known.share if known else None,
-            "fix": _fix(fixes.of_finding(found)),
-            "processes": [
-                _process(one)
-                for one in machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES]
-            ],
-            "history": [
-                {
-                    "kind": each.kind,
-                    "by": each.by and each.by.get_username(),
-                    "at": each.at,
-                    "note": each.note,
-                }
-                for each in selectors.history(found)
-            ],
-        }
-    )
+    fix = fixes.of_finding(found)
+    more = {
+        "evidence": seen,
+        "next_30_days": ahead,
+        "precision": selectors.precision().get(found.cause),
+        "fix": fix and Joined(fix, fix.fix),
+        "processes": machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES],
+        "history": selectors.history(found),
+    }
+    return Joined(wanted.echo() | more, finding_row(line), told, told.cause)
 
 
 def _without_telemetry(job: Job, line: Line) -> Facts:
@@ -413,91 +393,21 @@ def _without_telemetry(job: Job, line: Line) -> Facts:
     )
 
 
-def _process(one: GPUProcess) -> Answer:
-    seen = {"seen_at": from_ms(one.seen_ms), "memory_bytes": one.memory_bytes}
-    return seen | {"gpu": one.gpu.uuid, "pid": one.pid, "user": one.user, "name": one.name}
-
-
-def _fix(one: fixes.Realised | None) -> Answer | None:
-    if one is None:
-        return None
-    names = (
-        "at",
-        "outcome",
-        "runs_before",
-        "runs_after",
-        "useful_before",
-        "useful_after",
-        "effect_low",
-        "effect_high",
-    )
-    return {name: getattr(one.fix, name) for name in names} | {"saved": savings(one.saving)}
-
-
-def _evidence(seen: evidence.Evidence) -> Answer:
-    names = ("feature", "label", "value", "text", "bound", "is_met", "is_needed")
-    return {
-        "gpu": seen.gpu.uuid,
-        "start_at": from_ms(seen.start_ms),
-        "end_at": from_ms(seen.end_ms),
-        "reasons": seen.reasons,
-        "signs": [{name: getattr(sign, name) for name in names} for sign in seen.signs],
-    }
-
-
-def finding_row(line: Line) -> Answer:
+def finding_row(line: Line) -> Joined:
     """The finding as a row of the list."""
     found, job, caused = line.finding, line.finding.job, line.caused
-    return {
-        "id": found.pk,
-        "cause": found.cause,
-        "title": title(found.cause),
-        "confidence": CONFIDENCES[caused.confidence],
-        "status": line.status,
+    tiers = {tier: (caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS}
+    more = {
         "snoozed_until": found.snoozed_until if line.status == Finding.Status.SNOOZED else None,
-        "assignee": found.assignee.get_username() if found.assignee else None,
-        "job": job and job.key,
+        "confidence": caused.confidence,
+        "job": job,
         "job_name": job.name if job else "",
         "user": job.user if job else "",
-        "team": job and _team(job),
-        "node": found.node and found.node.name,
-        "cluster": found.cluster or None,
-        "is_capacity": found.cause in OF_CAPACITY,
-        "first_at": from_ms(found.first_ms),
-        "last_at": from_ms(found.last_ms),
-        "gpus": line.gpus,
-        "alternatives": [
-            asdict(one) for one in in_words(line.alternatives, job.kind if job else "")
-        ],
-        **_figures(caused),
-    }
-
-
-def _team(job: Job) -> str | None:
-    return job.team.slug if job.team else None
-
-
-def _figures(caused: Caused) -> Answer:
-    tier_ms, tier_usd = caused.tier_ms, caused.tier_usd
-    return {
-        "affected_gpu_hours": caused.held_ms / HOUR_MS,
-        "wasted_gpu_hours": caused.wasted_ms / HOUR_MS,
-        "wasted_usd": float(usd(caused.wasted_usd)),
+        "team": job and job.team,
+        "alternatives": in_words(line.alternatives, job.kind if job else ""),
         "waste": {
-            tier: {"gpu_hours": tier_ms[tier] / HOUR_MS, "usd": float(usd(tier_usd[tier]))}
-            for tier in TIERS
+            tier: {"gpu_hours": gpu_hours(ms), "usd": float(usd(amount))}
+            for tier, (ms, amount) in tiers.items()
         },
-        "savings": savings(caused.saving),
-        "unpriced_ms": caused.unpriced_ms,
-        "has_example_rates": caused.has_example_rates,
     }
-
-
-def savings(saving: Saving) -> Answer:
-    """The interval in GPU-hours and dollars."""
-    return {
-        "low_gpu_hours": saving.low_ms / HOUR_MS,
-        "high_gpu_hours": saving.high_ms / HOUR_MS,
-        "low_usd": float(usd(saving.low_usd)),
-        "high_usd": float(usd(saving.high_usd)),
-    }
+    return Joined(more, line, found, caused)

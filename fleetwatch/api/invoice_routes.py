@@ -8,21 +8,20 @@ from django.db.models import Sum
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import TextOrNone, Usd
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
-from fleetwatch.figures.pricing import EXACT, usd
+from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.reconciliation import reconciliation
-from fleetwatch.finance.reconciling import Line
 from fleetwatch.reports.models import Invoice
 
 Answer = dict[str, Any]
 Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]
-PARTS = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
 
 router = Router(tags=["reports"])
 
@@ -41,9 +40,14 @@ class InvoiceRow(Schema):
     currency: str
     usd_per_unit: float
     rows: int
-    billed_usd: float
+    billed_usd: Usd
     imported_at: datetime
     imported_by: str
+
+    @staticmethod
+    def resolve_billed_usd(invoice: Invoice) -> Decimal:
+        amount: Decimal = getattr(invoice, "amount", None) or ZERO
+        return EXACT.multiply(amount, invoice.usd_per_unit)
 
 
 class InvoicePage(Schema):
@@ -68,15 +72,15 @@ class Difference(Schema):
 
     ledger_ms: int
     unobserved_ms: int
-    billed_usd: float
-    ledger_usd: float
-    difference_usd: float
-    committed_usd: float
-    unobserved_usd: float
-    hours_usd: float
-    rate_usd: float
-    other_usd: float
-    open_usd: float
+    billed_usd: Usd
+    ledger_usd: Usd
+    difference_usd: Usd = Field(alias="gap.difference_usd")
+    committed_usd: Usd = Field(alias="gap.committed_usd")
+    unobserved_usd: Usd = Field(alias="gap.unobserved_usd")
+    hours_usd: Usd = Field(alias="gap.hours_usd")
+    rate_usd: Usd = Field(alias="gap.rate_usd")
+    other_usd: Usd = Field(alias="gap.other_usd")
+    open_usd: Usd = Field(alias="open.open_usd")
 
 
 class DifferenceLine(Difference):
@@ -91,8 +95,8 @@ class DifferenceLine(Difference):
     kind: DifferenceKind
     label: str
     note: str
-    gpu_model: str | None
-    region: str | None
+    gpu_model: TextOrNone
+    region: TextOrNone
     billed_ms: int | None
 
 
@@ -128,7 +132,7 @@ def invoices(
         .order_by("-month", "issuer")
     )
     page, following = wanted.page(found, paging.limit)
-    return {"rows": [_invoice(each) for each in page], "next_cursor": following}
+    return {"rows": page, "next_cursor": following}
 
 
 @router.get("/invoices/{month}", operation_id="getInvoiceMonth", response=InvoiceMonth)
@@ -151,50 +155,7 @@ def invoice_month(
         "is_over": found.month.is_over,
         "issuers": [each.issuer for each in found.invoices],
         "unpriced_ms": found.unpriced_ms,
-        "total": _difference(found.total),
-        "rows": [_line(each) for each in page],
+        "total": found.total,
+        "rows": page,
         "next_cursor": following,
-    }
-
-
-def _invoice(each: Invoice) -> Answer:
-    names = (
-        "month",
-        "issuer",
-        "form",
-        "file_name",
-        "currency",
-        "rows",
-        "imported_at",
-        "imported_by",
-    )
-    amount: Decimal = getattr(each, "amount", None) or ZERO
-    billed = usd(EXACT.multiply(amount, each.usd_per_unit))
-    return {name: getattr(each, name) for name in names} | {
-        "id": each.pk,
-        "usd_per_unit": float(each.usd_per_unit),
-        "billed_usd": float(billed),
-    }
-
-
-def _line(line: Line) -> Answer:
-    names = ("key", "kind", "label", "note", "billed_ms")
-    return (
-        _difference(line)
-        | {name: getattr(line, name) for name in names}
-        | {
-            "gpu_model": line.gpu_model or None,
-            "region": line.region or None,
-        }
-    )
-
-
-def _difference(line: Line) -> Answer:
-    parts = {name: float(usd(getattr(line.gap, name))) for name in ("difference_usd", *PARTS)}
-    return parts | {
-        "ledger_ms": line.ledger_ms,
-        "unobserved_ms": line.unobserved_ms,
-        "billed_usd": float(usd(line.billed_usd)),
-        "ledger_usd": float(usd(line.ledger_usd)),
-        "open_usd": float(usd(line.open.open_usd)),
     }

@@ -9,11 +9,11 @@ from decimal import ROUND_FLOOR, Decimal
 from operator import attrgetter
 from typing import Any
 
+from fleetwatch.api.answer_types import Joined, gpu_hours
 from fleetwatch.figures.pricing import EXACT, MICRO_USD, lines, usd
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.totals import HEADLINE_TIERS, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.lib.intervals import HOUR_MS
 
 Shape = dict[str, Any]
 FAR_BEHIND = Decimal("1e-20")
@@ -27,27 +27,27 @@ class _Rounded:
     waste_usd: dict[str, Decimal]
 
 
-def figures(totals: Totals) -> Shape:
+def figures(totals: Totals) -> Joined:
     """One total on its own."""
-    return _shape(
+    return _row(
         totals,
         _Rounded(usd(totals.cost_usd), {tier: usd(totals.waste_usd[tier]) for tier in TIERS}),
     )
 
 
-def rows_of_figures(rows: Sequence[Totals]) -> list[Shape]:
+def rows_of_figures(rows: Sequence[Totals]) -> list[Joined]:
     """The rows of one breakdown: their dollars and wasted dollars sum to those of the whole, to the
     micro-dollar.
     """
     costs = lines([row.cost_usd for row in rows])
     waste = {tier: lines([row.waste_usd[tier] for row in rows]) for tier in TIERS}
     return [
-        _shape(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS}))
+        _row(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS}))
         for i, row in enumerate(rows)
     ]
 
 
-def rows_of_ranked(page: Ranked) -> list[Shape]:
+def rows_of_ranked(page: Ranked) -> list[Joined]:
     """The rows of one page: those of all pages sum to the whole, to the micro-dollar, whoever asks
     for which.
     """
@@ -57,7 +57,7 @@ def rows_of_ranked(page: Ranked) -> list[Shape]:
         _Rounded(cost, {tier: waste[tier][i] for tier in TIERS}) for i, cost in enumerate(costs)
     ]
     return [
-        _shape(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)
+        _row(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)
     ]
 
 
@@ -81,38 +81,12 @@ def _whole(amount: Decimal) -> Decimal:
     return amount.quantize(FAR_BEHIND, context=EXACT).quantize(MICRO_USD, rounding=ROUND_FLOOR)
 
 
-def gpu_hours(milliseconds: int) -> float:
-    return milliseconds / HOUR_MS
-
-
-def _shape(totals: Totals, rounded: _Rounded) -> Shape:
-    return {
-        "capacity_ms": totals.capacity_ms,
-        "observed_ms": totals.observed_ms,
-        "coverage": totals.coverage,
-        "states": totals.states,
-        "cost_usd": {
-            "total": float(rounded.cost_usd),
-            "states": _cost_by_state(totals, rounded.cost_usd),
-        },
-        "waste": _waste(totals, rounded.waste_usd),
-        "unpriced_ms": totals.unpriced_ms,
-        "has_example_rates": totals.has_example_rates,
-        "busy_only_ms": totals.busy_only_ms,
-        "busy_only_usd": float(usd(totals.busy_only_usd)),
-        "waiting_ms": totals.waiting_ms,
-        "waiting_usd": float(usd(totals.waiting_usd)),
-        "occupancy": totals.occupancy,
-        "activity": totals.activity,
-        "useful_share_of_observed": totals.useful_share_of_observed,
-        "wasted_share_of_observed": totals.wasted_share_of_observed,
-        "efficiency": totals.efficiency,
-        "spend_efficiency": totals.spend_efficiency,
-        "usd_per_useful_gpu_hour": None
-        if totals.usd_per_useful_gpu_hour is None
-        else float(usd(totals.usd_per_useful_gpu_hour)),
-        "energy_j": totals.energy_j,
+def _row(totals: Totals, rounded: _Rounded) -> Joined:
+    cost = {
+        "total": float(rounded.cost_usd),
+        "states": _cost_by_state(totals, rounded.cost_usd),
     }
+    return Joined({"cost_usd": cost, "waste": _waste(totals, rounded.waste_usd)}, totals)
 
 
 def _cost_by_state(totals: Totals, total: Decimal) -> dict[str, float]:

@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import Joined
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import ReportKind
 from fleetwatch.reports.models import Report
@@ -71,24 +72,18 @@ def reports(
         name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None
     }
     page, following = wanted.page(found.filter(**named).defer("content"), paging.limit)
-    return {"rows": [_row(report) | _small(report) for report in page], "next_cursor": following}
+    return {"rows": [Joined(_small(report), report) for report in page], "next_cursor": following}
 
 
 @router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
-def report(request: HttpRequest, report_id: int) -> Answer:
+def report(request: HttpRequest, report_id: int) -> Report:
     """One report and what it says."""
     found = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
     if found is None:
         raise RequestError("there is no such report", field="report_id", status=404)
-    return _row(found) | {"inputs": found.inputs, "content": found.content}
-
-
-def _row(report: Report) -> Answer:
-    names = ("kind", "subject", "start", "end", "version", "computed_at")
-    cost_usd = None if report.cost_usd is None else float(report.cost_usd)
-    return {"id": report.pk, "cost_usd": cost_usd} | {name: getattr(report, name) for name in names}
+    return found
 
 
 def _small(report: Report) -> Answer:
     """What a report says, where that is a page of text and no month of jobs."""
-    return {} if report.kind in (FLEET, STATEMENT) else {"content": report.content}
+    return {"content": None} if report.kind in (FLEET, STATEMENT) else {}

@@ -12,6 +12,7 @@ from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api import list_rows, schemas
+from fleetwatch.api.answer_types import Joined
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.series import series_of
@@ -26,7 +27,6 @@ from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Group, Scope, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -56,27 +56,13 @@ router = Router()
 @router.get(
     "/fleet/summary", operation_id="getFleetSummary", response=schemas.Summary, tags=["fleet"]
 )
-def fleet_summary(request: HttpRequest, period: Period) -> Answer:
+def fleet_summary(request: HttpRequest, period: Period) -> Joined:
     """GPU time by state, its dollars and its waste, of the whole fleet; and what the fleet costs at
     this moment.
     """
     wanted = asked(request)
     now = costs.spending_now(timezone.now())
-    money = {
-        "usd_per_hour": float(usd(now.usd_per_hour)),
-        "idle_usd_per_hour": float(usd(now.idle_usd_per_hour)),
-    }
-    names = (
-        "gpus",
-        "judged_gpus",
-        "unobserved_gpus",
-        "allocated_gpus",
-        "idle_gpus",
-        "unpriced_gpus",
-        "has_example_rates",
-    )
-    counts = {name: getattr(now, name) for name in names}
-    return wanted.echo() | figures(costs.totals(wanted.interval)) | {"now": counts | money}
+    return Joined({**wanted.echo(), "now": now}, figures(costs.totals(wanted.interval)))
 
 
 @router.get("/waste", operation_id="listWaste", response=schemas.WastePage, tags=["waste"])
@@ -152,7 +138,7 @@ def jobs(
 
 
 @router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])
-def job(request: HttpRequest, key: str, period: Period) -> Answer:
+def job(request: HttpRequest, key: str, period: Period) -> Joined:
     """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes
     are literal: /jobs/slurm/della/4711.
 
@@ -167,21 +153,18 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     scope = Scope(job=found.key)
     groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])
-    gpus = [
-        shape | {"uuid": group.key, "label": group.label}
-        for group, shape in zip(groups, shapes, strict=True)
-    ]
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
     seen = evidence.evidence(found, why[found.pk][0].cause) if found.pk in why else None
     row = _job_row(
         found, figures(costs.totals(wanted.interval, scope=scope)), why, seen.lines if seen else ()
     )
-    said = {
-        "namesakes": [list_rows.namesake_row(other) for other in namesakes(found)],
-        "contradictions": [list_rows.contradiction_row(told) for told in contradictions(found)],
-        "history": [list_rows.change_row(change) for change in changes(found)],
+    more = {
+        "gpus": _lines(groups, shapes),
+        "namesakes": namesakes(found),
+        "contradictions": contradictions(found),
+        "history": changes(found),
     }
-    return wanted.echo() | row | {"gpus": gpus} | said
+    return Joined(wanted.echo() | more, row)
 
 
 @router.get("/nodes", operation_id="listNodes", response=schemas.NodePage, tags=["fleet"])
@@ -239,25 +222,24 @@ def gpus(
         scope=Scope(node=node, gpu_model=gpu_model),
     )
     by_uuid = _figures_by_key(told.lines)
-    lines = [list_rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
+    lines = [Joined(by_uuid.get(gpu.uuid) or figures(nothing()), gpu) for gpu in page]
     return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}
 
 
 @router.get("/gpus/{uuid}", operation_id="getGpu", response=schemas.GPUDetail, tags=["fleet"])
-def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
+def gpu(request: HttpRequest, uuid: str, period: Period) -> Joined:
     """One GPU or MIG instance in the period, where it was from when to when, and what it cost per
     hour from when to when.
     """
     wanted = asked(request)
     found = _gpu(uuid)
     total = costs.totals(wanted.interval, scope=Scope(gpu=found.uuid))
-    rates = [
-        list_rows.rate_span(rate)
-        for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")
-    ]
-    places = [list_rows.place_row(place) for place in inventory.life(found.uuid)]
-    more = {"rates": rates, "stays": places, "idle_power": list_rows.idle_power_row(found)}
-    return wanted.echo() | list_rows.gpu_row(found, figures(total)) | more
+    more = {
+        "rates": GPURate.objects.filter(gpu=found).order_by("valid_from"),
+        "stays": inventory.life(found.uuid),
+        "idle_power": list_rows.idle_power_row(found),
+    }
+    return Joined(wanted.echo() | more, figures(total), found)
 
 
 @router.get(
@@ -296,7 +278,7 @@ def rates(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     start, end = wanted.interval.start, wanted.interval.end
     held = Q(valid_from__lt=end) & (Q(valid_to=None) | Q(valid_to__gt=start))
     page, following = wanted.page(book.rates().filter(held), paging.limit)
-    return {"rows": [list_rows.rate_row(rate) for rate in page], "next_cursor": following}
+    return {"rows": page, "next_cursor": following}
 
 
 @router.get("/mappings", operation_id="listMappings", response=schemas.MappingPage, tags=["costs"])
@@ -307,15 +289,12 @@ def mappings(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     wanted = asked(request, whole=ALWAYS)
     start, end = wanted.interval.start, wanted.interval.end
     held = [
-        (place, rule)
+        Joined({"place": place}, rule)
         for place, rule in enumerate(attribution.rules(), start=1)
         if rule.valid_from < end and (rule.valid_to is None or rule.valid_to > start)
     ]
     page, following = wanted.page(held, paging.limit)
-    return {
-        "rows": [list_rows.mapping_row(place, rule) for place, rule in page],
-        "next_cursor": following,
-    }
+    return {"rows": page, "next_cursor": following}
 
 
 @router.get(
@@ -331,27 +310,21 @@ def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
         Incident.objects.select_related("rule").filter(overlapping).order_by("-opened_at", "-pk"),
         paging.limit,
     )
-    return {
-        "rows": [list_rows.incident_row(incident) for incident in page],
-        "next_cursor": following,
-    }
+    return {"rows": page, "next_cursor": following}
 
 
 def _job_row(
-    job: Job, shape: Answer, why: Mapping[int, tuple[Primary, Saving]], lines: Sequence[str] = ()
-) -> Answer:
+    job: Job, shape: Joined, why: Mapping[int, tuple[Primary, Saving]], lines: Sequence[str] = ()
+) -> Joined:
     primary, saving = why.get(job.pk, (None, None))
     return list_rows.job_row(job, shape, list_rows.cause_of(primary, lines), saving)
 
 
-def _lines(groups: list[Group], shapes: list[Answer]) -> list[Answer]:
-    return [
-        shape | {"key": group.key, "label": group.label}
-        for group, shape in zip(groups, shapes, strict=True)
-    ]
+def _lines(groups: list[Group], shapes: list[Joined]) -> list[Joined]:
+    return [Joined(shape, group) for group, shape in zip(groups, shapes, strict=True)]
 
 
-def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:
+def _figures_by_key(groups: list[Group]) -> dict[str, Joined]:
     shapes = rows_of_figures([group.totals for group in groups])
     return {group.key: shape for group, shape in zip(groups, shapes, strict=True)}
 

@@ -1,49 +1,62 @@
-"""The answers of the read API, as OpenAPI describes them. Units are in the names; money is a JSON
+"""The answers of the read API, as OpenAPI describes them and as they are read from what selectors
+answer (answer_types). Units are in the names; money is a JSON
 number in dollars, exact to the micro-dollar; a time is ISO 8601 in UTC; null is "not known", never
 zero.
 """
 
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from ninja import Schema
 from pydantic import Field, create_model
 
+from fleetwatch.api.answer_types import (
+    At,
+    AtOrNone,
+    NameOf,
+    NameOrNone,
+    SlugOrNone,
+    TextOrNone,
+    Usd,
+    UsdOrNone,
+    UUIDOrNone,
+    attribute,
+    gpu_hours,
+    read_as,
+)
 from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
+from fleetwatch.costs.models import Rate
+from fleetwatch.jobs import records
 
 # for an operation that asks for one thing by a parameter
 MAY_BE_MISSING: dict[str, Any] = {"responses": {404: {}}}
 
 
-class States(Schema):
+Figure = TypeVar("Figure", int, float)
+
+
+class ByState(Schema, Generic[Figure]):
+    useful: Figure
+    underused: Figure
+    stalled: Figure
+    idle: Figure
+    starting: Figure
+    orphaned: Figure
+    free: Figure
+    unavailable: Figure
+    unobserved: Figure
+
+
+class States(ByState[float]):
     """One figure for each of the nine states."""
 
-    useful: float
-    underused: float
-    stalled: float
-    idle: float
-    starting: float
-    orphaned: float
-    free: float
-    unavailable: float
-    unobserved: float
 
-
-class StateMs(Schema):
+class StateMs(ByState[int]):
     """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly.
 
     As pages show them, `useful` is without `busy_only_ms` and `stalled` without `waiting_ms`.
     """
-
-    useful: int
-    underused: int
-    stalled: int
-    idle: int
-    starting: int
-    orphaned: int
-    free: int
-    unavailable: int
-    unobserved: int
 
 
 class CostUsd(Schema):
@@ -83,16 +96,16 @@ class Figures(Schema):
     unpriced_ms: int
     has_example_rates: bool
     busy_only_ms: int = Field(description="part of useful, of which utilisation alone tells")
-    busy_only_usd: float = Field(description="its dollars, in no efficiency figure")
+    busy_only_usd: Usd = Field(description="its dollars, in no efficiency figure")
     waiting_ms: int = Field(description="part of stalled: services wait, no waste but potential")
-    waiting_usd: float = Field(description="its dollars")
+    waiting_usd: Usd = Field(description="its dollars")
     occupancy: float | None
     activity: float | None
     useful_share_of_observed: float | None
     wasted_share_of_observed: float | None
     efficiency: float | None
     spend_efficiency: float | None
-    usd_per_useful_gpu_hour: float | None
+    usd_per_useful_gpu_hour: UsdOrNone
     energy_j: float | None
 
 
@@ -154,7 +167,7 @@ class Page(Schema):
 
 
 class SpendingNow(Schema):
-    usd_per_hour: float
+    usd_per_hour: Usd
     gpus: int
     judged_gpus: int = Field(
         description=(
@@ -168,7 +181,7 @@ class SpendingNow(Schema):
     )
     allocated_gpus: int
     idle_gpus: int
-    idle_usd_per_hour: float
+    idle_usd_per_hour: Usd
     unpriced_gpus: int
     has_example_rates: bool
 
@@ -209,26 +222,30 @@ class Cause(Schema):
     evidence: list[str]
 
 
+def _hours(states: dict[str, int]) -> dict[str, float]:
+    return {state: gpu_hours(milliseconds) for state, milliseconds in states.items()}
+
+
 class JobRow(Figures):
     key: str
     name: str
     scheduler: str
     cluster: str
-    id: str
+    id: str = Field(alias="external_id")
     user: str
     account: str
-    team: str | None
+    team: SlugOrNone
     kind: JobKind
     state: str
-    submit_at: datetime | None
-    start_at: datetime | None
-    end_at: datetime | None
+    submit_at: AtOrNone = Field(alias="submit_ms")
+    start_at: AtOrNone = Field(alias="start_ms")
+    end_at: AtOrNone = Field(alias="end_ms")
     wait_s: float | None
     partition: str | None
     qos: str | None
     restarts: int
     labels: dict[str, Any]
-    gpu_hours: States
+    gpu_hours: Annotated[States, read_as(_hours)] = Field(alias="states")
     primary_cause: Cause
     savings_gpu_hours: list[float] | None
     savings_usd: list[float] | None
@@ -263,11 +280,14 @@ class JobPage(Period):
 
 # how a node knows: its processes' environment, its scheduler, an import of accounting, or the right
 # to speak for the job's cluster
-Voice = Literal["claim", "books", "import", "cluster", "cluster_import"]
+Voice = Annotated[
+    Literal["claim", "books", "import", "cluster", "cluster_import"],
+    read_as(lambda voice: records.Voice(voice).name.lower()),
+]
 
 
 class GPUShare(Figures):
-    uuid: str
+    uuid: str = Field(alias="key")
     label: str
 
 
@@ -277,8 +297,8 @@ class Contradiction(Schema):
     `node` is null where none is known.
     """
 
-    node: str | None
-    by: Voice
+    node: TextOrNone
+    by: Voice = Field(alias="voice")
     fact: Literal["user", "account", "kind"]
     value: str
 
@@ -288,10 +308,10 @@ class JobChange(Schema):
     that were not taken.
     """
 
-    key: str
+    key: Annotated[str, attribute("own_key")] = Field(alias="job")
     at: datetime
-    node: str | None
-    by: Voice
+    node: NameOrNone
+    by: Voice = Field(alias="voice")
     facts: dict[str, Any]
     refused: list[str]
 
@@ -301,7 +321,7 @@ class Namesake(Schema):
     him.
     """
 
-    key: str
+    key: str = Field(alias="own_key")
     user: str
     account: str
 
@@ -323,16 +343,16 @@ class JobSource(Schema):
     """
 
     kind: str
-    ok: bool
-    reported_at: datetime
-    silent_since: datetime | None
+    ok: bool = Field(alias="is_ok")
+    reported_at: At = Field(alias="reported_ms")
+    silent_since: AtOrNone = Field(alias="silent_ms")
     why: str
 
 
 class Drained(Schema):
     """The node takes no new jobs; the reason as its scheduler says it."""
 
-    since: datetime
+    since: At = Field(alias="since_ms")
     reason: str
 
 
@@ -340,7 +360,7 @@ class NodeRow(Figures):
     name: str
     labels: dict[str, Any]
     window_s: int
-    last_at: datetime | None
+    last_at: AtOrNone = Field(alias="last_ms")
     last_received_at: datetime | None
     agent: dict[str, Any]
     sources: list[JobSource]
@@ -366,21 +386,21 @@ class GPURow(Figures):
     """
 
     uuid: str
-    node: str
+    node: NameOf
     index: int | None
-    gpu_model: str | None
-    driver_model_name: str
+    gpu_model: NameOrNone = Field(alias="model")
+    driver_model_name: str = Field(alias="model_name")
     memory_total_bytes: int | None
     power_limit_w: float | None
     sm_count: int | None
-    parent_uuid: str | None
+    parent_uuid: UUIDOrNone = Field(alias="parent")
     mig_profile: str
     instances: list[Instance]
     persistence: bool | None
     unread: dict[str, Any]
-    first_at: datetime | None
-    last_at: datetime | None
-    retired_at: datetime | None
+    first_at: AtOrNone = Field(alias="first_ms")
+    last_at: AtOrNone = Field(alias="newest_ms")
+    retired_at: AtOrNone = Field(alias="retired_ms")
 
 
 class GPUPage(Period):
@@ -402,8 +422,8 @@ class StayRow(Schema):
     """
 
     node: str
-    start: datetime = Field(alias="from")
-    end: datetime = Field(alias="to")
+    start: At = Field(alias="first_ms")
+    end: At = Field(alias="last_ms")
     is_believed: bool
 
 
@@ -415,8 +435,8 @@ class IdlePower(Schema):
     watts: float
     source: Literal["model", "learned", "set"]
     readings: int
-    first_at: datetime | None
-    last_at: datetime | None
+    first_at: AtOrNone = Field(alias="first_ms")
+    last_at: AtOrNone = Field(alias="last_ms")
 
 
 class GPUDetail(Period, GPURow):
@@ -448,16 +468,20 @@ class RateRow(Schema):
     is_example: bool
     valid_from: datetime
     valid_to: datetime | None
-    gpu_model: str | None
-    node: str | None
-    gpu: str | None
-    pool: str | None
-    node_class: str | None
-    region: str | None
-    pricing_class: str | None
+    gpu_model: NameOrNone
+    node: NameOrNone
+    gpu: UUIDOrNone
+    pool: TextOrNone
+    node_class: TextOrNone
+    region: TextOrNone
+    pricing_class: TextOrNone
     source: str
     source_date: date | None
     components: list[dict[str, str]]
+
+    @staticmethod
+    def resolve_usd_per_gpu_hour(rate: Rate) -> Decimal | None:
+        return rate.price_per_gpu_hour if rate.currency == "USD" else None
 
 
 class RatePage(Schema):
@@ -471,15 +495,15 @@ class MappingRow(Schema):
     id: int
     place: int
     priority: int
-    user: str | None
-    account: str | None
-    namespace: str | None
-    partition: str | None
-    label: str | None
-    label_value: str | None
-    team: str | None
-    project: str | None
-    cost_centre: str | None
+    user: TextOrNone
+    account: TextOrNone
+    namespace: TextOrNone
+    partition: TextOrNone
+    label: TextOrNone
+    label_value: TextOrNone
+    team: SlugOrNone
+    project: TextOrNone
+    cost_centre: TextOrNone
     valid_from: datetime
     valid_to: datetime | None
     note: str
@@ -492,8 +516,8 @@ class MappingPage(Schema):
 
 class IncidentRow(Schema):
     id: int
-    rule: str
-    condition: str
+    rule: NameOf
+    condition: Annotated[str, attribute("condition")] = Field(alias="rule")
     subject: str
     opened_at: datetime
     updated_at: datetime

@@ -8,14 +8,13 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import GPUHours, Usd
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
-from fleetwatch.figures.pricing import usd
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
-from fleetwatch.lib.intervals import HOUR_MS
 
 Answer = dict[str, Any]
 # of one request: some seconds of a worker; manage.py try_policy has no bound
@@ -38,12 +37,12 @@ class TrialLine(Schema):
     group: str
     state: State
     tier: Tier
-    is_gpu_ms: int
-    would_be_gpu_ms: int
-    more_gpu_hours: float
-    is_usd: float
-    would_be_usd: float
-    more_usd: float
+    is_gpu_ms: int = Field(alias="is_ms")
+    would_be_gpu_ms: int = Field(alias="would_ms")
+    more_gpu_hours: GPUHours = Field(alias="more_ms")
+    is_usd: Usd
+    would_be_usd: Usd = Field(alias="would_usd")
+    more_usd: Usd
 
 
 class Compared(schemas.Period):
@@ -74,18 +73,4 @@ def try_policy(
     except ValueError as error:
         raise RequestError(str(error), field="thresholds") from error
     echo = wanted.echo() | {"covered_from": interval.start, "covered_to": interval.end}
-    return echo | {"group_by": group_by, "rows": [_row(line) for line in lines]}
-
-
-def _row(line: policy_trial.Line) -> Answer:
-    return {
-        "group": line.group,
-        "state": line.state,
-        "tier": line.tier,
-        "is_gpu_ms": line.is_ms,
-        "would_be_gpu_ms": line.would_ms,
-        "more_gpu_hours": line.more_ms / HOUR_MS,
-        "is_usd": float(usd(line.is_usd)),
-        "would_be_usd": float(usd(line.would_usd)),
-        "more_usd": float(usd(line.more_usd)),
-    }
+    return echo | {"group_by": group_by, "rows": lines}

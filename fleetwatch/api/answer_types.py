@@ -1,0 +1,72 @@
+"""How a field of an answer is read from what a selector answers: by its name, or by its `alias`,
+and made what JSON has of it. Dollars are rounded to the micro-dollar here.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from operator import attrgetter
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from fleetwatch.figures.pricing import usd
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+
+MISSING = object()
+
+
+class Joined:
+    """Facts and things read as one: a name is that of the first that has it, facts before
+    things.
+    """
+
+    __slots__ = ("_facts", "_things")
+
+    def __init__(self, *parts: Any) -> None:
+        self._facts: dict[str, Any] = {}
+        self._things: list[Any] = []
+        for part in parts:
+            if isinstance(part, dict):
+                self._facts = part | self._facts
+            elif isinstance(part, Joined):
+                self._facts = part._facts | self._facts
+                self._things += part._things
+            else:
+                self._things.append(part)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._facts:
+            return self._facts[name]
+        for thing in self._things:
+            value = getattr(thing, name, MISSING)
+            if value is not MISSING:
+                return value
+        raise AttributeError(name)
+
+
+def read_as(convert: Callable[[Any], Any]) -> BeforeValidator:
+    """Of a value what `convert` makes of it; None of None."""
+    return BeforeValidator(lambda value: None if value is None else convert(value))
+
+
+def attribute(path: str) -> BeforeValidator:
+    """Of a thing its attribute; None where there is no such thing."""
+    return read_as(attrgetter(path))
+
+
+def gpu_hours(milliseconds: int) -> float:
+    return milliseconds / HOUR_MS
+
+
+At = Annotated[datetime, read_as(from_ms)]
+AtOrNone = Annotated[datetime | None, read_as(from_ms)]
+Usd = Annotated[float, read_as(lambda amount: float(usd(amount)))]
+UsdOrNone = Annotated[float | None, read_as(lambda amount: float(usd(amount)))]
+GPUHours = Annotated[float, read_as(gpu_hours)]
+TextOrNone = Annotated[str | None, read_as(lambda text: text or None)]  # "" = not said
+NameOf = Annotated[str, attribute("name")]
+NameOrNone = Annotated[str | None, attribute("name")]
+UUIDOf = Annotated[str, attribute("uuid")]
+UUIDOrNone = Annotated[str | None, attribute("uuid")]
+KeyOrNone = Annotated[str | None, attribute("key")]
+SlugOrNone = Annotated[str | None, attribute("slug")]
