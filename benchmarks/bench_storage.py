@@ -53,7 +53,7 @@ def measure(hub: Hub, hours: int) -> Table:
         speed(
             f"read {hours} h hot, {len(WANTED)} columns",
             wanted,
-            timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)),
+            timed(lambda: frames.read_windows(first.pk, start_ms, end_ms, WANTED)),
         ),
     ]
     before = hub.server_s()
@@ -61,7 +61,7 @@ def measure(hub: Hub, hours: int) -> Table:
     found.append(speed("seal, worker and Postgres", values, hub.server_s() - before))
     found += packed_sizes("rounded to the sensors", stored[0::2])
     found += packed_sizes("full doubles", stored[1::2])
-    sealed_s = timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))
+    sealed_s = timed(lambda: frames.read_windows(first.pk, start_ms, end_ms, WANTED))
     found.append(speed(f"read {hours} h sealed, {len(WANTED)} columns", wanted, sealed_s))
     return Table(
         f"Packed columns: {NODES} nodes x 8 GPUs x {hours} h, {values:,} values",

@@ -17,13 +17,13 @@ def client_of(request: HttpRequest) -> str:
     is none.
     """
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
-    told = client_address(
+    text = client_address(
         request.META.get("REMOTE_ADDR", ""),
         [forwarded],
         proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
     )
     try:
-        address = ip_address(told)
+        address = ip_address(text)
     except ValueError:
         return UNKNOWN
     inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -16,8 +16,8 @@ MAX_AGE_S = 90 * 86_400
 
 def device_of(request: HttpRequest, name: str) -> str | None:
     """The browser's own id, where `name` logged in with it in the last 90 days; else None."""
-    known, device = _signed(request.COOKIES.get(COOKIE, ""))
-    return device if known == name else None
+    owner, device = _signed(request.COOKIES.get(COOKIE, ""))
+    return device if owner == name else None
 
 
 def name_of(cookies: str) -> str | None:

@@ -11,7 +11,9 @@ from django.db.models import Q
 from fleetwatch.accounts.models import ApiToken, Organisation, Team, User
 
 ADMIN = "admin"
-READ, WRITE = SCOPES = ("read", "write")  # write: decides about findings too
+READ = "read"
+WRITE = "write"  # decides about findings too
+SCOPES = (READ, WRITE)
 HINT_CHARACTERS = 8
 # a token's last use is for people: to the minute is enough, and a write per request is not
 LAST_USE_RESOLUTION = timedelta(minutes=1)
@@ -92,7 +94,8 @@ def ensure_admin(password: str | None) -> str | None:
         return None
     chosen = password or secrets.token_urlsafe(16)
     user, _ = User.objects.get_or_create(username=ADMIN)
-    user.role, user.is_active = User.Role.ADMIN, True
+    user.role = User.Role.ADMIN
+    user.is_active = True
     user.set_password(chosen)
     user.save(update_fields=["role", "is_active", "password"])
     return chosen

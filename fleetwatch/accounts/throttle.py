@@ -19,7 +19,8 @@ from django.core.cache import cache
 from fleetwatch.accounts.clients import network_of
 
 FREE_TRIES = 5
-FIRST_WAIT_S, LONGEST_WAIT_S = 60, 900
+FIRST_WAIT_S = 60
+LONGEST_WAIT_S = 900
 FREE_GUESSES = 20  # of a name in an hour, from anywhere
 LONGEST_CROWD_WAIT_S = 300
 WINDOW_S = 3600  # wrong tries count for an hour from the first on
@@ -49,7 +50,8 @@ def begin(name: str, address: str, *, device: str | None = None) -> Guess:
     Raises TooManyTriesError; such a try is not counted.
     """
     guess = _guess(name, device or network_of(address, ipv4=32, ipv6=IPV6_BITS))
-    tries, guesses = _counted(guess.tries), _counted(guess.guesses)
+    tries = _counted(guess.tries)
+    guesses = _counted(guess.guesses)
     wait = wait_s(tries, 0 if device else guesses)
     if wait and not cache.add(guess.gate, time.time() + wait, wait):
         _uncount(guess.tries)

@@ -24,13 +24,14 @@ FEWEST_WEEKS = 3
 # usual, that one knows the bursts.
 # One wild day in eight is still not usual.
 MEDIAN_TO_SPREAD = 1.4826
-BURSTS, BURSTS_TO_SPREAD = 0.85, 0.6947
+BURSTS = 0.85
+BURSTS_TO_SPREAD = 0.6947
 LEAST_SPREAD = 0.10  # of the usual dollars of an hour
 DAY_H = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UnusualHours:
     """Hours [first, last] of a series, counted from its first day's midnight; dollars of them and
     what is usual.
     """
@@ -43,7 +44,7 @@ class Found:
     spreads: float  # of the farthest hour, signed
 
 
-def find(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> list[Found]:
+def unusual_hours(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> list[UnusualHours]:
     """What is unusual from that day on by spreads and by money: at least the floor for each day it
     lasts, and for one.
     """
@@ -52,29 +53,32 @@ def find(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> list[Found
         return []
     usual, spread = _usual(usd, since_day)
     recent = usd[:, since_day:].reshape(len(usd), -1)
-    usual, spread = usual.reshape(len(usd), -1), spread.reshape(len(usd), -1)
+    usual = usual.reshape(len(usd), -1)
+    spread = spread.reshape(len(usd), -1)
     with np.errstate(invalid="ignore", divide="ignore"):
         off = (recent - usual) / spread
-    found = []
+    anomalies = []
     for series in np.flatnonzero(
         np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
     ):
         for sign in (1.0, -1.0):
             for first, last in _stretches(np.nan_to_num(sign * off[series])):
                 hours = slice(first, last + 1)
-                known = np.isfinite(off[series, hours])
+                is_known = np.isfinite(off[series, hours])
                 spent, expected = (
-                    float(values[series, hours][known].sum()) for values in (recent, usual)
+                    float(values[series, hours][is_known].sum()) for values in (recent, usual)
                 )
                 if sign * (spent - expected) >= floor_usd_per_day * max(
                     1.0, (last + 1 - first) / DAY_H
                 ):
                     peak = sign * float(np.nanmax(sign * off[series, hours]))
                     start = since_day * DAY_H + first
-                    found.append(
-                        Found(int(series), start, start + last - first, spent, expected, peak)
+                    anomalies.append(
+                        UnusualHours(
+                            int(series), start, start + last - first, spent, expected, peak
+                        )
                     )
-    return found
+    return anomalies
 
 
 def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:

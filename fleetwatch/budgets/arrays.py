@@ -21,5 +21,5 @@ def quantile(values: Floats, share: float, *, axis: int) -> Floats:
     below = np.floor(place).astype(np.intp)
     low = np.take_along_axis(ordered, below, axis=axis)
     high = np.take_along_axis(ordered, np.minimum(below + 1, last), axis=axis)
-    found: Floats = np.squeeze(low + (high - low) * (place - below), axis=axis)
-    return found
+    quantiles: Floats = np.squeeze(low + (high - low) * (place - below), axis=axis)
+    return quantiles

@@ -105,10 +105,10 @@ def limits(month: date) -> dict[str, Limit]:
     by_team: dict[str, list[Budget]] = {}
     for row in Budget.objects.select_related("team").filter(month__lte=month):
         by_team.setdefault(WHOLE_FLEET if row.team is None else row.team.slug, []).append(row)
-    found = {slug: counting(rows, month) for slug, rows in by_team.items()}
+    by_slug = {slug: counting(rows, month) for slug, rows in by_team.items()}
     return {
         slug: Limit(budget, usd_of(budget, month))
-        for slug, budget in found.items()
+        for slug, budget in by_slug.items()
         if budget is not None
     }
 
@@ -138,10 +138,10 @@ def history(team: Team | None) -> QuerySet[Budget]:
 
 def months(now: datetime) -> Sequence[date]:
     """The months for which a budget can be set, from the running one on."""
-    found = [calendar.month_of(now, zone())]
-    while len(found) <= MONTHS_AHEAD:
-        found.append(calendar.following(found[-1]))
-    return found
+    firsts = [calendar.month_of(now, zone())]
+    while len(firsts) <= MONTHS_AHEAD:
+        firsts.append(calendar.following(firsts[-1]))
+    return firsts
 
 
 def _usd_per_unit(currency: str, month: date) -> Decimal:

@@ -42,11 +42,11 @@ def cuts_of(day: Interval, zone: ZoneInfo) -> tuple[Cut, ...]:
 
 def lengths(days: Sequence[Interval], zone: ZoneInfo) -> NDArray[np.float64]:
     """Hours that each hour on the wall lasts, days × 24: 1, but 0 or 2 where clocks are set."""
-    found = np.zeros((len(days), HOURS))
+    hours = np.zeros((len(days), HOURS))
     for row, day in enumerate(days):
         for cut in cuts_of(day, zone):
-            found[row, cut.hour] += cut.length_h
-    return found
+            hours[row, cut.hour] += cut.length_h
+    return hours
 
 
 def wall_hour(day: Interval, hour: int, zone: ZoneInfo) -> Interval | None:

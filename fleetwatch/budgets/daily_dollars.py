@@ -54,7 +54,8 @@ def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
     Safe twice. A day is made anew where any of its lines' dollars are not those that costs gives
     now: after late data, new rates or other teams of jobs the history is that of today's view.
     """
-    organisation_zone, until = zone(), known_until(now)
+    organisation_zone = zone()
+    until = known_until(now)
     first = boundaries.midnight(now, organisation_zone, days=-days)
     SpendDay.objects.filter(
         start__lt=boundaries.midnight(now, organisation_zone, days=-DAYS)
@@ -79,7 +80,7 @@ def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
     return did
 
 
-def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
+def read_history(kind: str, now: datetime, *, with_today: bool = False) -> History:
     """What is kept of a kind, from its first day on; with_today: the running day's hours too, NaN
     where it is still to come.
     """
@@ -90,28 +91,30 @@ def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
         if with_today
         else SpendDay.objects.filter(kind=kind, start__lt=today)
     )
-    found = list(rows.values_list("key", "start", "hours", "wasted_hours"))
-    if not found:
+    day_rows = list(rows.values_list("key", "start", "hours", "wasted_hours"))
+    if not day_rows:
         return History(
             [], [], dict.fromkeys(METRICS, np.zeros((0, 0, HOURS))), np.zeros((0, HOURS))
         )
-    keys = sorted({key for key, *_ in found})
+    keys = sorted({key for key, *_ in day_rows})
     last = boundaries.midnight(now, organisation_zone, days=1 if with_today else 0)
-    days = boundaries.days(Interval(min(start for _, start, *_ in found), last), organisation_zone)
+    days = boundaries.days(
+        Interval(min(start for _, start, *_ in day_rows), last), organisation_zone
+    )
     place = {day.start: index for index, day in enumerate(days)}
     series = {key: index for index, key in enumerate(keys)}
     # where a day has rows of anybody, a series without one spent nothing
-    known = np.full((len(days), HOURS), np.nan)
+    zeros = np.full((len(days), HOURS), np.nan)
     cost, wasted = (np.full((len(keys), len(days), HOURS), np.nan) for _ in METRICS)
-    for key, start, hours, wasted_hours in found:
+    for key, start, hours, wasted_hours in day_rows:
         if start in place:
             cost[series[key], place[start]] = np.array(hours, dtype=float)
             wasted[series[key], place[start]] = np.array(wasted_hours, dtype=float)
-            known[place[start]] = np.where(
-                np.isfinite(cost[series[key], place[start]]), 0.0, known[place[start]]
+            zeros[place[start]] = np.where(
+                np.isfinite(cost[series[key], place[start]]), 0.0, zeros[place[start]]
             )
     usd = {
-        name: np.where(np.isfinite(values), values, known[None])
+        name: np.where(np.isfinite(values), values, zeros[None])
         for name, values in zip(METRICS, (cost, wasted), strict=True)
     }
     return History(keys, days, usd, lengths(days, organisation_zone))
@@ -123,8 +126,8 @@ def without_gaps(usd: Floats, hours: Floats) -> Floats:
 
     Before the first hour that it knows, and of an hour that a day does not have, nothing is known.
     """
-    known = np.isfinite(usd).any(axis=0)
-    has_begun = np.maximum.accumulate(known.ravel()).reshape(known.shape)
+    is_known = np.isfinite(usd).any(axis=0)
+    has_begun = np.maximum.accumulate(is_known.ravel()).reshape(is_known.shape)
     return np.where(~np.isfinite(usd) & has_begun & (hours > 0), 0.0, usd)
 
 
@@ -152,25 +155,23 @@ def _dollars(totals: Totals) -> tuple[Decimal, Decimal]:
 
 
 @transaction.atomic
-def _make(kind: str, known: Interval, day: Interval, organisation_zone: ZoneInfo) -> None:
-    """Replaces the rows of a day by what costs says of `known`, as far as the day is known."""
-    lines = costs.over_time_by(known, kind, "hour")
+def _make(kind: str, interval: Interval, day: Interval, organisation_zone: ZoneInfo) -> None:
+    """Replaces the rows of a day by what costs says of the interval, as far as the day is known."""
+    lines = costs.over_time_by(interval, kind, "hour")
     has_entries = {
         bucket.start for line in lines for bucket in line.buckets if bucket.totals.capacity_ms
     }
-    told = [
+    cuts = [
         cut
         for cut in cuts_of(day, organisation_zone)
         if floor_hour(cut.interval.start) in has_entries
     ]
-    kinds, rows = (
-        [kind],
-        [_row(kind, line.key, line.buckets, day, told) for line in lines if _has_time(line)],
-    )
+    kinds = [kind]
+    rows = [_row(kind, line.key, line.buckets, day, cuts) for line in lines if _has_time(line)]
     if kind == "team":
         kinds.append(FLEET)
         rows += (
-            [_row(FLEET, "", [bucket for line in lines for bucket in line.buckets], day, told)]
+            [_row(FLEET, "", [bucket for line in lines for bucket in line.buckets], day, cuts)]
             if lines
             else []
         )
@@ -183,7 +184,7 @@ def _has_time(line: Series) -> bool:
 
 
 def _row(
-    kind: str, key: str, buckets: Sequence[Bucket], day: Interval, told: Sequence[Cut]
+    kind: str, key: str, buckets: Sequence[Bucket], day: Interval, cuts: Sequence[Cut]
 ) -> SpendDay:
     return SpendDay(
         kind=kind,
@@ -191,15 +192,15 @@ def _row(
         start=day.start,
         usd=pricing.usd(sum((bucket.totals.cost_usd for bucket in buckets), NOTHING)),
         wasted_usd=pricing.usd(sum((bucket.totals.wasted_usd for bucket in buckets), NOTHING)),
-        hours=_by_wall_hour(told, ((bucket.start, bucket.totals.cost_usd) for bucket in buckets)),
+        hours=_by_wall_hour(cuts, ((bucket.start, bucket.totals.cost_usd) for bucket in buckets)),
         wasted_hours=_by_wall_hour(
-            told, ((bucket.start, bucket.totals.wasted_usd) for bucket in buckets)
+            cuts, ((bucket.start, bucket.totals.wasted_usd) for bucket in buckets)
         ),
     )
 
 
 def _by_wall_hour(
-    told: Sequence[Cut], amounts: Iterable[tuple[datetime, Decimal]]
+    cuts: Sequence[Cut], amounts: Iterable[tuple[datetime, Decimal]]
 ) -> list[float | None]:
     """Dollars of each hour on the wall; None where the ledger has no entry of anybody, or there is
     no such hour.
@@ -207,7 +208,7 @@ def _by_wall_hour(
     usd: dict[datetime, Decimal] = defaultdict(Decimal)
     for start, amount in amounts:
         usd[start] += amount
-    found: list[float | None] = [None] * HOURS
-    for cut in told:
-        found[cut.hour] = (found[cut.hour] or 0.0) + float(usd[floor_hour(cut.interval.start)])
-    return found
+    dollars: list[float | None] = [None] * HOURS
+    for cut in cuts:
+        dollars[cut.hour] = (dollars[cut.hour] or 0.0) + float(usd[floor_hour(cut.interval.start)])
+    return dollars

@@ -21,14 +21,16 @@ LEVEL_WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1])  # of the last four weeks, the ne
 # a day farther from its usual amount counts as one this far: a burst is no habit
 CLIP_SPREADS = 4.0
 # so many of the last 7 days beyond so many spreads on one side: the level moved
-SHIFT_SPREADS, SHIFT_DAYS = 2.0, 5
+SHIFT_SPREADS = 2.0
+SHIFT_DAYS = 5
 HABIT_DAYS = 3  # so many of them are no bursts any more, where the shape holds less than this
 HABIT_SHAPE = 0.5  # of the dollars that were spent: bursts are then how this series spends
 LEAST_SPREAD = 0.05  # of a usual day: less is not told apart
 FEWEST_DAYS = 7  # below it there is no shape: the mean of what there is
 NEW_DAYS = 14  # below it nothing was seen twice: the range is a guess and says so
 LONGEST = 31  # days ahead
-LOW, HIGH = 0.1, 0.9  # the range holds 8 of 10 outcomes
+LOW = 0.1  # the range holds 8 of 10 outcomes
+HIGH = 0.9
 ENOUGH = 6.0  # stretches that do not overlap, to read a range of them
 # how much wider a range of n such stretches is: 1 + 1.5 ÷ n (coverage measured: docs/budgets.md)
 SMALL_SAMPLE = 1.5
@@ -132,9 +134,9 @@ def _rhythm(rates: Floats) -> Rhythm:
 
 def _flat(rates: Floats) -> Rhythm:
     """The mean of every hour there is, for every hour to come."""
-    known = np.isfinite(rates)
-    count = known.sum(axis=(1, 2))
-    mean = np.where(known, rates, 0.0).sum(axis=(1, 2)) / np.maximum(count, 1)
+    is_known = np.isfinite(rates)
+    count = is_known.sum(axis=(1, 2))
+    mean = np.where(is_known, rates, 0.0).sum(axis=(1, 2)) / np.maximum(count, 1)
     return Rhythm(
         np.broadcast_to(mean[:, None, None], (rates.shape[0], WEEK, 24)).copy(),
         np.zeros(rates.shape[0], dtype=bool),
@@ -151,13 +153,13 @@ def _from_first_day(rates: Floats) -> Floats:
 def _trimmed_mean(by_week: Floats) -> Floats:
     """Over weeks (axis 1), without the highest and lowest third; NaN where no week knows."""
     ordered = np.sort(by_week, axis=1)  # NaN last
-    known = np.isfinite(ordered).sum(axis=1, keepdims=True)
-    drop = known // 3
+    known_weeks = np.isfinite(ordered).sum(axis=1, keepdims=True)
+    drop = known_weeks // 3
     place = np.arange(by_week.shape[1])[None, :, None, None]
-    kept = (place >= drop) & (place < known - drop)
+    kept = (place >= drop) & (place < known_weeks - drop)
     with np.errstate(invalid="ignore"):
         mean = np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
-    return np.where(known[:, 0] > 0, mean, np.nan)
+    return np.where(known_weeks[:, 0] > 0, mean, np.nan)
 
 
 def _filled(shape: Floats, rates: Floats) -> Floats:
@@ -171,10 +173,10 @@ def _day_sums(by_week: Floats) -> Floats:
 
     What is missing of others is taken as the day's mean.
     """
-    known = np.isfinite(by_week).sum(axis=3)
+    known_hours = np.isfinite(by_week).sum(axis=3)
     with np.errstate(invalid="ignore"):
-        mean = np.where(np.isfinite(by_week), by_week, 0.0).sum(axis=3) / np.maximum(known, 1)
-    return np.where(known > 18, mean * 24, np.nan)
+        mean = np.where(np.isfinite(by_week), by_week, 0.0).sum(axis=3) / np.maximum(known_hours, 1)
+    return np.where(known_hours > 18, mean * 24, np.nan)
 
 
 def _off(days: Floats, usual: Floats) -> Floats:
@@ -215,13 +217,13 @@ def _habit(days: Floats, usual: Floats, spread: Floats) -> Floats:
     middle = quantile(cut, 0.5, axis=1)[:, None]
     own = 1.4826 * quantile(np.abs(cut - middle), 0.5, axis=1)[:, None] + LEAST_SPREAD * middle
     held = np.nan_to_num(np.minimum(cut, middle + CLIP_SPREADS * own))
-    known = np.isfinite(days).sum(axis=(1, 2))
-    in_shape = usual.sum(axis=1) * known / WEEK
+    known_days = np.isfinite(days).sum(axis=(1, 2))
+    in_shape = usual.sum(axis=1) * known_days / WEEK
     is_mostly_empty = in_shape < HABIT_SHAPE * np.nansum(days, axis=(1, 2))
     is_frequent = np.isfinite(cut).sum(axis=1) >= HABIT_DAYS
     # without any shape there is no usual day that one could be a burst of
     is_habit = is_mostly_empty & (is_frequent | (in_shape <= 0))
-    return np.where(is_habit, held.sum(axis=1) / np.maximum(known, 1), 0.0)
+    return np.where(is_habit, held.sum(axis=1) / np.maximum(known_days, 1), 0.0)
 
 
 def _spread(off: Floats, usual: Floats) -> Floats:
@@ -240,8 +242,8 @@ def _relative(actual: Floats, expected: Floats) -> Floats:
 
 def _judged(errors: Floats) -> Trial:
     """Medians and ranges by days ahead, of errors [try, series, days ahead]."""
-    known = np.isfinite(errors)
-    tries = known.sum(axis=0)
+    is_known = np.isfinite(errors)
+    tries = is_known.sum(axis=0)
     stretches = tries / np.arange(1, LONGEST + 1)  # that do not overlap
     wider = 1 + SMALL_SAMPLE / np.maximum(stretches, 1)
     low = np.minimum(quantile(errors, LOW, axis=0) * wider, -NARROWEST)

@@ -14,9 +14,13 @@ from fleetwatch.budgets.forecast import LONGEST, WEEK
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
-OVER, WILL_PASS, MAY_PASS, WITHIN = "over", "will pass", "may pass", "within"
-UNKNOWN, NO_BUDGET = "not known", "no budget"
-RISKS = (OVER, WILL_PASS, MAY_PASS, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
+OVER = "over"
+WILL_EXCEED = "will pass"
+MAY_EXCEED = "may pass"
+WITHIN = "within"
+UNKNOWN = "not known"
+NO_BUDGET = "no budget"
+RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +105,15 @@ def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> st
         return UNKNOWN
     budget = float(budget_usd)
     if end.expected_usd > budget:
-        return WILL_PASS
-    return MAY_PASS if end.high_usd > budget else WITHIN
+        return WILL_EXCEED
+    return MAY_EXCEED if end.high_usd > budget else WITHIN
 
 
 def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
     """The end of every cut of the rest, and its dollars."""
     first = boundaries.midnight(basis.origin, zone)
-    moments, amounts = [], []
+    moments = []
+    amounts = []
     for day in boundaries.days(rest, zone):
         # dates, not durations: days have 23 to 25 hours
         place = (day.start.astimezone(zone).date() - first.astimezone(zone).date()).days % WEEK

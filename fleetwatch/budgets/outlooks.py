@@ -94,7 +94,7 @@ def tried(outlook: Outlook | None) -> list[Tried]:
 
 
 def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
-    kept = daily_dollars.read(kind, now)
+    kept = daily_dollars.read_history(kind, now)
     if not kept.days:
         return []
     usd = kept.usd["cost"]
@@ -102,8 +102,10 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
         return []
     usd = daily_dollars.without_gaps(usd, kept.hours)
     first = forecast.first_days(np.nansum(usd, axis=2))
-    rhythm, trial = forecast.rhythm(usd, kept.hours), forecast.backtest(usd, kept.hours)
-    origin, days = kept.days[-1].end, len(kept.days)
+    rhythm = forecast.rhythm(usd, kept.hours)
+    trial = forecast.backtest(usd, kept.hours)
+    origin = kept.days[-1].end
+    days = len(kept.days)
     return [
         Outlook(
             kind=kind,
@@ -113,9 +115,9 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
             days=days - int(first[i]),
             has_shifted=bool(rhythm.has_shifted[i]),
             usd_per_hour=np.round(rhythm.usd_per_hour[i], 6).tolist(),
-            low=_known(trial.low[i]),
-            high=_known(trial.high[i]),
-            median_error=_known(trial.median_error[i]),
+            low=_or_none(trial.low[i]),
+            high=_or_none(trial.high[i]),
+            median_error=_or_none(trial.median_error[i]),
             tries=trial.tries[i].tolist(),
             is_whole=is_whole,
         )
@@ -124,5 +126,5 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
     ]
 
 
-def _known(values: Floats) -> list[float | None]:
+def _or_none(values: Floats) -> list[float | None]:
     return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -34,7 +34,7 @@ class Month:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BudgetLine:
     """One team's month, or the fleet's (key WHOLE_FLEET)."""
 
     key: str
@@ -91,13 +91,14 @@ def running_month(now: datetime) -> Month:
     return Month(first, whole, so_far, Interval(until, whole.end) if until < whole.end else None)
 
 
-def lines(now: datetime) -> list[Line]:
+def lines(now: datetime) -> list[BudgetLine]:
     """The fleet first, then every team with a budget, dollars this month or a forecast; most
     pressing first.
     """
     month = running_month(now)
     groups = [] if month.so_far is None else costs.totals_by(month.so_far, "team")
-    limits, forecasts = budgets.limits(month.first), outlooks.all_of("team")
+    limits = budgets.limits(month.first)
+    forecasts = outlooks.all_of("team")
     spent = {group.key: (group.totals.cost_usd, group.totals.unpriced_ms) for group in groups}
     labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
     own = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)  # nobody's budget: in the fleet's line
@@ -118,7 +119,7 @@ def lines(now: datetime) -> list[Line]:
     return [fleet, *sorted(teams, key=_pressing)]
 
 
-def line(team: Team | None, now: datetime) -> Line:
+def line(team: Team | None, now: datetime) -> BudgetLine:
     """One team's month, or the fleet's."""
     month = running_month(now)
     scope = Scope() if team is None else Scope(team=team.slug)
@@ -136,7 +137,7 @@ def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:
     return [] if month.so_far is None else costs.dollars_over_time(month.so_far, "day", scope=scope)
 
 
-def closest_trial(line: Line, now: datetime) -> Tried | None:
+def closest_trial(line: BudgetLine, now: datetime) -> Tried | None:
     """The back-tested error for about as many days ahead as are left of the month; None where
     nothing was tried.
     """
@@ -170,13 +171,13 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
 
 def _line(
     name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Outlook | None, month: Month
-) -> Line:
+) -> BudgetLine:
     spent_usd, unpriced_ms = spent
     end = outlooks.until_month_end(
         outlook, month.rest, spent_usd, budget_usd=None if limit is None else limit.usd
     )
     reason = outlooks.reason(outlook)
-    return Line(*name, spent_usd, unpriced_ms, limit, end, reason, outlooks.tried(outlook))
+    return BudgetLine(*name, spent_usd, unpriced_ms, limit, end, reason, outlooks.tried(outlook))
 
 
 def _labels(limits: Mapping[str, Limit], forecasts: Mapping[str, Outlook]) -> dict[str, str]:
@@ -188,7 +189,7 @@ def _labels(limits: Mapping[str, Limit], forecasts: Mapping[str, Outlook]) -> di
     }
 
 
-def _pressing(line: Line) -> tuple[int, float, Decimal, str]:
+def _pressing(line: BudgetLine) -> tuple[int, float, Decimal, str]:
     """By risk, then by how much of the budget is expected to go, then by dollars."""
     return (
         month_end.RISKS.index(line.risk),

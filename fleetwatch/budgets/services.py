@@ -21,5 +21,5 @@ def refresh(now: datetime) -> dict[str, int]:
     if is_due:
         did |= outlooks.make(now, is_whole=not did["left"])
     if did["days"]:
-        did |= unusual.find(now)
+        did |= unusual.refresh_anomalies(now)
     return did

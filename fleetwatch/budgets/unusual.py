@@ -58,15 +58,15 @@ class Seen:
     @property
     def movers(self) -> list[tuple[str, list[Mover]]]:
         """What moved most, by kind: job, user, node."""
-        found: dict[str, list[Mover]] = {}
+        by_kind: dict[str, list[Mover]] = {}
         for each in self.anomaly.movers:
-            found.setdefault(each["kind"], []).append(
+            by_kind.setdefault(each["kind"], []).append(
                 Mover(each["key"], each["label"], Decimal(each["usd"]))
             )
-        return list(found.items())
+        return list(by_kind.items())
 
 
-def find(now: datetime) -> dict[str, int]:
+def refresh_anomalies(now: datetime) -> dict[str, int]:
     """How many anomalies there are in the last weeks, and how many are new, changed or gone.
 
     Safe twice.
@@ -74,31 +74,33 @@ def find(now: datetime) -> dict[str, int]:
     # what lies at the edge of the window is cut by it: that one stays as it was found
     horizon = boundaries.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
-    found = {_name(row): row for row in rows}
+    by_name = {_name(row): row for row in rows}
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
     fresh = [
-        row for name, row in found.items() if name not in stored or stored[name].end != row.end
+        row for name, row in by_name.items() if name not in stored or stored[name].end != row.end
     ]
     for row in sorted(fresh, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
         row.movers = _movers(row)
     changed = [
         row
-        for name, row in found.items()
-        if name not in stored or _said(stored[name]) != _said(row)
+        for name, row in by_name.items()
+        if name not in stored or _content(stored[name]) != _content(row)
     ]
     for row in changed:
         before = stored.get(_name(row))
         row.found_at = now if before is None else before.found_at
         row.movers = row.movers or ([] if before is None else before.movers)
-    gone = [row.pk for name, row in stored.items() if name not in found or found[name] in changed]
+    gone = [
+        row.pk for name, row in stored.items() if name not in by_name or by_name[name] in changed
+    ]
     with transaction.atomic():
         Anomaly.objects.filter(pk__in=gone).delete()
         Anomaly.objects.filter(end__lt=now - KEPT).delete()
         Anomaly.objects.bulk_create(changed)
     return {
-        "anomalies": len(found),
+        "anomalies": len(by_name),
         "changed": len(changed),
-        "gone": len(stored.keys() - found.keys()),
+        "gone": len(stored.keys() - by_name.keys()),
     }
 
 
@@ -114,13 +116,13 @@ def anomalies_of(
 
 
 def _seen(rows: Iterable[Anomaly], now: datetime) -> list[Seen]:
-    told = list(rows)
+    anomaly_rows = list(rows)
     names = dict(
-        Team.objects.filter(slug__in={row.key for row in told if row.kind == "team"}).values_list(
-            "slug", "name"
-        )
+        Team.objects.filter(
+            slug__in={row.key for row in anomaly_rows if row.kind == "team"}
+        ).values_list("slug", "name")
     )
-    return [Seen(row, _label(row, names), row.end > now - ENDED) for row in told]
+    return [Seen(row, _label(row, names), row.end > now - ENDED) for row in anomaly_rows]
 
 
 def _label(row: Anomaly, teams: dict[str, str]) -> str:
@@ -132,13 +134,15 @@ def _label(row: Anomaly, teams: dict[str, str]) -> str:
 
 
 def _of_kind(kind: str, now: datetime) -> list[Anomaly]:
-    kept = daily_dollars.read(kind, now, with_today=True)
+    kept = daily_dollars.read_history(kind, now, with_today=True)
     since = max(0, len(kept.days) - LOOKS_BACK_DAYS)
     floor = settings.ANOMALY_FLOOR_USD_PER_DAY
     return [
         _row(each, kind, metric, kept)
         for metric in METRICS
-        for each in anomalies.find(kept.usd[metric], since_day=since, floor_usd_per_day=floor)
+        for each in anomalies.unusual_hours(
+            kept.usd[metric], since_day=since, floor_usd_per_day=floor
+        )
     ]
 
 
@@ -146,7 +150,7 @@ def _name(row: Anomaly) -> tuple[str, str, str, datetime]:
     return (row.kind, row.key, row.metric, row.start)
 
 
-def _row(each: anomalies.Found, kind: str, metric: str, kept: History) -> Anomaly:
+def _row(each: anomalies.UnusualHours, kind: str, metric: str, kept: History) -> Anomaly:
     return Anomaly(
         kind=kind,
         key=kept.keys[each.series],
@@ -162,17 +166,17 @@ def _row(each: anomalies.Found, kind: str, metric: str, kept: History) -> Anomal
 def _hour(kept: History, place: int) -> Interval:
     """The hour on the wall at that place; next to one that was skipped, the day's nearest."""
     day, hour = divmod(place, calendar.HOURS)
-    found = calendar.wall_hour(kept.days[day], hour, zone()) or calendar.wall_hour(
+    interval = calendar.wall_hour(kept.days[day], hour, zone()) or calendar.wall_hour(
         kept.days[day], hour + 1, zone()
     )
-    return found or kept.days[day]
+    return interval or kept.days[day]
 
 
 def _micro(usd: float) -> Decimal:
     return Decimal(repr(usd)).quantize(MICRO_USD)
 
 
-def _said(row: Anomaly) -> tuple[object, ...]:
+def _content(row: Anomaly) -> tuple[object, ...]:
     return (row.end, row.usd, row.usual_usd, row.spreads)
 
 

@@ -46,7 +46,7 @@ def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
 
 
 def _check_header(header: list[str]) -> None:
-    faults = csv_rows.header_faults(header, needed=("valid_from",), known=COLUMNS)
+    faults = csv_rows.header_faults(header, needed=("valid_from",), allowed=COLUMNS)
     for names in (mapping.CONDITIONS, mapping.GIVES):
         if not any(name in header for name in names):
             faults.append(Fault(1, "", f"One of the columns {', '.join(names)} is needed."))

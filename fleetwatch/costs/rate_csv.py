@@ -67,7 +67,7 @@ def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
 
 
 def _check_header(header: list[str]) -> None:
-    faults = csv_rows.header_faults(header, needed=NEEDED, known=COLUMNS)
+    faults = csv_rows.header_faults(header, needed=NEEDED, allowed=COLUMNS)
     if not any(name in header for name in SUBJECTS):
         faults.append(Fault(1, "", f"One of the columns {', '.join(SUBJECTS)} is needed."))
     csv_rows.refuse(faults)

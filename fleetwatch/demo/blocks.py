@@ -24,7 +24,9 @@ FINE_MS = 6 * HOUR_MS
 MINUTE_MS = 60_000
 PREFIX = "history"
 # What agents do when the network fails them: a spool that is sent later, an answer that was lost.
-LATE_CHANCE, TWICE_CHANCE, LATE_BY = 0.05, 0.02, 6
+LATE_CHANCE = 0.05
+TWICE_CHANCE = 0.02
+LATE_BY = 6
 Item = TypeVar("Item")
 
 

@@ -8,7 +8,8 @@ sees arriving is what a real host would send, and one agent dying shows as one s
 from dataclasses import dataclass
 
 GPUS_PER_NODE = 8
-GPUS, DAYS = 64, 14
+GPUS = 64
+DAYS = 14
 CLUSTER = "aurora"
 
 
@@ -37,7 +38,8 @@ PATTERN = (
     ("H100", "mixed"),
     ("A100", "train"),
 )
-FAULTY_NODE, FAULTY_GPU = 5, 3
+FAULTY_NODE = 5
+FAULTY_GPU = 3
 RECURRING_NODE = 6
 # The simulated scheduler numbers the jobs of 128 nodes apart
 # (agent.sources.simulated.schedule.NODES): a larger fleet has several.

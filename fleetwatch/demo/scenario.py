@@ -86,7 +86,8 @@ def without_windows(node: DemoNode, block: Block) -> wire.Batch:
 def windows(node: DemoNode, block: Block) -> Seen:
     """What was seen of the node: telemetry outages leave holes, a lost GPU observes 0 ms."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
-    spec, window_ms = simulated.spec, block.window_s * 1000
+    spec = simulated.spec
+    window_ms = block.window_s * 1000
     starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
     parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
     drawn = draw(
@@ -131,7 +132,8 @@ def _only(columns: Columns, is_seen: NDArray[np.bool_]) -> Columns:
 def _lose(columns: Columns, spec: Spec, window_ms: int) -> None:
     """Counts the faulty GPU's memory errors; nothing was read of windows in which it was lost."""
     starts = columns["start_ms"]
-    first_ms, end_ms = int(starts[0]), int(starts[-1]) + window_ms
+    first_ms = int(starts[0])
+    end_ms = int(starts[-1]) + window_ms
     if faults_between(spec, first_ms, end_ms + OMENS_MS):
         columns["ecc_uncorrected"] = np.array(
             [float(ecc_errors(spec, start + window_ms - 1000)) for start in starts.tolist()]

@@ -15,8 +15,10 @@ from agent.sources.simulated.troubles import faults_between, outages_between, wa
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.diagnosis.causes import gpu_fault, healthy, queue_or_scheduler
 
-HEALTHY, GPU_FAULT = healthy.CAUSE.code, gpu_fault.CAUSE.code
-UNOBSERVED, QUEUE = "unobserved", queue_or_scheduler.CAUSE.code
+HEALTHY = healthy.CAUSE.code
+GPU_FAULT = gpu_fault.CAUSE.code
+UNOBSERVED = "unobserved"
+QUEUE = queue_or_scheduler.CAUSE.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ def _troubles(
 def _free(simulated: Simulated, gpu: int, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
     """Spans within [start, end) in which the GPU works and no job has anything on it."""
     spec = simulated.spec
-    taken = [
+    occupied = [
         (job.start_ms, job.end_ms)
         for job in jobs_between(spec, start_ms, end_ms)
         if gpu in job.gpus
     ]
-    taken += faults_between(spec, start_ms, end_ms) if gpu == spec.faulty else []
-    for begin, end in [*sorted(taken), (end_ms, end_ms)]:
+    occupied += faults_between(spec, start_ms, end_ms) if gpu == spec.faulty else []
+    for begin, end in [*sorted(occupied), (end_ms, end_ms)]:
         if start_ms < begin:
             yield start_ms, begin
         start_ms = max(start_ms, end)

@@ -148,7 +148,7 @@ def _check_header(form: list[str]) -> Callable[[list[str]], None]:
             faults = csv_rows.header_faults(header, needed=FOCUS_NEEDED)
         else:
             lower = [name.lower() for name in header]
-            faults = csv_rows.header_faults(lower, needed=NEEDED, known=COLUMNS)
+            faults = csv_rows.header_faults(lower, needed=NEEDED, allowed=COLUMNS)
             if not {"sku", "gpu_model", "description"} & set(lower):
                 faults.append(
                     Fault(1, "", "One of the columns sku, gpu_model, description is needed.")

@@ -32,7 +32,7 @@ from fleetwatch.front.wsgi import Answer, FileAnswer
 from fleetwatch.ingest import door as ingest
 from fleetwatch.ingest import requests, tokens
 from fleetwatch.ingest.body import TooLargeError
-from fleetwatch.ingest.door import Door, Offered
+from fleetwatch.ingest.door import Door
 from fleetwatch.ingest.groups import Groups
 from fleetwatch.operations import disk
 
@@ -51,7 +51,10 @@ MAX_WAITING_BATCHES = 160
 # token); people who are known have what the pool holds beyond all others. A password at a time of
 # strangers and one of known
 # browsers: a hash takes a core for some tenths of a second.
-LONG_WAY_THREADS, TOKEN_THREADS, STRANGERS_THREADS, PASSWORD_THREADS = 3, 1, 2, 1
+LONG_WAY_THREADS = 3
+TOKEN_THREADS = 1
+STRANGERS_THREADS = 2
+PASSWORD_THREADS = 1
 OTHERS_CONNECTIONS = 1 + LONG_WAY_THREADS + TOKEN_THREADS + STRANGERS_THREADS + 2 * PASSWORD_THREADS
 FEWEST_PAGE_THREADS = 3
 # Where a form makes us hash a password.
@@ -64,7 +67,8 @@ MAX_STRANGERS_BYTES = 65_536
 MORE_IS_FOR_USERS = ", which is for who is logged in to send"
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
 # Of people's and scripts' larger bodies, together and of one user.
-MAX_HELD_BYTES, MAX_HELD_OF_USER = 64 * 1024 * 1024, 16 * 1024 * 1024
+MAX_HELD_BYTES = 64 * 1024 * 1024
+MAX_HELD_OF_USER = 16 * 1024 * 1024
 PIECE_BYTES = wsgi.PIECE_BYTES
 
 
@@ -133,39 +137,28 @@ class Front:
     """The application. `pool` is how many connections to the database the process may have."""
 
     def __init__(self, door: Door, *, pool: int, ask_database: Callable[[], None]) -> None:
-        page_threads = max(FEWEST_PAGE_THREADS, pool - OTHERS_CONNECTIONS)
         self._door = door
-        self._groups: Groups[Offered, int] = Groups(ingest.store_group, limit=MAX_GROUP)
-        self._tokens = Lane("tokens", threads=TOKEN_THREADS, waiting=256)
+        self._groups = Groups(ingest.store_group, limit=MAX_GROUP)
+        self._tokens = Lane("tokens", threads=TOKEN_THREADS)
         self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
-        self._pages = Lane("pages", threads=page_threads, waiting=256)
+        self._pages = Lane("pages", threads=_page_threads(pool))
         self._passwords = Lane("passwords", threads=PASSWORD_THREADS, waiting=64)
-        self._strangers = Lane("strangers", threads=STRANGERS_THREADS, waiting=256)
+        self._strangers = Lane("strangers", threads=STRANGERS_THREADS)
         self._guesses = Lane("guesses", threads=PASSWORD_THREADS, waiting=64)
-        self._health = Lane("health", threads=1, waiting=256)
+        self._health = Lane("health", threads=1)
         # no thread that may wait for the database
-        self._files = Lane("files", threads=1, waiting=256)
-        self._asking_database = (
-            self._tokens,
-            self._long_way,
-            self._pages,
-            self._strangers,
-            self._passwords,
-            self._guesses,
-        )
-        self._room = bodies.Room(
-            free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES
-        )
+        self._files = Lane("files", threads=1)
+        self._room = _room()
         # tokens of which a batch is being read, ids of nodes of which one is stored
-        self._taken: set[Hashable] = set()
-        self._known = senders.Known()
+        self._busy: set[Hashable] = set()
+        self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
 
     @property
     def is_storing(self) -> bool:
         """Whether a batch is being read or stored."""
-        return bool(self._taken)
+        return bool(self._busy)
 
     @property
     def held_bytes(self) -> int:
@@ -208,15 +201,17 @@ class Front:
 
     async def _page(self, request: Request) -> Answer:
         """What people and scripts ask."""
-        known = self._known.sender(request.headers)
-        sender = known or request.stranger
+        known_sender = self._senders.sender(request.headers)
+        sender = known_sender or request.stranger
         if request.is_password:
-            return await self._django(request, self._passwords if known else self._guesses, sender)
+            return await self._django(
+                request, self._passwords if known_sender else self._guesses, sender
+            )
         user_id = await self._user_id(request) if request.is_large else None
         answer = await self._django(
-            request, self._pages if known else self._strangers, sender, user_id=user_id
+            request, self._pages if known_sender else self._strangers, sender, user_id=user_id
         )
-        self._known.note(request.headers, path=request.path, status=answer.status)
+        self._senders.note(request.headers, path=request.path, status=answer.status)
         return answer
 
     async def _user_id(self, request: Request) -> int | None:
@@ -257,7 +252,7 @@ class Front:
         """
         node_id = await self._node_of(request)
         with self._alone(requests.bearer_of(request.header(b"authorization"))):
-            if node_id in self._taken:
+            if node_id in self._busy:
                 raise refused.NodeBusyError
             if disk.is_short():
                 raise refused.DiskFullError
@@ -273,13 +268,13 @@ class Front:
     @contextmanager
     def _alone(self, place: Hashable) -> Iterator[None]:
         """Raises NodeBusyError while somebody else is in the place."""
-        if place in self._taken:
+        if place in self._busy:
             raise refused.NodeBusyError
-        self._taken.add(place)
+        self._busy.add(place)
         try:
             yield
         finally:
-            self._taken.discard(place)
+            self._busy.discard(place)
 
     async def _node_of(self, request: Request) -> int:
         """The id of the node that the token speaks for: known here, or asked for.
@@ -287,9 +282,9 @@ class Front:
         Raises UnknownTokenError.
         """
         authorization = request.header(b"authorization")
-        known = self._door.known_node(authorization=authorization, host=request.header(b"host"))
-        if known is not None:
-            return known
+        node_id = self._door.known_node(authorization=authorization, host=request.header(b"host"))
+        if node_id is not None:
+            return node_id
         bearer = requests.bearer_of(authorization)
         return await self._tokens.run(request.stranger, partial(_asked, tokens.node_id_of, bearer))
 
@@ -310,15 +305,19 @@ class Front:
 
     def close(self) -> None:
         """Gives threads and connections back that have nothing to do."""
-        for lane in (*self._asking_database, self._health, self._files):
+        for lane in (*self._asking_database(), self._health, self._files):
             lane.close()
         self._groups.close()
         self.database.close()
         self.cache.close()
 
+    def _asking_database(self) -> Iterable[Lane]:
+        yield from (self._tokens, self._long_way, self._pages)
+        yield from (self._strangers, self._passwords, self._guesses)
+
     def _on_database_lost(self) -> None:
         """Nobody waits for threads that may wait for ever."""
-        for lane in self._asking_database:
+        for lane in self._asking_database():
             lane.fail(refused.DatabaseAwayError())
         self._groups.fail(refused.DatabaseAwayError())
 
@@ -329,6 +328,14 @@ class Front:
     async def _refuse(self, request: Request, error: Exception) -> None:
         response = refused.response(error, path=request.path)
         await _send(request, _answer_of(response), is_last=request.has_body)
+
+
+def _page_threads(pool: int) -> int:
+    return max(FEWEST_PAGE_THREADS, pool - OTHERS_CONNECTIONS)
+
+
+def _room() -> bodies.Room:
+    return bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
 
 
 def _asked(look: Callable[..., Any], of: Any) -> Any:
@@ -367,7 +374,7 @@ async def _body(
     declared = request.headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes{why}")
-    return await bodies.read(request.receive, request.connection, limit=limit, grow=grow)
+    return await bodies.receive_body(request.receive, request.connection, limit=limit, grow=grow)
 
 
 def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:
@@ -387,33 +394,36 @@ async def _send(request: Request, answer: Answer, *, is_last: bool = False) -> N
 
     `is_last`: then the connection is closed, and what its peer still sends is thrown away.
     """
-    headers = answer.headers
-    if isinstance(answer.body, bytes) and not any(
-        name.lower() == b"content-length" for name, _ in headers
-    ):
-        headers = [*headers, (b"content-length", str(len(answer.body)).encode())]
-    if is_last:
-        headers = [*headers, (b"connection", b"close")]
+    headers = _headers_of(answer, is_last=is_last)
     await request.send({"type": "http.response.start", "status": answer.status, "headers": headers})
     is_empty = request.scope["method"] == "HEAD" or answer.status in (204, 304)
     if isinstance(answer.body, bytes) and len(answer.body) <= PIECE_BYTES and not is_last:
-        await request.send(
-            {
-                "type": "http.response.body",
-                "body": b"" if is_empty else answer.body,
-                "more_body": False,
-            }
-        )
+        await _send_body(request, b"" if is_empty else answer.body, is_more=False)
         return
     try:
         for piece in () if is_empty else _pieces(answer.body):
-            await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+            await _send_body(request, piece, is_more=True)
     finally:
         if isinstance(answer.body, FileAnswer):
             answer.body.close()
     if is_last:
         await bodies.linger(request.receive, request.connection)
-    await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+    await _send_body(request, b"", is_more=False)
+
+
+def _headers_of(answer: Answer, *, is_last: bool) -> list[tuple[bytes, bytes]]:
+    """Its headers, the length among them where it is known."""
+    headers = list(answer.headers)
+    has_length = any(name.lower() == b"content-length" for name, _ in headers)
+    if isinstance(answer.body, bytes) and not has_length:
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+    if is_last:
+        headers.append((b"connection", b"close"))
+    return headers
+
+
+async def _send_body(request: Request, piece: bytes, *, is_more: bool) -> None:
+    await request.send({"type": "http.response.body", "body": piece, "more_body": is_more})
 
 
 def _pieces(body: bytes | FileAnswer) -> Iterable[bytes]:

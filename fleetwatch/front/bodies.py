@@ -19,7 +19,8 @@ GRACE_S = 10.0
 BYTES_A_SECOND = 16_384
 # Of a refused request so much is taken after the answer: a sender that still writes would otherwise
 # not hear it.
-LINGER_S, LINGER_BYTES = 2.0, 16 * 1024 * 1024
+LINGER_S = 2.0
+LINGER_BYTES = 16 * 1024 * 1024
 
 
 class SlowBodyError(Exception):
@@ -52,29 +53,38 @@ class Room:
 
         Raises NoRoomError.
         """
-        taken = 0
+        charged = 0
 
         def grow(size: int) -> None:
-            nonlocal taken
-            more = size - taken
+            nonlocal charged
+            more = size - charged
             if size <= self.free:
                 return
             if self._of[sender] + more > self.per_sender or self.held + more > self.in_all:
                 raise NoRoomError
-            taken = size
+            charged = size
             self.held += more
             self._of[sender] += more
 
         try:
             yield grow
         finally:
-            self.held -= taken
-            self._of[sender] -= taken
+            self.held -= charged
+            self._of[sender] -= charged
             if not self._of[sender]:
                 del self._of[sender]
 
 
-async def read(
+async def _message(receive: Receive, *, until: float) -> Any:
+    """The next part of a body. Raises TimeoutError, GoneError."""
+    async with asyncio.timeout_at(until):
+        message = await receive()
+    if message["type"] != "http.request":
+        raise GoneError
+    return message
+
+
+async def receive_body(
     receive: Receive,
     connection: Connection,
     *,
@@ -87,14 +97,12 @@ async def read(
     """
     loop = asyncio.get_running_loop()
     body = bytearray()  # no list of parts: each of them may be a byte
-    size, began = 0, loop.time()
+    size = 0
+    began = loop.time()
     connection.wait_for(Waits.BODY, began)
     try:
         while True:
-            async with asyncio.timeout_at(began + GRACE_S + size / BYTES_A_SECOND):
-                message = await receive()
-            if message["type"] != "http.request":
-                raise GoneError
+            message = await _message(receive, until=began + GRACE_S + size / BYTES_A_SECOND)
             body += message["body"]
             size = len(body)
             if size > limit:
@@ -103,9 +111,8 @@ async def read(
             if not message["more_body"]:
                 return bytes(body)
     except TimeoutError:
-        raise SlowBodyError(
-            f"the body came too slowly: {size} bytes in {loop.time() - began:.0f} s"
-        ) from None
+        seconds = loop.time() - began
+        raise SlowBodyError(f"the body came too slowly: {size} bytes in {seconds:.0f} s") from None
     finally:
         connection.wait_for(None, loop.time())
 

@@ -59,7 +59,8 @@ class Connection:
 
     def wait_for(self, what: Waits | None, now: float) -> None:
         """From now on we wait for `what`."""
-        self.waits_for, self.since = what, now
+        self.waits_for = what
+        self.since = now
 
     def is_overdue(self, now: float) -> bool:
         """Whether it let us wait too long.
@@ -150,7 +151,7 @@ class Connections:
         ]
         if not waiting:
             return False
-        self._end(min(waiting, key=lambda one: one[0])[1])
+        self._end(min(waiting, key=lambda wait: wait[0])[1])
         return True
 
     def _end(self, connection: Connection) -> None:

@@ -30,7 +30,8 @@ class Probe:
                 )
             self._connection.execute("SELECT 1")
         except psycopg.Error:
-            broken, self._connection = self._connection, None
+            broken = self._connection
+            self._connection = None
             if broken is not None:
                 broken.close()
             raise

@@ -35,7 +35,8 @@ MAX_LINGER_BYTES = 4 * 1024 * 1024
 SWEEP_EVERY_S = 1.0
 # What the kernel and we hold of an answer that its peer does not take; a thousand such peers would
 # else hold gigabytes.
-MAX_KERNEL_UNSENT, MAX_UNSENT = 65_536, 16_384
+MAX_KERNEL_UNSENT = 65_536
+MAX_UNSENT = 16_384
 # SO_LINGER for no seconds: the kernel keeps nothing for who does not read
 DROP_UNSENT = struct.pack("ii", 1, 0)
 
@@ -156,7 +157,8 @@ class PatientProtocol(HttpToolsProtocol):
         the rest is thrown away.
         """
         if self._is_answering:
-            self._is_last, self.cycle.keep_alive = True, False
+            self._is_last = True
+            self.cycle.keep_alive = False
         elif self._header_count > MAX_HEADERS:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, TOO_MANY_HEADERS)
         else:

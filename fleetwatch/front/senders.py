@@ -23,7 +23,7 @@ def stranger(address: str) -> Sender:
     return site_of(address), address
 
 
-class Known:
+class KnownSenders:
     """Browsers that somebody logged in with, by the cookie that we signed, and tokens that had an
     answer lately.
 

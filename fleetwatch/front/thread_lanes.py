@@ -44,7 +44,7 @@ class Lane:
     asked less.
     """
 
-    def __init__(self, name: str, *, threads: int, waiting: int) -> None:
+    def __init__(self, name: str, *, threads: int, waiting: int = 256) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._idle = threads
         self._limit = waiting
@@ -155,7 +155,8 @@ class Lane:
         future: "asyncio.Future[Any]",
         call: Callable[[], Any],
     ) -> None:
-        result, error = None, None
+        result = None
+        error = None
         try:
             result = call()
         except BaseException as caught:

@@ -36,6 +36,16 @@ class FileAnswer:
         self.file.close()
 
 
+OF_EVERY_REQUEST: Environ = {
+    "SCRIPT_NAME": "",
+    "wsgi.version": (1, 0),
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    "wsgi.file_wrapper": FileAnswer,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer that needs its thread no more; `body` is a file or bytes."""
@@ -49,29 +59,30 @@ def environ_of(scope: Mapping[str, Any], body: bytes) -> Environ:
     """The environment of a request whose body is there."""
     host, port = scope["server"] or ("localhost", 80)
     environ: Environ = {
+        **OF_EVERY_REQUEST,
         "REQUEST_METHOD": scope["method"],
-        "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_NAME": host,
         "SERVER_PORT": str(port),
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
         "REMOTE_ADDR": scope["client"][0] if scope["client"] else "",
-        "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope["scheme"],
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-        "wsgi.file_wrapper": FileAnswer,
     }
-    for key, values in _headers_by_key(scope["headers"]).items():
-        separator = "; " if key == "HTTP_COOKIE" else ","
-        environ[key] = separator.join(values)
+    environ |= _header_variables(scope["headers"])
     environ["CONTENT_LENGTH"] = str(len(body))  # it is all there, however it came
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     return environ
+
+
+def _header_variables(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Each header by its name in an environment, several of one name as one."""
+    return {
+        key: ("; " if key == "HTTP_COOKIE" else ",").join(values)
+        for key, values in _headers_by_key(headers).items()
+    }
 
 
 def _headers_by_key(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:

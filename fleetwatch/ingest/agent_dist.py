@@ -33,20 +33,10 @@ def write(folder: Path) -> list[Path]:
         _write(folder / wheel_name(), wheel()),
     ]
     written[0].chmod(0o755)
-    if shutil.which("dpkg-deb"):
-        written.append(
-            _write(
-                folder / agent_deb.file_name(agent_package.version()),
-                agent_deb.build(agent_package.version()),
-            )
-        )
-    if shutil.which("rpmbuild"):
-        written.append(
-            _write(
-                folder / agent_rpm.file_name(agent_package.version()),
-                agent_rpm.build(agent_package.version()),
-            )
-        )
+    version = agent_package.version()
+    for tool, package in (("dpkg-deb", agent_deb), ("rpmbuild", agent_rpm)):
+        if shutil.which(tool):
+            written.append(_write(folder / package.file_name(version), package.build(version)))
     sums = "".join(
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in written
     )

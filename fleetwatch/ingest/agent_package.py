@@ -19,9 +19,11 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 # Zip keeps times; a fixed one makes the same sources the same bytes, so that the checksum on the
 # page means something.
 TIME = (1980, 1, 1, 0, 0, 0)
-CHECKSUM_PLACE, UNIT_PLACE = "@SHA256@", "@UNIT@\n"
+CHECKSUM_PLACE = "@SHA256@"
+UNIT_PLACE = "@UNIT@\n"
 # the driver's fixed number among character devices (devices.txt); GPUs are its minors
-NVIDIA_MAJOR, MOST_GPUS = 195, 16
+NVIDIA_MAJOR = 195
+MOST_GPUS = 16
 BINDINGS_LICENCE = "LICENSE.nvidia-ml-py"
 NOTICE = """\
 fleetwatch-agent {version} holds:
@@ -55,14 +57,14 @@ def version() -> str:
     """The version of the agent that this hub hands out; read, not imported: the hub does not run
     it.
     """
-    found = re.search(
+    match = re.search(
         r'^__version__ = "([^"]+)"$',
         (ROOT / "agent" / "__init__.py").read_text("utf-8"),
         re.MULTILINE,
     )
-    if found is None:
+    if match is None:
         raise ValueError("agent/__init__.py names no version")
-    return found.group(1)
+    return match.group(1)
 
 
 @cache

@@ -15,7 +15,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.fast_decode import Facts, Memory
+from fleetwatch.ingest.fast_decode import BatchFacts, Memory
 from fleetwatch.ingest.services import (
     STATEMENT_MS,
     is_out_of_time,
@@ -49,13 +49,13 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Sender:
     """A token that was let in, its node, and what the node's newest batch said."""
 
     token_id: int
     speaks_for: str
     node_id: int
-    facts: Facts
+    facts: BatchFacts
     digest: bytes
     gpu_ids: tuple[int, ...]  # by position in the batches
     # positions of the GPUs that are no parent of another: windows are expected of each
@@ -81,7 +81,7 @@ class Moment(NamedTuple):
 class Arrived(NamedTuple):
     """One batch at the door, read and valid, with its gzip."""
 
-    known: Known
+    sender: Sender
     batch: Batch
     packed: bytes
     received: Moment
@@ -93,7 +93,7 @@ class Arrived(NamedTuple):
 
     @property
     def node_id(self) -> int:
-        return self.known.node_id
+        return self.sender.node_id
 
     @property
     def order(self) -> tuple[int, int]:
@@ -101,7 +101,7 @@ class Arrived(NamedTuple):
 
 
 def arrived(
-    known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool
+    sender: Sender, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool
 ) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
@@ -110,31 +110,38 @@ def arrived(
     """
     if batch.events:
         return None
-    starts, host = batch.windows["start_ms"], batch.host.get("start_ms")
-    start_ms, last_ms = min(starts), max(starts)
-    end_ms, oldest_ms = last_ms + batch.window_s * 1000, start_ms
-    newest_ms = end_ms
-    if host:
-        newest_ms, oldest_ms = max(end_ms, max(host) + batch.window_s * 1000), min(start_ms, *host)
+    starts = batch.windows["start_ms"]
+    start_ms = min(starts)
+    last_ms = max(starts)
+    end_ms = last_ms + batch.window_s * 1000
+    oldest_ms, newest_ms = _with_host(batch, start_ms, end_ms)
     if last_ms - start_ms >= GAP_MS and len(spans_of(starts, batch.window_s * 1000)) > 1:
         return None
     if (
         is_out_of_time(newest_ms, oldest_ms, received.ms)
         or oldest_ms < received.final_ms
-        or start_ms < known.since_ms
+        or start_ms < sender.since_ms
     ):
         return None
-    if not known.living.issubset(
-        [
-            place
-            for place, start in zip(batch.windows["gpu"], starts, strict=True)
-            if start == last_ms
-        ]
-    ):
+    if not sender.living.issubset(_places_at(batch, last_ms)):
         return None
     return Arrived(
-        known, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due
+        sender, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due
     )
+
+
+def _with_host(batch: Batch, start_ms: int, end_ms: int) -> Span:
+    """The time of the windows, and of host samples that begin before them or end after."""
+    host = batch.host.get("start_ms")
+    if not host:
+        return start_ms, end_ms
+    return min(start_ms, *host), max(end_ms, max(host) + batch.window_s * 1000)
+
+
+def _places_at(batch: Batch, start_ms: int) -> list[int]:
+    """The positions of the GPUs with a window that starts then."""
+    windows = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
+    return [place for place, start in windows if start == start_ms]
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -142,9 +149,9 @@ def store_together(group: Sequence[Arrived]) -> list[bool]:
     way.
     """
     # of a node the first: the next one continues that one
-    wanted = {one.node_id: one for one in reversed(group)}
+    wanted = {arrival.node_id: arrival for arrival in reversed(group)}
     stored = _stored(list(wanted.values()))
-    return [one.node_id in stored and wanted[one.node_id] is one for one in group]
+    return [arrival.node_id in stored and wanted[arrival.node_id] is arrival for arrival in group]
 
 
 def _stored(group: list[Arrived]) -> set[int]:
@@ -157,13 +164,13 @@ def _stored(group: list[Arrived]) -> set[int]:
         return _stored_without(group, {error.node_id})  # the long way says so
     except (Error, WireError):
         return set()  # the long way says what is wrong
-    for one in group:
-        one.known.silence.since = one.order if one.node_id in silent else None
-    return {one.node_id for one in group}
+    for arrival in group:
+        arrival.sender.silence.since = arrival.order if arrival.node_id in silent else None
+    return {arrival.node_id for arrival in group}
 
 
 def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
-    rest = [one for one in group if one.node_id not in node_ids]
+    rest = [arrival for arrival in group if arrival.node_id not in node_ids]
     return _stored(rest) if rest else set()
 
 
@@ -171,23 +178,27 @@ def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
 def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
     lived = inventory.extend(
-        [_continued(one) for one in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS
+        [_continued(arrival) for arrival in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS
     )
-    touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
-    _require(telemetry.append_new([_appended(one) for one in group], touched), group)
-    silent = {one.node_id for one in group if _stays_silent(one, lived[one.node_id])}
-    silent |= _store_reports([one for one in group if one.node_id not in silent], lived, touched)
-    if due := [one.known.token_id for one in group if one.is_use_due]:
+    touched = {arrival.node_id: _touched(arrival, lived[arrival.node_id]) for arrival in group}
+    _require(telemetry.append_new([_appended(arrival) for arrival in group], touched), group)
+    silent = {
+        arrival.node_id for arrival in group if _stays_silent(arrival, lived[arrival.node_id])
+    }
+    silent |= _store_reports(
+        [arrival for arrival in group if arrival.node_id not in silent], lived, touched
+    )
+    if due := [arrival.sender.token_id for arrival in group if arrival.is_use_due]:
         tokens.note_use(due, group[0].received.at)
     return silent
 
 
-def _stays_silent(one: Arrived, lived: Lived) -> bool:
+def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
     """Whether the batch says nothing of jobs but that there is no process, as was known since the
     node's batch before.
     """
-    batch = one.batch
-    return lived.former == one.known.silence.since and not (
+    batch = arrival.batch
+    return lived.former == arrival.sender.silence.since and not (
         batch.jobs or batch.sources or batch.allocations or batch.processes
     )
 
@@ -200,34 +211,37 @@ def _store_reports(
 
     The ids of the nodes where no process is, nor was.
     """
-    reports = [
-        Report(one.node_id, one.batch, one.known.gpu_ids, 0, one.known.speaks_for)
-        for one in group
-        if _speaks_of_jobs(one.batch)
-    ]
+    reports = [_report(arrival) for arrival in group if _speaks_of_jobs(arrival.batch)]
     if not reports:
         return set()
-    stored, held, silent = store_reports(reports, received_at=group[0].received.at)
-    of_gpu = {gpu_id: one for one in group for gpu_id in one.known.gpu_ids}
-    for one, spans in _by_node((of_gpu[gpu_id], span) for gpu_id, span in held if gpu_id in of_gpu):
-        node_id = one.node_id
-        capacity = clip(spans, one.known.first_ms, lived[node_id].is_ms)
-        if untouched := difference(capacity, [touched[node_id]]):
-            telemetry.touch_hours(node_id, untouched, received_at=one.received.at)
-    touch_holds(
-        [(gpu_id, span) for gpu_id, span in held if gpu_id not in of_gpu],
-        received_at=group[0].received.at,
-    )
-    touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
+    received_at = group[0].received.at
+    stored, held, silent = store_reports(reports, received_at=received_at)
+    of_gpu = {gpu_id: arrival for arrival in group for gpu_id in arrival.sender.gpu_ids}
+    own = [(of_gpu[gpu_id], span) for gpu_id, span in held if gpu_id in of_gpu]
+    for arrival, spans in _by_node(own):
+        _touch_held(arrival, spans, lived[arrival.node_id], touched[arrival.node_id])
+    touch_holds([pair for pair in held if pair[0] not in of_gpu], received_at=received_at)
+    touch_jobs_of_new_kind(stored.values(), received_at=received_at)
     return silent
+
+
+def _report(arrival: Arrived) -> Report:
+    sender = arrival.sender
+    return Report(sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for)
+
+
+def _touch_held(arrival: Arrived, held: Iterable[Span], lived: Lived, touched: Span) -> None:
+    capacity = clip(held, arrival.sender.first_ms, lived.is_ms)
+    if untouched := difference(capacity, [touched]):
+        telemetry.touch_hours(arrival.node_id, untouched, received_at=arrival.received.at)
 
 
 def _by_node(held: Iterable[tuple[Arrived, Span]]) -> Iterable[tuple[Arrived, set[Span]]]:
     """Each batch with the time in which its GPUs have other holders."""
-    found: dict[int, tuple[Arrived, set[Span]]] = {}
-    for one, span in held:
-        found.setdefault(one.node_id, (one, set()))[1].add(span)
-    return found.values()
+    held_by_node: dict[int, tuple[Arrived, set[Span]]] = {}
+    for arrival, span in held:
+        held_by_node.setdefault(arrival.node_id, (arrival, set()))[1].add(span)
+    return held_by_node.values()
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
@@ -241,56 +255,58 @@ def _speaks_of_jobs(batch: Batch) -> bool:
 
 
 def _require(done: set[int], group: Sequence[Arrived]) -> None:
-    if unsteady := {one.node_id for one in group} - done:
+    if unsteady := {arrival.node_id for arrival in group} - done:
         raise UnsteadyError(unsteady)
 
 
-def _continued(one: Arrived) -> Continued:
-    batch = one.batch
+def _continued(arrival: Arrived) -> Continued:
+    batch = arrival.batch
     agent = msgspec.json.encode(batch.agent).decode()
     return Continued(
-        node_id=one.known.node_id,
-        digest=one.known.digest,
+        node_id=arrival.sender.node_id,
+        digest=arrival.sender.digest,
         boot_start_ms=batch.boot_start_ms,
         sequence=batch.sequence,
-        first_ms=one.start_ms,
-        windows_ms=one.end_ms,
-        newest_ms=one.newest_ms,
-        received_at=one.received.at,
+        first_ms=arrival.start_ms,
+        windows_ms=arrival.end_ms,
+        newest_ms=arrival.newest_ms,
+        received_at=arrival.received.at,
         agent=agent,
     )
 
 
-def _touched(one: Arrived, lived: Lived) -> Span:
+def _touched(arrival: Arrived, lived: Lived) -> Span:
     """The batch's windows, and the time by which the node's life became longer: all its GPUs were
     capacity in it.
     """
-    start_ms, end_ms = one.start_ms, one.end_ms
-    was_ms, is_ms = lived.was_ms, lived.is_ms
+    start_ms = arrival.start_ms
+    end_ms = arrival.end_ms
+    was_ms = lived.was_ms
+    is_ms = lived.is_ms
     if was_ms >= is_ms:
         return (start_ms, end_ms)
-    return (max(min(start_ms, was_ms), one.received.final_ms), max(end_ms, is_ms))
+    return (max(min(start_ms, was_ms), arrival.received.final_ms), max(end_ms, is_ms))
 
 
-def _appended(one: Arrived) -> Appended:
-    batch = one.batch
+def _appended(arrival: Arrived) -> Appended:
+    batch = arrival.batch
     return Appended(
-        node_id=one.node_id,
+        node_id=arrival.node_id,
         boot_id=batch.boot_id,
         boot_start_ms=batch.boot_start_ms,
         sequence=batch.sequence,
-        received_at=one.received.at,
-        start_ms=one.start_ms,
-        end_ms=one.end_ms,
-        payload=one.packed,
-        hours_ms=_hours_ms(one),
+        received_at=arrival.received.at,
+        start_ms=arrival.start_ms,
+        end_ms=arrival.end_ms,
+        payload=arrival.packed,
+        hours_ms=_hours_ms(arrival),
     )
 
 
-def _hours_ms(one: Arrived) -> list[int]:
+def _hours_ms(arrival: Arrived) -> list[int]:
     """The hours in which windows and host samples start."""
-    first = one.oldest_ms - one.oldest_ms % HOUR_MS
-    if one.newest_ms <= first + HOUR_MS:
+    first = arrival.oldest_ms - arrival.oldest_ms % HOUR_MS
+    if arrival.newest_ms <= first + HOUR_MS:
         return [first]
-    starts = {*one.batch.windows["start_ms"], *one.batch.host.get("start_ms", ())}
+    starts = {*arrival.batch.windows["start_ms"], *arrival.batch.host.get("start_ms", ())}
     return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in starts})]

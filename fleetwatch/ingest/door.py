@@ -20,7 +20,7 @@ from django.utils import timezone
 from agent.wire import WireError
 from fleetwatch.ingest import answers, fast_decode, learning
 from fleetwatch.ingest.body import TooLargeError, expand
-from fleetwatch.ingest.continued import Arrived, Known, Moment, arrived, store_together
+from fleetwatch.ingest.continued import Arrived, Moment, Sender, arrived, store_together
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
@@ -41,14 +41,14 @@ MAX_PACKED = 262_144
 MAX_SHORT_BYTES = 64 * 1024 * 1024
 # Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins
 # anew.
-MAX_KNOWN = 20_000
+MAX_SENDERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
     """The body of a known sender's request, as it came."""
 
-    known: Known
+    sender: Sender
     packed: bytes
     received_at: datetime
     is_use_due: bool  # of the token: to be noted
@@ -63,7 +63,7 @@ class Door:
 
     def __init__(self, django: Application) -> None:
         self.django = django
-        self._known: dict[bytes, Known] = {}
+        self._senders: dict[bytes, Sender] = {}
         self._noted: dict[int, datetime] = {}  # token id -> when its use was last noted
         self._hour_ms = 0
         self._short_bytes: Counter[int] = Counter()  # of this hour, by node id
@@ -85,29 +85,29 @@ class Door:
         """The id of the node whose batches came the long way with this token, to this name
         of ours.
         """
-        known = self._known.get(_key(authorization, host))
-        return None if known is None else known.node_id
+        sender = self._senders.get(_key(authorization, host))
+        return None if sender is None else sender.node_id
 
     def forget(self, *, authorization: str | None, host: str | None) -> None:
         """The token speaks for its node no more."""
-        self._known.pop(_key(authorization, host), None)
+        self._senders.pop(_key(authorization, host), None)
 
     def offered(self, environ: Environ) -> Offered | None:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
-        known = self._known.get(_key_of(environ))
+        sender = self._senders.get(_key_of(environ))
         length = environ.get("CONTENT_LENGTH") or ""
-        if known is None or not (
+        if sender is None or not (
             _is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED
         ):
             return None
-        if not self._is_within_hour(known.node_id, int(length), now):
+        if not self._is_within_hour(sender.node_id, int(length), now):
             return None
         packed = environ["wsgi.input"].read(int(length))
         environ["wsgi.input"] = io.BytesIO(packed)
-        noted = self._noted.get(known.token_id)
+        noted = self._noted.get(sender.token_id)
         return Offered(
-            known, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
+            sender, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
         )
 
     def _is_within_hour(self, node_id: int, length: int, now: datetime) -> bool:
@@ -122,7 +122,7 @@ class Door:
     def accepted(self, offered: Offered, windows: int) -> bytes:
         """The body of the answer to a batch that is stored."""
         if offered.is_use_due:
-            self._noted[offered.known.token_id] = offered.received_at
+            self._noted[offered.sender.token_id] = offered.received_at
         received.count(batches=1, windows=windows)
         return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
 
@@ -135,12 +135,12 @@ class Door:
         if (
             lesson is not None
             and _is_usual(environ, timezone.now())
-            and (known := learning.known(lesson)) is not None
+            and (sender := learning.sender(lesson)) is not None
         ):
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[_key_of(environ)] = known
-            self._noted.setdefault(known.token_id, lesson.used_at)
+            if len(self._senders) >= MAX_SENDERS:
+                self._senders.clear()
+            self._senders[_key_of(environ)] = sender
+            self._noted.setdefault(sender.token_id, lesson.used_at)
         return answer
 
 
@@ -180,7 +180,7 @@ def store_group(group: Sequence[Offered]) -> list[int]:
     from each other.
     """
     received = Moment.of(group[-1].received_at)
-    batches = [_arrived(one, received) for one in group]
+    batches = [_arrived(offer, received) for offer in group]
     done = iter(_stored([batch for batch in batches if batch is not None]))
     return [
         len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0
@@ -191,21 +191,21 @@ def store_group(group: Sequence[Offered]) -> list[int]:
 def _arrived(offered: Offered, received: Moment) -> Arrived | None:
     """The batch, when it is valid and only continues."""
     try:
-        batch = fast_decode.read(
-            expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory
+        batch = fast_decode.decode_repeat(
+            expand(offered.packed, "gzip"), offered.sender.facts, offered.sender.memory
         )
     except (TooLargeError, WireError):
         return None
     if batch is None:
         return None
-    return arrived(offered.known, batch, offered.packed, received, is_use_due=offered.is_use_due)
+    return arrived(offered.sender, batch, offered.packed, received, is_use_due=offered.is_use_due)
 
 
 def _stored(group: Sequence[Arrived]) -> list[bool]:
     if not group:
         return []
     try:
-        pressure.look(group[0].received.at)
+        pressure.measure(group[0].received.at)
         return [False] * len(group) if pressure.is_refusing else store_together(group)
     except Error:
         return [False] * len(group)  # the long way says what is wrong

@@ -23,7 +23,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BatchFacts:
     """What a node's batches have in common, as the bytes they say it with."""
 
     node: str
@@ -33,7 +33,7 @@ class Facts:
     labels: bytes
     uuids: tuple[str, ...]
 
-    def said(self, token_id: int) -> bytes:
+    def fingerprint(self, token_id: int) -> bytes:
         """The same for the same GPUs and labels, whatever the boot, sent with the same token."""
         return b"%d\n%d\n%b\n%b" % (token_id, self.window_s, self.gpus, self.labels)
 
@@ -44,7 +44,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._said: tuple[bytes, ...] | None = None
+        self._raw: tuple[bytes, ...] | None = None
         self._work: Work | None = None
 
     def work(self, given: Any, gpu_count: int) -> Work:
@@ -52,17 +52,17 @@ class Memory:
 
         Raises WireError, MsgspecError.
         """
-        said = bytes(given.jobs), bytes(given.allocations)
-        if self._work is None or self._said != said:
-            jobs, allocations = map(msgspec.json.decode, said)
-            self._said, self._work = (
-                said,
-                wire.parse_work({"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count),
+        raw = bytes(given.jobs), bytes(given.allocations)
+        if self._work is None or self._raw != raw:
+            jobs, allocations = map(msgspec.json.decode, raw)
+            self._work = wire.parse_work(
+                {"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count
             )
+            self._raw = raw  # last: what was refused is read again
         return self._work
 
 
-def facts(body: bytes) -> Facts | None:
+def facts(body: bytes) -> BatchFacts | None:
     """The facts in the JSON of a batch that was accepted; None when batches like it can't be read
     the short way.
     """
@@ -70,7 +70,7 @@ def facts(body: bytes) -> Facts | None:
     if given is None:
         return None
     uuids = tuple(wire.canonical_uuid(gpu["uuid"]) for gpu in msgspec.json.decode(given.gpus))
-    return Facts(
+    return BatchFacts(
         given.node,
         given.boot_id,
         given.window_s,
@@ -80,7 +80,7 @@ def facts(body: bytes) -> Facts | None:
     )
 
 
-def read(body: bytes, known: Facts, memory: Memory) -> Batch | None:
+def decode_repeat(body: bytes, facts: BatchFacts, memory: Memory) -> Batch | None:
     """The batch, when it repeats the known facts and is valid; None when it has to go the long way.
 
     `memory` is of batches with these facts; what comes of it is shared and stays as it is. Of
@@ -88,10 +88,11 @@ def read(body: bytes, known: Facts, memory: Memory) -> Batch | None:
     in it.
     """
     given = _decoded(body)
-    if given is None or not _repeats(given, known) or not _are_windows(given, len(known.uuids)):
+    if given is None or not _repeats(given, facts) or not _are_windows(given, len(facts.uuids)):
         return None
-    gpus = [{"uuid": uuid} for uuid in known.uuids]
-    windows, host = _whole_numbers(given.windows), _host_starts(given.host)
+    gpus = [{"uuid": uuid} for uuid in facts.uuids]
+    windows = _whole_numbers(given.windows)
+    host = _host_starts(given.host)
     try:
         work = memory.work(given, len(gpus))
         return wire.parse_rest(
@@ -113,20 +114,22 @@ def _decoded(body: bytes) -> Any:
         return None
 
 
-def _repeats(given: Any, known: Facts) -> bool:
+def _repeats(given: Any, facts: BatchFacts) -> bool:
     return bool(
         given.version == wire.VERSION
-        and given.node == known.node
-        and given.boot_id == known.boot_id
-        and given.window_s == known.window_s
-        and bytes(given.gpus) == known.gpus
-        and bytes(given.node_labels) == known.labels
+        and given.node == facts.node
+        and given.boot_id == facts.boot_id
+        and given.window_s == facts.window_s
+        and bytes(given.gpus) == facts.gpus
+        and bytes(given.node_labels) == facts.labels
     )
 
 
 def _are_windows(given: Any, gpu_count: int) -> bool:
     """Whether the columns fit together, their values having been checked."""
-    windows, host, length_ms = given.windows, given.host, given.window_s * 1000
+    windows = given.windows
+    host = given.host
+    length_ms = given.window_s * 1000
     starts = windows.start_ms
     if (
         not windows.gpu

@@ -55,7 +55,8 @@ class Groups(Generic[Item, Result]):
         """Everybody who waits gets the error; a group at work is finished, and nobody waits
         for it.
         """
-        waiting, self._queue = [future for _, future in self._queue], []
+        waiting = [future for _, future in self._queue]
+        self._queue = []
         for future in (*waiting, *self._stored):
             if not future.done():
                 future.set_exception(error)
@@ -70,14 +71,16 @@ class Groups(Generic[Item, Result]):
         while self._queue:
             if is_busy:
                 await asyncio.sleep(GATHERING_S)
-            group, self._queue = self._queue[: self._limit], self._queue[self._limit :]
+            group = self._queue[: self._limit]
+            self._queue = self._queue[self._limit :]
             is_busy = len(group) > 1
             self._stored = [future for _, future in group]
             results = await self._results([item for item, _ in group])
             for future, result in zip(self._stored, results, strict=True):
                 if not future.done():
                     future.set_result(result)
-        self._stored, self._leading = [], None
+        self._stored = []
+        self._leading = None
 
     async def _results(self, items: Sequence[Item]) -> Sequence[Result | None]:
         try:

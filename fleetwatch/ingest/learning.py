@@ -9,7 +9,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import fast_decode
-from fleetwatch.ingest.continued import Known
+from fleetwatch.ingest.continued import Sender
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
 from fleetwatch.inventory import steady as inventory
@@ -30,7 +30,7 @@ class Lesson:
     body: bytes
 
 
-def known(lesson: Lesson) -> Known | None:
+def sender(lesson: Lesson) -> Sender | None:
     """What the node's next batches are compared with; None when this batch is not the newest, or
     nothing that can be continued.
     """
@@ -45,7 +45,7 @@ def known(lesson: Lesson) -> Known | None:
         return None
     gpus = remembered.gpus
     parents = {gpu.parent_id for gpu in gpus}
-    return Known(
+    return Sender(
         token_id=lesson.token_id,
         speaks_for=lesson.rights.speaks_for,
         node_id=lesson.node_id,
@@ -59,7 +59,9 @@ def known(lesson: Lesson) -> Known | None:
 
 
 @transaction.atomic
-def _remembered(lesson: Lesson, facts: fast_decode.Facts) -> inventory.Remembered | None:
+def _remembered(lesson: Lesson, facts: fast_decode.BatchFacts) -> inventory.Remembered | None:
     hold_live(lesson.token_id)
     order = [lesson.batch.boot_start_ms, lesson.batch.sequence]
-    return inventory.remember(lesson.node_id, facts.uuids, facts.said(lesson.token_id), order=order)
+    return inventory.remember(
+        lesson.node_id, facts.uuids, facts.fingerprint(lesson.token_id), order=order
+    )

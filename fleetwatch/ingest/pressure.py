@@ -33,7 +33,7 @@ class Pressure:
         self._backlog = 0
         self._look_at = 0.0
 
-    def look(self, now: datetime) -> None:
+    def measure(self, now: datetime) -> None:
         """Counts anew when the last look is LOOK_EVERY_S ago; one thread looks for all."""
         with self._guard:
             if time.monotonic() < self._look_at:
@@ -43,7 +43,8 @@ class Pressure:
 
     def forget(self) -> None:
         """The next look counts anew."""
-        self._backlog, self._look_at = 0, 0.0
+        self._backlog = 0
+        self._look_at = 0.0
 
     def check(self) -> None:
         """Raises OverloadedError while too much waits."""

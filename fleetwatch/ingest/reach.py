@@ -7,9 +7,10 @@ agent that was installed while its hub could not be reached. A recorded log that
 import: of a token that may, or of one that an admin made for a node that has told nothing newer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import compress
 
 import structlog
 
@@ -43,14 +44,12 @@ def within_reach(
     oldest_ms = received_ms - REACH_MS - offset_ms  # by the agent's clock
     if batch.end_ms is None or batch.end_ms > oldest_ms or _may_tell_history(token, received_ms):
         return Reached(batch, {})
-    first_ms = _first_windows(batch, token.node_id)
-    cells = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
-    is_kept = [
-        first_ms[place] is not None and start_ms + offset_ms >= first_ms[place]
-        for place, start_ms in cells
-    ]
-    if all(is_kept):
-        return Reached(batch, {})
+    is_kept = _are_of_life(batch, token.node_id, offset_ms)
+    return Reached(batch, {}) if all(is_kept) else _without(batch, is_kept)
+
+
+def _without(batch: Batch, is_kept: Sequence[bool]) -> Reached:
+    """The batch with the windows that are kept alone."""
     places = {place for place, kept in zip(batch.windows["gpu"], is_kept, strict=True) if not kept}
     log.warning(
         "windows from before their GPUs were known left out",
@@ -59,10 +58,7 @@ def within_reach(
         windows=is_kept.count(False),
     )
     why = _why(batch.node)
-    columns = {
-        name: [value for value, kept in zip(column, is_kept, strict=True) if kept]
-        for name, column in batch.windows.items()
-    }
+    columns = {name: list(compress(column, is_kept)) for name, column in batch.windows.items()}
     return Reached(
         replace(batch, windows=columns), {batch.gpus[place]["uuid"]: why for place in places}
     )
@@ -80,18 +76,28 @@ def _may_tell_history(token: AgentToken, received_ms: int) -> bool:
     return not Enrollment.objects.filter(agent_token=token).exists()
 
 
+def _are_of_life(batch: Batch, node_id: int, offset_ms: int) -> list[bool]:
+    """Of each window whether it starts no earlier than the GPU's first at the node."""
+    first_ms = _first_windows(batch, node_id)
+    windows = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
+    return [
+        (first := first_ms[place]) is not None and start_ms + offset_ms >= first
+        for place, start_ms in windows
+    ]
+
+
 def _first_windows(batch: Batch, node_id: int) -> list[int | None]:
     """By position the first window of the GPU, and of the one that it is a part of, at the node;
     None = there is none.
     """
     uuids = {gpu[name] for gpu in batch.gpus for name in ("uuid", "parent_uuid") if gpu.get(name)}
-    known = dict(
+    first_ms_of = dict(
         GPU.objects.filter(node_id=node_id, uuid__in=uuids).values_list("uuid", "first_ms")
     )
     firsts: list[int | None] = []
     for gpu in batch.gpus:
-        own = known.get(gpu["uuid"])
-        whole = known.get(gpu["parent_uuid"]) if gpu.get("parent_uuid") else own
+        own = first_ms_of.get(gpu["uuid"])
+        whole = first_ms_of.get(gpu["parent_uuid"]) if gpu.get("parent_uuid") else own
         firsts.append(None if own is None or whole is None else max(own, whole))
     return firsts
 

@@ -26,7 +26,9 @@ class Tally:
             elapsed_s = time.monotonic() - self._began
             if elapsed_s < EVERY_S:
                 return
-            counts, self._counts, self._began = self._counts, Counter(), time.monotonic()
+            counts = self._counts
+            self._counts = Counter()
+            self._began = time.monotonic()
         log.info("batches received", seconds=round(elapsed_s), **counts)
 
 

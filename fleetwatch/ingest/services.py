@@ -111,27 +111,25 @@ def _store(
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, clock)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
-    intake.count(
-        {node.pk: Brought(events=len(batch.events), batch_bytes=len(payload))}, received_at
-    )
+    brought = Brought(events=len(batch.events), batch_bytes=len(payload))
+    intake.count({node.pk: brought}, received_at)
     refused: dict[int, Refused] = {}
     quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:
-        log.warning(
-            "batch quarantined",
-            node=node.name,
-            sequence=batch.sequence,
-            newest_ms=newest_ms(batch, offset_ms=offset_ms),
-        )
+        newest = newest_ms(batch, offset_ms=offset_ms)
+        log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest)
     else:
         refused = _store_facts(node, batch, rights, offset_ms=offset_ms, received_at=received_at)
     telemetry.append_batch(
         node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined
     )
+    return _stored(batch, refused, offset_ms=offset_ms)
+
+
+def _stored(batch: Batch, refused: Mapping[int, Refused], *, offset_ms: int) -> Stored:
     counted = len(batch.windows["gpu"]) - _refused_windows(batch, refused, offset_ms=offset_ms)
-    return Stored(
-        counted, 0, {batch.gpus[place]["uuid"]: each.why for place, each in refused.items()}
-    )
+    why = {batch.gpus[place]["uuid"]: each.why for place, each in refused.items()}
+    return Stored(counted, 0, why)
 
 
 def _refused_windows(batch: Batch, refused: Mapping[int, Refused], *, offset_ms: int) -> int:
@@ -175,7 +173,8 @@ def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:
 
 def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
     """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
-    newest, oldest = newest_ms(batch, offset_ms=offset_ms), oldest_ms(batch, offset_ms=offset_ms)
+    newest = newest_ms(batch, offset_ms=offset_ms)
+    oldest = oldest_ms(batch, offset_ms=offset_ms)
     return (
         newest is not None
         and oldest is not None
@@ -199,29 +198,14 @@ def _store_facts(
         node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms
     )
     gpus = registered.gpus
-    reports = [
-        Report(
-            node.pk,
-            batch,
-            [gpus[place].pk for place in range(len(gpus))],
-            offset_ms,
-            rights.speaks_for,
-        )
-    ]
-    stored_jobs, held, _ = store_reports(reports, received_at=received_at)
-    if batch.events:
-        telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
-    touched = [
-        *_batch_extent(batch, offset_ms=offset_ms),
-        *_event_spans(node, batch, offset_ms=offset_ms),
-        *_held_spans(node, gpus, held),
-    ]
-    changed = registered.changed
-    _touch(changed | {node.pk: [*changed.get(node.pk, []), *touched]}, received_at=received_at)
-    own_ids = {gpu.pk for gpu in gpus.values()}
-    touch_holds(
-        [(gpu_id, span) for gpu_id, span in held if gpu_id not in own_ids], received_at=received_at
-    )
+    gpu_ids = [gpus[place].pk for place in range(len(gpus))]
+    report = Report(node.pk, batch, gpu_ids, offset_ms, rights.speaks_for)
+    stored_jobs, held, _ = store_reports([report], received_at=received_at)
+    telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
+    touched = _spans_of(node, batch, offset_ms)
+    touched += [*registered.changed.get(node.pk, []), *_held_spans(node, gpus, held)]
+    _touch({**registered.changed, node.pk: touched}, received_at=received_at)
+    touch_holds([pair for pair in held if pair[0] not in gpu_ids], received_at=received_at)
     touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
     return registered.refused
 
@@ -242,6 +226,14 @@ def store_reports(
     held = jobs.assert_allocations(reports, stored.jobs) | stored.moved
     jobs.assert_sources(reports)
     return stored.jobs, held, jobs.store_processes(reports, stored.jobs)
+
+
+def _spans_of(node: Node, batch: Batch, offset_ms: int) -> list[Span]:
+    """The time of the batch's windows, and what its events touch."""
+    return [
+        *_batch_extent(batch, offset_ms=offset_ms),
+        *_event_spans(node, batch, offset_ms=offset_ms),
+    ]
 
 
 def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
@@ -342,22 +334,22 @@ def _end_elastic(now: datetime) -> dict[int, Span]:
         return {}
     now_ms = to_ms(now)
     silent = list(silence.may_be_gone(now_ms))
-    clusters = (
-        clusters_of(node.pk for node in silent)
-        if any(rule.kind == "cluster" for rule in rules)
-        else {}
-    )
+    has_clusters = any(rule.kind == "cluster" for rule in rules)
+    clusters = clusters_of(node.pk for node in silent) if has_clusters else {}
     gone: dict[int, Span] = {}
     for node in silent:
         rule = silence.rule_of(node, clusters.get(node.pk, ()), rules)
         if rule is None:
             continue
-        by, reason = f"elastic by {rule}"[:200], silence.why_gone(node, now_ms)
         with suppress(silence.PresentError):  # it reported meanwhile
-            gone[node.pk] = silence.depart(
-                node.pk, by=by, reason=reason, at_ms=now_ms, silent_ms=node.last_ms or 0
-            )
+            gone[node.pk] = _end_by(rule, node, now_ms)
     return gone
+
+
+def _end_by(rule: object, node: Node, now_ms: int) -> Span:
+    by = f"elastic by {rule}"[:200]
+    reason = silence.why_gone(node, now_ms)
+    return silence.depart(node.pk, by=by, reason=reason, at_ms=now_ms, silent_ms=node.last_ms or 0)
 
 
 class RemovalError(ValueError):

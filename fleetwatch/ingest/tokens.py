@@ -63,7 +63,8 @@ def set_rights(token_id: int, rights: Rights) -> None:
     """
     _check(rights)
     token = AgentToken.objects.select_for_update(no_key=True).get(pk=token_id)
-    token.may_import, token.speaks_for = rights.may_import, rights.speaks_for
+    token.may_import = rights.may_import
+    token.speaks_for = rights.speaks_for
     token.save(update_fields=["may_import", "speaks_for"])
     forget([token.node_id])
 

@@ -1,5 +1,7 @@
 """The door: POST /api/v1/batches and /api/v1/enroll."""
 
+from datetime import datetime
+
 import structlog
 from django.http import HttpRequest, JsonResponse
 from django.utils import timezone
@@ -7,13 +9,18 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from agent import wire
+from agent.wire import Batch
 from fleetwatch.accounts.clients import client_of
 from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
+from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.pressure import pressure
-from fleetwatch.ingest.reach import within_reach
+from fleetwatch.ingest.reach import Reached, within_reach
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.refusals import answers_errors
+from fleetwatch.ingest.services import Stored
+
+NOTHING_STORED = Stored(0, 0)
 
 log = structlog.get_logger(__name__)
 
@@ -25,48 +32,54 @@ def batches(request: HttpRequest) -> JsonResponse:
     """Stores one batch. 200 means committed: the agent may forget it."""
     received_at = timezone.now()
     token = tokens.agent_token(requests.bearer(request), received_at)
-    pressure.look(received_at)
+    pressure.measure(received_at)
     pressure.check()
     encoding = requests.encoding(request)
     clock = requests.clock_bounds(request, received_at)
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
-    batch = wire.parse(requests.decode_json(expanded))
-    services.check_node(batch, token.node)
-    services.check_import(batch, token.rights, received_at)
+    batch = _checked(wire.parse(requests.decode_json(expanded)), token, received_at)
     reached = within_reach(batch, token, clock=clock, received_at=received_at)
     if reached.refused and reached.batch.end_ms is None:
         # nothing of it is stored, its identity neither: a token that may import can send it
-        return JsonResponse(answers.accepted(stored=0, duplicate=0, refused=reached.refused))
-    payload = (
-        wire.compress(wire.encode(reached.batch))
-        if reached.refused
-        else body.as_gzip(packed, encoding)
-    )
+        return _accepted(NOTHING_STORED, reached)
     stored = services.store_promptly(
         token.node,
         reached.batch,
-        payload,
+        _payload(reached, packed, encoding),
         clock=clock,
         received_at=received_at,
         rights=token.rights,
     )
     if not stored.duplicate:
-        request.META[LESSON] = Lesson(
-            token.pk,
-            token.rights,
-            token.last_used_at or received_at,
-            token.node_id,
-            batch,
-            expanded,
-        )
+        request.META[LESSON] = _lesson(token, batch, expanded, received_at)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
+    return _accepted(stored, reached)
+
+
+def _checked(batch: Batch, token: AgentToken, received_at: datetime) -> Batch:
+    """The batch, if the token may send it. Raises WireError."""
+    services.check_node(batch, token.node)
+    services.check_import(batch, token.rights, received_at)
+    return batch
+
+
+def _payload(reached: Reached, packed: bytes, encoding: str) -> bytes:
+    """What is kept of the batch, as gzip: as it came, where nothing of it is refused."""
+    if reached.refused:
+        return wire.compress(wire.encode(reached.batch))
+    return body.as_gzip(packed, encoding)
+
+
+def _lesson(token: AgentToken, batch: Batch, expanded: bytes, received_at: datetime) -> Lesson:
+    used_at = token.last_used_at or received_at
+    return Lesson(token.pk, token.rights, used_at, token.node_id, batch, expanded)
+
+
+def _accepted(stored: Stored, reached: Reached) -> JsonResponse:
+    refused = {**stored.refused, **reached.refused}
     return JsonResponse(
-        answers.accepted(
-            stored=stored.stored,
-            duplicate=stored.duplicate,
-            refused={**stored.refused, **reached.refused},
-        )
+        answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=refused)
     )
 
 

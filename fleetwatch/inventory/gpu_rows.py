@@ -52,24 +52,30 @@ def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
     return {row.pk: row for gpu in gpus for row in (gpu, gpu.parent) if row is not None}
 
 
+_WITH_MODEL = {"model", *FACTS, "unread"}
+
+
 def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
     """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by
     any. How many models it made.
     """
-    changed: dict[int, set[str]] = {}
+    changed: list[GPU] = []
+    renamed: list[GPU] = []
+    fields: set[str] = set()
     for position, item in enumerate(batch.gpus):
         gpu = gpus[position]
         news = _news(gpu, item, is_newer=order >= gpu.facts_order)
         for field, value in news.items():
             setattr(gpu, field, value)
         if news:
-            changed[position] = set(news)
+            changed.append(gpu)
+            fields |= news.keys()
+        if "model_name" in news:
+            renamed.append(gpu)
     if not changed:
         return 0
-    renamed = [gpus[position] for position, fields in changed.items() if "model_name" in fields]
     made = _take_models(renamed)
-    fields = {"model", *FACTS, "unread"} if renamed else set().union(*changed.values())
-    GPU.objects.bulk_update([gpus[position] for position in changed], sorted(fields))
+    GPU.objects.bulk_update(changed, sorted(fields | (_WITH_MODEL if renamed else set())))
     return made
 
 
@@ -121,8 +127,9 @@ def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> N
 def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
     news: dict[str, Any] = {}
     for field, key in FACTS.items():
-        value, known = item.get(key), getattr(gpu, field)
-        if value not in (None, "") and value != known and (is_newer or known in (None, "")):
+        value = item.get(key)
+        stored = getattr(gpu, field)
+        if value not in (None, "") and value != stored and (is_newer or stored in (None, "")):
             news[field] = value
     if is_newer and item["unread"] != gpu.unread:
         news["unread"] = item["unread"]
@@ -140,21 +147,31 @@ def _take_models(gpus: Iterable[GPU]) -> int:
     return made
 
 
+def _model_row(facts: ModelFacts) -> GPUModel:
+    return GPUModel(name=facts.name, idle_w=facts.idle_w, limit_w=facts.limit_w)
+
+
+def _not_stored(facts: Sequence[ModelFacts]) -> dict[str, ModelFacts]:
+    by_name = {each.name: each for each in facts}
+    stored = set(GPUModel.objects.filter(name__in=by_name).values_list("name", flat=True))
+    return {name: each for name, each in by_name.items() if name not in stored}
+
+
 def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
     """The products by name, and how many are new; a virtual GPU's board is one too, so that it can
     be given a rate.
     """
     names = {each.name for each in facts}
-    known = set(GPUModel.objects.filter(name__in=names).values_list("name", flat=True))
-    new = {each.name: each for each in facts if each.name not in known}
+    new = _not_stored(facts)
     parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
     boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
     rows = [
-        GPUModel(name=name, idle_w=each.idle_w, limit_w=each.limit_w)
-        for name, each in sorted(new.items())
+        GPUModel(name=name, idle_w=new[name].idle_w, limit_w=new[name].limit_w)
+        for name in sorted(new)
     ]
     for row in rows:
         if part := parts.get(row.name):
-            row.board, row.board_share = boards[facts_for(part.board).name], part.share
+            row.board = boards[facts_for(part.board).name]
+            row.board_share = part.share
     GPUModel.objects.bulk_create(rows, ignore_conflicts=True)
     return {model.name: model for model in GPUModel.objects.filter(name__in=names)}, len(new)

@@ -99,19 +99,20 @@ def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
     for node_id, *counted in run(
         COUNT, {"nodes": integers(node_ids), "hour_ms": hour_ms, **amounts}
     ):
-        factor = IMPORT_FACTOR if brought[node_id].is_import else 1
-        for (what, limit), total in zip(LIMITS.items(), counted, strict=True):
-            amount = getattr(brought[node_id], what)
-            if amount > limit * factor:
-                raise WireError(
-                    _field(what), f"the batch brings more than {limit * factor} new {WORDS[what]}"
-                )
-            # an import may have brought more than the node's agent may: who adds nothing to it is
-            # not refused
-            if amount and total > limit * factor:
-                raise TooMuchNewError(
-                    node_id, what, limit * factor, math.ceil((hour_ms + HOUR_MS - now_ms) / 1000)
-                )
+        left_s = math.ceil((hour_ms + HOUR_MS - now_ms) / 1000)
+        for what, total in zip(LIMITS, counted, strict=True):
+            _check(node_id, brought[node_id], what, total, left_s)
+
+
+def _check(node_id: int, brought: Brought, what: str, total: int, left_s: int) -> None:
+    limit = LIMITS[what] * (IMPORT_FACTOR if brought.is_import else 1)
+    amount = getattr(brought, what)
+    if amount > limit:
+        raise WireError(_field(what), f"the batch brings more than {limit} new {WORDS[what]}")
+    # an import may have brought more than the node's agent may: who adds nothing to it is not
+    # refused
+    if amount and total > limit:
+        raise TooMuchNewError(node_id, what, limit, left_s)
 
 
 def _field(what: str) -> str:

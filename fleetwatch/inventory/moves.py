@@ -55,6 +55,10 @@ class Life:
             self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others)
         )
 
+    def reported(self) -> dict[int, Reported]:
+        """What each row's node says, by row id."""
+        return {row_id: self.reported_by(row_id) for row_id in self.rows}
+
     def holder(self) -> GPU | None:
         """Its row with the node that reported it last; None before its first window."""
         ends = {row_id: spans[-1][1] for row_id, spans in self.believed.items() if spans}
@@ -72,17 +76,17 @@ class Life:
 
 def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
     """The lives of the GPUs with these UUIDs. Of rows in `own` these very objects are in them."""
-    known = {uuid: Life({}, {}, {}) for uuid in uuids}
+    by_uuid = {uuid: Life({}, {}, {}) for uuid in uuids}
     for gpu in own:
-        known[gpu.uuid].rows[gpu.pk] = gpu
+        by_uuid[gpu.uuid].rows[gpu.pk] = gpu
     for stay in (
-        Stay.objects.filter(uuid__in=list(known)).select_related("gpu__node").order_by("first_ms")
+        Stay.objects.filter(uuid__in=list(by_uuid)).select_related("gpu__node").order_by("first_ms")
     ):
-        life = known[stay.uuid]
+        life = by_uuid[stay.uuid]
         life.rows.setdefault(stay.gpu_id, stay.gpu)
         spans = life.believed if stay.is_believed else life.disputed
         spans.setdefault(stay.gpu_id, []).append((stay.first_ms, stay.last_ms))
-    return known
+    return by_uuid
 
 
 def may_leave(gpu: GPU, received_ms: int) -> bool:
@@ -101,7 +105,8 @@ def place(life: Life, gpu: GPU, windows: list[Span], *, received_ms: int) -> Rep
         not stays.is_ahead(windows, received_ms) and may_leave(holder, received_ms)
     )
     reported = life.reported_by(gpu.pk).take(windows, may_move=may_move)
-    life.believed[gpu.pk], life.disputed[gpu.pk] = reported.own, reported.disputed
+    life.believed[gpu.pk] = reported.own
+    life.disputed[gpu.pk] = reported.disputed
     if holder is not None and holder is not gpu and life.holder() is gpu:
         log.info("gpu moved", gpu=gpu.uuid, was=holder.node.name, now=gpu.node.name)
     return reported
@@ -144,7 +149,8 @@ def take_over(life: Life, gpu: GPU) -> bool:
     """Whether a node's disputed windows of the GPU count now: `life` is brought up to date."""
     before = life.reported_by(gpu.pk)
     after = before.take([], may_move=True)
-    life.believed[gpu.pk], life.disputed[gpu.pk] = after.own, after.disputed
+    life.believed[gpu.pk] = after.own
+    life.disputed[gpu.pk] = after.disputed
     return after.own != before.own
 
 
@@ -160,7 +166,8 @@ def _settle_row(gpu: GPU, reported: Reported) -> bool:
     if not reported.own:
         gpu.first_ms = gpu.last_ms = None
         return was[0] is not None
-    gpu.first_ms, gpu.last_ms = reported.own[0][0], reported.own[-1][1]
+    gpu.first_ms = reported.own[0][0]
+    gpu.last_ms = reported.own[-1][1]
     if reported.is_elsewhere:
         gpu.retired_ms = gpu.last_ms
     elif gpu.retired_ms is not None and gpu.last_ms > gpu.retired_ms:
@@ -172,40 +179,43 @@ def write_stays(
     before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]
 ) -> None:
     """Stores what became of the stays of the rows, by row id."""
-    gone: list[Q] = []
-    shorter: list[tuple[int, int, int, bool]] = []
-    longer: list[tuple[int, int, int, bool]] = []
-    new: list[Stay] = []
+    changes = _StayChanges([], [], [], [])
     for row_id, reported in after.items():
         former = before[row_id]
-        for is_believed, was, now in (
-            (True, former.own, reported.own),
-            (False, former.disputed, reported.disputed),
-        ):
-            ends, stored = dict(now), dict(was)
-            left = [first_ms for first_ms in stored if first_ms not in ends]
-            if left:
-                gone.append(Q(gpu_id=row_id, is_believed=is_believed, first_ms__in=left))
-            for first_ms, last_ms in now:
-                if first_ms not in stored:
-                    new.append(
-                        Stay(
-                            gpu_id=row_id,
-                            uuid=rows[row_id].uuid,
-                            first_ms=first_ms,
-                            last_ms=last_ms,
-                            is_believed=is_believed,
-                        )
-                    )
-                elif stored[first_ms] != last_ms:
-                    changed = longer if last_ms > stored[first_ms] else shorter
-                    changed.append((row_id, first_ms, last_ms, is_believed))
+        changes.note(rows[row_id], former.own, reported.own, is_believed=True)
+        changes.note(rows[row_id], former.disputed, reported.disputed, is_believed=False)
     # in this order: a stay that was cut makes room before another takes it
-    if gone:
-        Stay.objects.filter(reduce(or_, gone)).delete()
-    _set_ends(shorter)
-    _set_ends(longer)
-    Stay.objects.bulk_create(new)
+    if changes.gone:
+        Stay.objects.filter(reduce(or_, changes.gone)).delete()
+    _set_ends(changes.shorter)
+    _set_ends(changes.longer)
+    Stay.objects.bulk_create(changes.new)
+
+
+@dataclass(frozen=True, slots=True)
+class _StayChanges:
+    """What became of stays; shorter and longer: (row id, first_ms, last_ms, is_believed)."""
+
+    gone: list[Q]
+    shorter: list[tuple[int, int, int, bool]]
+    longer: list[tuple[int, int, int, bool]]
+    new: list[Stay]
+
+    def note(
+        self, gpu: GPU, was: Sequence[Span], now: Sequence[Span], *, is_believed: bool
+    ) -> None:
+        stored = dict(was)
+        left = stored.keys() - dict(now).keys()
+        if left:
+            self.gone.append(Q(gpu_id=gpu.pk, is_believed=is_believed, first_ms__in=left))
+        for first_ms, last_ms in now:
+            if first_ms not in stored:
+                stay = Stay(gpu=gpu, uuid=gpu.uuid, first_ms=first_ms, last_ms=last_ms)
+                stay.is_believed = is_believed
+                self.new.append(stay)
+            elif stored[first_ms] != last_ms:
+                changed = self.longer if last_ms > stored[first_ms] else self.shorter
+                changed.append((gpu.pk, first_ms, last_ms, is_believed))
 
 
 def _set_ends(ends: Sequence[tuple[int, int, int, bool]]) -> None:

@@ -160,18 +160,21 @@ def claimed_by(node: Node) -> dict[int, list[Span]]:
     return claimed
 
 
+def _believed_stays(node: Node) -> Iterable[tuple[int, int, str, int, int]]:
+    """(GPU id, node id, UUID, first_ms, last_ms) of the node's GPUs, wherever they were."""
+    uuids = GPU.objects.filter(node=node).values("uuid")
+    stays = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
+    return stays.values_list("gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms")
+
+
 def stays_of_node(node: Node) -> dict[int, Reported]:
     """GPU id -> the believed stays with the node and those of the same GPU with others, of all that
     it ever observed.
     """
-    uuids = GPU.objects.filter(node=node).values("uuid")
     own: dict[int, list[Span]] = defaultdict(list)
     others: dict[str, list[Span]] = defaultdict(list)
     uuid_of: dict[int, str] = {}
-    stays = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
-    for gpu_id, node_id, uuid, first_ms, last_ms in stays.values_list(
-        "gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"
-    ):
+    for gpu_id, node_id, uuid, first_ms, last_ms in _believed_stays(node):
         if node_id == node.pk:
             own[gpu_id].append((first_ms, last_ms))
             uuid_of[gpu_id] = uuid
@@ -184,10 +187,10 @@ def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
     """From when on the node was gone, each time until it reported again; `stays_of_gpus` of all its
     GPUs.
     """
-    said = list(node.departures.order_by("at_ms").values_list("at_ms", flat=True))
-    if not said:
+    times = list(node.departures.order_by("at_ms").values_list("at_ms", flat=True))
+    if not times:
         return []
-    return gone(joined(span for reported in stays_of_gpus for span in reported.own), said)
+    return gone(joined(span for reported in stays_of_gpus for span in reported.own), times)
 
 
 def departed() -> set[int]:

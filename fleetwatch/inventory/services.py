@@ -4,7 +4,7 @@ silent.
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -162,8 +162,9 @@ def register_batch(
     lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
     node_was_ms = node.last_ms
     capacity_before = _capacities(lives.values())
-    brought = Brought(gpu_models=gpu_rows.take_facts(batch, gpus, order=order), gpus=new_gpus)
-    intake.count({node.pk: brought} if brought != Brought() else {}, received_at)
+    made = gpu_rows.take_facts(batch, gpus, order=order)
+    if made or new_gpus:
+        intake.count({node.pk: Brought(gpu_models=made, gpus=new_gpus)}, received_at)
     refused = _place(
         family,
         lives,
@@ -177,9 +178,8 @@ def register_batch(
     if node_was_ms is not None and node.last_ms is not None:
         # the node's GPUs that this batch does not name live as long as the node
         changes[node.pk] = union([*changes.get(node.pk, []), (node_was_ms, node.last_ms)])
-    return Registered(
-        gpus, changes, {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused}
-    )
+    refused_gpus = {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused}
+    return Registered(gpus, changes, refused_gpus)
 
 
 def hold_new(gpus: Iterable[GPU]) -> None:
@@ -221,20 +221,12 @@ def _place(
         after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
         if rest := difference(spans, after[row_id].own):
             refused[row_id] = Refused(moves.why_refused(life, gpu), rest)
-    for row_id in windows:
-        parent_id = family[row_id].parent_id
-        if parent_id in refused:
-            whole = refused[parent_id]
-            part = Refused(f"it is a part of {family[parent_id].uuid}: {whole.why}", whole.spans)
-            refused.setdefault(row_id, part)
+    _refuse_parts(refused, family, windows)
     moves.write_stays(before, after, family)
     rows = {
         gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])
     }
-    for row_id in named:
-        if family[row_id].facts_order < order:
-            family[row_id].facts_order = order
-            rows[row_id] = family[row_id]
+    _order_facts(rows, [family[row_id] for row_id in named], order)
     forget({gpu.node_id for gpu in rows.values()} - {gpu.node_id for gpu in family.values()})
     _write_rows(rows.values())
     return refused
@@ -302,6 +294,26 @@ def believe(gpu: GPU) -> dict[int, list[Span]]:
     return _believe(gpu.uuid, gpu.pk, received_ms=None)
 
 
+def _refuse_parts(
+    refused: dict[int, Refused], family: Mapping[int, GPU], row_ids: Iterable[int]
+) -> None:
+    """Adds to the refused rows those whose whole GPU is refused."""
+    for row_id in row_ids:
+        parent_id = family[row_id].parent_id
+        if parent_id in refused:
+            whole = refused[parent_id]
+            part = Refused(f"it is a part of {family[parent_id].uuid}: {whole.why}", whole.spans)
+            refused.setdefault(row_id, part)
+
+
+def _order_facts(rows: dict[int, GPU], named: Iterable[GPU], order: list[int]) -> None:
+    """Adds to the rows to write those whose facts this batch is the newest to say."""
+    for gpu in named:
+        if gpu.facts_order < order:
+            gpu.facts_order = order
+            rows[gpu.pk] = gpu
+
+
 def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, list[Span]]:
     """Takes over the disputed windows of the row; with `received_ms` only where the former node may
     have been left by then.
@@ -310,11 +322,12 @@ def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, li
         return {}
     forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
     life = moves.lives([uuid])[uuid]  # once more: now the nodes are locked
-    capacity_before, before = _capacities([life]), {row: life.reported_by(row) for row in life.rows}
+    capacity_before = _capacities([life])
+    before = life.reported()
     take = moves.give if received_ms is None else moves.take_over
     if not (_may_take_over(life, received_ms) and take(life, life.rows[row_id])):
         return {}
-    moves.write_stays(before, {row: life.reported_by(row) for row in life.rows}, life.rows)
+    moves.write_stays(before, life.reported(), life.rows)
     _write_rows(moves.settle_rows(life))
     return _changes(capacity_before, _capacities([life]))
 
@@ -338,12 +351,10 @@ def _update_node(
         node.silent_ms = node.last_ms
     if order >= node.facts_order:
         node.facts_order = order
-        node.labels, node.window_s, node.agent, node.clock_offset_ms = (
-            batch.node_labels,
-            batch.window_s,
-            batch.agent,
-            offset_ms,
-        )
+        node.labels = batch.node_labels
+        node.window_s = batch.window_s
+        node.agent = batch.agent
+        node.clock_offset_ms = offset_ms
     node.facts_digest = None
     node.save(
         update_fields=[
@@ -368,16 +379,12 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     that returns is capacity again. Needs a transaction.
     """
     cutoff = to_ms(now)
+    before_ms = cutoff - RETIRED_AFTER_MS
     # while batches only continued, a node that is silent as a whole spoke for its GPUs: now they
     # speak for themselves
-    forget(
-        Node.objects.filter(
-            windows_ms__isnull=False, last_ms__lte=cutoff - RETIRED_AFTER_MS
-        ).values_list("pk", flat=True)
-    )
-    quiet = settled(
-        GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=cutoff - RETIRED_AFTER_MS)
-    )
+    nodes = Node.objects.filter(windows_ms__isnull=False, last_ms__lte=before_ms)
+    forget(nodes.values_list("pk", flat=True))
+    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=before_ms))
     silent = [
         gpu
         for gpu in quiet.select_related("node").order_by("node_id", "id")

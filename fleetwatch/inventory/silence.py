@@ -125,12 +125,16 @@ def retire_departed(now: datetime) -> dict[int, Span]:
     """Node id -> time by which GPUs are capacity no longer, of nodes of which something came late
     after they were said to be gone.
     """
-    said = Departure.objects.filter(node=OuterRef("pk"), at_ms__gte=OuterRef("last_ms"))
+    departures = Departure.objects.filter(node=OuterRef("pk"), at_ms__gte=OuterRef("last_ms"))
     node_ids = list(
-        silent_since(to_ms(now) - SILENT_AFTER_MS).filter(Exists(said)).values_list("pk", flat=True)
+        silent_since(to_ms(now) - SILENT_AFTER_MS)
+        .filter(Exists(departures))
+        .values_list("pk", flat=True)
     )
     forget(node_ids)
-    return {node.pk: _retire(node) for node in Node.objects.filter(Exists(said), pk__in=node_ids)}
+    return {
+        node.pk: _retire(node) for node in Node.objects.filter(Exists(departures), pk__in=node_ids)
+    }
 
 
 def _retire(node: Node) -> Span:

@@ -118,18 +118,18 @@ def capacity(
     return union(spans)
 
 
-def gone(lived: Sequence[Span], said: Sequence[int]) -> list[int]:
-    """From when on a node was gone that lived over these spans and was `said` to be gone at these
+def gone(lived: Sequence[Span], departures: Sequence[int]) -> list[int]:
+    """From when on a node was gone that lived over these spans and was said to be gone at these
     times, ascending.
 
     What was said of a time in which it lived on means nothing: a restart, a spool that came late.
     """
-    found: set[int] = set()
-    for at_ms in said:
+    times: set[int] = set()
+    for at_ms in departures:
         before = [span for span in lived if span[0] <= at_ms]
         if before and before[-1][1] <= at_ms:
-            found.add(before[-1][1])
-    return sorted(found)
+            times.add(before[-1][1])
+    return sorted(times)
 
 
 def is_silent(newest_ms: int, received_ms: int) -> bool:

@@ -69,9 +69,9 @@ class Lived(NamedTuple):
 
 
 def remember(
-    node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]
+    node_id: int, uuids: Sequence[str], fingerprint: bytes, *, order: list[int]
 ) -> Remembered | None:
-    """The GPUs with these UUIDs, once the digest of what the batch with this order `said` is kept
+    """The GPUs with these UUIDs, once the digest of what the batch with this order said is kept
     for the node.
 
     None when something newer came meanwhile, or a GPU is not simply one of the node's own
@@ -96,7 +96,7 @@ def remember(
         return None
     gpus: list[GPU] = [rows[uuid] for uuid in uuids]
     begins = [rows[uuid].stay_ms for uuid in uuids]
-    digest = _digest(said, gpus, begins)
+    digest = _digest(fingerprint, gpus, begins)
     if not Node.objects.filter(pk=node_id, facts_order=order).update(
         facts_digest=digest, continued_order=order
     ):
@@ -104,12 +104,12 @@ def remember(
     return Remembered(gpus, begins, digest)
 
 
-def _digest(said: bytes, gpus: Sequence[GPU], begins: Sequence[int]) -> bytes:
+def _digest(fingerprint: bytes, gpus: Sequence[GPU], begins: Sequence[int]) -> bytes:
     """The same while the same is said of the same GPUs and their stays begin where they began."""
     rows = b",".join(
         b"%d from %d" % (gpu.pk, begin) for gpu, begin in zip(gpus, begins, strict=True)
     )
-    return hashlib.blake2b(said + b"\n" + rows, digest_size=16).digest()
+    return hashlib.blake2b(fingerprint + b"\n" + rows, digest_size=16).digest()
 
 
 def forget(node_ids: Iterable[int]) -> None:
@@ -159,7 +159,7 @@ def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> 
         node_id: Lived(was_ms, is_ms, tuple(former))
         for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, parameters)
     }
-    if unsteady := {one.node_id for one in batches} - lived.keys():
+    if unsteady := {batch.node_id for batch in batches} - lived.keys():
         raise UnsteadyError(unsteady)
     return lived
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.wire import Batch, Item
 from fleetwatch.inventory.extents import newest_ms
-from fleetwatch.jobs.records import OUTCOME_LAG_MS, Facts, Record
+from fleetwatch.jobs.records import OUTCOME_LAG_MS, JobFacts, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def spoken_ms(batch: Batch) -> int | None:
     return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
 
 
-def known_until(facts: Facts) -> int:
+def known_until(facts: JobFacts) -> int:
     """Until when an import knows the job: past what agents may have said of it at its end, but not
     into a later run.
     """

@@ -24,9 +24,9 @@ from fleetwatch.jobs.batch_report import (
     speaks_for_cluster,
     spoken_ms,
 )
-from fleetwatch.jobs.known import HeldTime, Known, jobs_of_records, known_of
+from fleetwatch.jobs.locked_jobs import HeldTime, LockedJob, jobs_of_records, lock_jobs
 from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
-from fleetwatch.jobs.records import Facts, Record, Voice
+from fleetwatch.jobs.records import JobFacts, Record, Voice
 from fleetwatch.lib.batched import run
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import read_statement
@@ -53,7 +53,7 @@ UNHEARD_MS = 7 * 86_400_000
 NOTED = ("user", "account", "kind", "name", "state", "restarts", "labels")
 PROCESS = "process"  # the source of allocations that no books know
 RECORD_FIELDS = ("as_of_ms", "boot_start_ms", "sequence")
-FACTS = tuple(Facts.__dataclass_fields__)
+FACTS = tuple(JobFacts.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Given:
     node_id: int
     voice: Voice
     order: tuple[int, int, int]
-    facts: Facts
+    facts: JobFacts
     held_until_ms: int | None  # None = it does not hold the job
 
     @property
@@ -154,7 +154,8 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
 def _holds(report: Report) -> dict[int, int]:
     """Position of each job that the node holds by this batch -> until when, by the hub's clock."""
     batch = report.batch
-    first_ms, last_ms = batch.start_ms, batch.end_ms
+    first_ms = batch.start_ms
+    last_ms = batch.end_ms
     if first_ms is None or last_ms is None:
         return {}
     holds: dict[int, int] = {}
@@ -184,9 +185,9 @@ def _voice(report: Report, job: Item, *, is_import: bool, is_booked: bool) -> Vo
     return Voice.BOOKS if is_booked else Voice.CLAIM
 
 
-def _facts(job: Item, *, is_import: bool, offset_ms: int, latest_ms: int) -> Facts:
+def _facts(job: Item, *, is_import: bool, offset_ms: int, latest_ms: int) -> JobFacts:
     get = job.get
-    return Facts(
+    return JobFacts(
         scheduler=get("scheduler") or "",
         cluster=get("cluster") or "",
         external_id=get("id") or "",
@@ -262,8 +263,8 @@ class Believed:
 
     pk: int
     records: tuple[Record, ...]
-    was: Facts
-    now: Facts
+    was: JobFacts
+    now: JobFacts
     former_team_id: int | None
     team_id: int | None
     is_new: bool
@@ -271,7 +272,8 @@ class Believed:
     @property
     def is_renamed(self) -> bool:
         """Whether a mapping rule may give it to somebody else."""
-        was, now = self.was, self.now
+        was = self.was
+        now = self.now
         return (was.name, was.user, was.account, was.labels) != (
             now.name,
             now.user,
@@ -294,50 +296,58 @@ def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
     """The jobs of keys of which something was newly said, as they are believed now, with the teams
     that their accounts name.
     """
+    locked_jobs, moved = _lock(recorded)
+    job_ids = jobs_of_records(locked_jobs)
+    spoken = [(each, job_ids[each.record_id]) for each in recorded if each.record_id in job_ids]
+    speakers = {job_id: each.given for each, job_id in spoken if each.is_news}
+    teams = _teams(locked_jobs, speakers, received_at)
+    jobs = {each.row.pk: _believed(each, teams) for each in locked_jobs}
+    _write([job for job in jobs.values() if job.is_changed])
+    news = [
+        (each.given, jobs[job_id]) for each, job_id in spoken if each.is_news and each.is_changed
+    ]
+    _note(news, received_at)
+    return StoredJobs({each.given.name: jobs[job_id].stored for each, job_id in spoken}, moved)
+
+
+def _lock(recorded: Sequence[Recorded]) -> tuple[list[LockedJob], HeldTime]:
     keys = sorted({each.given.key for each in recorded})
-    known, moved = known_of(keys, unknown={each.given.key for each in recorded if each.job is None})
-    job_ids = jobs_of_records(known)
-    speakers = {
-        job_ids[each.record_id]: each.given
-        for each in recorded
-        if each.is_news and each.record_id in job_ids
-    }
-    teams = _teams(known, speakers, received_at)
-    jobs = {each.row.pk: _believed(each, teams) for each in known}
-    changed = [job for job in jobs.values() if job.is_changed]
+    return lock_jobs(keys, unknown={each.given.key for each in recorded if each.job is None})
+
+
+def _write(changed: Sequence[Believed]) -> None:
     if changed:
         run(TAKE_FACTS, {"jobs": msgspec.json.encode([_job_row(job) for job in changed]).decode()})
     ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
-    spoken = [
-        (each, jobs[job_ids[each.record_id]]) for each in recorded if each.record_id in job_ids
-    ]
-    _note(
-        [(each.given, job) for each, job in spoken if each.is_news and each.is_changed], received_at
-    )
-    return StoredJobs({each.given.name: job.stored for each, job in spoken}, moved)
 
 
-def _believed(known: Known, teams: Mapping[str, int]) -> Believed:
-    row = known.row
-    was = Facts(**{name: getattr(row, name) for name in FACTS})
-    if known.job is None:
-        nothing = Facts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
-        return Believed(row.pk, (), was, nothing, row.team_id, None, known.is_new)
-    now = known.job.facts
+def _believed(locked_job: LockedJob, teams: Mapping[str, int]) -> Believed:
+    row = locked_job.row
+    was = JobFacts(**{name: getattr(row, name) for name in FACTS})
+    if locked_job.job is None:
+        nothing = JobFacts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
+        return Believed(row.pk, (), was, nothing, row.team_id, None, locked_job.is_new)
+    now = locked_job.job.facts
     return Believed(
-        row.pk, known.job.records, was, now, row.team_id, teams.get(_slug(now)), known.is_new
+        row.pk,
+        locked_job.job.records,
+        was,
+        now,
+        row.team_id,
+        teams.get(_slug(now)),
+        locked_job.is_new,
     )
 
 
 def _teams(
-    known: Sequence[Known], speakers: Mapping[int, Given], received_at: datetime
+    locked_jobs: Sequence[LockedJob], speakers: Mapping[int, Given], received_at: datetime
 ) -> dict[str, int]:
     """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as
     brought by who spoke.
     """
     slugs = {
         each.row.pk: slug
-        for each in known
+        for each in locked_jobs
         if each.job is not None and (slug := _slug(each.job.facts))
     }
     unknown = unknown_teams(set(slugs.values()))
@@ -353,7 +363,7 @@ def _teams(
     return ensure_teams(set(slugs.values()))
 
 
-def _slug(facts: Facts) -> str:
+def _slug(facts: JobFacts) -> str:
     """The slug of the team that the account names; "" without an account."""
     return facts.account.strip()[:MAX_SLUG]
 
@@ -378,19 +388,21 @@ def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None
     ]
     JobChange.objects.bulk_create(noted)
     made = {job.pk for _, job in news if job.is_new}
-    if known := sorted({change.job_id for change in noted} - made):
+    if job_ids := sorted({change.job_id for change in noted} - made):
         with connection.cursor() as cursor:
-            cursor.execute(DROP_OLD_CHANGES, {"jobs": known, "kept": MAX_CHANGES})
+            cursor.execute(DROP_OLD_CHANGES, {"jobs": job_ids, "kept": MAX_CHANGES})
 
 
-def _news(given: Facts, was: Facts) -> dict[str, Any]:
+def _news(given: JobFacts, was: JobFacts) -> dict[str, Any]:
     """What is said otherwise than it was believed; nothing where only the end is: that is the noise
     of clocks.
     """
-    said = asdict(given)
+    given_facts = asdict(given)
     believed_until_then = asdict(was)
     facts = {
-        name: said[name] for name in NOTED if said[name] and said[name] != believed_until_then[name]
+        name: given_facts[name]
+        for name in NOTED
+        if given_facts[name] and given_facts[name] != believed_until_then[name]
     }
     return facts | {"end_ms": given.end_ms} if facts and given.end_ms is not None else facts
 

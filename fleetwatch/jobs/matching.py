@@ -6,7 +6,7 @@ from typing import Protocol
 from fleetwatch.jobs.records import KnownJob
 
 
-class Row(Protocol):
+class StoredJobRow(Protocol):
     """A job as it is stored."""
 
     @property
@@ -17,7 +17,7 @@ class Row(Protocol):
     def account(self) -> str: ...
 
 
-def matched(jobs: Sequence[KnownJob], rows: Sequence[Row]) -> list[int | None]:
+def matched(jobs: Sequence[KnownJob], rows: Sequence[StoredJobRow]) -> list[int | None]:
     """By position of the job: the row that it is from now on; None = a new one.
 
     The row of the same owner comes first, so that nobody moves what others hold by naming another
@@ -35,16 +35,20 @@ def matched(jobs: Sequence[KnownJob], rows: Sequence[Row]) -> list[int | None]:
     return [chosen.get(place) for place in range(len(jobs))]
 
 
-def _has_same_owner(job: KnownJob, row: Row) -> bool:
+def _has_same_owner(job: KnownJob, row: StoredJobRow) -> bool:
     return (row.user, row.account) == (job.facts.user, job.facts.account)
 
 
-def _has_its_records(job: KnownJob, row: Row) -> bool:
+def _has_its_records(job: KnownJob, row: StoredJobRow) -> bool:
     return any(record.job_id == row.pk for record in job.records)
 
 
-def _is_left(_: KnownJob, __: Row) -> bool:
+def _is_left(_: KnownJob, __: StoredJobRow) -> bool:
     return True
 
 
-RULES: tuple[Callable[[KnownJob, Row], bool], ...] = (_has_same_owner, _has_its_records, _is_left)
+RULES: tuple[Callable[[KnownJob, StoredJobRow], bool], ...] = (
+    _has_same_owner,
+    _has_its_records,
+    _is_left,
+)

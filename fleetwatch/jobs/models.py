@@ -99,7 +99,7 @@ class JobRecord(models.Model):
     as_of_ms = models.BigIntegerField(help_text="until when the batch speaks that said it")
     boot_start_ms = models.BigIntegerField()
     sequence = models.BigIntegerField()
-    facts = models.JSONField(help_text="records.Facts")
+    facts = models.JSONField(help_text="records.JobFacts")
     held_at = models.DateTimeField(
         null=True,
         help_text="when the hub first heard that the node holds the job; null = it never did",

@@ -22,10 +22,10 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
 
     Nothing is written: when it is named again, as a requeued one is, it runs.
     """
-    known = list(jobs)
-    running = [job for job in known if job.state == RUNNING and job.end_ms is None]
+    all_jobs = list(jobs)
+    running = [job for job in all_jobs if job.state == RUNNING and job.end_ms is None]
     if not running:
-        return known
+        return all_jobs
     job_ids = [job.pk for job in running]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -36,4 +36,4 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
     for job in running:
         if job.pk in left:
             job.state = ENDED
-    return known
+    return all_jobs

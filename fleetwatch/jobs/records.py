@@ -53,7 +53,7 @@ class Voice(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class JobFacts:
     """What is said of a job; "" and None = not said."""
 
     scheduler: str = ""
@@ -79,7 +79,7 @@ class Record:
     node_id: int | None
     voice: Voice
     order: tuple[int, int, int]  # (as of ms, boot start ms, sequence) of the batch
-    facts: Facts
+    facts: JobFacts
     # when the hub first heard that the node holds the job; None = never
     held_at: datetime | None = None
     held_until_ms: int | None = None  # end of its hold, as far as it is known
@@ -104,7 +104,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Owner:
+class JobOwner:
     """Whose a job is; "" = nobody is named."""
 
     user: str
@@ -115,12 +115,12 @@ class Owner:
 class KnownJob:
     """A job as it is believed, and what is said of it by those who may."""
 
-    facts: Facts
+    facts: JobFacts
     records: tuple[Record, ...]
 
     @property
-    def owner(self) -> Owner:
-        return Owner(self.facts.user, self.facts.account)
+    def owner(self) -> JobOwner:
+        return JobOwner(self.facts.user, self.facts.account)
 
 
 class Owned(Protocol):
@@ -155,8 +155,10 @@ def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
         _join(record, jobs, is_founder=True)
     for record in imports:
         _join(record, jobs, is_founder=not jobs)
-    known = [KnownJob(_believed(owner, members), tuple(members)) for owner, members in jobs.items()]
-    return sorted(known, key=lambda job: (_first_heard(job.records), job.owner))
+    believed = [
+        KnownJob(_believed(owner, members), tuple(members)) for owner, members in jobs.items()
+    ]
+    return sorted(believed, key=lambda job: (_first_heard(job.records), job.owner))
 
 
 def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradiction]:
@@ -172,15 +174,15 @@ def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradictio
 
 
 def _held_jobs(
-    said: Sequence[Record], cluster: Sequence[Record], imports: Sequence[Record]
-) -> dict[Owner, list[Record]]:
+    node_records: Sequence[Record], cluster: Sequence[Record], imports: Sequence[Record]
+) -> dict[JobOwner, list[Record]]:
     """The jobs that nodes hold, by whose they are, with what their holders say of them."""
     of_node: dict[int | None, list[Record]] = {}
-    for record in said:
+    for record in node_records:
         of_node.setdefault(record.node_id, []).append(record)
     words = {node_id: _word_of(records) for node_id, records in of_node.items()}
-    jobs: dict[Owner, list[Record]] = {}
-    for record in said:
+    jobs: dict[JobOwner, list[Record]] = {}
+    for record in node_records:
         word = record if _is_word(record, words[record.node_id]) else words[record.node_id]
         jobs.setdefault(_owner_by(word, cluster, imports), []).append(record)
     return {owner: heard for owner, members in jobs.items() if (heard := _heard(members))}
@@ -200,7 +202,7 @@ def _is_word(record: Record, word: Record) -> bool:
     return bool(record.facts.user) and record.voice == word.voice
 
 
-def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]) -> Owner:
+def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]) -> JobOwner:
     """Whose the time of the word's node is: an import knows better than a claim, a node's books
     better than it.
     """
@@ -210,13 +212,13 @@ def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]
         _authority(named.user, imports) if is_weak else None
     )
     if authority is None:
-        known = _first(
+        account = _first(
             record.facts.account for record in imports if record.facts.user == named.user
         )
-        return Owner(named.user, named.account or known)
+        return JobOwner(named.user, named.account or account)
     if authority.facts.user in ("", named.user):
-        return Owner(named.user, authority.facts.account or named.account)
-    return Owner(authority.facts.user, authority.facts.account)
+        return JobOwner(named.user, authority.facts.account or named.account)
+    return JobOwner(authority.facts.user, authority.facts.account)
 
 
 def _authority(user: str, records: Sequence[Record]) -> Record | None:
@@ -228,7 +230,7 @@ def _authority(user: str, records: Sequence[Record]) -> Record | None:
     return next(iter(of_user or naming or records), None)
 
 
-def _join(record: Record, jobs: dict[Owner, list[Record]], *, is_founder: bool) -> None:
+def _join(record: Record, jobs: dict[JobOwner, list[Record]], *, is_founder: bool) -> None:
     """Adds what books or an import say to the jobs of the user that they name; to a job of its own
     where there is none.
     """
@@ -237,7 +239,7 @@ def _join(record: Record, jobs: dict[Owner, list[Record]], *, is_founder: bool) 
     for owner in joined:
         jobs[owner].append(record)
     if not joined and is_founder:
-        jobs[Owner(facts.user, facts.account)] = [record]
+        jobs[JobOwner(facts.user, facts.account)] = [record]
 
 
 def _first_heard(records: Iterable[Record]) -> tuple[bool, float, int]:
@@ -273,12 +275,12 @@ def _holding(record: Record, held: Sequence[Record]) -> Record:
     )
 
 
-def _believed(owner: Owner, members: Sequence[Record]) -> Facts:
+def _believed(owner: JobOwner, members: Sequence[Record]) -> JobFacts:
     first = _first_holder(members)
     trusted = _trusted(members, first)
     outcomes = _outcomes(members)
     newest = outcomes[0].facts
-    return Facts(
+    return JobFacts(
         scheduler=_first(record.facts.scheduler for record in trusted),
         cluster=_first(record.facts.cluster for record in trusted),
         external_id=_first(record.facts.external_id for record in trusted),
@@ -288,8 +290,8 @@ def _believed(owner: Owner, members: Sequence[Record]) -> Facts:
         labels=_labels(trusted),
         name=_first(record.facts.name for record in outcomes),
         state=newest.state,
-        submit_ms=_known(record.facts.submit_ms for record in outcomes),
-        start_ms=_known(record.facts.start_ms for record in outcomes),
+        submit_ms=_first_known(record.facts.submit_ms for record in outcomes),
+        start_ms=_first_known(record.facts.start_ms for record in outcomes),
         end_ms=newest.end_ms,
         restarts=_restarts(outcomes),
     )
@@ -329,11 +331,11 @@ def _outcomes(members: Sequence[Record]) -> list[Record]:
     booked = {
         record.node_id for record in members if record.voice == Voice.BOOKS and record.is_holder
     }
-    known = [
+    candidates = [
         record for record in members if record.voice != Voice.CLAIM or record.node_id not in booked
     ]
-    lasting = [record for record in known if not _is_outlived(record, known)]
-    return _newest_first(lasting or known)
+    lasting = [record for record in candidates if not _is_outlived(record, candidates)]
+    return _newest_first(lasting or candidates)
 
 
 def _is_outlived(record: Record, others: Iterable[Record]) -> bool:
@@ -375,5 +377,5 @@ def _first(texts: Iterable[str]) -> str:
     return next((text for text in texts if text), "")
 
 
-def _known(times: Iterable[int | None]) -> int | None:
+def _first_known(times: Iterable[int | None]) -> int | None:
     return next((time_ms for time_ms in times if time_ms is not None), None)

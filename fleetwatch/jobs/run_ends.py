@@ -1,8 +1,9 @@
 """Ends of runs: what was told of when a job gave its GPUs back, and the holds that end there."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
 from fleetwatch.lib.batched import integers, run
@@ -48,40 +49,35 @@ def note(ends: Iterable[End]) -> set[int]:
     """
     last: dict[tuple[int, int | None, int | None, str, int | None], End] = {}
     for end in ends:
-        known = last.get(end.run)
+        newest = last.get(end.run)
         is_possible = end.start_ms is None or end.start_ms <= end.end_ms
-        if is_possible and (known is None or known.weight < end.weight):
+        if is_possible and (newest is None or newest.weight < end.weight):
             last[end.run] = end
     if not last:
         return set()
     # sorted, so that two batches with the same ends wait for each other and do not deadlock
-    rows = sorted(
-        last.values(),
-        key=lambda end: (
-            end.job_id,
-            end.node_id or 0,
-            end.gpu_id or 0,
-            end.source,
-            end.start_ms or 0,
-        ),
-    )
-    as_of_ms, boots, sequences = zip(*[end.order for end in rows], strict=True)
-    changed = run(
-        NOTE_ENDS,
-        {
-            "jobs": integers([end.job_id for end in rows]),
-            "nodes": integers([end.node_id for end in rows]),
-            "gpus": integers([end.gpu_id for end in rows]),
-            "sources": [end.source for end in rows],
-            "starts": integers([end.start_ms for end in rows]),
-            "ends": integers([end.end_ms for end in rows]),
-            "are_cluster": [end.is_cluster for end in rows],
-            "as_of": integers(as_of_ms),
-            "boots": integers(boots),
-            "sequences": integers(sequences),
-        },
-    )
+    changed = run(NOTE_ENDS, _columns(sorted(last.values(), key=_place)))
     return {job_id for (job_id,) in changed}
+
+
+def _place(end: End) -> tuple[int, int, int, str, int]:
+    return end.job_id, end.node_id or 0, end.gpu_id or 0, end.source, end.start_ms or 0
+
+
+def _columns(ends: Sequence[End]) -> dict[str, Any]:
+    as_of_ms, boots, sequences = zip(*[end.order for end in ends], strict=True)
+    return {
+        "jobs": integers([end.job_id for end in ends]),
+        "nodes": integers([end.node_id for end in ends]),
+        "gpus": integers([end.gpu_id for end in ends]),
+        "sources": [end.source for end in ends],
+        "starts": integers([end.start_ms for end in ends]),
+        "ends": integers([end.end_ms for end in ends]),
+        "are_cluster": [end.is_cluster for end in ends],
+        "as_of": integers(as_of_ms),
+        "boots": integers(boots),
+        "sequences": integers(sequences),
+    }
 
 
 def cut_holds(job_ids: Collection[int]) -> set[tuple[int, Span]]:

@@ -25,7 +25,8 @@ def ended_by(external_id: str, labels: Labels) -> str:
     """The id that ends this job alone: of an array's task "4711_7", since each array has a task
     whose own number is that of the whole array.
     """
-    array, task = labels.get("array_job"), labels.get("array_task")
+    array = labels.get("array_job")
+    task = labels.get("array_task")
     is_task = _is_number(array) and _is_number(task)
     return f"{array}_{task}" if is_task else external_id
 

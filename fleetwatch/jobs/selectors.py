@@ -13,7 +13,7 @@ from django.db.models import Min, Q
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
-from fleetwatch.jobs.records import Facts, Record, Voice
+from fleetwatch.jobs.records import JobFacts, Record, Voice
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.multirange import to_spans
@@ -137,13 +137,13 @@ def holdings(node_id: int, start_ms: int, end_ms: int) -> list[Holding]:
 
 def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, list[Holding]]:
     """Per node what `holdings` gives, in one statement."""
-    found = rows.fetched(
+    holding_rows = rows.fetched(
         HOLDINGS,
         {"node_ids": np.array(node_ids, dtype=np.int64), "start_ms": start_ms, "end_ms": end_ms},
     )
     held: dict[int, list[Holding]] = {node_id: [] for node_id in node_ids}
     for (node_id, _, gpu_id, job_id, kind, source, share), spans in itertools.groupby(
-        found, key=lambda row: row[:-2]
+        holding_rows, key=lambda row: row[:-2]
     ):
         held[node_id].append(
             Holding(gpu_id, job_id, kind, source, share, [(row[-2], row[-1]) for row in spans])
@@ -166,12 +166,12 @@ def job_sources(node_ids: Iterable[int] | None = None) -> dict[int, list[JobSour
     is named.
     """
     wanted = None if node_ids is None else list(node_ids)
-    found: dict[int, list[JobSource]] = defaultdict(list)
+    sources: dict[int, list[JobSource]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(JOB_SOURCES, {"node_ids": wanted, "forgotten_ms": FORGOTTEN_MS})
         for node_id, *source in cursor.fetchall():
-            found[node_id].append(JobSource(*source))
-    return dict(found)
+            sources[node_id].append(JobSource(*source))
+    return dict(sources)
 
 
 def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
@@ -291,7 +291,7 @@ def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
     """What is said of the jobs of these keys, by key, the first heard first; also of what is no
     job, because nobody held it.
     """
-    found: dict[str, list[Record]] = {}
+    by_key: dict[str, list[Record]] = {}
     for row in JobRecord.objects.filter(key__in=list(keys)).order_by("pk"):
         order = (row.as_of_ms, row.boot_start_ms, row.sequence)
         record = Record(
@@ -299,28 +299,30 @@ def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
             row.node_id,
             Voice(row.voice),
             order,
-            Facts(**row.facts),
+            JobFacts(**row.facts),
             row.held_at,
             row.held_until_ms,
             row.job_id,
         )
-        found.setdefault(row.key, []).append(record)
-    return found
+        by_key.setdefault(row.key, []).append(record)
+    return by_key
 
 
 def contradictions(job: Job) -> list[Contradicted]:
     """What is said otherwise of whose the job is and what it is than it is believed, by who was
     heard first.
     """
-    told = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
+    claims = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
     names = dict(
-        Node.objects.filter(pk__in={each.record.node_id for each in told}).values_list("pk", "name")
+        Node.objects.filter(pk__in={each.record.node_id for each in claims}).values_list(
+            "pk", "name"
+        )
     )
     return [
         Contradicted(
             names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value
         )
-        for each in told
+        for each in claims
     ]
 
 

@@ -4,7 +4,7 @@ Jobs' facts: job_writes.py.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ def assert_allocations(
     of it: however late, and until its next run.
     """
     held, to_cut = _assert_time(reports, jobs)
-    told = [end for report in reports for end in _ends(report, jobs)]
-    to_cut |= run_ends.note([*told, *(end for job in jobs.values() for end in _recorded_ends(job))])
+    ends = [end for report in reports for end in _ends(report, jobs)]
+    to_cut |= run_ends.note([*ends, *(end for job in jobs.values() for end in _recorded_ends(job))])
     to_cut |= {job.pk for job in jobs.values() if _is_in_books(job)}
     return held | run_ends.cut_holds(to_cut)
 
@@ -87,47 +87,51 @@ def _assert_time(
     asserted = {key: given for report in reports for key, given in _asserted(report, jobs).items()}
     if not asserted:
         return set(), set()
-    keys = sorted(asserted, key=lambda key: (key[:3], key[3] or 0.0))
-    gpu_ids, job_ids, sources, shares = zip(*keys, strict=True)
-    rows = run(
-        ASSERT_ALLOCATIONS,
-        {
-            "gpus": integers(gpu_ids),
-            "jobs": integers(job_ids),
-            "sources": list(sources),
-            "shares": numbers(shares),
-            "asserted": [_multirange(asserted[key].union) for key in keys],
-            "starts": [integers(sorted(asserted[key].starts)) for key in keys],
-        },
-    )
+    rows = run(ASSERT_ALLOCATIONS, _columns(asserted))
     held = {(gpu_id, (lower, upper)) for gpu_id, _, _, lower, upper in rows if lower is not None}
     return held, {job_id for _, job_id, is_to_cut, _, _ in rows if is_to_cut}
 
 
+def _columns(asserted: Mapping[AllocationKey, Asserted]) -> dict[str, Any]:
+    keys = sorted(asserted, key=lambda key: (key[:3], key[3] or 0.0))
+    gpu_ids, job_ids, sources, shares = zip(*keys, strict=True)
+    return {
+        "gpus": integers(gpu_ids),
+        "jobs": integers(job_ids),
+        "sources": list(sources),
+        "shares": numbers(shares),
+        "asserted": [_multirange(asserted[key].union) for key in keys],
+        "starts": [integers(sorted(asserted[key].starts)) for key in keys],
+    }
+
+
 def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[AllocationKey, Asserted]:
-    batch, offset_ms = report.batch, report.offset_ms
-    if not batch.allocations:
-        return {}
-    first_ms, last_ms = batch.start_ms, batch.end_ms
-    if first_ms is None or last_ms is None:
-        return {}
+    batch = report.batch
     asserted: dict[AllocationKey, Asserted] = defaultdict(Asserted)
     for item in batch.allocations:
-        start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
-        end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
-        if start_ms >= end_ms:
-            continue
+        extent = _extent(report, item)
         job = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
-        if job is None:
-            continue  # one user more than a node may name of one key
-        given = asserted[
-            report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")
-        ]
-        given.spans.append((start_ms + offset_ms, end_ms + offset_ms))
-        run_ms = _run_start(batch, item)
+        if extent is None or job is None:
+            continue  # no job: one user more than a node may name of one key
+        gpu_id = report.gpu_ids[item["gpu"]]
+        given = asserted[gpu_id, job.pk, item.get("source") or "", item.get("share")]
+        given.spans.append(extent)
+        run_ms = _corrected(_run_start(batch, item), report.offset_ms)
         if run_ms is not None:
-            given.starts.add(run_ms + offset_ms)
+            given.starts.add(run_ms)
     return asserted
+
+
+def _extent(report: Report, item: Mapping[str, Any]) -> Span | None:
+    """The time that an allocation is asserted for; None where there is none."""
+    batch = report.batch
+    if batch.start_ms is None or batch.end_ms is None:
+        return None
+    start_ms = batch.start_ms if item.get("start_ms") is None else item["start_ms"]
+    end_ms = batch.end_ms if item.get("end_ms") is None else min(item["end_ms"], batch.end_ms)
+    if start_ms >= end_ms:
+        return None
+    return start_ms + report.offset_ms, end_ms + report.offset_ms
 
 
 def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
@@ -147,8 +151,16 @@ def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
     A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a
     cluster end it everywhere.
     """
-    batch, said_ms = report.batch, spoken_ms(report.batch)
+    said_ms = spoken_ms(report.batch)
     offset_ms = 0 if said_ms is None else report.offset_ms  # accounting has its controller's clock
+    yield from _job_ends(report, jobs, said_ms, offset_ms)
+    yield from _hold_ends(report, jobs, offset_ms)
+
+
+def _job_ends(
+    report: Report, jobs: Mapping[JobKey, StoredJob], said_ms: int | None, offset_ms: int
+) -> Iterator[End]:
+    batch = report.batch
     for job in batch.jobs:
         stored = jobs.get((report.node_id, job["key"]))
         if job.get("end_ms") is not None and stored is not None:
@@ -167,16 +179,18 @@ def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
                 order,
                 is_cluster=speaks_for_cluster(report, job),
             )
+
+
+def _hold_ends(report: Report, jobs: Mapping[JobKey, StoredJob], offset_ms: int) -> Iterator[End]:
+    batch = report.batch
     if batch.end_ms is None:
         return
     order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
     for item in batch.allocations:
         stored = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
         if item.get("end_ms") is not None and stored is not None:
-            gpu_id, run_ms = (
-                report.gpu_ids[item["gpu"]],
-                _corrected(_run_start(batch, item), offset_ms),
-            )
+            gpu_id = report.gpu_ids[item["gpu"]]
+            run_ms = _corrected(_run_start(batch, item), offset_ms)
             yield End(
                 stored.pk,
                 report.node_id,
@@ -193,7 +207,8 @@ def _recorded_ends(job: StoredJob) -> Iterator[End]:
     hold.
     """
     for record in job.records:
-        facts, is_cluster = record.facts, record.voice.is_cluster
+        facts = record.facts
+        is_cluster = record.voice.is_cluster
         if facts.end_ms is not None:
             node_id = None if record.voice >= Voice.IMPORT else record.node_id
             yield End(
@@ -233,14 +248,14 @@ def assert_sources(reports: Sequence[Report]) -> None:
     if not rows:
         return
     node_ids, kinds, oks, whys, asserted = zip(*rows, strict=True)
-    told = {
+    columns = {
         "node_ids": integers(node_ids),
         "kinds": list(kinds),
         "oks": list(oks),
         "whys": list(whys),
         "asserted": list(asserted),
     }
-    new = run(ASSERT_SOURCES, told)
+    new = run(ASSERT_SOURCES, columns)
     if new:
         run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
 
@@ -287,17 +302,21 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
         else:
             quiet.add(report.node_id)
     if same:
-        pks, seen, states, memory = zip(*same, strict=True)
-        run(
-            REFRESH_PROCESSES,
-            {
-                "pks": integers(pks),
-                "seen": integers(seen),
-                "states": list(states),
-                "memory": integers(memory),
-            },
-        )
+        _refresh(same)
     return quiet
+
+
+def _refresh(processes: Sequence[tuple[int, int, str, int | None]]) -> None:
+    pks, seen, states, memory = zip(*processes, strict=True)
+    run(
+        REFRESH_PROCESSES,
+        {
+            "pks": integers(pks),
+            "seen": integers(seen),
+            "states": list(states),
+            "memory": integers(memory),
+        },
+    )
 
 
 def _has_read_processes(batch: Batch) -> bool:
@@ -306,15 +325,22 @@ def _has_read_processes(batch: Batch) -> bool:
 
 def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
     """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
-    found: dict[int, dict[Identity, tuple[int, int]]] = {}
+    processes: dict[int, dict[Identity, tuple[int, int]]] = {}
     for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in run(
         PROCESSES, {"gpus": integers(gpu_ids)}
     ):
-        found.setdefault(gpu_id, {})[(gpu_id, pid, started_ms or -1, user, name, job_id or -1)] = (
+        processes.setdefault(gpu_id, {})[
+            (gpu_id, pid, started_ms or -1, user, name, job_id or -1)
+        ] = (
             pk,
             seen_ms,
         )
-    return found
+    return processes
+
+
+def _replace(former: Iterable[tuple[int, int]], rows: Collection[GPUProcess]) -> None:
+    GPUProcess.objects.filter(pk__in=[pk for pk, _ in former]).delete()
+    GPUProcess.objects.bulk_create(rows)
 
 
 def _same_processes(
@@ -324,15 +350,14 @@ def _same_processes(
     been replaced.
     """
     seen_ms = (report.batch.end_ms or 0) + report.offset_ms
-    last_ms = max((seen for _, seen in there.values()), default=None)
-    if last_ms is not None and seen_ms < last_ms:
+    last_ms = max((seen for _, seen in there.values()), default=seen_ms)
+    if seen_ms < last_ms:
         return []
     rows = {_identity(row): row for row in _process_rows(report, jobs, seen_ms=seen_ms)}
     if rows.keys() != there.keys():
-        GPUProcess.objects.filter(pk__in=[pk for pk, _ in there.values()]).delete()
-        GPUProcess.objects.bulk_create(rows.values())
+        _replace(there.values(), rows.values())
         return []
-    if last_ms is None or seen_ms - last_ms < PROCESSES_REFRESH_MS:
+    if seen_ms - last_ms < PROCESSES_REFRESH_MS:
         return []
     return [
         (pk, seen_ms, rows[identity].state, rows[identity].memory_bytes)

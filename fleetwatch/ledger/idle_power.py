@@ -63,7 +63,7 @@ def learn(now: datetime, limit: int) -> dict[str, int]:
     until_ms = policy_plan.frontier().until_ms
     for node, gpus in groupby(_candidates(limit), key=lambda gpu: gpu.node):
         last_ms = node.last_ms or 0
-        windows = frames.read(node.pk, last_ms - LOOKS_BACK_MS, last_ms, COLUMNS)
+        windows = frames.read_windows(node.pk, last_ms - LOOKS_BACK_MS, last_ms, COLUMNS)
         for gpu in gpus:
             did["looked"] += 1
             learned = _learned(gpu, windows.where(windows.gpu_id == gpu.pk), policy)

@@ -156,7 +156,7 @@ def _effective(
     # a stretch may cross the edge of a step
     overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
     for since in range(start, end, step):
-        windows = frames.read(
+        windows = frames.read_windows(
             node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS
         )
         rest = Outage(since, outage.end_ms, outage.reason)
@@ -192,7 +192,7 @@ def question(
     low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
     high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
     return Question(
-        windows=frames.read(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
+        windows=frames.read_windows(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
         capacities=facts.capacities,
         # from one ms earlier: a hold that began before the context is seen to
         holdings=holdings(facts.node_id, low - 1, high),

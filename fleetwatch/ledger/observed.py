@@ -57,7 +57,7 @@ GROUP BY 1, 2
 
 def read_windows(node_id: int, start_ms: int, end_ms: int) -> Windows:
     """The time that the node's windows cover in [start_ms, end_ms), by GPU."""
-    frame = frames.read(node_id, start_ms, end_ms, ())
+    frame = frames.read_windows(node_id, start_ms, end_ms, ())
     if not len(frame):
         return {}
     order = np.lexsort((frame.start_ms, frame.gpu_id))

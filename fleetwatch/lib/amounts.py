@@ -14,14 +14,14 @@ def number(text: str) -> Decimal | None:
     try:
         # Decimal also reads "1_0", digits of other scripts and "Infinity": no amount has any of
         # that
-        found = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
+        amount = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
     except InvalidOperation:
         return None
-    if not found.is_finite():
+    if not amount.is_finite():
         return None
     return (
-        found
-        if int(found.as_tuple().exponent) >= -MAX_PLACES and found.adjusted() <= MAX_PLACES
+        amount
+        if int(amount.as_tuple().exponent) >= -MAX_PLACES and amount.adjusted() <= MAX_PLACES
         else None
     )
 

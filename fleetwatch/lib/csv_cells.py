@@ -50,7 +50,7 @@ def day(field: str, text: str) -> date | None:
 def _moment(text: str, zone: ZoneInfo) -> datetime:
     if len(text) == len("2026-11-01"):
         return datetime.combine(date.fromisoformat(text), time.min, tzinfo=zone).astimezone(UTC)
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError("without an offset nobody knows when it is")
-    return found.astimezone(UTC)
+    return moment.astimezone(UTC)

@@ -7,7 +7,10 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 Row = TypeVar("Row")
 Line = tuple[int, Mapping[str, str]]  # its number (the first is 1) and its cells by column
@@ -36,8 +39,8 @@ class RefusedError(ValueError):
 
 def refuse(faults: Iterable[Fault]) -> None:
     """Raises RefusedError, the first lines first, if there are any."""
-    if told := sorted(faults, key=lambda fault: fault.line):
-        raise RefusedError(told[:MAX_FAULTS])
+    if ordered := sorted(faults, key=lambda fault: fault.line):
+        raise RefusedError(ordered[:MAX_FAULTS])
 
 
 class FieldError(ValueError):
@@ -63,31 +66,36 @@ def rows(
     """
     text = _text(content, max_bytes)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-    count = 0
     try:
-        header = [
-            name.strip().lower() if lower else name.strip()
-            for name in next(filter(_is_filled, reader), [])
-        ]
+        header = [name.strip() for name in next(filter(_is_filled, reader), [])]
         while header and not header[-1]:  # spreadsheets save columns that once held something
             header.pop()
+        if lower:
+            header = [name.lower() for name in header]
         check_header(header)
-        following = reader.line_num + 1
-        for cells in reader:
-            # a quoted cell may go over several lines: where the row begins is what is told
-            at, following = following, reader.line_num + 1
-            if not _is_filled(cells):
-                continue
-            count += 1
-            if count > max_rows:
-                yield Fault(at, "", f"There are more than {max_rows:,} rows in it.")
-                return
-            if _is_filled(cells[len(header) :]):
-                yield Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")
-                continue
-            yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        yield from _body(reader, header, max_rows)
     except csv.Error as error:
         yield Fault(reader.line_num, "", f"This is no CSV: {error}.")
+
+
+def _body(reader: "Reader", header: list[str], max_rows: int) -> Iterator[Line | Fault]:
+    """The lines after the header."""
+    count = 0
+    following = reader.line_num + 1
+    for cells in reader:
+        # a quoted cell may go over several lines: where the row begins is what is told
+        at = following
+        following = reader.line_num + 1
+        if not _is_filled(cells):
+            continue
+        count += 1
+        if count > max_rows:
+            yield Fault(at, "", f"There are more than {max_rows:,} rows in it.")
+            return
+        if _is_filled(cells[len(header) :]):
+            yield Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")
+        else:
+            yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
 
 
 def parsed(
@@ -96,26 +104,28 @@ def parsed(
     """The lines of rows() as `parse` makes them, and what is wrong with the others: FieldErrors,
     too. `what` one is called.
     """
-    found: list[Row] = []
+    parsed_rows: list[Row] = []
     faults: list[Fault] = []
     for line in lines:
         if isinstance(line, Fault):
             faults.append(line)
             continue
         try:
-            found.append(parse(*line))
+            parsed_rows.append(parse(*line))
         except FieldError as error:
             faults.append(Fault(line[0], error.field, str(error)))
-    return found, faults if faults or found else [Fault(1, "", f"There is no {what} in it.")]
+    return parsed_rows, faults if faults or parsed_rows else [
+        Fault(1, "", f"There is no {what} in it.")
+    ]
 
 
 def header_faults(
-    header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None
+    header: list[str], *, needed: tuple[str, ...], allowed: tuple[str, ...] | None = None
 ) -> list[Fault]:
     """Columns that stand twice or are missing; and those that nobody knows, where others are not
     just left aside.
     """
-    foreign = [name for name in header if known is not None and name not in known]
+    foreign = [name for name in header if allowed is not None and name not in allowed]
     unknown = [
         Fault(1, name[:40], "There is no such column." if name else "A column has no name.")
         for name in foreign

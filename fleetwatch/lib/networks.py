@@ -65,7 +65,8 @@ NAT64 = IPv6Network("64:ff9b::/96")
 SIX_TO_FOUR = IPv6Network("2002::/16")
 # Above the IPv4 address of an ISATAP one; the group and the universal bit of the interface's id may
 # be set or not.
-ISATAP, ISATAP_MASK = 0x0000_5EFE, 0xFCFF_FFFF
+ISATAP = 0x0000_5EFE
+ISATAP_MASK = 0xFCFF_FFFF
 LOOPBACK = IPv6Address("::1")
 
 

@@ -25,7 +25,11 @@ from fleetwatch.lib.networks import Reach
 MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
 MAX_URL = 2000
 MAX_ADDRESSES = 4  # of one name that are tried: they share the time
-USER_AGENT = "FleetWatch"
+OWN_HEADERS = {
+    "User-Agent": "FleetWatch",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
 
 FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ssl.SSLError, "TLS failed: does it speak https?"),
@@ -84,10 +88,10 @@ def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     unknown.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise OutboundError(f"{host}: the name is unknown") from error
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in answers))
     for address in addresses:
         _judge(host, ipaddress.ip_address(address.partition("%")[0]), allow_private=allow_private)
     return addresses[:MAX_ADDRESSES]
@@ -157,6 +161,10 @@ class Deadline:
                 self._wire.shutdown(socket.SHUT_RDWR)
 
 
+def _target(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
 def post(
     url: str,
     *,
@@ -174,22 +182,17 @@ def post(
     """
     parts = check_url(url)
     host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    is_tls = parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
     addresses = resolve(host, port, allow_private=allow_private)
-    body = json_module.dumps(json).encode() if json is not None else data or b""
-    sent = {
-        "User-Agent": USER_AGENT,
-        "Accept-Encoding": "identity",
-        "Connection": "close",
-        **(headers or {}),
-    }
+    sent = OWN_HEADERS | dict(headers or {})
+    body = data or b""
     if json is not None:
+        body = json_module.dumps(json).encode()
         sent["Content-Type"] = "application/json; charset=utf-8"
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = _target(parts)
     with Deadline(timeout_s) as deadline:
-        connection = _Pinned(
-            host, port, addresses=addresses, tls=parts.scheme == "https", deadline=deadline
-        )
+        connection = _Pinned(host, port, addresses=addresses, tls=is_tls, deadline=deadline)
         return _exchange(connection, path, body, sent, deadline)
 
 

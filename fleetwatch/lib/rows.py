@@ -41,7 +41,8 @@ class _Ids(Dumper):
 
     def dump(self, obj: NDArray[np.int64]) -> bytes:
         elements = np.empty(len(obj), dtype=_ELEMENT)
-        elements["length"], elements["value"] = _ELEMENT["value"].itemsize, obj
+        elements["length"] = _ELEMENT["value"].itemsize
+        elements["value"] = obj
         # dimensions, whether there are NULLs, type of the elements; length and lower bound of the
         # one dimension
         return struct.pack(">iiIii", 1, 0, types["int8"].oid, len(obj), 1) + elements.tobytes()

@@ -16,10 +16,10 @@ def union(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def difference(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
-    """What of `spans` is not in `taken`."""
+def difference(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
+    """What of `spans` is not in `removed`."""
     rest = union(spans)
-    for low, high in union(taken):
+    for low, high in union(removed):
         rest = [
             part
             for lower, upper in rest

@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import SerializationFailure
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 def lock_key(name: str) -> int:
@@ -50,7 +50,7 @@ def one_view() -> Iterator[None]:
         yield
 
 
-def taken_back(look: Callable[[], Told]) -> Told:
+def taken_back(look: Callable[[], Result]) -> Result:
     """What `look` says; whatever it wrote is taken back. It sees the database as it was when it
     began, and what it wrote itself.
 
@@ -66,15 +66,15 @@ def taken_back(look: Callable[[], Told]) -> Told:
         return _taken_back(look)
 
 
-def _taken_back(look: Callable[[], Told]) -> Told:
+def _taken_back(look: Callable[[], Result]) -> Result:
     is_first = not connection.in_atomic_block
     with transaction.atomic():
         if is_first:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        told = look()
+        result = look()
         transaction.set_rollback(True)
-    return told
+    return result
 
 
 def limit_waits(*, lock_ms: int, statement_ms: int) -> None:

@@ -22,7 +22,8 @@ PRESETS: dict[str, tuple[str, str, str]] = {
 MAX_POINTS = 400  # a chart shows no more; a finer step would be drawn into the same pixels
 MAX_DAYS = 1100  # three years and a bit: a longer request is a typing error
 # GPUs did not report before, and calendars end: time zones can't be applied to their last days
-EARLIEST, LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
+LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 SERIES_STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -81,23 +82,9 @@ def parse(
             " earlier.",
             field="from",
         )
-    if end - start > timedelta(days=MAX_DAYS):
-        raise TimeframeError(
-            f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at"
-            " once.",
-            field="from",
-        )
-    if start < EARLIEST or end > LATEST:
-        raise TimeframeError(f"A period lies between {EARLIEST:%Y} and {LATEST:%Y}.", field="from")
+    _check_length(start, end)
     interval = Interval(start, end)
-    preset = next(
-        (
-            name
-            for name, (first, last, _) in PRESETS.items()
-            if (first, last) == (start_text, end_text)
-        ),
-        "",
-    )
+    preset = _preset(start_text, end_text)
     return Timeframe(
         interval=interval,
         label=PRESETS[preset][2] if preset else _label(interval, zone),
@@ -107,6 +94,23 @@ def parse(
         start=start_text,
         end=end_text,
     )
+
+
+def _check_length(start: datetime, end: datetime) -> None:
+    if end - start > timedelta(days=MAX_DAYS):
+        raise TimeframeError(
+            f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at"
+            " once.",
+            field="from",
+        )
+    if start < EARLIEST or end > LATEST:
+        raise TimeframeError(f"A period lies between {EARLIEST:%Y} and {LATEST:%Y}.", field="from")
+
+
+def _preset(start_text: str, end_text: str) -> str:
+    """The name of the preset with these ends; "" where there is none."""
+    ends = (start_text, end_text)
+    return next((name for name, (*both, _) in PRESETS.items() if tuple(both) == ends), "")
 
 
 def _ends(params: Mapping[str, str], default: str) -> tuple[str, str]:
@@ -188,7 +192,8 @@ def _series_step_s(interval: Interval) -> int:
 
 
 def _label(interval: Interval, zone: ZoneInfo) -> str:
-    start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
+    start = interval.start.astimezone(zone)
+    end = interval.end.astimezone(zone)
     if start.time() == end.time() == datetime.min.time():
         last = end - timedelta(days=1)
         return (

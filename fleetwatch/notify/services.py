@@ -73,8 +73,10 @@ def update_channel(
         kept = _readable_or_empty(channel)
         typed |= {field: kept[field] for field in blank if field in kept}
     channel.config = secrets.encrypt(way.validate(typed), _ring())
-    channel.name, channel.gets_digest = _free_name(name, besides=channel.pk), gets_digest
-    channel.is_enabled, channel.disabled_reason = True, ""
+    channel.name = _free_name(name, besides=channel.pk)
+    channel.gets_digest = gets_digest
+    channel.is_enabled = True
+    channel.disabled_reason = ""
     channel.save(update_fields=["config", "name", "gets_digest", "is_enabled", "disabled_reason"])
     return channel
 
@@ -88,10 +90,8 @@ def set_enabled(channel: Channel, is_enabled: bool) -> None:
     """Switches the channel by hand; what waits goes out when it is switched on again within 24
     hours.
     """
-    channel.is_enabled, channel.disabled_reason = (
-        is_enabled,
-        "" if is_enabled else "switched off by hand",
-    )
+    channel.is_enabled = is_enabled
+    channel.disabled_reason = "" if is_enabled else "switched off by hand"
     channel.save(update_fields=["is_enabled", "disabled_reason"])
 
 
@@ -123,7 +123,7 @@ def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: dat
     A switched-off channel gets its row too, so that people see what did not reach them.
     """
     wanted = list(channels)
-    known = set(
+    queued_ids = set(
         Delivery.objects.filter(channel__in=wanted, key=key).values_list("channel_id", flat=True)
     )
     fresh = [
@@ -131,7 +131,7 @@ def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: dat
             channel=channel, key=key, message=message.to_json(), next_attempt_at=now, created_at=now
         )
         for channel in wanted
-        if channel.pk not in known
+        if channel.pk not in queued_ids
     ]
     Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
     return len(fresh)
@@ -148,14 +148,14 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
         url=settings.PUBLIC_URL,
     )
     try:
-        said = _send(channel, message, identity=_identity(channel.pk, f"test/{now.isoformat()}"))
+        answer = _send(channel, message, identity=_identity(channel.pk, f"test/{now.isoformat()}"))
     except TransportError as error:
         if error.permanent:
             _disable(channel, str(error))
         return SendResult(False, one_line(str(error), MAX_ANSWER))
     if not channel.is_enabled:
         set_enabled(channel, True)
-    return SendResult(True, said)
+    return SendResult(True, answer)
 
 
 def deliver_due(
@@ -228,11 +228,9 @@ def _claim(now: datetime) -> Delivery | None:
         )
         if delivery is None:
             return None
-        delivery.state, delivery.attempts, delivery.next_attempt_at = (
-            Delivery.State.SENDING,
-            delivery.attempts + 1,
-            now + CLAIM,
-        )
+        delivery.state = Delivery.State.SENDING
+        delivery.attempts = delivery.attempts + 1
+        delivery.next_attempt_at = now + CLAIM
         delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
         return delivery
 
@@ -241,7 +239,7 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
     """Sends one claimed delivery and notes what happened: sent, retry or failed."""
     channel = delivery.channel
     try:
-        said = _send(
+        answer = _send(
             channel,
             Message.from_json(delivery.message),
             identity=_identity(channel.pk, delivery.key),
@@ -263,12 +261,12 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
                 now,
             )
         return _note(delivery, Delivery.State.PENDING, str(error), now + wait)
-    return _note(delivery, Delivery.State.SENT, said, now)
+    return _note(delivery, Delivery.State.SENT, answer, now)
 
 
-def _note(delivery: Delivery, state: Delivery.State, said: str, at: datetime) -> str:
+def _note(delivery: Delivery, state: Delivery.State, text: str, at: datetime) -> str:
     """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
-    answer = one_line(said, MAX_ANSWER)
+    answer = one_line(text, MAX_ANSWER)
     Delivery.objects.filter(
         pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.SENDING
     ).update(
@@ -310,7 +308,8 @@ def _send(channel: Channel, message: Message, *, identity: str) -> str:
 
 def _disable(channel: Channel, reason: str) -> None:
     """Switches the channel off, unless it was given other settings or removed while we sent."""
-    channel.is_enabled, channel.disabled_reason = False, one_line(reason, MAX_ANSWER)
+    channel.is_enabled = False
+    channel.disabled_reason = one_line(reason, MAX_ANSWER)
     same = Channel.objects.filter(pk=channel.pk, config=bytes(channel.config))
     same.update(is_enabled=False, disabled_reason=channel.disabled_reason)
     log.warning(

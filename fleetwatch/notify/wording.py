@@ -50,7 +50,8 @@ def gpu_hours(gpu_ms: int) -> str:
 def duration(length_ms: int) -> str:
     """Days, hours and minutes, two units at most; rounded down."""
     minutes = length_ms // 60_000
-    days, hours = minutes // 1440, minutes % 1440 // 60
+    days = minutes // 1440
+    hours = minutes % 1440 // 60
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes % 60:02} m" if hours else f"{minutes} m"

@@ -17,7 +17,8 @@ from fleetwatch.lib.trouble import DISK_FULL
 MIB = 1024 * 1024
 # Kept free: a twentieth of the disk, but a log segment or three at least and a gibibyte at most.
 RESERVE_SHARE = 20
-LEAST_RESERVE_BYTES, MOST_RESERVE_BYTES = 48 * MIB, 1024 * MIB
+LEAST_RESERVE_BYTES = 48 * MIB
+MOST_RESERVE_BYTES = 1024 * MIB
 # So long after Postgres said that its disk is full it is still said.
 REMEMBERED_S = 60.0
 
@@ -70,10 +71,10 @@ def space() -> Space | None:
     if settings.DATABASE_FOLDER is None:
         return None
     try:
-        found = os.statvfs(settings.DATABASE_FOLDER)
+        volume = os.statvfs(settings.DATABASE_FOLDER)
     except OSError:
         return None
-    return Space(free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize)
+    return Space(free=volume.f_bavail * volume.f_frsize, total=volume.f_blocks * volume.f_frsize)
 
 
 def is_short() -> bool:

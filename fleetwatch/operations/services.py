@@ -47,7 +47,10 @@ def _drop_dead_connection() -> None:
 
 
 def _finish(run: JobRun, *, ok: bool, did: dict[str, Any], error: str, now: datetime) -> None:
-    run.ok, run.did, run.error, run.finished_at = ok, did, error, now
+    run.ok = ok
+    run.did = did
+    run.error = error
+    run.finished_at = now
     run.save(update_fields=["ok", "did", "error", "finished_at"])
 
 

@@ -80,7 +80,7 @@ def _private(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def read(path: Path, *, say: Say) -> None:
+def restore(path: Path, *, say: Say) -> None:
     """Replaces an empty hub's data by the backup's, then migrates to this version.
 
     Raises BackupError when the file is no backup, is of a newer FleetWatch, or the hub
@@ -88,12 +88,12 @@ def read(path: Path, *, say: Say) -> None:
     """
     manifest = _manifest(path)
     made_at = former_schema.at_present(manifest["migrations"], what=str(path))
-    known = MigrationLoader(connection).disk_migrations
-    _refuse_newer(made_at, known)
+    migrations = MigrationLoader(connection).disk_migrations
+    _refuse_newer(made_at, migrations)
     _refuse_filled()
     former_schema.take_over()
     call_command("migrate", interactive=False, verbosity=0)
-    newest = former_schema.newest(known)
+    newest = former_schema.newest(migrations)
     for app, name in made_at.items():
         if newest[app] != name:
             call_command("migrate", app, name, interactive=False, verbosity=0)
@@ -182,8 +182,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_newer(made_at: Mapping[str, str], known: Container[tuple[str, str]]) -> None:
-    unknown = [f"{app}.{name}" for app, name in made_at.items() if (app, name) not in known]
+def _refuse_newer(made_at: Mapping[str, str], migrations: Container[tuple[str, str]]) -> None:
+    unknown = [f"{app}.{name}" for app, name in made_at.items() if (app, name) not in migrations]
     if unknown:
         raise BackupError(
             f"the backup is of a newer FleetWatch (it has {', '.join(sorted(unknown))}): restore it"

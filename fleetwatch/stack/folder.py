@@ -43,10 +43,10 @@ def _check_version(data: Path) -> None:
     path = data / "VERSION"
     if not path.exists():
         path.write_text(f"{VERSION}\n")
-    found = path.read_text().strip()
-    if found != VERSION:
+    version = path.read_text().strip()
+    if version != VERSION:
         raise StackError(
-            f"{data} has data of version {found!r}, this FleetWatch needs {VERSION!r}: see"
+            f"{data} has data of version {version!r}, this FleetWatch needs {VERSION!r}: see"
             " Upgrading in the README"
         )
 

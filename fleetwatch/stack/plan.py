@@ -32,7 +32,8 @@ STATEMENT_S = "30"
 # The write-ahead log's: a sixteenth of the disk, so that on a small one it does not take what data
 # needs.
 WAL_SHARE = 16
-LEAST_WAL_MIB, MOST_WAL_MIB = 64, 2048
+LEAST_WAL_MIB = 64
+MOST_WAL_MIB = 2048
 
 
 @dataclass(frozen=True, slots=True)

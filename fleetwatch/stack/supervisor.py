@@ -18,7 +18,8 @@ from pathlib import Path
 from fleetwatch.stack import processes
 from fleetwatch.stack.processes import Spec
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0  # a child that lived so long starts its back-off anew
 TICK_S = 0.2
 STOP_BUDGET_S = 9.5
@@ -106,11 +107,9 @@ class Supervisor:
         now = time.monotonic()
         if child.start_again_at is not None:
             if now >= child.start_again_at:
-                child.process, child.started, child.start_again_at = (
-                    self._launch(child.spec),
-                    now,
-                    None,
-                )
+                child.process = self._launch(child.spec)
+                child.started = now
+                child.start_again_at = None
                 self._write_record()
             return
         status = child.process.poll()

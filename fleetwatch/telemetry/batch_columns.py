@@ -36,7 +36,7 @@ Naming = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BatchRow:
     """What decoding needs of a Batch row."""
 
     batch_id: int
@@ -51,8 +51,8 @@ class Row:
 class Body:
     """A batch whose columns are still texts."""
 
-    row: Row
-    said: Any  # _BODY
+    row: BatchRow
+    texts: Any  # _BODY
 
 
 class _GPU(msgspec.Struct):
@@ -88,7 +88,7 @@ _GPUS = msgspec.json.Decoder(list[_GPU])
 _PROCESSES = msgspec.json.Decoder(list[_Process] | None)
 
 
-def opened(row: Row) -> Body:
+def opened(row: BatchRow) -> Body:
     """The batch, unzipped. Raises zlib.error or msgspec.MsgspecError for what is no batch."""
     return Body(row, _BODIES.decode(zlib.decompress(row.payload, _GZIP)))
 
@@ -104,7 +104,7 @@ def uuids(bodies: Iterable[Body]) -> dict[Naming, list[str]]:
 
 
 def _naming(body: Body) -> Naming:
-    return body.row.node_id, bytes(body.said.gpus)
+    return body.row.node_id, bytes(body.texts.gpus)
 
 
 def windows(
@@ -113,62 +113,64 @@ def windows(
     """The GPU windows in the order given, times corrected, with those of the named columns that any
     batch has.
     """
-    bodies, counts = _counted(bodies, lambda body: body.said.windows)
-    says = [body.said.windows for body in bodies]
-    positions = _whole_numbers([one.gpu for one in says], counts)
+    bodies, counts = _counted(bodies, lambda body: body.texts.windows)
+    parts = [body.texts.windows for body in bodies]
+    positions = _whole_numbers([part.gpu for part in parts], counts)
     table = {
         "gpu_id": _gpu_ids(bodies, positions, counts, gpu_ids),
-        **_times(bodies, says, counts),
-        "observed_ms": _whole_numbers([one.observed_ms for one in says], counts),
+        **_times(bodies, parts, counts),
+        "observed_ms": _whole_numbers([part.observed_ms for part in parts], counts),
         DEAD_PROCESSES: _dead_processes(bodies, positions, counts),
     }
-    return table | _floats(says, counts, names)
+    return table | _floats(parts, counts, names)
 
 
 def host(bodies: Sequence[Body], names: Iterable[str]) -> Table:
     """The host samples in the order given, times corrected, with those of the named columns that
     any batch has.
     """
-    bodies, counts = _counted(bodies, lambda body: body.said.host)
-    says = [body.said.host for body in bodies]
-    return _times(bodies, says, counts) | _floats(says, counts, names)
+    bodies, counts = _counted(bodies, lambda body: body.texts.host)
+    parts = [body.texts.host for body in bodies]
+    return _times(bodies, parts, counts) | _floats(parts, counts, names)
 
 
 def window_count(bodies: Iterable[Body]) -> int:
     """Rows that `windows` gives of the batches."""
-    return sum(_length(body.said.windows.start_ms) for body in bodies)
+    return sum(_length(body.texts.windows.start_ms) for body in bodies)
 
 
 def host_count(bodies: Iterable[Body]) -> int:
     """Rows that `host` gives of the batches."""
-    return sum(_length(body.said.host.start_ms) for body in bodies if body.said.host is not None)
+    return sum(_length(body.texts.host.start_ms) for body in bodies if body.texts.host is not None)
 
 
 def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[Body], list[int]]:
     """The bodies with rows in that part, and how many each has."""
-    counts = [_length(said.start_ms) if (said := part(body)) is not None else 0 for body in bodies]
+    counts = [
+        _length(columns.start_ms) if (columns := part(body)) is not None else 0 for body in bodies
+    ]
     return [body for body, count in zip(bodies, counts, strict=True) if count], [
         count for count in counts if count
     ]
 
 
 def _length(text: Raw) -> int:
-    said = bytes(text)
-    return said.count(b",") + 1 if said != b"null" and said[1:-1].strip() else 0
+    raw = bytes(text)
+    return raw.count(b",") + 1 if raw != b"null" and raw[1:-1].strip() else 0
 
 
-def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Table:
+def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: list[int]) -> Table:
     """start_ms, boot_start_ms, sequence and window_ms of every row."""
 
     def each(values: Iterable[int]) -> NDArray[np.int64]:
         return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     return {
-        "start_ms": _whole_numbers([one.start_ms for one in says], counts)
+        "start_ms": _whole_numbers([part.start_ms for part in parts], counts)
         + each(body.row.offset_ms for body in bodies),
         "boot_start_ms": each(body.row.boot_start_ms for body in bodies),
         "sequence": each(body.row.sequence for body in bodies),
-        "window_ms": each(body.said.window_s * 1000 for body in bodies),
+        "window_ms": each(body.texts.window_s * 1000 for body in bodies),
     }
 
 
@@ -195,15 +197,16 @@ def _dead_processes(
     bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]
 ) -> NDArray[np.float64]:
     """For each window: how many processes its batch lists on its GPU that are not alive."""
-    found = np.zeros(len(positions))
+    by_window = np.zeros(len(positions))
     end = 0
     for body, count in zip(bodies, counts, strict=True):
-        start, end = end, end + count
-        text = bytes(body.said.processes)
+        start = end
+        end = end + count
+        text = bytes(body.texts.processes)
         if b'"state"' in text:
             for gpu, dead in _dead_by_gpu(text).items():
-                found[start:end][positions[start:end] == gpu] = dead
-    return found
+                by_window[start:end][positions[start:end] == gpu] = dead
+    return by_window
 
 
 def _dead_by_gpu(text: bytes) -> Counter[int]:
@@ -253,16 +256,16 @@ def _joined(
 
     Raises ValueError for another length.
     """
-    said = _without_gaps(texts, counts)
-    is_new = np.array([True, *map(operator.ne, said[1:], said)])[: len(said)]
+    filled = _without_gaps(texts, counts)
+    is_new = np.array([True, *map(operator.ne, filled[1:], filled)])[: len(filled)]
     # one list instead of many
-    values = decoder.decode(b",".join(compress(said, is_new)).replace(b"],[", b",") or b"[]")
+    values = decoder.decode(b",".join(compress(filled, is_new)).replace(b"],[", b",") or b"[]")
     lengths = np.array(counts, dtype=np.int64)
-    told = int(lengths[is_new].sum())
-    if len(values) != told:
-        raise ValueError(f"a column has {len(values)} values for {told} windows")
-    found = np.fromiter(values, dtype=dtype, count=told)  # makes None NaN
-    return found if is_new.all() else found[_places(is_new, lengths)]
+    total = int(lengths[is_new].sum())
+    if len(values) != total:
+        raise ValueError(f"a column has {len(values)} values for {total} windows")
+    numbers = np.fromiter(values, dtype=dtype, count=total)  # makes None NaN
+    return numbers if is_new.all() else numbers[_places(is_new, lengths)]
 
 
 def _without_gaps(texts: Sequence[Raw], counts: list[int]) -> Sequence[Raw]:

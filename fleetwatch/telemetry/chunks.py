@@ -41,10 +41,10 @@ class Packed:
 
 def covering(hours: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Packed]:
     """The chunk that holds each (node id, hour), where there is one."""
-    found = rows.fetched(
+    chunk_rows = rows.fetched(
         COVERING, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
     )
-    return {(chunk[0], hour): Packed(*chunk) for hour, *chunk in found}
+    return {(chunk[0], hour): Packed(*chunk) for hour, *chunk in chunk_rows}
 
 
 def merged(
@@ -54,11 +54,11 @@ def merged(
     sealed one stays.
     """
     sealed = [codec.unpack(part.payload) for part in parts if part.payload]
-    told = [codec.unpack(part.host) for part in parts if part.host]
+    hosts = [codec.unpack(part.host) for part in parts if part.host]
     all_windows = without_empty(
         joined([*sealed, windows], ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS
     )
-    all_host = without_empty(joined([*told, host], ints=HOST_INTS, keys=HOST_KEYS), HOST_INTS)
+    all_host = without_empty(joined([*hosts, host], ints=HOST_INTS, keys=HOST_KEYS), HOST_INTS)
     count = len(all_windows["start_ms"])
     chunk = Packed(
         node_id=parts[0].node_id,
@@ -79,12 +79,12 @@ def store(chunks: Iterable[Packed]) -> None:
     run(
         STORE,
         {
-            "nodes": integers(one.node_id for one in given),
-            "starts": [one.start for one in given],
-            "ends": [one.end for one in given],
+            "nodes": integers(chunk.node_id for chunk in given),
+            "starts": [chunk.start for chunk in given],
+            "ends": [chunk.end for chunk in given],
             "version": codec.VERSION,
-            "counts": integers(one.window_count for one in given),
-            "payloads": [one.payload for one in given],
-            "hosts": [one.host for one in given],
+            "counts": integers(chunk.window_count for chunk in given),
+            "payloads": [chunk.payload for chunk in given],
+            "hosts": [chunk.host for chunk in given],
         },
     )

@@ -69,7 +69,8 @@ _EXACT = float(2**53)
 _FACTORS = 10.0 ** np.arange(MAX_DECIMALS + 1).reshape(-1, 1, 1)
 # Rows that tell how many decimals a column may have, and which encoding suits it.
 _PROBE = 32
-_BLOCKS, _BLOCK = 8, 64
+_BLOCKS = 8
+_BLOCK = 64
 # Bytes of a zstd frame that say how much is in it.
 _FRAME_HEAD = 18
 # Rows that only the header tells of: no chunk has two rows that differ in nothing.
@@ -111,7 +112,7 @@ def pack(columns: Mapping[str, Array]) -> bytes:
     for names in _groups(columns, rows):
         matrix = np.array([columns[name] for name in names])
         parts |= (_pack_ints if matrix.dtype == np.int64 else _pack_floats)(names, matrix)
-    head = directory.write(rows, (entry for entry, _ in parts.values()))
+    head = directory.packed_directory(rows, (entry for entry, _ in parts.values()))
     return b"".join([head, *(body for _, body in parts.values())])
 
 
@@ -120,20 +121,21 @@ def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
 
     Each is an array of its own; one value all over is read-only and takes no memory.
     """
-    found, whole = directory.read(data, len(data)), memoryview(data)
-    return unpack_bodies(found, {name: whole[slice(*found.place(name))] for name in found}, names)
+    head = directory.read_directory(data, len(data))
+    whole = memoryview(data)
+    return unpack_bodies(head, {name: whole[slice(*head.place(name))] for name in head}, names)
 
 
 def unpack_bodies(
-    found: Directory, bodies: Mapping[str, Bytes], names: Iterable[str] | None = None
+    head: Directory, bodies: Mapping[str, Bytes], names: Iterable[str] | None = None
 ) -> dict[str, Array]:
     """The named columns of those whose bodies are given (None: all of them); else as `unpack`."""
-    wanted = [found.entry(name) for name in (bodies if names is None else names) if name in bodies]
+    wanted = [head.entry(name) for name in (bodies if names is None else names) if name in bodies]
     try:
         if any(entry.encoding == CONSTANT for entry in wanted):
-            _check_rows(found, bodies)
+            _check_rows(head, bodies)
         return {
-            entry.name: _unpack_column(entry, bodies[entry.name], found.rows) for entry in wanted
+            entry.name: _unpack_column(entry, bodies[entry.name], head.rows) for entry in wanted
         }
     except CodecError:
         raise
@@ -173,11 +175,11 @@ def _pack_floats(
     masks = _masked_out(matrix)
     numbers, scales = _as_whole_numbers(matrix)
     packed = _packed_numbers(numbers, is_raw=scales == NO_SCALE)
-    for name, mask, scale, found in zip(names, masks, scales.tolist(), packed, strict=True):
+    for name, mask, scale, body in zip(names, masks, scales.tolist(), packed, strict=True):
         if mask is None:
             yield name, (Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b"")
         else:
-            yield name, _part(name, FLOAT, scale, mask, found)
+            yield name, _part(name, FLOAT, scale, mask, body)
 
 
 def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[Entry, bytes]:
@@ -209,7 +211,8 @@ def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
     for row in np.flatnonzero(np.isnan(matrix.min(axis=1))).tolist():
         missing = np.isnan(matrix[row])
         if missing.all():
-            masks[row], matrix[row] = None, 0.0
+            masks[row] = None
+            matrix[row] = 0.0
         else:
             masks[row] = compress(np.packbits(missing).tobytes())
             matrix[row] = _carried_forward(matrix[row], missing)
@@ -231,9 +234,11 @@ def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], N
     for decimals in range(MAX_DECIMALS + 1):
         promising = np.flatnonzero(tried[decimals] & is_open)
         if len(promising):
-            found, is_exact = _scaled(matrix[promising], decimals)
+            whole, is_exact = _scaled(matrix[promising], decimals)
             rows = promising[is_exact]
-            numbers[rows], scales[rows], is_open[rows] = found[is_exact], decimals, False
+            numbers[rows] = whole[is_exact]
+            scales[rows] = decimals
+            is_open[rows] = False
     return numbers, scales
 
 
@@ -270,7 +275,8 @@ def _packed_numbers(
     """
     if matrix.size == 0:
         return [_Numbers(CONSTANT, 0, 0, 1, b"")] * len(matrix)
-    words, low = matrix.view(np.uint64), matrix.min(axis=1)
+    words = matrix.view(np.uint64)
+    low = matrix.min(axis=1)
     encodings = np.where(low == matrix.max(axis=1), CONSTANT, PLAIN)
     if is_raw is not None:
         encodings[is_raw & (encodings == PLAIN)] = RAW
@@ -280,7 +286,8 @@ def _packed_numbers(
     steps = _divided(counts, np.flatnonzero(is_counted))
     encodings[is_counted] = _suited(_sample(counts)[is_counted])
     is_delta = encodings == DELTA
-    bases[is_delta], counts[is_delta] = words[is_delta, 0], _zigzag_steps(counts[is_delta])
+    bases[is_delta] = words[is_delta, 0]
+    counts[is_delta] = _zigzag_steps(counts[is_delta])
     return [
         (
             _Numbers(encoding, 0, base, 1, b"")
@@ -317,7 +324,8 @@ def _suited(sample: Words) -> list[int]:
     """PLAIN or DELTA for each row of the sample: differences, slower to read, where they are
     clearly smaller.
     """
-    levels, steps = _sizes(sample), _sizes(_zigzag_steps(sample))
+    levels = _sizes(sample)
+    steps = _sizes(_zigzag_steps(sample))
     worthwhile = _WORTHWHILE * sample.shape[1] * sample.shape[2]
     return [
         DELTA if step + worthwhile < level else PLAIN
@@ -392,12 +400,13 @@ def _unshuffled(planes: bytes, rows: int, width: int) -> NDArray[Any]:
     """Words of so many bytes, in the smallest whole number that holds them: what is done with them
     next then takes less time.
     """
-    size, found = _WORD[width], np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
+    size = _WORD[width]
+    matrix = np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
     if size == 1:
-        single: NDArray[np.uint8] = found[0]
+        single: NDArray[np.uint8] = matrix[0]
         return single
     words = np.zeros((rows, size), dtype=np.uint8)
-    for place, plane in enumerate(found):
+    for place, plane in enumerate(matrix):
         words[:, place] = plane  # much faster than all planes at once, transposed
     whole: NDArray[Any] = words.view(f"<u{size}").reshape(rows)
     return whole
@@ -435,20 +444,20 @@ def _signed(word: int) -> np.int64:
     return number
 
 
-def _check_rows(found: Directory, bodies: Mapping[str, Bytes]) -> None:
+def _check_rows(head: Directory, bodies: Mapping[str, Bytes]) -> None:
     """A column of one value has no bytes to tell a damaged count of rows by: another column, whose
     bytes are there, has to agree.
     """
-    others = [entry for name in bodies if (entry := found.entry(name)).encoding != CONSTANT]
+    others = [entry for name in bodies if (entry := head.entry(name)).encoding != CONSTANT]
     if not (
         any(
-            _holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * found.rows)
+            _holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * head.rows)
             for entry in others
         )
         if others
-        else found.rows <= _MOST_ALIKE
+        else head.rows <= _MOST_ALIKE
     ):
-        raise CodecError(f"no column has {found.rows} rows")
+        raise CodecError(f"no column has {head.rows} rows")
 
 
 def _holds(frame: Bytes, size: int) -> bool:

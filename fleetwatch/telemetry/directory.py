@@ -17,7 +17,8 @@ Bytes = bytes | memoryview
 
 VERSION = 2
 CONSTANT, RAW, PLAIN, DELTA = range(4)
-FLOAT, INT = 0, 1
+FLOAT = 0
+INT = 1
 NO_SCALE = 255
 # Planes are noise or a few bytes over and over: higher levels take 10 to 30 % longer for 0.5 %
 # fewer bytes.
@@ -56,25 +57,25 @@ class Directory:
     """
 
     rows: int
-    told: dict[str, tuple[int, ...]]  # the numbers of an entry
+    numbers: dict[str, tuple[int, ...]]  # the numbers of an entry
     offsets: dict[str, int]
 
     def __contains__(self, name: str) -> bool:
-        return name in self.told
+        return name in self.numbers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.told)
+        return iter(self.numbers)
 
     def entry(self, name: str) -> Entry:
         """How the column is encoded.
 
         Made when it is asked for: of fifty columns a reader wants a few.
         """
-        return Entry(name, *self.told[name])
+        return Entry(name, *self.numbers[name])
 
     def place(self, name: str) -> tuple[int, int]:
         """The column's body is [first, second) of the bytes."""
-        return self.offsets[name], self.offsets[name] + self.told[name][_LENGTH]
+        return self.offsets[name], self.offsets[name] + self.numbers[name][_LENGTH]
 
 
 _LENGTH = Entry._fields.index("length") - 1
@@ -97,7 +98,7 @@ class _Engines(threading.local):
 engines = _Engines()
 
 
-def read(data: bytes, size: int) -> Directory:
+def read_directory(data: bytes, size: int) -> Directory:
     """The directory of `size` bytes of packed columns, of which `data` is the beginning or all.
 
     Raises CodecError.
@@ -113,11 +114,11 @@ def read(data: bytes, size: int) -> Directory:
         ) from error
 
 
-def write(rows: int, entries: Iterable[Entry]) -> bytes:
+def packed_directory(rows: int, entries: Iterable[Entry]) -> bytes:
     """What comes before the bodies of these columns."""
-    told = list(entries)
-    head = compress(b"".join(map(_written, told)))
-    return _HEADER.pack(VERSION, rows, len(told), len(head)) + head
+    columns = list(entries)
+    head = compress(b"".join(map(_written, columns)))
+    return _HEADER.pack(VERSION, rows, len(columns), len(head)) + head
 
 
 def compress(data: bytes) -> bytes:
@@ -139,22 +140,26 @@ def _read(data: bytes, size: int) -> Directory:
         raise CodecError(
             f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}"
         )
-    body, position = _HEADER.size + length, 0
+    body = _HEADER.size + length
+    position = 0
     if body > len(data):
         raise CodecError(f"{len(data)} bytes do not hold the directory, which ends at {body}")
-    head, told = decompress(data[_HEADER.size : body]), _ENTRIES[version]
-    found: dict[str, tuple[int, ...]] = {}
+    head = decompress(data[_HEADER.size : body])
+    layout = _ENTRIES[version]
+    entries: dict[str, tuple[int, ...]] = {}
     offsets: dict[str, int] = {}
     for _ in range(count):
         start = position + 1
         position = start + head[position]
         name = head[start:position].decode()
-        numbers = told.unpack_from(head, position)
-        found[name], offsets[name] = numbers, body
-        position, body = position + told.size, body + numbers[_LENGTH]
+        numbers = layout.unpack_from(head, position)
+        entries[name] = numbers
+        offsets[name] = body
+        position = position + layout.size
+        body = body + numbers[_LENGTH]
     if body != size:
         raise CodecError(f"{size} bytes, expected {body}")
-    return Directory(rows, found, offsets)
+    return Directory(rows, entries, offsets)
 
 
 def _written(entry: Entry) -> bytes:

@@ -56,24 +56,26 @@ def portions(wanted: Wanted) -> Iterator[Portion]:
     for node in wanted.nodes:
         first, last = kept_ms(node.pk) or (0, 0)
         # of a period of years only what there is: each step is a query
-        begin, end = max(first, wanted.interval.start_ms), min(last, wanted.interval.end_ms)
+        begin = max(first, wanted.interval.start_ms)
+        end = min(last, wanted.interval.end_ms)
         # also GPUs that left the node since: their windows stayed with it
         for start_ms in range(begin // STEP_MS * STEP_MS, end, STEP_MS):
-            low, high = max(start_ms, begin), min(start_ms + STEP_MS, end)
-            frame = frames.read(node.pk, low, high, wanted.metrics)
-            known = {
+            low = max(start_ms, begin)
+            high = min(start_ms + STEP_MS, end)
+            frame = frames.read_windows(node.pk, low, high, wanted.metrics)
+            by_id = {
                 gpu.pk: gpu for gpu in GPU.objects.filter(pk__in=np.unique(frame.gpu_id).tolist())
             }
             chosen = [
-                pk for pk, gpu in known.items() if wanted.gpus is None or gpu.uuid in wanted.gpus
+                pk for pk, gpu in by_id.items() if wanted.gpus is None or gpu.uuid in wanted.gpus
             ]
             frame = frame.where((frame.start_ms >= low) & np.isin(frame.gpu_id, chosen))
             if len(frame):
-                yield _portion(node, known, frame)
+                yield _portion(node, by_id, frame)
 
 
-def _portion(node: Node, known: dict[int, GPU], frame: frames.Frame) -> Portion:
-    gpus = [known[gpu_id] for gpu_id in frame.gpu_id.tolist()]
+def _portion(node: Node, by_id: dict[int, GPU], frame: frames.Frame) -> Portion:
+    gpus = [by_id[gpu_id] for gpu_id in frame.gpu_id.tolist()]
     return Portion(
         {
             "node": [node.name] * len(frame),
@@ -89,14 +91,14 @@ def _portion(node: Node, known: dict[int, GPU], frame: frames.Frame) -> Portion:
     )
 
 
-def write_csv(found: Iterable[Portion], metrics: Sequence[str], out: IO[str]) -> int:
+def write_csv(portions: Iterable[Portion], metrics: Sequence[str], out: IO[str]) -> int:
     """How many windows were written: a header, then one line each; times ISO 8601 in UTC, what was
     not read is empty.
     """
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*WHAT, *metrics])
     count = 0
-    for portion in found:
+    for portion in portions:
         writer.writerows(zip(*_texts(portion.columns, metrics), strict=True))
         count += len(portion)
     return count

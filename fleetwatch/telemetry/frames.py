@@ -80,7 +80,9 @@ class HostFrame:
         return len(self.start_ms)
 
 
-def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
+def read_windows(
+    node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
+) -> Frame:
     """All windows of the node that overlap [start_ms, end_ms).
 
     Exactly the named columns are there; None gives every column with a value in it.
@@ -94,7 +96,7 @@ def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None
 def each(
     node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Frame]]:
-    """Of each node what `read` gives, in portions (a node may have none): no two of them have
+    """Of each node the windows, in portions (a node may have none): no two of them have
     windows of one GPU and start.
 
     For sums over many nodes and hours: nothing is put together that was not sealed together. What
@@ -108,8 +110,8 @@ def each(
 def read_gpu(
     gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
 ) -> Frame:
-    """The windows of one GPU of the node that overlap [start_ms, end_ms); else as `read`."""
-    windows = read(node_id, start_ms, end_ms, columns)
+    """The windows of one GPU of the node that overlap [start_ms, end_ms)."""
+    windows = read_windows(node_id, start_ms, end_ms, columns)
     return windows.where(windows.gpu_id == gpu_id)
 
 
@@ -145,12 +147,12 @@ def of_nodes(
     columns: Sequence[str],
     host_columns: Sequence[str],
 ) -> Iterator[tuple[int, Frame, HostFrame]]:
-    """Of each node what `read` and `host` give, in few statements however many nodes.
+    """Of each node what `read_windows` and `host` give, in few statements however many nodes.
 
     What is stored of all of them is in memory at once.
     """
-    for one in _stored(node_ids, start_ms, end_ms, columns, host_columns):
-        yield one.node_id, frame(one.windows(), columns), _host_frame(one.host(host_columns))
+    for node in _stored(node_ids, start_ms, end_ms, columns, host_columns):
+        yield node.node_id, frame(node.windows(), columns), _host_frame(node.host(host_columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,24 +245,25 @@ def _sealed(
     *,
     with_host: bool,
 ) -> dict[int, list[sealed.Sealed]]:
-    return sealed.read(
+    return sealed.read_chunks(
         node_ids, from_ms(start_ms - MAX_WINDOW_MS), from_ms(end_ms), names, with_host=with_host
     )
 
 
-def together(found: Sequence[Frame]) -> Frame:
+def together(parts: Sequence[Frame]) -> Frame:
     """The windows of several nodes, of the same columns, one node after the other."""
-    if len(found) == 1:
-        return found[0]
+    if len(parts) == 1:
+        return parts[0]
     return Frame(
-        gpu_id=np.concatenate([one.gpu_id for one in found]),
-        start_ms=np.concatenate([one.start_ms for one in found]),
-        end_ms=np.concatenate([one.end_ms for one in found]),
-        observed_ms=np.concatenate([one.observed_ms for one in found]),
-        boot_start_ms=np.concatenate([one.boot_start_ms for one in found]),
-        sequence=np.concatenate([one.sequence for one in found]),
+        gpu_id=np.concatenate([part.gpu_id for part in parts]),
+        start_ms=np.concatenate([part.start_ms for part in parts]),
+        end_ms=np.concatenate([part.end_ms for part in parts]),
+        observed_ms=np.concatenate([part.observed_ms for part in parts]),
+        boot_start_ms=np.concatenate([part.boot_start_ms for part in parts]),
+        sequence=np.concatenate([part.sequence for part in parts]),
         columns={
-            name: np.concatenate([one.columns[name] for one in found]) for name in found[0].columns
+            name: np.concatenate([part.columns[name] for part in parts])
+            for name in parts[0].columns
         },
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.telemetry.window_tables import Table, edges, taken
+from fleetwatch.telemetry.window_tables import Table, edges, select_rows
 
 CELL_MS = 300_000
 CELLS_PER_DAY = 288
@@ -58,13 +58,14 @@ def winners(table: Table) -> Table:
             table["gpu_id"],
         ]
     )
-    gpu, start = table["gpu_id"][order], table["start_ms"][order]
+    gpu = table["gpu_id"][order]
+    start = table["start_ms"][order]
     is_last = (
         np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True)
         if len(order)
         else np.zeros(0, dtype=np.bool_)
     )
-    return taken(table, order[is_last])
+    return select_rows(table, order[is_last])
 
 
 def activity(table: Table) -> Floats:
@@ -112,14 +113,17 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     low += ((edges[:-1] - first_ms) % CELL_MS != 0) & (edges[1:] > first_ms + (low + 1) * CELL_MS)
     high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
     observed = ~np.isnan(values)
-    read, seen = np.where(observed, values, 0.0), observed.astype(np.int32)
+    read = np.where(observed, values, 0.0)
+    seen = observed.astype(np.int32)
     # steps side by side
     if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():
-        total, known = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
+        total, observed_cells = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
     else:
-        total, known = (_running(each)[:, high] - _running(each)[:, low] for each in (read, seen))
+        total, observed_cells = (
+            _running(each)[:, high] - _running(each)[:, low] for each in (read, seen)
+        )
     means = np.full(total.shape, np.nan)
-    np.divide(total, known, out=means, where=known > 0)
+    np.divide(total, observed_cells, out=means, where=observed_cells > 0)
     return means
 
 

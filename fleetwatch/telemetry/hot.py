@@ -11,7 +11,7 @@ from agent import wire
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import batch_columns
-from fleetwatch.telemetry.batch_columns import Row
+from fleetwatch.telemetry.batch_columns import BatchRow
 from fleetwatch.telemetry.window_tables import WINDOW_INTS, Table
 
 
@@ -23,18 +23,18 @@ class Decoded:
     host: Table
 
 
-def marked(node_id: int, hour_starts_ms: Iterable[int]) -> list[Row]:
+def marked(node_id: int, hour_starts_ms: Iterable[int]) -> list[BatchRow]:
     """The batches that still have windows to seal in these hours of the node."""
     return marked_of([node_id], hour_starts_ms)[node_id]
 
 
 def marked_of(
     node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_after_ms: int = 0
-) -> dict[int, list[Row]]:
+) -> dict[int, list[BatchRow]]:
     """Of each node the batches that still have windows to seal in these hours and end after that
     moment.
     """
-    found: dict[int, list[Row]] = {node_id: [] for node_id in node_ids}
+    batches: dict[int, list[BatchRow]] = {node_id: [] for node_id in node_ids}
     wanted = _fetch(
         "(SELECT DISTINCT batch_received_at AS received_at, batch_id AS id FROM telemetry_sealmark"
         " WHERE hour = ANY(%s) AND node_id = ANY(%s))",
@@ -42,11 +42,11 @@ def marked_of(
         ends_after_ms=ends_after_ms,
     )
     for row in wanted:
-        found[row.node_id].append(row)
-    return found
+        batches[row.node_id].append(row)
+    return batches
 
 
-def marked_since(node_id: int, start_ms: int) -> list[Row]:
+def marked_since(node_id: int, start_ms: int) -> list[BatchRow]:
     """The unsealed batches of the node that end after `start_ms`; for the newest cells, without
     opening whole hours.
     """
@@ -58,7 +58,7 @@ def marked_since(node_id: int, start_ms: int) -> list[Row]:
     )
 
 
-def named(batches: Iterable[tuple[datetime, int]]) -> list[Row]:
+def named(batches: Iterable[tuple[datetime, int]]) -> list[BatchRow]:
     """The batches with these (received_at, id)."""
     keys = sorted(set(batches))
     return _fetch(
@@ -67,15 +67,15 @@ def named(batches: Iterable[tuple[datetime, int]]) -> list[Row]:
     )
 
 
-def decode(found: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
+def decode(batches: Sequence[BatchRow], columns: Sequence[str] | None) -> Decoded:
     """Windows with those of the named float columns (None: of the wire's) that a batch has, host
     samples with all of theirs.
     """
-    return decode_each([found], columns, None)[0]
+    return decode_each([batches], columns, None)[0]
 
 
 def decode_each(
-    groups: Iterable[Sequence[Row]],
+    groups: Iterable[Sequence[BatchRow]],
     columns: Sequence[str] | None,
     host_columns: Sequence[str] | None,
 ) -> list[Decoded]:
@@ -87,12 +87,10 @@ def decode_each(
         if columns is None
         else [name for name in columns if name in wire.WINDOW_COLUMNS]
     )
-    opened = [[batch_columns.opened(row) for row in found] for found in groups]
+    opened = [[batch_columns.opened(row) for row in batches] for batches in groups]
     every = [body for group in opened for body in group]
-    windows, host = (
-        batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names),
-        _host(every, host_columns),
-    )
+    windows = batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names)
+    host = _host(every, host_columns)
     return list(
         map(
             Decoded,
@@ -102,9 +100,9 @@ def decode_each(
     )
 
 
-def host(found: Sequence[Row], columns: Sequence[str] | None) -> Table:
+def host(batches: Sequence[BatchRow], columns: Sequence[str] | None) -> Table:
     """The batches' host samples alone; else as `decode_each`."""
-    return _host([batch_columns.opened(row) for row in found], columns)
+    return _host([batch_columns.opened(row) for row in batches], columns)
 
 
 def _host(opened: Sequence[batch_columns.Body], columns: Sequence[str] | None) -> Table:
@@ -124,22 +122,25 @@ def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
     """
     sizes = np.array(list(counts), dtype=np.int64)
     ends = np.cumsum(sizes)
-    starts, is_there = ends - sizes, sizes > 0
+    starts = ends - sizes
+    is_there = sizes > 0
     is_all = sizes == len(table["start_ms"])
-    told = {
+    is_present = {
         name: np.full(len(sizes), True) if name in WINDOW_INTS else is_all.copy() for name in table
     }
     if not is_all.any():
         for name in table.keys() - WINDOW_INTS:
-            told[name][is_there] = np.logical_or.reduceat(~np.isnan(table[name]), starts[is_there])
+            is_present[name][is_there] = np.logical_or.reduceat(
+                ~np.isnan(table[name]), starts[is_there]
+            )
     for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        yield {name: values[start:end] for name, values in table.items() if told[name][place]}
+        yield {name: values[start:end] for name, values in table.items() if is_present[name][place]}
 
 
-def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[Row]:
+def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[BatchRow]:
     # ordered by id, so that of two windows with one key the one received first stays, here as after
     # sealing
-    found = rows.fetched(
+    batches = rows.fetched(
         f"""
         SELECT batch.id, batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence,
         batch.node_id
@@ -150,7 +151,7 @@ def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[
         """,  # noqa: S608 (the keys are one of the literals above)
         [*parameters, ends_after_ms],
     )
-    return [Row(*row) for row in found]
+    return [BatchRow(*row) for row in batches]
 
 
 def _gpu_ids(uuids: dict[batch_columns.Naming, list[str]]) -> dict[batch_columns.Naming, list[int]]:
@@ -161,11 +162,11 @@ def _gpu_ids(uuids: dict[batch_columns.Naming, list[str]]) -> dict[batch_columns
         return {}
     nodes = sorted({node_id for node_id, _ in uuids})
     wanted = sorted({uuid for named in uuids.values() for uuid in named})
-    found = rows.fetched(
+    gpus = rows.fetched(
         "SELECT node_id, uuid, id FROM inventory_gpu WHERE node_id = ANY(%s) AND uuid = ANY(%s)",
         [nodes, wanted],
     )
-    ids = {(node_id, uuid): gpu_id for node_id, uuid, gpu_id in found}
+    ids = {(node_id, uuid): gpu_id for node_id, uuid, gpu_id in gpus}
     return {
         (node_id, text): [ids[node_id, uuid] for uuid in named]
         for (node_id, text), named in uuids.items()

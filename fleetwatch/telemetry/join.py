@@ -45,9 +45,9 @@ def join_complete_spans(now: datetime, limit: int) -> dict[str, int]:
     something in all of it.
     """
     did: Counter[str] = Counter(spans=0, chunks=0)
-    found = _complete(now, limit)
-    for start in range(0, len(found), SPANS_AT_ONCE):
-        did.update(_join_or_report(found[start : start + SPANS_AT_ONCE]))
+    spans = _complete(now, limit)
+    for start in range(0, len(spans), SPANS_AT_ONCE):
+        did.update(_join_or_report(spans[start : start + SPANS_AT_ONCE]))
     return dict(did)
 
 
@@ -71,12 +71,12 @@ def _join(spans: Sequence[Span]) -> dict[str, int]:
     """
     mine = try_node_locks(SEALING, {node_id for node_id, _ in spans})
     parts = _parts([span for span in spans if span[0] in mine])
-    whole = [_whole(span, found) for span, found in parts.items()]
+    whole = [_whole(span, pieces) for span, pieces in parts.items()]
     gone = [
-        (one.node_id, one.start)
-        for (_, start), found in parts.items()
-        for one in found
-        if one.start != start
+        (piece.node_id, piece.start)
+        for (_, start), pieces in parts.items()
+        for piece in pieces
+        if piece.start != start
     ]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -107,9 +107,9 @@ def _parts(spans: Sequence[Span]) -> dict[Span, list[Packed]]:
     ):
         parts[chunk[0], start].append(Packed(*chunk))
     return {
-        span: found
-        for span, found in parts.items()
-        if any(one.end - one.start < SPAN for one in found)
+        span: pieces
+        for span, pieces in parts.items()
+        if any(piece.end - piece.start < SPAN for piece in pieces)
     }
 
 

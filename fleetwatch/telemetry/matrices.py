@@ -96,18 +96,18 @@ def store(drawn: Iterable[Drawn]) -> None:
 
     Call it in a transaction that holds the nodes' sealing locks.
     """
-    given = [one for one in drawn if one.gpu_ids]
+    given = [part for part in drawn if part.gpu_ids]
     if not given:
         return
-    stored = _rows_of({one.node_id for one in given}, {_day(one) for one in given})
-    for one in given:
+    stored = _rows_of({part.node_id for part in given}, {_day(part) for part in given})
+    for part in given:
         for metric in METRICS:
-            key = (one.node_id, _day(one), metric.name)
-            first = one.start_ms % DAY_MS // CELL_MS
+            key = (part.node_id, _day(part), metric.name)
+            first = part.start_ms % DAY_MS // CELL_MS
             stored[key] = _spliced(
-                stored.get(key, _Cells()), one.gpu_ids, first, one.cells[metric.name]
+                stored.get(key, _Cells()), part.gpu_ids, first, part.cells[metric.name]
             )
-    written = {(one.node_id, _day(one), metric.name) for one in given for metric in METRICS}
+    written = {(part.node_id, _day(part), metric.name) for part in given for metric in METRICS}
     _write({key: stored[key] for key in sorted(written)})
 
 
@@ -132,8 +132,9 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
     A step longer than five minutes is the mean of its cells that were observed; a
     shorter one shows the cell that it starts in. Power is by the GPU's limit.
     """
-    step = next(known.step for known in METRICS if known.name == metric)
-    first_cell, last_cell = interval.start_ms // CELL_MS, -(-interval.end_ms // CELL_MS)
+    step = next(each.step for each in METRICS if each.name == metric)
+    first_cell = interval.start_ms // CELL_MS
+    last_cell = -(-interval.end_ms // CELL_MS)
     stored = _stored_cells(metric, gpu_ids, first_cell, last_cell)
     # there are but 256 bytes: what each stands for is looked up
     every = np.arange(256, dtype=np.uint8)
@@ -154,7 +155,8 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
     place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
-    first_day, last_day = first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY
+    first_day = first_cell // CELLS_PER_DAY
+    last_day = (last_cell - 1) // CELLS_PER_DAY
     whole = np.full(
         (len(gpu_ids), (last_day - first_day + 1) * CELLS_PER_DAY), MISSING, dtype=np.uint8
     )
@@ -172,10 +174,8 @@ def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cel
                 (day - first).days * CELLS_PER_DAY, ((day - first).days + 1) * CELLS_PER_DAY
             )
             # a GPU that moved has a part of the day under each of its nodes
-            there, day_cells = (
-                whole[to, columns],
-                np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY),
-            )
+            there = whole[to, columns]
+            day_cells = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
             whole[to, columns] = np.where(there == MISSING, day_cells[of], there)
     start = first_day * CELLS_PER_DAY
     return whole[:, first_cell - start : last_cell - start]
@@ -183,8 +183,8 @@ def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cel
 
 def _limits_w(gpu_ids: Sequence[int]) -> Floats:
     """Each GPU's power limit, else its model's; NaN when neither is known."""
-    known = GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "power_limit_w", "model__limit_w")
-    limits = {gpu_id: own or models or np.nan for gpu_id, own, models in known}
+    gpus = GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "power_limit_w", "model__limit_w")
+    limits = {gpu_id: own or models or np.nan for gpu_id, own, models in gpus}
     return np.array([limits.get(gpu_id, np.nan) for gpu_id in gpu_ids], dtype=np.float64)
 
 
@@ -203,7 +203,7 @@ def _day(drawn: Drawn) -> date:
 
 
 def _rows_of(node_ids: set[int], days: set[date]) -> dict[Key, _Cells]:
-    found = rows.fetched(
+    matrices = rows.fetched(
         "SELECT node_id, day, metric, gpu_ids, cells FROM telemetry_daymatrix"
         " WHERE node_id = ANY(%s::bigint[]) AND day = ANY(%s::date[]) FOR UPDATE",
         [list(node_ids), list(days)],
@@ -212,7 +212,7 @@ def _rows_of(node_ids: set[int], days: set[date]) -> dict[Key, _Cells]:
         (node_id, day, metric): _Cells(
             gpu_ids, np.frombuffer(cells, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
         )
-        for node_id, day, metric, gpu_ids, cells in found
+        for node_id, day, metric, gpu_ids, cells in matrices
     }
 
 
@@ -223,8 +223,8 @@ def _write(matrices: Mapping[Key, _Cells]) -> None:
             "nodes": integers(node_id for node_id, _, _ in matrices),
             "days": [day for _, day, _ in matrices],
             "metrics": [metric for _, _, metric in matrices],
-            "gpu_ids": [json.dumps(one.gpu_ids) for one in matrices.values()],
-            "cells": [one.cells.tobytes() for one in matrices.values()],
+            "gpu_ids": [json.dumps(matrix.gpu_ids) for matrix in matrices.values()],
+            "cells": [matrix.cells.tobytes() for matrix in matrices.values()],
         },
     )
 
@@ -233,8 +233,8 @@ def _spliced(there: _Cells, gpu_ids: list[int], first: int, fresh: Bytes) -> _Ce
     """The day with the fresh cells in place; a GPU it does not know yet is added below, missing
     elsewhere.
     """
-    known = set(there.gpu_ids)
-    order = [*there.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in known)]
+    former_ids = set(there.gpu_ids)
+    order = [*there.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in former_ids)]
     whole = np.full((len(order), CELLS_PER_DAY), MISSING, dtype=np.uint8)
     whole[: len(there.gpu_ids)] = there.cells
     place = {gpu: row for row, gpu in enumerate(order)}

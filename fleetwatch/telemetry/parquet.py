@@ -15,12 +15,12 @@ from fleetwatch.telemetry.export import Portion
 MOMENT = pa.timestamp("ms", tz="UTC")
 
 
-def write_parquet(found: Iterable[Portion], metrics: Sequence[str], path: Path) -> int:
+def write_parquet(portions: Iterable[Portion], metrics: Sequence[str], path: Path) -> int:
     """How many windows were written: a row group per portion; what was not read is null."""
     schema = _schema(metrics)
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for portion in found:
+        for portion in portions:
             writer.write_table(_table(portion, schema))
             count += len(portion)
     return count

@@ -17,11 +17,11 @@ from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import chunks, hot, matrices, retention
-from fleetwatch.telemetry.batch_columns import Row
+from fleetwatch.telemetry.batch_columns import BatchRow
 from fleetwatch.telemetry.chunks import Packed
 from fleetwatch.telemetry.heat_cells import CELL_MS
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
-from fleetwatch.telemetry.window_tables import Table, started_in, taken
+from fleetwatch.telemetry.window_tables import Table, select_rows, started_in
 
 log = structlog.get_logger()
 
@@ -88,10 +88,10 @@ def _seal(portion: Portion, now: datetime) -> dict[str, int]:
     # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole
     # hour
     final = [mark for mark in marks if mark.hour < first]
-    found = hot.named((mark.received_at, mark.batch_id) for mark in marks if mark.hour >= first)
-    there = {row.batch_id for row in found}
+    batches = hot.named((mark.received_at, mark.batch_id) for mark in marks if mark.hour >= first)
+    there = {row.batch_id for row in batches}
     kept = [mark for mark in marks if mark.hour >= first and mark.batch_id in there]
-    written = _write({(mark.node_id, mark.hour) for mark in kept}, found)
+    written = _write({(mark.node_id, mark.hour) for mark in kept}, batches)
     _delete([*final, *kept])
     missing = len(marks) - len(final) - len(kept)
     if missing:
@@ -104,8 +104,8 @@ def _seal(portion: Portion, now: datetime) -> dict[str, int]:
         )
     did = {
         "hours": len({mark[1:3] for mark in kept}),
-        "windows": sum(one.window_count for one in written),
-        "batches": len(found),
+        "windows": sum(chunk.window_count for chunk in written),
+        "batches": len(batches),
     }
     rest = {
         "skipped": sum(len(hours) for node_id, hours in portion.items() if node_id not in mine),
@@ -119,10 +119,10 @@ def _marks(portion: Portion) -> list[_Mark]:
     if not portion:
         return []
     hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
-    found = rows.fetched(
+    marks = rows.fetched(
         MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
     )
-    return [_Mark(*mark) for mark in found]
+    return [_Mark(*mark) for mark in marks]
 
 
 def _delete(marks: Sequence[_Mark]) -> None:
@@ -133,16 +133,16 @@ def _delete(marks: Sequence[_Mark]) -> None:
         )
 
 
-def _write(hours: set[tuple[int, datetime]], found: Sequence[Row]) -> list[Packed]:
+def _write(hours: set[tuple[int, datetime]], batches: Sequence[BatchRow]) -> list[Packed]:
     """The chunks of these hours, written anew from the chunks there are and the batches found;
     their cells too.
     """
     if not hours:
         return []
-    batches: dict[int, list[Row]] = {node_id: [] for node_id, _ in hours}
-    for row in found:
-        batches[row.node_id].append(row)
-    fresh = dict(zip(batches, hot.decode_each(batches.values(), None, None), strict=True))
+    of_node: dict[int, list[BatchRow]] = {node_id: [] for node_id, _ in hours}
+    for row in batches:
+        of_node[row.node_id].append(row)
+    fresh = dict(zip(of_node, hot.decode_each(of_node.values(), None, None), strict=True))
     merges = [_merged(chunk, some, fresh[chunk.node_id]) for chunk, some in _targets(hours)]
     chunks.store(chunk for chunk, _, _ in merges)
     _draw(merges)
@@ -162,7 +162,8 @@ def _targets(hours: set[tuple[int, datetime]]) -> list[tuple[Packed, list[dateti
 def _merged(
     chunk: Packed, hours: list[datetime], fresh: hot.Decoded
 ) -> tuple[Packed, Table, list[datetime]]:
-    windows, host = _of_hours(fresh.windows, hours), _of_hours(fresh.host, hours)
+    windows = _of_hours(fresh.windows, hours)
+    host = _of_hours(fresh.host, hours)
     packed, whole = chunks.merged([chunk], windows, host, start=chunk.start, end=chunk.end)
     return packed, whole, hours
 
@@ -172,7 +173,7 @@ def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
     first_ms = to_ms(hours[0])
     if len(hours) == 1:
         return started_in(table, first_ms, first_ms + HOUR_MS)
-    return taken(
+    return select_rows(
         table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours])
     )
 
@@ -215,12 +216,13 @@ def _portions(hours: Portion) -> Iterator[Portion]:
     """
     portion: Portion = {}
     count = 0
-    for node_id, found in hours.items():
-        for start in range(0, len(found), HOURS_AT_ONCE):
-            some = found[start : start + HOURS_AT_ONCE]
+    for node_id, node_hours in hours.items():
+        for start in range(0, len(node_hours), HOURS_AT_ONCE):
+            some = node_hours[start : start + HOURS_AT_ONCE]
             if count + len(some) > HOURS_AT_ONCE:
                 yield portion
-                portion, count = {}, 0
+                portion = {}
+                count = 0
             portion[node_id] = some
             count += len(some)
     if portion:

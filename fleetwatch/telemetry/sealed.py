@@ -58,10 +58,10 @@ class _Row:
     data: bytes
 
     def directory(self) -> Directory | None:
-        return directory.read(self.data, self.size) if self.data else None
+        return directory.read_directory(self.data, self.size) if self.data else None
 
 
-def read(
+def read_chunks(
     node_ids: Sequence[int],
     low: datetime,
     high: datetime,
@@ -81,14 +81,14 @@ def read(
         "ends_after": low,
         "with_host": with_host,
     }
-    found = [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
-    opened = [row.directory() for row in found]
-    bodies = _bodies(found, opened, names)
+    chunk_rows = [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
+    heads = [row.directory() for row in chunk_rows]
+    bodies = _bodies(chunk_rows, heads, names)
     if bodies is None:  # sealing or joining came in between: once more, in one statement
-        return read(node_ids, low, high, None, with_host=with_host)
+        return read_chunks(node_ids, low, high, None, with_host=with_host)
     chunks: dict[int, list[Sealed]] = defaultdict(list)
-    for row, told, parts in zip(found, opened, bodies, strict=True):
-        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, told, parts))
+    for row, head, parts in zip(chunk_rows, heads, bodies, strict=True):
+        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, head, parts))
     return chunks
 
 
@@ -100,29 +100,29 @@ def _portion(names: Sequence[str] | None) -> dict[str, int]:
 
 
 def _bodies(
-    found: Sequence[_Row], opened: Sequence[Directory | None], names: Sequence[str] | None
+    chunk_rows: Sequence[_Row], heads: Sequence[Directory | None], names: Sequence[str] | None
 ) -> list[dict[str, Bytes]] | None:
     """Each row's bodies of the named columns; None when one of the rows is no longer what
     it was.
     """
-    places = [_places(told, names) for told in opened]
+    places = [_places(head, names) for head in heads]
     spans = [
         [] if len(row.data) == row.size else _spans(wanted.values())
-        for row, wanted in zip(found, places, strict=True)
+        for row, wanted in zip(chunk_rows, places, strict=True)
     ]
-    fetched = _fetched(found, spans)
+    fetched = _fetched(chunk_rows, spans)
     if fetched is None:
         return None
     return [
         _cut(row.data, parts, wanted)
-        for row, parts, wanted in zip(found, fetched, places, strict=True)
+        for row, parts, wanted in zip(chunk_rows, fetched, places, strict=True)
     ]
 
 
-def _places(told: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
-    if told is None:
+def _places(head: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
+    if head is None:
         return {}
-    return {name: told.place(name) for name in (told if names is None else names) if name in told}
+    return {name: head.place(name) for name in (head if names is None else names) if name in head}
 
 
 def _spans(places: Iterable[Place]) -> list[Place]:
@@ -137,30 +137,30 @@ def _spans(places: Iterable[Place]) -> list[Place]:
 
 
 def _fetched(
-    found: Sequence[_Row], spans: Sequence[Sequence[Place]]
+    chunk_rows: Sequence[_Row], spans: Sequence[Sequence[Place]]
 ) -> list[list[tuple[int, bytes]]] | None:
     """Each row's spans as (where it begins, bytes); None when one of the rows is no longer what it
     was.
     """
     wanted = [
         (row.id, row.version, first, end - first)
-        for row, here in zip(found, spans, strict=True)
+        for row, here in zip(chunk_rows, spans, strict=True)
         for first, end in here
     ]
-    parts: list[list[tuple[int, bytes]]] = [[] for _ in found]
+    parts: list[list[tuple[int, bytes]]] = [[] for _ in chunk_rows]
     if not wanted:
         return parts
     columns = np.array(wanted, dtype=np.int64).T
-    told = dict(
+    bodies = dict(
         rows.fetched(PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True)))
     )
-    if len(told) < len(wanted):
+    if len(bodies) < len(wanted):
         return None
     number = 0
     for here, places in zip(parts, spans, strict=True):
         for first, _ in places:
             number += 1
-            here.append((first, told[number]))
+            here.append((first, bodies[number]))
     return parts
 
 

@@ -99,8 +99,8 @@ def drains(node_ids: Iterable[int] | None = None) -> dict[int, Drain]:
 def late(node_id: int | None = None) -> Late:
     """Of one node, or of all."""
     rows = LateHour.objects.all() if node_id is None else LateHour.objects.filter(node_id=node_id)
-    found = rows.aggregate(hours=Count("pk"), batches=Sum("batches"), last=Max("received_at"))
-    return Late(found["hours"], found["batches"] or 0, found["last"])
+    sums = rows.aggregate(hours=Count("pk"), batches=Sum("batches"), last=Max("received_at"))
+    return Late(sums["hours"], sums["batches"] or 0, sums["last"])
 
 
 def events(node_id: int, until_ms: int) -> list[HealthEvent]:
@@ -136,7 +136,7 @@ def boots(node_id: int) -> list[int]:
 
 def series(
     gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step_s: int
-) -> steps.Series:
+) -> steps.StepSeries:
     """The GPU's columns in steps of `step_s` seconds, aligned to the epoch; None where nothing was
     observed.
 

@@ -118,7 +118,8 @@ def append_batch(
     are not marked either: they are counted as late.
     """
     partitions.ensure_for(received_at)
-    start_ms, end_ms = batch.start_ms, batch.end_ms
+    start_ms = batch.start_ms
+    end_ms = batch.end_ms
     row = Batch(
         received_at=received_at,
         node_id=node.pk,
@@ -226,9 +227,9 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
 
     At most one batch of a node, its node locked; `touched` is the time of the node to post again.
     """
-    for received_at in {one.received_at for one in batches}:
+    for received_at in {batch.received_at for batch in batches}:
         _ensure_partition(received_at)
-    marks = [(one.node_id, hour_ms) for one in batches for hour_ms in one.hours_ms]
+    marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
     hours = [
         (node_id, hour)
         for node_id, (start_ms, end_ms) in touched.items()
@@ -237,14 +238,14 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
     recorded = run(
         APPEND_STEADY,
         {
-            "nodes": integers(one.node_id for one in batches),
-            "boots": [one.boot_id for one in batches],
-            "boot_starts": integers(one.boot_start_ms for one in batches),
-            "sequences": integers(one.sequence for one in batches),
-            "received": [one.received_at for one in batches],
-            "starts": integers(one.start_ms for one in batches),
-            "ends": integers(one.end_ms for one in batches),
-            "payloads": [one.payload for one in batches],
+            "nodes": integers(batch.node_id for batch in batches),
+            "boots": [batch.boot_id for batch in batches],
+            "boot_starts": integers(batch.boot_start_ms for batch in batches),
+            "sequences": integers(batch.sequence for batch in batches),
+            "received": [batch.received_at for batch in batches],
+            "starts": integers(batch.start_ms for batch in batches),
+            "ends": integers(batch.end_ms for batch in batches),
+            "payloads": [batch.payload for batch in batches],
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
             "touched_nodes": integers(node_id for node_id, _ in hours),

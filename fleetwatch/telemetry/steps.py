@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class StepSeries:
     """One value per step and column; the step that `start_ms[i]` begins. None: nothing observed."""
 
     step_ms: int
@@ -42,7 +42,7 @@ class _Pieces:
 
 def stepped(
     table: Table, *, start_ms: int, end_ms: int, columns: Sequence[str], step_ms: int
-) -> Series:
+) -> StepSeries:
     """The columns over the steps that cover [start_ms, end_ms), from the epoch in multiples of
     `step_ms`.
 
@@ -51,17 +51,21 @@ def stepped(
     first = start_ms // step_ms
     count = -(-end_ms // step_ms) - first
     pieces = _cut(table, first=first, count=count, step_ms=step_ms)
-    return Series(
+    return StepSeries(
         step_ms=step_ms,
         start_ms=[(first + step) * step_ms for step in range(count)],
-        columns={name: _known(_reduced(name, table[name], pieces, count)) for name in columns},
+        columns={
+            name: _without_nan(_reduced(name, table[name], pieces, count)) for name in columns
+        },
     )
 
 
 def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
-    starts, lengths = table["start_ms"], table["window_ms"]
+    starts = table["start_ms"]
+    lengths = table["window_ms"]
     ends = starts + lengths
-    low, high = starts // step_ms, (ends - 1) // step_ms
+    low = starts // step_ms
+    high = (ends - 1) // step_ms
     parts = high - low + 1
     window = np.repeat(np.arange(len(starts)), parts)
     step = low[window] + np.arange(len(window)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -70,7 +74,9 @@ def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
     )
     share = overlap / lengths[window]
     inside = (step >= first) & (step < first + count)
-    window, step, share = window[inside], step[inside] - first, share[inside]
+    window = window[inside]
+    step = step[inside] - first
+    share = share[inside]
     is_one_to_one = bool((share == 1).all() and (step[1:] > step[:-1]).all())
     return _Pieces(window, step, share, table["observed_ms"][window] * share, is_one_to_one)
 
@@ -78,7 +84,8 @@ def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
 def _reduced(name: str, values: Floats, pieces: _Pieces, count: int) -> Floats:
     spread = values[pieces.window]
     read = ~np.isnan(spread) & (pieces.observed_ms > 0)
-    spread, step = spread[read], pieces.step[read]
+    spread = spread[read]
+    step = pieces.step[read]
     reduced = np.full(count, np.nan)
     if pieces.is_one_to_one:
         reduced[step] = spread
@@ -96,14 +103,14 @@ def _reduced(name: str, values: Floats, pieces: _Pieces, count: int) -> Floats:
 
 
 def _extremes(values: Floats, step: Ints, count: int, *, largest: bool) -> Floats:
-    found = np.full(count, -np.inf if largest else np.inf)
-    (np.maximum if largest else np.minimum).at(found, step, values)
-    found[np.isinf(found)] = np.nan
-    return found
+    extremes = np.full(count, -np.inf if largest else np.inf)
+    (np.maximum if largest else np.minimum).at(extremes, step, values)
+    extremes[np.isinf(extremes)] = np.nan
+    return extremes
 
 
-def _known(values: Floats) -> list[float | None]:
-    known: list[float | None] = values.tolist()
+def _without_nan(values: Floats) -> list[float | None]:
+    numbers: list[float | None] = values.tolist()
     for place in np.flatnonzero(np.isnan(values)).tolist():
-        known[place] = None
-    return known
+        numbers[place] = None
+    return numbers

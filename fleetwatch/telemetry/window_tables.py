@@ -45,7 +45,7 @@ def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) 
     return whole if runs is not None else _sorted_once(whole, keys)[0]
 
 
-def taken(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
+def select_rows(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
     """The rows that a mask or an index names."""
     return {name: values[rows] for name, values in table.items()}
 
@@ -56,7 +56,7 @@ def started_in(table: Table, start_ms: int, end_ms: int) -> Table:
     return (
         table
         if _are_in(starts, start_ms, end_ms)
-        else taken(table, (starts >= start_ms) & (starts < end_ms))
+        else select_rows(table, (starts >= start_ms) & (starts < end_ms))
     )
 
 
@@ -65,7 +65,7 @@ def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
     starts = table["start_ms"]
     if _are_in(starts, start_ms, end_ms):
         return table
-    return taken(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
+    return select_rows(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
 
 
 def _are_in(starts: NDArray[Any], start_ms: int, end_ms: int) -> bool:
@@ -78,16 +78,17 @@ def edges(table: Table) -> Bounds | None:
 
     Nearly every node's hour does.
     """
-    gpu, starts = table["gpu_id"], table["start_ms"]
+    gpu = table["gpu_id"]
+    starts = table["start_ms"]
     if len(gpu) == 0:
         return np.zeros(1, dtype=np.intp)
     turns = np.flatnonzero(gpu[1:] != gpu[:-1]) + 1
     falls = np.flatnonzero(starts[1:] <= starts[:-1]) + 1
-    found = np.concatenate([[0], turns, [len(gpu)]])
-    is_ascending = (gpu[found[1:-1]] > gpu[found[:-2]]).all() and (
+    begins = np.concatenate([[0], turns, [len(gpu)]])
+    is_ascending = (gpu[begins[1:-1]] > gpu[begins[:-2]]).all() and (
         np.array_equal(falls, turns) or np.isin(falls, turns).all()
     )
-    return found if is_ascending else None
+    return begins if is_ascending else None
 
 
 def without_empty(table: Table, keep: Sequence[str]) -> Table:
@@ -104,7 +105,7 @@ def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
     So it is where each part begins after the one before it ended: chunks of a node, and what came
     since.
     """
-    found: list[tuple[int, Run]] = []
+    runs: list[tuple[int, Run]] = []
     newest: int | None = None
     for number, (part, bounds) in enumerate(tables):
         starts = part["start_ms"]
@@ -112,12 +113,12 @@ def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
             return None
         newest = starts[bounds[1:] - 1].max()
         groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
-        found += [
+        runs += [
             (group, (number, slice(*bound)))
             for group, bound in zip(groups, itertools.pairwise(bounds.tolist()), strict=True)
         ]
     # stable: within a GPU the parts stay in order
-    return [run for _, run in sorted(found, key=lambda item: item[0])]
+    return [run for _, run in sorted(runs, key=lambda item: item[0])]
 
 
 def _stacked(tables: Sequence[Table], runs: Sequence[Run] | None, name: str) -> NDArray[Any]:
@@ -148,14 +149,14 @@ def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | Non
         order = np.argsort(table["gpu_id"], kind="stable")
         by_gpu = {key: table[key][order] for key in ("gpu_id", "start_ms")}
         if (bounds := edges(by_gpu)) is not None:
-            return taken(table, order), bounds
+            return select_rows(table, order), bounds
     # stable: the earliest part stays first
     order = np.lexsort([table[key] for key in reversed(keys)])
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
         values = table[key][order]
         is_repeat &= values[1:] == values[:-1]
-    table = taken(table, order[np.concatenate([[True], ~is_repeat])])
+    table = select_rows(table, order[np.concatenate([[True], ~is_repeat])])
     return table, _bounds(table, keys)
 
 

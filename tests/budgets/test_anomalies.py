@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.budgets.anomalies import find
+from fleetwatch.budgets.anomalies import unusual_hours
 
 DAYS = 42
 LAST = DAYS - 1
@@ -19,7 +19,7 @@ def found(
 ) -> list[tuple[int, int, float, float]]:
     return [
         (each.first, each.last, round(each.usd, 2), round(each.usual_usd, 2))
-        for each in find(usd, since_day=since, floor_usd_per_day=floor)
+        for each in unusual_hours(usd, since_day=since, floor_usd_per_day=floor)
     ]
 
 

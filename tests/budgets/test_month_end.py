@@ -8,11 +8,11 @@ import pytest
 
 from fleetwatch.budgets.calendar import cuts_of, lengths, month, wall_hour
 from fleetwatch.budgets.month_end import (
-    MAY_PASS,
+    MAY_EXCEED,
     NO_BUDGET,
     OVER,
     UNKNOWN,
-    WILL_PASS,
+    WILL_EXCEED,
     WITHIN,
     Basis,
     Step,
@@ -148,8 +148,8 @@ def test_a_month_begins_and_ends_at_the_zones_midnight():
         ("10", None, Step(REST.end, 20, 15, 30), NO_BUDGET),
         ("10", "9.99", None, OVER),
         ("10", "10", None, UNKNOWN),
-        ("10", "19.99", Step(REST.end, 20, 15, 30), WILL_PASS),
-        ("10", "20", Step(REST.end, 20, 15, 30), MAY_PASS),
+        ("10", "19.99", Step(REST.end, 20, 15, 30), WILL_EXCEED),
+        ("10", "20", Step(REST.end, 20, 15, 30), MAY_EXCEED),
         ("10", "30", Step(REST.end, 20, 15, 30), WITHIN),
     ],
 )

@@ -109,7 +109,7 @@ def test_an_hour_of_which_the_ledger_says_nothing_is_not_known_and_one_without_t
     Entry.objects.filter(start=MIDNIGHT - DAY + 5 * HOUR).delete()
     daily_dollars.note_days(NOW, days=30, limit=100)
 
-    found = daily_dollars.read("team", NOW)
+    found = daily_dollars.read_history("team", NOW)
 
     nlp = found.usd["cost"][found.keys.index("nlp"), -1]
     assert [str(value) for value in nlp[4:10]] == ["0.0", "nan", "0.0", "0.0", "2.0", "2.0"]
@@ -251,8 +251,8 @@ def test_a_burst_is_found_once_explained_and_forgotten_when_the_ledger_says_othe
     yesterday.hours[10:18] = [2.0] * 8
     yesterday.save(update_fields=["hours"])
 
-    unusual.find(NOW)
-    again = unusual.find(NOW)
+    unusual.refresh_anomalies(NOW)
+    again = unusual.refresh_anomalies(NOW)
 
     [seen] = unusual.anomalies_of(Interval(MIDNIGHT - DAY, NOW), kind="team", key="nlp", now=NOW)
     assert (seen.anomaly.start, seen.anomaly.end) == (
@@ -269,7 +269,7 @@ def test_a_burst_is_found_once_explained_and_forgotten_when_the_ledger_says_othe
 
     yesterday.hours = usual
     yesterday.save(update_fields=["hours"])
-    assert unusual.find(NOW) == {"anomalies": 0, "changed": 0, "gone": 1}
+    assert unusual.refresh_anomalies(NOW) == {"anomalies": 0, "changed": 0, "gone": 1}
     assert not Anomaly.objects.exists()
 
 

@@ -70,7 +70,7 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
     node_ids = sorted(set(Chunk.objects.values_list("node_id", flat=True)))
     assert (
         sum(
-            len(frames.read(node_id, DAY.start_ms, DAY.end_ms, ["util_mean"]))
+            len(frames.read_windows(node_id, DAY.start_ms, DAY.end_ms, ["util_mean"]))
             for node_id in node_ids
         )
         == told.windows

@@ -215,11 +215,11 @@ def test_strangers_who_wait_hold_up_nobody_who_is_known(server, ada):
     ],
 )
 def test_a_forged_cookie_makes_nobody_known(cookie):
-    assert senders.Known().sender({b"cookie": cookie.encode()}) is None
+    assert senders.KnownSenders().sender({b"cookie": cookie.encode()}) is None
 
 
 def test_a_token_that_was_refused_is_not_known():
-    known = senders.Known()
+    known = senders.KnownSenders()
     headers = {b"authorization": b"Bearer fw_nonsense"}
     known.note(headers, path="/api/v1/nodes", status=401)
     known.note(headers, path="/accounts/login/", status=200)

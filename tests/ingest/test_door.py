@@ -341,7 +341,7 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
     bearers = {node: token(node) for node in ("n1", "n2", "n3")}
     for node, bearer in bearers.items():
         post(client, step(0, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
-    known = {known.facts.node: known for known in client.door._known.values()}
+    senders = {sender.facts.node: sender for sender in client.door._senders.values()}
     bodies = [
         ("n1", pack(step(1, node="n1", gpus=[gpu("GPU-n1")]))),
         ("n2", b"no gzip"),
@@ -351,7 +351,7 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
     ]
 
     stored = door.store_group(
-        [door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies]
+        [door.Offered(senders[node], body, NOW, is_use_due=False) for node, body in bodies]
     )
 
     assert stored == [6, 0, 0, 0, 3]
@@ -359,7 +359,7 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
 
 
 def test_a_door_that_knows_too_many_begins_anew(client, monkeypatch):
-    monkeypatch.setattr(door, "MAX_KNOWN", 1)
+    monkeypatch.setattr(door, "MAX_SENDERS", 1)
     one, two = token("n1"), token("n2")
     post(client, step(0), bearer=one)
     post(client, step(0, node="n2", gpus=[gpu("GPU-2")]), bearer=two)

@@ -93,7 +93,7 @@ def test_what_the_short_way_accepts_is_valid_and_the_same(seed):
     read, memory = 0, fast_decode.Memory()
     for _ in range(150):
         body = encoded(mutated(draw))
-        short = fast_decode.read(body, FACTS, memory)
+        short = fast_decode.decode_repeat(body, FACTS, memory)
         if short is None:
             continue
         read += 1
@@ -147,7 +147,7 @@ def columns(**changed):
 def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
     body = columns(**{name: [value] * 6})
 
-    assert (fast_decode.read(body, FACTS, fast_decode.Memory()) is not None) == is_read
+    assert (fast_decode.decode_repeat(body, FACTS, fast_decode.Memory()) is not None) == is_read
 
 
 @pytest.mark.parametrize(
@@ -164,19 +164,22 @@ def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
     ],
 )
 def test_columns_that_do_not_fit_together_go_the_long_way(changed):
-    assert fast_decode.read(columns(**changed), FACTS, fast_decode.Memory()) is None
+    assert fast_decode.decode_repeat(columns(**changed), FACTS, fast_decode.Memory()) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"[" * 100_000, b'{"node":"\xff"}'])
 def test_what_is_no_batch_goes_the_long_way(body):
-    assert fast_decode.read(body, FACTS, fast_decode.Memory()) is None
+    assert fast_decode.decode_repeat(body, FACTS, fast_decode.Memory()) is None
     assert fast_decode.facts(body) is None
 
 
 def test_a_host_that_says_nothing_is_none():
-    assert fast_decode.read(encoded(whole() | {"host": {}}), FACTS, fast_decode.Memory()).host == {}
     assert (
-        fast_decode.read(
+        fast_decode.decode_repeat(encoded(whole() | {"host": {}}), FACTS, fast_decode.Memory()).host
+        == {}
+    )
+    assert (
+        fast_decode.decode_repeat(
             encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS, fast_decode.Memory()
         )
         is None
@@ -185,10 +188,12 @@ def test_a_host_that_says_nothing_is_none():
 
 def test_jobs_and_holders_are_read_once_while_the_same_is_said():
     memory = fast_decode.Memory()
-    first = fast_decode.read(encoded(whole()), FACTS, memory)
-    again = fast_decode.read(encoded(whole() | {"sequence": 2}), FACTS, memory)
-    changed = fast_decode.read(encoded(whole() | {"jobs": [job(state="DONE")]}), FACTS, memory)
-    without = fast_decode.read(
+    first = fast_decode.decode_repeat(encoded(whole()), FACTS, memory)
+    again = fast_decode.decode_repeat(encoded(whole() | {"sequence": 2}), FACTS, memory)
+    changed = fast_decode.decode_repeat(
+        encoded(whole() | {"jobs": [job(state="DONE")]}), FACTS, memory
+    )
+    without = fast_decode.decode_repeat(
         encoded(whole() | {"jobs": None, "allocations": [], "processes": None}), FACTS, memory
     )
 
@@ -200,10 +205,10 @@ def test_jobs_and_holders_are_read_once_while_the_same_is_said():
 
 def test_what_does_not_fit_is_refused_however_often_it_is_said():
     memory, wrong = fast_decode.Memory(), encoded(whole() | {"jobs": []})
-    assert fast_decode.read(encoded(whole()), FACTS, memory) is not None
+    assert fast_decode.decode_repeat(encoded(whole()), FACTS, memory) is not None
 
-    assert [fast_decode.read(wrong, FACTS, memory) for _ in range(2)] == [None, None]
+    assert [fast_decode.decode_repeat(wrong, FACTS, memory) for _ in range(2)] == [None, None]
 
 
 def test_the_same_facts_of_another_token_are_others():
-    assert FACTS.said(1) != FACTS.said(2)
+    assert FACTS.fingerprint(1) != FACTS.fingerprint(2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from fleetwatch.jobs.matching import matched
-from fleetwatch.jobs.records import Facts, KnownJob, Record, Voice
+from fleetwatch.jobs.records import JobFacts, KnownJob, Record, Voice
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Row:
 
 def known(user, *, was=None):
     """A job of the user, whose only record was of the stored job `was`."""
-    facts = Facts(user=user)
+    facts = JobFacts(user=user)
     return KnownJob(facts, (Record(1, 1, Voice.BOOKS, (0, 0, 0), facts, job_id=was),))
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as draw
 from fleetwatch.jobs.records import (
     GRACE_MS,
     OUTCOME_LAG_MS,
-    Facts,
-    Owner,
+    JobFacts,
+    JobOwner,
     Record,
     Voice,
     contradictions,
@@ -20,8 +20,8 @@ from fleetwatch.jobs.records import (
 )
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-ANN = Facts(user="ann", account="nlp", kind="batch", state="RUNNING", name="train")
-MALLORY = Facts(
+ANN = JobFacts(user="ann", account="nlp", kind="batch", state="RUNNING", name="train")
+MALLORY = JobFacts(
     user="mallory",
     account="shadow",
     kind="service",
@@ -325,8 +325,8 @@ def test_the_books_of_a_cluster_know_the_users_of_an_id_apart():
     ]
 
     assert [job.owner for job in known_jobs([first, again, *holders])] == [
-        Owner("ann", "nlp"),
-        Owner("bob", "nlp"),
+        JobOwner("ann", "nlp"),
+        JobOwner("bob", "nlp"),
     ]
 
 
@@ -377,7 +377,7 @@ def test_no_holder_who_names_another_owner_changes_anything_of_a_job_before_or_a
     after = {job.owner: job.facts for job in known_jobs([*records, thief])}
 
     assume(
-        Owner("mallory", "shadow") not in before
+        JobOwner("mallory", "shadow") not in before
         and not any(each.voice.is_cluster for each in records)
     )
     assert {owner: facts for owner, facts in after.items() if owner in before} == before
@@ -397,6 +397,6 @@ def test_without_books_of_a_cluster_each_nodes_books_say_whose_its_time_is(recor
 
     # an import may know the account of who names none
     assert all(
-        owners[each.pk] == Owner(each.facts.user, each.facts.account or owners[each.pk].account)
+        owners[each.pk] == JobOwner(each.facts.user, each.facts.account or owners[each.pk].account)
         for each in holders
     )

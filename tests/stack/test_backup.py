@@ -64,7 +64,7 @@ def test_a_restored_hub_has_every_row_of_the_backup_and_goes_on_numbering(filled
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE {partitions.partition_for(LONG_AGO).name}")
 
-    backup.read(tmp_path / "hub.backup", **QUIET)
+    backup.restore(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before
     assert Batch.objects.get().received_at == LONG_AGO
@@ -122,7 +122,7 @@ def test_a_damaged_backup_changes_nothing(filled, tmp_path):
     with pytest.raises(
         backup.BackupError, match="is damaged .*; nothing was changed|is no whole FleetWatch backup"
     ):
-        backup.read(tmp_path / "hub.backup", **QUIET)
+        backup.restore(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before
 
@@ -146,7 +146,7 @@ def test_a_backup_of_a_newer_fleetwatch_is_refused(tmp_path):
     with pytest.raises(
         backup.BackupError, match="of a newer FleetWatch .*ledger.9999_from_the_future"
     ):
-        backup.read(tmp_path / "hub.backup", **QUIET)
+        backup.restore(tmp_path / "hub.backup", **QUIET)
 
 
 def test_a_folder_that_cannot_be_written_is_said(filled, tmp_path):

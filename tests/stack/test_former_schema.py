@@ -93,7 +93,7 @@ def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
     record(history)
     call_command("flush", interactive=False, verbosity=0)
 
-    backup.read(tmp_path / "hub.backup", **QUIET)
+    backup.restore(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before
     assert applied() == newest(history)
@@ -108,6 +108,6 @@ def test_a_backup_of_an_older_schema_is_refused_and_changes_nothing(tmp_path, hi
     with pytest.raises(
         OlderSchemaError, match="hub.backup is of a FleetWatch before .*costs is at 0024"
     ):
-        backup.read(tmp_path / "hub.backup", **QUIET)
+        backup.restore(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before

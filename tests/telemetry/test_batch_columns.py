@@ -6,7 +6,7 @@ import pytest
 
 from agent import wire
 from fleetwatch.telemetry import batch_columns
-from fleetwatch.telemetry.batch_columns import Row
+from fleetwatch.telemetry.batch_columns import BatchRow
 
 GPUS = [{"uuid": "a"}, {"uuid": "b"}]
 IDS = {"a": 7, "b": 9}
@@ -17,7 +17,7 @@ def body(text=None, *, sequence=1, offset_ms=0, gpus=GPUS, host=None, **windows)
     columns = {"gpu": [0, 1], "start_ms": [1_000, 2_000], "observed_ms": [10_000, 9_000], **windows}
     said = text or json.dumps({"window_s": 10, "gpus": gpus, "windows": columns, "host": host})
     return batch_columns.opened(
-        Row(sequence, wire.compress(said.encode()), offset_ms, 5, sequence, 3)
+        BatchRow(sequence, wire.compress(said.encode()), offset_ms, 5, sequence, 3)
     )
 
 
@@ -119,4 +119,4 @@ def test_a_column_of_another_length_than_its_windows_is_refused():
 )
 def test_what_is_no_batch_is_refused(payload):
     with pytest.raises((zlib.error, ValueError)):
-        batch_columns.opened(Row(1, payload, 0, 0, 1, 1))
+        batch_columns.opened(BatchRow(1, payload, 0, 0, 1, 1))

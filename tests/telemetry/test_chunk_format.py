@@ -142,7 +142,7 @@ def test_the_golden_file_of_version_2_shows_steps_of_both_encodings():
 
 def golden_entries(version):
     data = (GOLDEN / f"{version}.bin").read_bytes()
-    found = directory.read(data, len(data))
+    found = directory.read_directory(data, len(data))
     return [found.entry(name) for name in found]
 
 

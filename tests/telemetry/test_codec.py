@@ -133,7 +133,7 @@ def test_only_the_wanted_columns_are_read_and_an_unknown_one_is_left_out():
     data = codec.pack({"a": np.arange(3.0), "b": np.arange(3), "c": np.array([1.5, 2.5, 0.1])})
 
     assert list(codec.unpack(data, ["c", "x"])) == ["c"]
-    found = directory.read(data, len(data))
+    found = directory.read_directory(data, len(data))
     assert list(found) == ["a", "b", "c"]
     assert found.rows == 3
 
@@ -141,7 +141,7 @@ def test_only_the_wanted_columns_are_read_and_an_unknown_one_is_left_out():
 def test_a_column_is_read_from_the_beginning_of_the_bytes_and_its_own_body():
     whole = {"gpu_id": np.full(9, 7), "start_ms": np.arange(9) * 10_000, "a": np.arange(9) / 10}
     data = codec.pack(whole)
-    found = directory.read(data[:-1], len(data))
+    found = directory.read_directory(data[:-1], len(data))
     bodies = {name: data[slice(*found.place(name))] for name in ("gpu_id", "start_ms")}
 
     assert {
@@ -149,7 +149,7 @@ def test_a_column_is_read_from_the_beginning_of_the_bytes_and_its_own_body():
     } == {name: whole[name].tolist() for name in bodies}
     assert list(codec.unpack_bodies(found, bodies, ["start_ms", "a"])) == ["start_ms"]
     with pytest.raises(codec.CodecError, match="do not hold the directory"):
-        directory.read(data[:20], len(data))
+        directory.read_directory(data[:20], len(data))
 
 
 def test_a_damaged_column_does_not_keep_the_others_from_being_read():

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def read_hour(node, columns=None):
-    return frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
+    return frames.read_windows(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
 
 
 def test_nothing_stored_is_an_empty_frame_with_the_wanted_columns():
@@ -66,7 +66,7 @@ def test_only_windows_that_overlap_the_interval_are_there():
         ],
     )
 
-    frame = frames.read(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000)
+    frame = frames.read_windows(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000)
 
     assert frame.start_ms.tolist() == [HOUR_START_MS - 10_000, HOUR_START_MS]
 
@@ -264,7 +264,7 @@ def test_portions_are_what_the_nodes_say_whole(monkeypatch, whole_bytes):
     portions = list(frames.each([node.pk for node in nodes], *asked))
 
     for node in nodes:
-        alone = frames.read(node.pk, *asked)
+        alone = frames.read_windows(node.pk, *asked)
         found = [portion for node_id, portion in portions if node_id == node.pk]
         assert (
             keys(alone)

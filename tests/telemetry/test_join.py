@@ -37,7 +37,7 @@ def join_now(now=COMPLETE):
 
 def everything(node):
     """What frames says of the span, as comparable lists."""
-    windows = frames.read(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
+    windows = frames.read_windows(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
     host = frames.host(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
     columns = [
         windows.gpu_id,
@@ -106,7 +106,7 @@ def test_each_node_and_each_span_keeps_its_own():
     did = join_now(COMPLETE + timedelta(hours=6))
 
     assert did == {"spans": 3, "chunks": 8}
-    assert frames.read(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS).start_ms.tolist() == [
+    assert frames.read_windows(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS).start_ms.tolist() == [
         SPAN_MS + 5 * HOUR_MS,
         SPAN_MS + 6 * HOUR_MS,
     ]
@@ -120,7 +120,7 @@ def test_late_data_merges_into_the_joined_chunk_and_its_hour_of_cells():
     sealed(node, hours=[1, 5], sequence=2, boot_start_ms=5, columns={"power_w": [70.0, 80.0]})
 
     assert spans() == [(SPAN_START, SPAN_START + timedelta(hours=6), 4)]
-    windows = frames.read(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS, ["power_w"])
+    windows = frames.read_windows(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS, ["power_w"])
     assert ((windows.start_ms - SPAN_MS) // HOUR_MS).tolist() == [0, 1, 1, 5]
     assert np.nan_to_num(windows.columns["power_w"], nan=-1).tolist() == [-1, 70.0, -1, 80.0]
 
@@ -132,7 +132,7 @@ def test_of_a_window_that_comes_twice_the_sealed_one_stays():
 
     sealed(node, hours=[0], columns={"util_mean": [0.75]})
 
-    assert frames.read(node.pk, SPAN_MS, SPAN_MS + HOUR_MS, ["util_mean"]).columns[
+    assert frames.read_windows(node.pk, SPAN_MS, SPAN_MS + HOUR_MS, ["util_mean"]).columns[
         "util_mean"
     ].tolist() == [0.25]
 

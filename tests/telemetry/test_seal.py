@@ -24,7 +24,7 @@ def seal_now(now=CLOSED):
 
 def rows(node, columns=("util_mean",)):
     """What frames gives for the hour, as comparable lists."""
-    frame = frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
+    frame = frames.read_windows(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
     keys = (
         frame.gpu_id,
         frame.start_ms,
@@ -83,7 +83,7 @@ def test_windows_belong_to_the_hour_in_which_they_start():
     [chunk] = Chunk.objects.all()
     assert codec.unpack(bytes(chunk.payload), ["start_ms"])["start_ms"].tolist() == [last]
     assert SealMark.objects.get().hour == HOUR + timedelta(hours=1)
-    assert frames.read(
+    assert frames.read_windows(
         node.pk, HOUR_START_MS + HOUR_MS, HOUR_START_MS + HOUR_MS + 1
     ).start_ms.tolist() == [last, first]
 
@@ -96,7 +96,7 @@ def test_late_data_is_merged_into_the_sealed_hour():
 
     seal_now()
 
-    frame = frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
+    frame = frames.read_windows(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
     assert frame.start_ms.tolist() == [HOUR_START_MS, HOUR_START_MS + 10_000]
     assert frame.columns["util_mean"][0] == 0.25
     assert np.isnan(frame.columns["util_mean"][1])
@@ -275,7 +275,7 @@ def test_random_batches_sealed_in_any_portions_read_back_exactly(windows, random
             )
             if random.random() < 0.3:
                 seal_now()
-        frame = frames.read(
+        frame = frames.read_windows(
             node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("power_w", "memory_used_bytes")
         )
         transaction.set_rollback(True)

@@ -102,7 +102,7 @@ class Migration(migrations.Migration):
                 ('as_of_ms', models.BigIntegerField(help_text='until when the batch speaks that said it')),
                 ('boot_start_ms', models.BigIntegerField()),
                 ('sequence', models.BigIntegerField()),
-                ('facts', models.JSONField(help_text='records.Facts')),
+                ('facts', models.JSONField(help_text='records.JobFacts')),
                 ('held_at', models.DateTimeField(help_text='when the hub first heard that the node holds the job; null = it never did', null=True)),
                 ('held_until_ms', models.BigIntegerField(help_text='end of its hold, as far as it is known', null=True)),
                 ('node', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='inventory.node')),

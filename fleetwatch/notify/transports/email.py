@@ -2,7 +2,7 @@
 
 import smtplib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
 from functools import partial
 from typing import Any
@@ -67,26 +67,8 @@ class Email:
             errors["host"] = (
                 "SMTP server must be a host name or an IP address, without https:// or a path"
             )
-        if values["sender"] and not _is_address(values["sender"]):
-            errors["sender"] = f"{one_line(values['sender'], 80)} is no e-mail address"
-        if not recipients:
-            errors["recipients"] = "To is needed"
-        elif wrong := [address for address in recipients if not _is_address(address)]:
-            errors["recipients"] = f"{one_line(wrong[0], 80)} is no e-mail address"
-        if len(recipients) > MAX_RECIPIENTS:
-            errors["recipients"] = (
-                f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"
-            )
-        if bool(values["username"]) != bool(values["password"]):
-            errors["password" if values["username"] else "username"] = (
-                "User name and password go together"
-            )
-        # smtplib sends no others
-        errors |= {
-            name: f"{label} must be of ASCII characters"
-            for name, label in CREDENTIALS.items()
-            if not values[name].isascii()
-        }
+        errors |= _sender_errors(values["sender"])
+        errors |= _recipient_errors(recipients) | _credential_errors(values)
         if errors:
             raise ConfigError(errors)
         return {**values, "recipients": ", ".join(recipients)}
@@ -97,27 +79,21 @@ class Email:
     def send(
         self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
     ) -> str:
-        host, port = config["host"], int(config["port"])
+        host = config["host"]
+        port = int(config["port"])
         mail = compose(
             message,
             sender=config["sender"],
             recipients=_addresses(config["recipients"]),
             identity=identity,
         )
-        try:
-            addresses = outbound.resolve(host, port, allow_private=allow_private)
-        except outbound.ForbiddenAddressError as error:
-            raise TransportError(str(error), permanent=True) from error
-        except outbound.OutboundError as error:
-            raise TransportError(str(error)) from error
+        addresses = _resolved(host, port, allow_private=allow_private)
         with outbound.Deadline(TIMEOUT_S) as deadline:
             try:
                 refused = _deliver(_backend(config, addresses, deadline), mail)
             except (smtplib.SMTPException, OSError) as error:
                 raise _judged(error, host, is_late=deadline.is_over) from error
-        missed = ", ".join(
-            f"{address}: {_said(code, text)}" for address, (code, text) in refused.items()
-        )
+        missed = _refusals(refused, ", ")
         return f"accepted, but not for {missed}" if missed else "accepted"
 
 
@@ -130,7 +106,8 @@ class _PinnedSMTP(smtplib.SMTP):
     def __init__(
         self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
     ) -> None:
-        self.addresses, self.deadline = addresses, deadline
+        self.addresses = addresses
+        self.deadline = deadline
         smtplib.SMTP.__init__(self, *args, **options)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
@@ -144,7 +121,8 @@ class _PinnedSMTPS(smtplib.SMTP_SSL, _PinnedSMTP):
     def __init__(
         self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
     ) -> None:
-        self.addresses, self.deadline = addresses, deadline
+        self.addresses = addresses
+        self.deadline = deadline
         smtplib.SMTP_SSL.__init__(self, *args, **options)
 
 
@@ -159,6 +137,45 @@ class _PinnedBackend(EmailBackend):
         return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses, self.deadline)
 
 
+def _sender_errors(sender: str) -> dict[str, str]:
+    if not sender or _is_address(sender):
+        return {}
+    return {"sender": f"{one_line(sender, 80)} is no e-mail address"}
+
+
+def _recipient_errors(recipients: Sequence[str]) -> dict[str, str]:
+    if not recipients:
+        return {"recipients": "To is needed"}
+    if len(recipients) > MAX_RECIPIENTS:
+        return {"recipients": f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"}
+    wrong = [address for address in recipients if not _is_address(address)]
+    return {"recipients": f"{one_line(wrong[0], 80)} is no e-mail address"} if wrong else {}
+
+
+def _credential_errors(values: Mapping[str, str]) -> dict[str, str]:
+    errors = {}
+    if bool(values["username"]) != bool(values["password"]):
+        errors["password" if values["username"] else "username"] = (
+            "User name and password go together"
+        )
+    # smtplib sends no others
+    return errors | {
+        name: f"{label} must be of ASCII characters"
+        for name, label in CREDENTIALS.items()
+        if not values[name].isascii()
+    }
+
+
+def _resolved(host: str, port: int, *, allow_private: bool) -> list[str]:
+    """The server's addresses. Raises TransportError."""
+    try:
+        return outbound.resolve(host, port, allow_private=allow_private)
+    except outbound.ForbiddenAddressError as error:
+        raise TransportError(str(error), permanent=True) from error
+    except outbound.OutboundError as error:
+        raise TransportError(str(error)) from error
+
+
 def _backend(
     config: Mapping[str, str], addresses: list[str], deadline: outbound.Deadline
 ) -> _PinnedBackend:
@@ -170,7 +187,8 @@ def _backend(
         use_tls=config["security"] == "starttls",
         use_ssl=config["security"] == "tls",
     )
-    backend.addresses, backend.deadline = addresses, deadline
+    backend.addresses = addresses
+    backend.deadline = deadline
     return backend
 
 
@@ -222,11 +240,8 @@ def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
         return TransportError(f"{host}: no answer within {TIMEOUT_S:g} s")
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         refused = error.recipients
-        said = "; ".join(
-            f"{address}: {_said(code, text)}" for address, (code, text) in refused.items()
-        )
         return TransportError(
-            f"{host} refused every recipient: {said}",
+            f"{host} refused every recipient: {_refusals(refused, '; ')}",
             permanent=all(code >= 500 for code, _ in refused.values()),
         )
     if isinstance(error, smtplib.SMTPResponseException):
@@ -239,23 +254,30 @@ def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
     return TransportError(f"{host}: {one_line(str(error)) or 'the connection failed'}")
 
 
+def _refusals(refused: Mapping[str, Any], separator: str) -> str:
+    """Each refused address with what the server said of it."""
+    return separator.join(
+        f"{address}: {_answer_text(code, text)}" for address, (code, text) in refused.items()
+    )
+
+
 def _judged_answer(error: smtplib.SMTPResponseException, host: str) -> TransportError:
-    said = _said(error.smtp_code, error.smtp_error)
+    answer = _answer_text(error.smtp_code, error.smtp_error)
     is_final = error.smtp_code >= 500
     if isinstance(error, smtplib.SMTPAuthenticationError):
         return TransportError(
-            f"{host} refused the user name or password: {said}", permanent=is_final
+            f"{host} refused the user name or password: {answer}", permanent=is_final
         )
     if isinstance(error, smtplib.SMTPSenderRefused):
         return TransportError(
-            f"{host} refused the sender {error.sender}: {said}", permanent=is_final
+            f"{host} refused the sender {error.sender}: {answer}", permanent=is_final
         )
     if isinstance(error, smtplib.SMTPDataError) and is_final:
-        return MessageRefusedError(f"{host} did not take the message: {said}")
-    return TransportError(f"{host} answered {said}")
+        return MessageRefusedError(f"{host} did not take the message: {answer}")
+    return TransportError(f"{host} answered {answer}")
 
 
-def _said(code: int, text: bytes | str) -> str:
+def _answer_text(code: int, text: bytes | str) -> str:
     return (
         f"{code}"
         f" {one_line(text.decode('utf-8', 'replace') if isinstance(text, bytes) else text, 120)}"

@@ -9,7 +9,8 @@ links, mentions and :emoji: are shown as they are typed. Only a table is markup,
 its cells can't end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -86,42 +87,35 @@ class Slack:
             raise TransportError(str(error), permanent=True) from error
         except outbound.OutboundError as error:
             raise TransportError(str(error)) from error
-        said = f"{answer.status} {one_line(answer.text, 100)}".strip()
+        reply = f"{answer.status} {one_line(answer.text, 100)}".strip()
         if 200 <= answer.status < 300:
-            return said
+            return reply
         if answer.status in GONE:
             raise TransportError(
-                f"Slack says {said}: the webhook is gone or not allowed; make a new one",
+                f"Slack says {reply}: the webhook is gone or not allowed; make a new one",
                 permanent=True,
             )
         if answer.status in REFUSED:
-            raise MessageRefusedError(f"Slack says {said}: it does not take this message")
-        raise TransportError(f"Slack says {said}", retry_after_s=_retry_after(answer.headers))
+            raise MessageRefusedError(f"Slack says {reply}: it does not take this message")
+        raise TransportError(f"Slack says {reply}", retry_after_s=_retry_after(answer.headers))
 
 
 def payload(message: Message) -> dict[str, Any]:
     """The webhook's JSON: blocks within Slack's limits, and the plain text that
     notifications show.
     """
-    sign = SIGNS[message.severity]
+    title = f"{SIGNS[message.severity]} {one_line(message.title)}"
     blocks: list[dict[str, Any]] = [
-        _header(f"{sign} {one_line(message.title)}"),
+        _header(title),
         *_sections(message.summary),
     ]
-    pairs = [_pair(label, value) for label, value in message.fields]
-    blocks += [
-        {"type": "section", "fields": pairs[start : start + MAX_FIELDS]}
-        for start in range(0, len(pairs), MAX_FIELDS)
-    ]
+    blocks += _field_sections(message)
     blocks += [{"type": "section", "text": _code(part)} for part in _tables(message.rows)]
     if message.text:
         blocks += _sections(message.text)
     closing = [_button(message.url)] if message.url and len(message.url) <= MAX_BUTTON_URL else []
     return {
-        "text": fit(
-            f"{sign} {one_line(message.title)}: {one_line(message.summary, MAX_FALLBACK)}",
-            MAX_FALLBACK,
-        ),
+        "text": fit(f"{title}: {one_line(message.summary, MAX_FALLBACK)}", MAX_FALLBACK),
         "mrkdwn": False,
         "blocks": blocks[: MAX_BLOCKS - len(closing)] + closing,
     }
@@ -134,7 +128,8 @@ def fit(text: str, limit: int) -> str:
     escaped = [ENTITIES.get(character, character) for character in text]
     if sum(map(len, escaped)) <= limit:
         return "".join(escaped)
-    kept, length = [], 1
+    kept = []
+    length = 1
     for part in escaped:
         if length + len(part) > limit:
             break
@@ -164,20 +159,27 @@ def _code(text: str) -> dict[str, Any]:
     return {"type": "mrkdwn", "text": f"```\n{text}\n```", "verbatim": True}
 
 
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
+    return fit("  ".join(padded).rstrip(), MAX_FIELD)
+
+
+def _field_sections(message: Message) -> list[dict[str, Any]]:
+    pairs = [_pair(label, value) for label, value in message.fields]
+    return [
+        {"type": "section", "fields": pairs[start : start + MAX_FIELDS]}
+        for start in range(0, len(pairs), MAX_FIELDS)
+    ]
+
+
 def _tables(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     """The rows as aligned text in as many code blocks as the section limit needs."""
     cells = [[_cell(cell) for cell in row] for row in rows]
-    widths = [
-        max((len(row[column]) for row in cells if column < len(row)), default=0)
-        for column in range(max(map(len, cells), default=0))
-    ]
+    widths = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
     blocks: list[str] = []
     lines: list[str] = []
     for row in cells:
-        line = fit(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip(),
-            MAX_FIELD,
-        )
+        line = _aligned(row, widths)
         if lines and sum(map(len, lines)) + len(lines) + len(line) + 8 > MAX_SECTION:
             blocks.append("\n".join(lines))
             lines = []

@@ -27,7 +27,8 @@ from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.operations.services import record_run
 
-MAX_GPUS, MAX_DAYS = 20_000, 400
+MAX_GPUS = 20_000
+MAX_DAYS = 400
 DAY = timedelta(days=1)
 DISTINCT = 128
 NO_LIMIT = 10**9

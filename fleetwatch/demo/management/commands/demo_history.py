@@ -15,7 +15,8 @@ from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
 # for the worker to diagnose what was told; on a slow machine minutes
-LOOKS_EVERY_S, LOOKS = 5.0, 360
+LOOKS_EVERY_S = 5.0
+LOOKS = 360
 
 
 class Command(HubCommand):

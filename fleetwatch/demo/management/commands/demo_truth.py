@@ -43,7 +43,8 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Raises CommandError for what is no time, and for more than can be looked at."""
-        start_ms, end_ms = _time(options["start"]), _time(options["end"])
+        start_ms = _time(options["start"])
+        end_ms = _time(options["end"])
         if start_ms >= end_ms:
             raise CommandError("--from must be before --to")
         if end_ms - start_ms > MAX_DAYS * 86_400_000 or not 1 <= options["gpus"] <= 1024:

@@ -52,13 +52,15 @@ class Command(HubCommand):
 
     def _check(self, start: str | None, end: str | None, *, afresh_at: datetime | None) -> None:
         bounds = check.whole_ledger(timezone.now())
-        low, high = self._moment("--from", start), self._moment("--to", end)
+        low = self._moment("--from", start)
+        high = self._moment("--to", end)
         if low is not None and high is not None and low >= high:
             self._refuse(f"--from {start} is not before --to {end}")
         if bounds is None:
             self.stdout.write("the ledger is empty")
             return
-        low, high = max(low or bounds[0], bounds[0]), min(high or bounds[1], bounds[1])
+        low = max(low or bounds[0], bounds[0])
+        high = min(high or bounds[1], bounds[1])
         if low >= high:
             self.stdout.write("no hours in that period")
             return

@@ -117,13 +117,13 @@ class Command(HubCommand):
         """The named nodes, those that hold or held the named GPUs, or all of them."""
         for name in sorted(set(names or []) - set(Node.objects.values_list("name", flat=True))):
             self._refuse(f"--node {name}: there is no such node")
-        known = GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id")
-        for uuid in sorted(set(uuids or []) - {uuid for uuid, _ in known}):
+        gpus = GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id")
+        for uuid in sorted(set(uuids or []) - {uuid for uuid, _ in gpus}):
             self._refuse(f"--gpu {uuid}: there is no such GPU")
         nodes = Node.objects.order_by("name")
         if names:
             return list(nodes.filter(name__in=names))
-        return list(nodes.filter(pk__in=[node_id for _, node_id in known]) if uuids else nodes)
+        return list(nodes.filter(pk__in=[node_id for _, node_id in gpus]) if uuids else nodes)
 
     def _metrics(self, names: str | None) -> list[str]:
         if names is None:
@@ -138,7 +138,8 @@ class Command(HubCommand):
         return list(dict.fromkeys(wanted))
 
     def _interval(self, start: str, end: str) -> Interval:
-        low, high = self._moment("--from", start), self._moment("--to", end)
+        low = self._moment("--from", start)
+        high = self._moment("--to", end)
         if low >= high:
             self._refuse(f"--from {start} is not before --to {end}")
         return Interval(low, high)

@@ -18,7 +18,7 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            backup.read(options["file"], say=lambda table: self.stdout.write(f"loaded {table}"))
+            backup.restore(options["file"], say=lambda table: self.stdout.write(f"loaded {table}"))
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write("restored")

@@ -55,9 +55,9 @@ class Command(HubCommand):
 
 def _day(text: str) -> Any:
     try:
-        found = parse_date(text)
+        day = parse_date(text)
     except ValueError:
-        found = None
-    if found is None:
+        day = None
+    if day is None:
         raise CommandError(f"--repost-from: expected a day like 2026-11-01, not {text!r}")
-    return found
+    return day

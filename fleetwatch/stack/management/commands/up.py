@@ -82,7 +82,9 @@ class Up:
     """One life of the stack, from the locked folder to the last stopped child."""
 
     def __init__(self, *, data: Path, listen: Listen, is_demo: bool) -> None:
-        self.data, self.listen, self.is_demo = data, listen, is_demo
+        self.data = data
+        self.listen = listen
+        self.is_demo = is_demo
         self.public_url = env.text("FLEETWATCH_PUBLIC_URL", listen.local_url).rstrip("/")
         self.began = time.monotonic()
         self.record = data / "processes.json"

@@ -22,7 +22,7 @@ HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LockedJob:
     """A stored job, locked, and what is believed of it now; None = of it nothing is said any more,
     its records are another job's.
     """
@@ -32,7 +32,7 @@ class Known:
     is_new: bool
 
 
-def known_of(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[Known], HeldTime]:
+def lock_jobs(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[LockedJob], HeldTime]:
     """The jobs of the keys, made where they are new; and the time that another of them holds from
     now on. `unknown`: keys without a job.
     """
@@ -45,24 +45,26 @@ def known_of(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[Known
     ):
         rows[row.said_key].append(row)
     records = records_of(keys)
-    known = [each for key in keys for each in _known(records.get(key, []), rows[key], made)]
+    locked_jobs = [each for key in keys for each in _locked(records.get(key, []), rows[key], made)]
     every = [record for key in keys for record in records.get(key, [])]
-    return known, _give(every, jobs_of_records(known))
+    return locked_jobs, _give(every, jobs_of_records(locked_jobs))
 
 
-def _known(records: Sequence[Record], rows: Sequence[Job], made: Container[str]) -> Iterator[Known]:
+def _locked(
+    records: Sequence[Record], rows: Sequence[Job], made: Container[str]
+) -> Iterator[LockedJob]:
     jobs = known_jobs(records)
     chosen = matched(jobs, rows)
     left = {row.pk: row for row in rows}
     numbered = iter(_numbered(rows, chosen.count(None)))
     for job, pk in zip(jobs, chosen, strict=True):
         if pk is None:
-            yield Known(next(numbered), job, is_new=True)
+            yield LockedJob(next(numbered), job, is_new=True)
         else:
             row = left.pop(pk)
-            yield Known(row, job, row.key in made)
+            yield LockedJob(row, job, row.key in made)
     for row in left.values():
-        yield Known(row, None, row.key in made)
+        yield LockedJob(row, None, row.key in made)
 
 
 def _numbered(rows: Sequence[Job], count: int) -> list[Job]:
@@ -80,10 +82,10 @@ def _make(keys: Iterable[str]) -> set[str]:
     return {key for (key,) in run(MAKE_JOBS, {"keys": wanted})} if wanted else set()
 
 
-def jobs_of_records(known: Iterable[Known]) -> dict[int, int]:
+def jobs_of_records(locked_jobs: Iterable[LockedJob]) -> dict[int, int]:
     """Record id -> the id of its job; the first one's of books that speak of several."""
     jobs: dict[int, int] = {}
-    for each in known:
+    for each in locked_jobs:
         for record in each.job.records if each.job else ():
             jobs.setdefault(record.pk, each.row.pk)
     return jobs
