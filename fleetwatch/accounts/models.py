@@ -22,7 +22,7 @@ class Team(models.Model):
     """Who pays.
 
     A job's account names its team (slug = account) where no mapping rule does
-    (costs/attribution.py).
+    (costs/mapping/attribution.py).
     """
 
     slug = models.CharField(max_length=100, unique=True)

@@ -17,10 +17,11 @@ from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranke
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
-from fleetwatch.costs import attribution, book
-from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.held import held_interval
+from fleetwatch.costs.mapping import attribution
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.models import GPURate
+from fleetwatch.costs.rates import book
 from fleetwatch.diagnosis import evidence
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.caused import Saving

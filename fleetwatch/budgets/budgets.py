@@ -17,8 +17,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import calendar
 from fleetwatch.budgets.models import Budget
-from fleetwatch.costs import exchange
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import CENT
 
 MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error

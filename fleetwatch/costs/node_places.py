@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F, FilteredRelation, Q
 
 from fleetwatch.costs.models import PRICING_CLASSES, NodePlace
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import floor_hour
 

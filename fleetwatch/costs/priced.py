@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.costs.models import GPURate
-from fleetwatch.costs.rates_in_force import RatesInForce
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.models import Adjustment, Entry
 

@@ -12,11 +12,12 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from fleetwatch.costs import exchange, tco
-from fleetwatch.costs.changing import OpenBook, open_book, read_again, write
-from fleetwatch.costs.example_prices import example_price
+from fleetwatch.costs import tco
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
-from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.changing import OpenBook, open_book, read_again, write
+from fleetwatch.costs.rates.example_prices import example_price
+from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject
 from fleetwatch.costs.tco import Component
 from fleetwatch.figures.pricing import MICRO_USD, usd
 from fleetwatch.inventory.models import GPU, GPUModel, Node

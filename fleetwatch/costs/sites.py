@@ -9,11 +9,11 @@ from itertools import pairwise
 from django.db import transaction
 from django.db.models import QuerySet
 
-from fleetwatch.costs.changing import check_moment, write
 from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
+from fleetwatch.costs.rates.changing import check_moment, write
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.services import LONGEST_NAME
-from fleetwatch.costs.subjects import RateError
 from fleetwatch.figures.selectors import totals_by
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.inventory.models import Node

@@ -3,7 +3,8 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.costs import attribution, day_sums, node_places, services
+from fleetwatch.costs import day_sums, node_places, services
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.rates_in_force import RatesInForce
+from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job

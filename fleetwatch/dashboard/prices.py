@@ -9,10 +9,11 @@ from decimal import Decimal
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import exchange, sites
 from fleetwatch.costs import services as costs
+from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
-from fleetwatch.costs.subjects import KINDS, Subject, find
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.finance import committing

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from django.db.models import Count, Max, Q
 
-from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
 from fleetwatch.inventory import selectors as inventory

@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 from django.db.models import F
 
-from fleetwatch.costs.book import cheaper_than, prices_of_models
+from fleetwatch.costs.rates.book import cheaper_than, prices_of_models
 from fleetwatch.diagnosis.cell_figures import Floats, Ints
 from fleetwatch.diagnosis.features import Offers
 from fleetwatch.jobs.models import Job

@@ -15,7 +15,7 @@ from django.db.models import Count, F, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.alternatives import alternatives
 from fleetwatch.diagnosis.cause_time import CauseTime

@@ -9,11 +9,11 @@ from functools import partial
 import structlog
 from django.db import transaction
 
-from fleetwatch.costs import exchange
-from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.changing import check_moment, read_again, write
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.services import LONGEST_NAME, MAX_USD_PER_GPU_HOUR
-from fleetwatch.costs.subjects import RateError
 from fleetwatch.figures.pricing import usd
 from fleetwatch.inventory.models import GPUModel
 

@@ -10,8 +10,8 @@ import structlog
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import exchange
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.finance import invoice_csv
 from fleetwatch.inventory.models import GPUModel

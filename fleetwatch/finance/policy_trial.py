@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.costs import attribution
-from fleetwatch.costs.rates_in_force import RatesInForce
+from fleetwatch.costs.mapping import attribution
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import trial

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.sites import energy
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
-from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.figures import selectors as costs
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval

@@ -4,7 +4,7 @@ of its own.
 
 import pytest
 
-from fleetwatch.costs.subjects import find
+from fleetwatch.costs.rates.subjects import find
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU, Stay

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.reports.models import Report
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 

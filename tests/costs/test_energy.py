@@ -9,8 +9,8 @@ import pytest
 
 from fleetwatch.costs.energy import EXAMPLE_G_PER_KWH, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.sites import energy, energy_of_node, set_region, withdraw_region
-from fleetwatch.costs.subjects import RateError
 from fleetwatch.figures.selectors import totals
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.models import ClosedMonth, Policy

@@ -9,8 +9,8 @@ from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleetwatch.costs import book
 from fleetwatch.costs.models import GPURate, NodePlace, Rate
+from fleetwatch.costs.rates import book
 from tests.costs.factories import LONG_AGO, a_gpu, a_place, a_rate
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 
 from fleetwatch.costs.models import NodePlace
 from fleetwatch.costs.node_places import note_places, place_of
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.costs.tasks import note_places as note_places_task
 from fleetwatch.inventory.models import Node
 

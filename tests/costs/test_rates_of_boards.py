@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.book import priced_models
 from fleetwatch.costs.models import ExchangeRate, GPURate
+from fleetwatch.costs.rates.book import priced_models
+from fleetwatch.costs.rates.subjects import Subject, find
 from fleetwatch.costs.services import BEGINNING, ensure_example_rates, set_rate, withdraw_rate
-from fleetwatch.costs.subjects import Subject, find
 from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel
 from fleetwatch.inventory.vgpu import slice_of

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.costs.models import Rate
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.costs.services import set_rate
-from fleetwatch.costs.subjects import BEGINNING
 from fleetwatch.costs.tco import ASSUMED, MEASURED, Owned, components, price
 from tests.costs.factories import HOUR, a_gpu
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import MappingRule, Rate
-from fleetwatch.costs.rate_csv import MAX_BYTES
+from fleetwatch.costs.rates.rate_csv import MAX_BYTES
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs import exchange
 from fleetwatch.costs.models import Commitment
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates import exchange
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.committing import commit, end_commitment, withdraw_commitment
 from fleetwatch.inventory.models import GPUModel

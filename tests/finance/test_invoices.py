@@ -9,7 +9,7 @@ import pytest
 import time_machine
 from django.core.management import call_command
 
-from fleetwatch.costs import exchange
+from fleetwatch.costs.rates import exchange
 from fleetwatch.finance import bookings, invoices
 from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoices import InvoiceError, StandsError, import_invoice, set_sku

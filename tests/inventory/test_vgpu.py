@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.example_prices import example_price
+from fleetwatch.costs.rates.example_prices import example_price
 from fleetwatch.inventory.vgpu import slice_of
 
 

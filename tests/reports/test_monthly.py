@@ -10,8 +10,8 @@ import pytest
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs

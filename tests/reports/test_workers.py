@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.finance.committing import commit
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart

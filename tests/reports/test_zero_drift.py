@@ -12,10 +12,10 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from fleetwatch.costs.attribution import attribute_changed
 from fleetwatch.costs.day_sums import sum_days
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.mapping.attribution import attribute_changed
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs

@@ -15,8 +15,8 @@ from typing import Any
 from django.db import connection
 
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
-from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.rates_in_force import RatesInForce
+from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
 from fleetwatch.diagnosis.advice import PODS
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART

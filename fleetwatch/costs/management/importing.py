@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.core.management.base import BaseCommand, CommandParser
 
 from fleetwatch.costs.difference import DryRun, Imported
-from fleetwatch.costs.mapping import GIVES
+from fleetwatch.costs.mapping.rule_terms import GIVES
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.lib.input_file import read_input

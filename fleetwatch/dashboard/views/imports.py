@@ -16,8 +16,9 @@ from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required
-from fleetwatch.costs import imports, mapping, mapping_csv, mapping_imports, rate_csv
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
+from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
+from fleetwatch.costs.rates import imports, rate_csv
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.csv_rows import RefusedError
@@ -85,7 +86,11 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
     imported.
     """
     period = read_period(request)
-    context: dict[str, Any] = {"kind": kind, "days": LOOKS_BACK_DAYS, "owner_names": mapping.GIVES}
+    context: dict[str, Any] = {
+        "kind": kind,
+        "days": LOOKS_BACK_DAYS,
+        "owner_names": rule_terms.GIVES,
+    }
     status = 200
     if request.method == "POST":
         content = _content(request, kind.max_bytes)

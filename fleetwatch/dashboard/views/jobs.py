@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.held import held_interval
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import can_administer
-from fleetwatch.costs import attribution, mapping, mapping_effects, mappings
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.dashboard.asked import Asked, RefusedError
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -27,7 +27,7 @@ from fleetwatch.dashboard.prices import read_since
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50
 ASKS = ("user", "account", "namespace", "partition", "label")
-FIELDS = (*ASKS, *mapping.GIVES, "priority", "valid_from", "valid_to", "note")
+FIELDS = (*ASKS, *rule_terms.GIVES, "priority", "valid_from", "valid_to", "note")
 MAX_ID = 2**62
 
 # What is to be done, the sentence that says it was, and of what the rule speaks.
@@ -53,7 +53,7 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
                 change()
                 messages.success(request, done)
                 return redirect("mappings")
-            owners = [owner for owner in mapping.GIVES if getattr(gives, owner)]
+            owners = [owner for owner in rule_terms.GIVES if getattr(gives, owner)]
             context |= {
                 "preview": mapping_effects.preview(change, owners, now=period.now),
                 "days": mapping_effects.LOOKS_BACK_DAYS,
@@ -79,7 +79,7 @@ def _page(request: HttpRequest, period: Any, context: dict[str, Any]) -> HttpRes
         "moves_left_off": max(0, len(preview.moves) - MAX_MOVES) if preview else 0,
         "kept": [(name, sent[name]) for name in ("do", "id", *FIELDS) if sent.get(name)],
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
-        "owner_names": {name: label.capitalize() for name, label in mapping.GIVES.items()},
+        "owner_names": {name: label.capitalize() for name, label in rule_terms.GIVES.items()},
     }
     return render(
         request,
@@ -110,14 +110,14 @@ def _change(asked: Asked) -> Change:
 
 
 def _addition(asked: Asked) -> Change:
-    label, value = mapping.read_label(asked.text("label"))
+    label, value = rule_terms.read_label(asked.text("label"))
     user, account, namespace, partition = (asked.text(name) for name in ASKS[:-1])
     asks = Conditions(user, account, namespace, partition, label, value)
     gives = Gives(asked.text("team"), asked.text("project"), asked.text("cost_centre"))
     priority = (
-        asked.number("priority", low=mapping.FIRST, high=mapping.LAST)
+        asked.number("priority", low=rule_terms.FIRST, high=rule_terms.LAST)
         if asked.text("priority")
-        else mapping.USUAL
+        else rule_terms.USUAL
     )
     since = read_since(asked.text("valid_from"), asked.now)
     until = read_since(asked.text("valid_to"), asked.now) if asked.text("valid_to") else None

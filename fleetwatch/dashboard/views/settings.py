@@ -16,10 +16,10 @@ from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.selectors import rules
-from fleetwatch.costs import book
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
+from fleetwatch.costs.rates import book
+from fleetwatch.costs.rates.subjects import Subject
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
-from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.dashboard.choices import chosen

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from fleetwatch.costs import mapping_imports
 from fleetwatch.costs.management import importing
-from fleetwatch.costs.mapping_csv import COLUMNS, MAX_BYTES
+from fleetwatch.costs.mapping import mapping_imports
+from fleetwatch.costs.mapping.mapping_csv import COLUMNS, MAX_BYTES
 from fleetwatch.lib.commands import HubCommand
 
 

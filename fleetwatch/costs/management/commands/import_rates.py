@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from fleetwatch.costs import imports
 from fleetwatch.costs.management import importing
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES
+from fleetwatch.costs.rates import imports
+from fleetwatch.costs.rates.rate_csv import COLUMNS, MAX_BYTES
 from fleetwatch.lib.commands import HubCommand
 
 

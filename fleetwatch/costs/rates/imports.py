@@ -10,10 +10,10 @@ from functools import partial
 from django.db import transaction
 
 from fleetwatch.costs import difference, services
-from fleetwatch.costs.changing import OpenBook, open_book
 from fleetwatch.costs.difference import DryRun, Imported
-from fleetwatch.costs.rate_csv import Row, read
-from fleetwatch.costs.subjects import BEGINNING, RateError, Subject, find
+from fleetwatch.costs.rates.changing import OpenBook, open_book
+from fleetwatch.costs.rates.rate_csv import Row, read
+from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject, find
 from fleetwatch.lib.csv_rows import Fault, refuse
 
 # field of the service -> column of the file

@@ -9,9 +9,9 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates.changing import check_moment, read_again, write
+from fleetwatch.costs.rates.subjects import RateError
 
 USD = "USD"
 MAX_USD_PER_UNIT = Decimal(1_000_000)  # gold by the kilogram is below

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from fleetwatch.costs.mapping_effects import Move, moved
+from fleetwatch.costs.mapping.mapping_effects import Move, moved
 
 A, B, C = (("a", "A"), ("b", "B"), ("c", "C"))
 

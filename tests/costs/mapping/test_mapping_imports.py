@@ -11,11 +11,11 @@ from django.core.management import call_command
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.costs.difference import Imported
-from fleetwatch.costs.mapping_imports import dry_run, import_mappings
+from fleetwatch.costs.mapping.mapping_imports import dry_run, import_mappings
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.lib.csv_rows import RefusedError
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
-from tests.costs.test_attribution import ONE, close, lines
+from tests.costs.mapping.test_attribution import ONE, close, lines
 
 pytestmark = pytest.mark.django_db
 

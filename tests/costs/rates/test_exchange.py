@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.day_sums import sum_days
-from fleetwatch.costs.exchange import set_exchange_rate, withdraw_exchange_rate
-from fleetwatch.costs.imports import import_rates
 from fleetwatch.costs.models import ExchangeRate, GPURate, Rate
+from fleetwatch.costs.rates.exchange import set_exchange_rate, withdraw_exchange_rate
+from fleetwatch.costs.rates.imports import import_rates
 from fleetwatch.costs.services import BEGINNING, RateError, set_rate
 from fleetwatch.figures.selectors import totals
 from fleetwatch.ledger.models import ClosedMonth, Policy

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.services import ensure_teams
-from fleetwatch.costs import attribution, mapping
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping import attribution, rule_terms
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.figures import boundaries
 from fleetwatch.ledger.months.closing import keep_open
@@ -33,7 +33,7 @@ def add_rule(
     valid_from: datetime,
     now: datetime,
     valid_to: datetime | None = None,
-    priority: int = mapping.USUAL,
+    priority: int = rule_terms.USUAL,
     note: str = "",
     by: str = "",
 ) -> MappingRule:
@@ -121,7 +121,7 @@ def create(
 
     Raises MappingError.
     """
-    mapping.checked(asks, gives, priority=priority, note=note)
+    rule_terms.checked(asks, gives, priority=priority, note=note)
     _check_span(valid_from, valid_to)
     if MappingRule.objects.count() >= MAX_RULES:
         raise MappingError(

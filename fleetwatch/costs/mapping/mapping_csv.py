@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from fleetwatch.costs import mapping
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping import rule_terms
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.lib import csv_cells, csv_rows
 from fleetwatch.lib.csv_rows import Fault, FieldError
 
 MAX_BYTES = 1_000_000
 MAX_ROWS = 2_000
-COLUMNS = (*mapping.CONDITIONS, *mapping.GIVES, "priority", "valid_from", "valid_to", "note")
+COLUMNS = (*rule_terms.CONDITIONS, *rule_terms.GIVES, "priority", "valid_from", "valid_to", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
 
 def _check_header(header: list[str]) -> None:
     faults = csv_rows.header_faults(header, needed=("valid_from",), allowed=COLUMNS)
-    for names in (mapping.CONDITIONS, mapping.GIVES):
+    for names in (rule_terms.CONDITIONS, rule_terms.GIVES):
         if not any(name in header for name in names):
             faults.append(Fault(1, "", f"One of the columns {', '.join(names)} is needed."))
     csv_rows.refuse(faults)
@@ -56,7 +56,7 @@ def _check_header(header: list[str]) -> None:
 def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
     csv_cells.check_texts(cells)
     try:
-        label, value = mapping.read_label(cells.get("label", ""))
+        label, value = rule_terms.read_label(cells.get("label", ""))
         user, account, namespace, partition = (
             cells.get(name, "") for name in ("user", "account", "namespace", "partition")
         )
@@ -71,7 +71,7 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
             valid_to=csv_cells.moment("valid_to", cells.get("valid_to", ""), zone),
             note=cells.get("note", ""),
         )
-        mapping.checked(row.asks, row.gives, priority=row.priority, note=row.note)
+        rule_terms.checked(row.asks, row.gives, priority=row.priority, note=row.note)
     except MappingError as error:
         raise FieldError(error.field, str(error)) from error
     return row
@@ -79,10 +79,11 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
 
 def _priority(text: str) -> int:
     if not text:
-        return mapping.USUAL
-    if not text.isascii() or not text.isdecimal() or len(text) > len(str(mapping.LAST)):
+        return rule_terms.USUAL
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(rule_terms.LAST)):
         raise FieldError(
             "priority",
-            f"A whole number from {mapping.FIRST} to {mapping.LAST}, please, not {text[:40]!r}.",
+            f"A whole number from {rule_terms.FIRST} to {rule_terms.LAST}, please, not"
+            f" {text[:40]!r}.",
         )
     return int(text)

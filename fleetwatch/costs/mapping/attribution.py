@@ -15,10 +15,10 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from fleetwatch.costs import mapping
-from fleetwatch.costs.mapping import Conditions, Gives
+from fleetwatch.costs.mapping import rule_terms
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import Attribution, MappingRule
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.selectors import closed_until
@@ -28,7 +28,7 @@ from fleetwatch.lib.sql import read_statement, wait_for_lock
 LOCK = "costs.mapping"
 MAX_MARKS = 20_000  # of one turn
 
-_SQL = Path(__file__).parent / "sql"
+_SQL = Path(__file__).parent.parent / "sql"
 _MATCHING = read_statement(_SQL / "matching.sql")
 _ATTRIBUTE = _MATCHING + read_statement(_SQL / "attribute_jobs.sql")
 _TEAMS = read_statement(_SQL / "teams_of_jobs.sql")
@@ -38,7 +38,9 @@ _TOUCHED = _MATCHING + read_statement(_SQL / "touched_jobs.sql")
 def rules() -> list[MappingRule]:
     """Every rule in the order in which they are asked."""
     found = MappingRule.objects.select_related("team")
-    return sorted(found, key=lambda rule: mapping.place(rule.priority, conditions(rule), rule.pk))
+    return sorted(
+        found, key=lambda rule: rule_terms.place(rule.priority, conditions(rule), rule.pk)
+    )
 
 
 def conditions(rule: MappingRule) -> Conditions:
@@ -141,7 +143,7 @@ def _attribute(job_ids: list[int], former: Sequence[dict[str, Any]]) -> int:
 
 def _parameters(place: int, rule: MappingRule) -> dict[str, Any]:
     """The rule as matching.sql has it: what it does not ask is null."""
-    asks = {name: mapping.like(pattern) for name, pattern in conditions(rule).patterns.items()}
+    asks = {name: rule_terms.like(pattern) for name, pattern in conditions(rule).patterns.items()}
     value = asks.pop("label", None)
     return asks | {
         "place": place,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.costs.mapping import (
+from fleetwatch.costs.mapping.rule_terms import (
     Conditions,
     Gives,
     MappingError,

@@ -8,12 +8,13 @@ from functools import partial
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import attribution, difference, mapping, mapping_csv, mappings
+from fleetwatch.costs import difference
 from fleetwatch.costs.difference import DryRun, Imported
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError
-from fleetwatch.costs.mapping_csv import Row
+from fleetwatch.costs.mapping import attribution, mapping_csv, mappings, rule_terms
+from fleetwatch.costs.mapping.mapping_csv import Row
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.lib.csv_rows import Fault, refuse
 
 # What makes two rules one; a note does not
@@ -51,7 +52,7 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
     rows, _ = mapping_csv.read(content, zone())
     owners = [
         owner
-        for owner in mapping.GIVES
+        for owner in rule_terms.GIVES
         if owner == "team" or any(getattr(row.gives, owner) for row in rows)
     ]
     return difference.dry_run(partial(import_mappings, content, now=now), now, owners=owners)

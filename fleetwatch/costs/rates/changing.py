@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from django.db.models import Model
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures import boundaries
 from fleetwatch.ledger.months.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import call_command
 
 from fleetwatch.costs.difference import Imported, closed_days
-from fleetwatch.costs.imports import dry_run, import_rates
 from fleetwatch.costs.models import Rate
+from fleetwatch.costs.rates.imports import dry_run, import_rates
 from fleetwatch.costs.services import (
     BEGINNING,
     RateError,

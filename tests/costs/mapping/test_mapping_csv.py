@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs import mapping_csv
-from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.costs.mapping import mapping_csv
+from fleetwatch.costs.mapping.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.lib.csv_rows import RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs import rate_csv
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.costs.rates import rate_csv
+from fleetwatch.costs.rates.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
 from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.costs import attribution, mapping
-from fleetwatch.costs.attribution import attribute_changed, into_teams, touched
 from fleetwatch.costs.day_sums import sum_days
-from fleetwatch.costs.mapping import Conditions, Gives, MappingError
-from fleetwatch.costs.mappings import add_rule, end_rule, withdraw_rule
+from fleetwatch.costs.mapping import attribution, rule_terms
+from fleetwatch.costs.mapping.attribution import attribute_changed, into_teams, touched
+from fleetwatch.costs.mapping.mappings import add_rule, end_rule, withdraw_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.costs.models import Attribution, MappingRule
-from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.selectors import (
     NOBODY,
@@ -363,7 +363,8 @@ def told(job, rules, moment):
     """By hand: of the rules in their order the first that matches and says it."""
     facts = {"user": job.user, "account": job.account, "label": job.labels.get("project", "")}
     ordered = sorted(
-        rules, key=lambda rule: mapping.place(rule.priority, attribution.conditions(rule), rule.pk)
+        rules,
+        key=lambda rule: rule_terms.place(rule.priority, attribution.conditions(rule), rule.pk),
     )
     holds = [
         rule

@@ -1,0 +1,1 @@
+"""Whose a job's time is: rules that people set, what they give, and what a change of them moves."""
