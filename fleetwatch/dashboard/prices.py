@@ -100,19 +100,18 @@ def add_commitment(asked: Asked) -> Done:
     narrowed = {field: asked.text(field) for field in ("pool", "node_class", "region")}
     currency = asked.text("currency").upper() or exchange.USD
     try:
-        made = committing.commit(
-            model,
-            gpus,
+        terms = committing.Terms(
+            gpu_model=model,
+            gpus=gpus,
             name=asked.text("name"),
             valid_from=read_since(asked.text("since"), asked.now),
             valid_to=_read_until(asked),
             price_per_gpu_hour=_decimal(asked, "usd"),
             amount_per_month=_decimal(asked, "amount"),
             currency=currency,
-            source=asked.text("source"),
-            now=asked.now,
             **narrowed,
         )
+        made = committing.commit(terms, now=asked.now, source=asked.text("source"))
     except costs.RateError as error:
         raise RefusedError({COMMITMENT_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(

@@ -2,6 +2,7 @@
 closed month.
 """
 
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -24,65 +25,43 @@ MONTH_HOURS = 744
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is committed to: so many GPUs over [valid_from, valid_to), at a price per GPU-hour or an
+    amount per month for all of them. Of `pool`, `node_class` and `region` "" is any.
+    """
+
+    gpu_model: GPUModel
+    gpus: int
+    name: str
+    valid_from: datetime
+    valid_to: datetime | None = None
+    price_per_gpu_hour: Decimal | None = None
+    amount_per_month: Decimal | None = None
+    currency: str = exchange.USD
+    pool: str = ""
+    node_class: str = ""
+    region: str = ""
+
+
 @transaction.atomic
-def commit(
-    gpu_model: GPUModel,
-    gpus: int,
-    *,
-    name: str,
-    valid_from: datetime,
-    now: datetime,
-    valid_to: datetime | None = None,
-    price_per_gpu_hour: Decimal | None = None,
-    amount_per_month: Decimal | None = None,
-    currency: str = exchange.USD,
-    pool: str = "",
-    node_class: str = "",
-    region: str = "",
-    source: str = "",
-) -> Commitment:
-    """The new commitment to so many GPUs at a price per GPU-hour, or at an amount per month for all
-    of them.
+def commit(terms: Terms, *, now: datetime, source: str = "") -> Commitment:
+    """The new commitment.
 
     Raises RateError for what can't be, and where it would begin in a closed month.
     """
-    if not 1 <= gpus <= MAX_GPUS:
-        raise RateError(f"A commitment is for 1 to {MAX_GPUS:,} GPUs.", field="gpus")
-    _check_text(name, LONGEST_CONTRACT, field="name", needed=True)
-    _check_text(pool, LONGEST_NAME, field="pool")
-    _check_text(region, LONGEST_NAME, field="region")
-    if node_class and node_class not in PRICING_CLASSES:
-        raise RateError(
-            f"A class is {', '.join(PRICING_CLASSES)}, not {node_class[:40]!r}.", field="node_class"
-        )
-    check_moment(valid_from, field="valid_from")
-    _check_end(valid_from, valid_to)
-    write(valid_from)
-    _check_price(
-        price_per_gpu_hour,
-        amount_per_month,
-        gpus=gpus,
-        usd_per_unit=exchange.usd_per_unit(currency, valid_from),
-    )
-    terms = {
-        "name": name,
-        "gpu_model": gpu_model,
-        "pool": pool,
-        "node_class": node_class,
-        "region": region,
-        "gpus": gpus,
-        "price_per_gpu_hour": price_per_gpu_hour,
-        "amount_per_month": amount_per_month,
-        "currency": currency,
-        "valid_from": valid_from,
-    }
-    if Commitment.objects.filter(**terms).exists():  # a form sent twice would be paid twice
+    _check(terms)
+    write(terms.valid_from)
+    _check_price(terms, usd_per_unit=exchange.usd_per_unit(terms.currency, terms.valid_from))
+    stored = {field.name: getattr(terms, field.name) for field in fields(terms)}
+    valid_to = stored.pop("valid_to")
+    if Commitment.objects.filter(**stored).exists():  # a form sent twice would be paid twice
         raise RateError(
             "This very commitment stands already. A second one like it needs another name.",
             field="name",
         )
     made = Commitment.objects.create(
-        **terms, valid_to=valid_to, source=source[:300], created_at=now
+        **stored, valid_to=valid_to, source=source[:300], created_at=now
     )
     _say("commitment made", made)
     return made
@@ -114,6 +93,21 @@ def withdraw_commitment(commitment: Commitment) -> None:
     commitment.delete()
 
 
+def _check(terms: Terms) -> None:
+    if not 1 <= terms.gpus <= MAX_GPUS:
+        raise RateError(f"A commitment is for 1 to {MAX_GPUS:,} GPUs.", field="gpus")
+    _check_text(terms.name, LONGEST_CONTRACT, field="name", needed=True)
+    _check_text(terms.pool, LONGEST_NAME, field="pool")
+    _check_text(terms.region, LONGEST_NAME, field="region")
+    if terms.node_class and terms.node_class not in PRICING_CLASSES:
+        raise RateError(
+            f"A class is {', '.join(PRICING_CLASSES)}, not {terms.node_class[:40]!r}.",
+            field="node_class",
+        )
+    check_moment(terms.valid_from, field="valid_from")
+    _check_end(terms.valid_from, terms.valid_to)
+
+
 def _check_end(valid_from: datetime, valid_to: datetime | None) -> None:
     if valid_to is None:
         return
@@ -122,16 +116,17 @@ def _check_end(valid_from: datetime, valid_to: datetime | None) -> None:
         raise RateError("A commitment has to end after it begins.", field="valid_to")
 
 
-def _check_price(
-    per_hour: Decimal | None, per_month: Decimal | None, *, gpus: int, usd_per_unit: Decimal
-) -> None:
+def _check_price(terms: Terms, *, usd_per_unit: Decimal) -> None:
+    per_hour, per_month = terms.price_per_gpu_hour, terms.amount_per_month
     if (per_hour is None) == (per_month is None):
         raise RateError(
             "Either a price per GPU-hour or an amount per month, please.", field="price"
         )
     field = "price" if per_month is None else "amount"
     amount = per_hour if per_month is None else per_month
-    most = MAX_USD_PER_GPU_HOUR * (1 if per_month is None else gpus * MONTH_HOURS) / usd_per_unit
+    most = (
+        MAX_USD_PER_GPU_HOUR * (1 if per_month is None else terms.gpus * MONTH_HOURS) / usd_per_unit
+    )
     if amount is None or not amount.is_finite() or not 0 <= amount <= most:
         raise RateError(
             f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars: {amount} is no price for that.",

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.finance.committing import commit
+from fleetwatch.finance.committing import Terms, commit
 from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,16 @@ def test_a_commitment_says_what_of_it_was_used_unheld_and_missing(api):
     a_rate("2", gpu=gpu)
     an_entry(gpu, job=a_job())
     an_entry(gpu, "free", start=HOUR + timedelta(hours=1))
-    commit(gpu.model, 2, name="17", valid_from=LONG_AGO, price_per_gpu_hour=Decimal(2), now=HOUR)
+    commit(
+        Terms(
+            gpu_model=gpu.model,
+            gpus=2,
+            name="17",
+            valid_from=LONG_AGO,
+            price_per_gpu_hour=Decimal(2),
+        ),
+        now=HOUR,
+    )
 
     answer = api.get(f"/api/v1/commitments{PERIOD}").json()
 
@@ -41,7 +50,16 @@ def test_a_commitment_says_what_of_it_was_used_unheld_and_missing(api):
 
 def test_hours_that_the_ledger_does_not_know_have_no_figures(api):
     gpu = a_gpu()
-    commit(gpu.model, 2, name="17", valid_from=LONG_AGO, price_per_gpu_hour=Decimal(2), now=HOUR)
+    commit(
+        Terms(
+            gpu_model=gpu.model,
+            gpus=2,
+            name="17",
+            valid_from=LONG_AGO,
+            price_per_gpu_hour=Decimal(2),
+        ),
+        now=HOUR,
+    )
 
     answer = api.get(f"/api/v1/commitments{PERIOD}").json()
 

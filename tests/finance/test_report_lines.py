@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.finance import bookings
-from fleetwatch.finance.committing import commit, withdraw_commitment
+from fleetwatch.finance.committing import Terms, commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
 from fleetwatch.reports.models import InvoiceAdjustment
@@ -34,14 +34,16 @@ def a_commitment(model):
     at $4.
     """
     return commit(
-        model,
-        2,
-        name="2026-17",
-        valid_from=LONG_AGO,
-        valid_to=OCTOBER + 5 * HOUR,
-        price_per_gpu_hour=Decimal("4.50"),
+        Terms(
+            gpu_model=model,
+            gpus=2,
+            name="2026-17",
+            valid_from=LONG_AGO,
+            valid_to=OCTOBER + 5 * HOUR,
+            price_per_gpu_hour=Decimal("4.50"),
+            region="",
+        ),
         now=NOW,
-        region="",
     )
 
 
@@ -91,12 +93,14 @@ def test_a_month_without_gpu_time_is_reported_if_something_was_paid_beside_it():
     )
 
     commit(
-        big.model,
-        2,
-        name="17",
-        valid_from=NOVEMBER,
-        valid_to=NOVEMBER + 3 * HOUR,
-        price_per_gpu_hour=Decimal(5),
+        Terms(
+            gpu_model=big.model,
+            gpus=2,
+            name="17",
+            valid_from=NOVEMBER,
+            valid_to=NOVEMBER + 3 * HOUR,
+            price_per_gpu_hour=Decimal(5),
+        ),
         now=NOW,
     )
     run = computed("2026-11", now=NOW + HOUR)

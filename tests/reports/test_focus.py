@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.finance.committing import commit
+from fleetwatch.finance.committing import Terms, commit
 from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment
@@ -60,12 +60,14 @@ def a_fleets_rows():
     an_adjustment(big, -HOUR_MS // 3, job=job)
     an_adjustment(big, HOUR_MS // 7, state="free")
     commit(
-        big.model,
-        3,
-        name="2026-17",
-        valid_from=LONG_AGO,
-        valid_to=OCTOBER + 7 * HOUR,
-        price_per_gpu_hour=Decimal("1.234567"),
+        Terms(
+            gpu_model=big.model,
+            gpus=3,
+            name="2026-17",
+            valid_from=LONG_AGO,
+            valid_to=OCTOBER + 7 * HOUR,
+            price_per_gpu_hour=Decimal("1.234567"),
+        ),
         now=NOW,
     )
     book_everything()

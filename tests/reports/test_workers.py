@@ -17,7 +17,7 @@ from django.db import connection
 
 from fleetwatch.costs.mapping.mappings import add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
-from fleetwatch.finance.committing import commit
+from fleetwatch.finance.committing import Terms, commit
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
@@ -65,12 +65,14 @@ def a_month_of_teams():
     gives = Gives(project="p", cost_centre="4711")
     add_rule(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR, now=NOW)
     commit(
-        gpus[0].model,
-        3,
-        name="contract 17",
-        valid_from=OCTOBER,
+        Terms(
+            gpu_model=gpus[0].model,
+            gpus=3,
+            name="contract 17",
+            valid_from=OCTOBER,
+            price_per_gpu_hour=Decimal("1.000001"),
+        ),
         now=NOW,
-        price_per_gpu_hour=Decimal("1.000001"),
     )
 
 

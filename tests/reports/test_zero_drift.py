@@ -20,7 +20,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.finance import bookings
-from fleetwatch.finance.committing import commit
+from fleetwatch.finance.committing import Terms, commit
 from fleetwatch.finance.invoices import import_invoice
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.inventory.models import GPUModel, Node
@@ -155,12 +155,14 @@ def test_everything_at_once_sums_to_the_fleets_cost_and_to_what_was_paid(seed):
     attribute_changed()
     services.set_policy(Policy(idle_batch_s=600), now=THEN)
     commit(
-        model,
-        5,
-        name="17",
-        valid_from=from_ms(T0),
-        valid_to=from_ms(T0 + 8 * HOUR_MS),
-        price_per_gpu_hour=Decimal("1.234567"),
+        Terms(
+            gpu_model=model,
+            gpus=5,
+            name="17",
+            valid_from=from_ms(T0),
+            valid_to=from_ms(T0 + 8 * HOUR_MS),
+            price_per_gpu_hour=Decimal("1.234567"),
+        ),
         now=THEN,
     )
     sum_days(THEN, 100)

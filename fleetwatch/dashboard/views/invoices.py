@@ -49,15 +49,18 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     try:
         messages.success(request, _CHANGES[action](asked))
     except RefusedError as error:
-        return _page(request, month, status=422, faults=error.faults)
+        return _page(request, month, status=422, refused={"faults": error.faults})
     except InvoiceError as error:
         return _page(
             request,
             month,
             status=422,
-            action=action,
-            errors={error.field: str(error)},
-            sent=request.POST,
+            refused={
+                "action": action,
+                "errors": {error.field: str(error)},
+                "sent": request.POST,
+                "ticked": request.POST.getlist("line") if action == "book" else [],
+            },
         )
     return redirect("invoice", month)
 
@@ -156,15 +159,21 @@ _CHANGES: dict[str, Callable[[_Asked], str]] = {
 }
 
 
+_NOTHING_REFUSED: Mapping[str, Any] = {
+    "action": "",
+    "errors": {},
+    "sent": {},
+    "ticked": [],
+    "faults": (),
+}
+
+
 def _page(
     request: HttpRequest,
     month: str,
     *,
     status: int = 200,
-    action: str = "",
-    errors: Mapping[str, str] | None = None,
-    sent: Mapping[str, str] | None = None,
-    faults: Any = (),
+    refused: Mapping[str, Any] = _NOTHING_REFUSED,
 ) -> HttpResponse:
     period = read_period(request)
     try:
@@ -187,11 +196,8 @@ def _page(
         "focus_columns": FOCUS_READ,
         "max_bytes": MAX_BYTES,
         "max_rows": MAX_ROWS,
-        "action": action,
-        "errors": errors or {},
-        "sent": sent or {},
-        "ticked": request.POST.getlist("line") if action == "book" else [],
-        "faults": faults,
+        **_NOTHING_REFUSED,
+        **refused,
     }
     return render(
         request, "dashboard/invoice.html", period.context("reports", **context), status=status
