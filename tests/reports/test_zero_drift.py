@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping.attribution import attribute_changed
-from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.mappings import NewRule, add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
@@ -88,7 +88,7 @@ def mapped(chance):
     ):
         asks = Conditions(user=chance.choice(["ann", "bob", "*"]))
         since = from_ms(T0 + chance.randrange(HOURS) * HOUR_MS)
-        add_rule(asks, gives, valid_from=since, priority=chance.randrange(1, 9), now=THEN)
+        add_rule(NewRule(asks, gives, valid_from=since, priority=chance.randrange(1, 9)), now=THEN)
 
 
 def billed(chance, model):

@@ -60,12 +60,14 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
 
 def _create(row: Row, *, now: datetime, by: str) -> MappingRule:
     return mappings.create(
-        row.asks,
-        row.gives,
-        valid_from=row.valid_from or BEGINNING,
-        valid_to=row.valid_to,
-        priority=row.priority,
-        note=row.note,
+        mappings.NewRule(
+            row.asks,
+            row.gives,
+            valid_from=row.valid_from or BEGINNING,
+            valid_to=row.valid_to,
+            priority=row.priority,
+            note=row.note,
+        ),
         by=by,
         now=now,
     )

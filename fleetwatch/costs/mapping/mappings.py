@@ -4,6 +4,7 @@ month.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -25,33 +26,26 @@ MAX_RULES = 2_000  # each is asked of each job: more make a change of rules slow
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class NewRule:
+    """What a rule says over [valid_from, valid_to), None = until it is ended."""
+
+    asks: Conditions
+    gives: Gives
+    valid_from: datetime
+    valid_to: datetime | None = None
+    priority: int = rule_terms.USUAL
+    note: str = ""
+
+
 @transaction.atomic
-def add_rule(
-    asks: Conditions,
-    gives: Gives,
-    *,
-    valid_from: datetime,
-    now: datetime,
-    valid_to: datetime | None = None,
-    priority: int = rule_terms.USUAL,
-    note: str = "",
-    by: str = "",
-) -> MappingRule:
+def add_rule(new: NewRule, *, now: datetime, by: str = "") -> MappingRule:
     """The new rule; the jobs that it matches belong where it says at once.
 
     Raises MappingError, also for moments in a closed month.
     """
     with writing():
-        rule = create(
-            asks,
-            gives,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            priority=priority,
-            note=note,
-            by=by,
-            now=now,
-        )
+        rule = create(new, by=by, now=now)
         attribution.attribute(attribution.touched([rule]))
     return rule
 
@@ -106,29 +100,21 @@ def writing() -> Iterator[None]:
     yield
 
 
-def create(
-    asks: Conditions,
-    gives: Gives,
-    *,
-    valid_from: datetime,
-    valid_to: datetime | None,
-    priority: int,
-    note: str,
-    by: str,
-    now: datetime,
-) -> MappingRule:
+def create(new: NewRule, *, by: str, now: datetime) -> MappingRule:
     """The new rule, not yet applied to jobs: the caller does that, inside of writing().
 
     Raises MappingError.
     """
-    rule_terms.checked(asks, gives, priority=priority, note=note)
-    _check_span(valid_from, valid_to)
+    asks = new.asks
+    gives = new.gives
+    rule_terms.checked(asks, gives, priority=new.priority, note=new.note)
+    _check_span(new.valid_from, new.valid_to)
     if MappingRule.objects.count() >= MAX_RULES:
         raise MappingError(
             f"There are {MAX_RULES:,} rules already: withdraw some, or ask with patterns.", field=""
         )
     rule = MappingRule.objects.create(
-        priority=priority,
+        priority=new.priority,
         user=asks.user,
         account=asks.account,
         namespace=asks.namespace,
@@ -138,9 +124,9 @@ def create(
         team_id=ensure_teams({gives.team})[gives.team] if gives.team else None,
         project=gives.project,
         cost_centre=gives.cost_centre,
-        valid_from=valid_from,
-        valid_to=valid_to,
-        note=note,
+        valid_from=new.valid_from,
+        valid_to=new.valid_to,
+        note=new.note,
         created_at=now,
         created_by=by[:200],
     )

@@ -125,12 +125,9 @@ def _addition(asked: Asked) -> Change:
 
     def add() -> None:
         mappings.add_rule(
-            asks,
-            gives,
-            valid_from=since,
-            valid_to=until,
-            priority=priority,
-            note=note,
+            mappings.NewRule(
+                asks, gives, valid_from=since, valid_to=until, priority=priority, note=note
+            ),
             by=by,
             now=asked.now,
         )
