@@ -81,7 +81,8 @@ def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: M
     # one more, for no window (-1)
     is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)
     is_explained[segments.row[is_held]] = True
-    is_explained_here = is_explained[row] | _is_just_left(segments)[segment]
+    # a window without any activity signal did not see that whoever left was still there
+    is_explained_here = (is_explained[row] | _is_just_left(segments)[segment]) & ~is_mute
     columns = Columns(question.windows)
     scheduled, bare = _by_processes(columns, row, question.policy)
     # whose work it is may be unknown to the scheduler too: a GPU that works is not free
