@@ -13,7 +13,9 @@ from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Job, JobRecord
 from fleetwatch.jobs.records import OUTCOME_LAG_MS
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry.models import ReceivedSequence, TouchedHour
+from fleetwatch.telemetry.services import ClockBounds
 from tests.ingest.factories import NOW, T0, batch, holding, job
 
 pytestmark = pytest.mark.django_db
@@ -172,7 +174,8 @@ def test_a_clock_that_is_wrong_on_the_importing_node_moves_no_job():
     parsed, packed = batch(
         gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**ENDED)]
     )
-    store_batch(node_by_name("n1"), parsed, packed, sent_ms=0, received_at=NOW)
+    wrong = ClockBounds(to_ms(NOW), to_ms(NOW))
+    store_batch(node_by_name("n1"), parsed, packed, clock=wrong, received_at=NOW)
 
     assert the_job().end_ms == END
 
