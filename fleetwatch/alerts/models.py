@@ -1,5 +1,7 @@
 """Rules, and the incidents they opened."""
 
+from typing import Any
+
 from django.db import models
 
 
@@ -47,3 +49,11 @@ class Incident(models.Model):
             # read by: the newest incidents on pages
             models.Index(fields=["-opened_at"], name="incident_latest")
         ]
+
+    @property
+    def of_condition(self) -> dict[str, Any]:
+        """What only the rule's condition knows of it; of an incident from before there were
+        breaches that is all there is.
+        """
+        own: dict[str, Any] = self.facts.get("facts", self.facts)
+        return own

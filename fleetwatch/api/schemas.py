@@ -522,7 +522,7 @@ class IncidentRow(Schema):
     opened_at: datetime
     updated_at: datetime
     resolved_at: datetime | None
-    facts: dict[str, Any]
+    facts: dict[str, Any] = Field(alias="of_condition")
 
 
 class IncidentPage(Schema):
