@@ -56,9 +56,12 @@ class Servers:
         static = self.folder / "static"  # an empty one: WhiteNoise warns where there is none
         static.mkdir()
         os.environ.update(
-            DATABASE_URL=server.url,
-            REDIS_URL=redis.url(socket),
-            FLEETWATCH_STATIC_ROOT=str(static),
+            NOWHERE
+            | {
+                "DATABASE_URL": server.url,
+                "REDIS_URL": redis.url(socket),
+                "FLEETWATCH_STATIC_ROOT": str(static),
+            }
         )
         self.where = [server.folder, server.sockets]
 
