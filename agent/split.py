@@ -8,9 +8,8 @@ from agent import wire
 from agent.store import Entry
 
 # A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the
-# whole's sequence, so
-# that a batch split again after a restart gets the same names and a half never answers to the name
-# of the whole.
+# whole's sequence, so that a batch split again after a restart gets the same names and a half never
+# answers to the name of the whole.
 PLACE_SHIFT = 40
 MAX_PLACE = 2**21
 

@@ -40,9 +40,8 @@ MAX_BYTES = 512 * 1024 * 1024  # about two months of outage of a node with 8 GPU
 MAX_PASSED_OVER = 100
 MAX_SET_ASIDE = 100  # poison is for people to look at; more of the same helps nobody
 # The state can't be saved either while batches wait in memory. A later process, which can't know of
-# them, must not give
-# their numbers again under the same boot_id: they are numbered from a random place far above.
-# split.py keeps the bits from 40 on for the parts of a batch
+# them, must not give their numbers again under the same boot_id: they are numbered from a random
+# place far above. split.py keeps the bits from 40 on for the parts of a batch
 JUMP, LAST_NUMBER = (2**20, 2**28), 2**40 - 2**28
 _WAITS, _DONE, _DRAFT = ".batch", ".done", "draft"
 _MAX_DRAFT_BYTES = 64 * 1024 * 1024

@@ -17,8 +17,7 @@ LOW, HIGH = 0.10, 0.90
 DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
 SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
 # Finer than any sensor; digits beyond it are noise that the hub would store (ten times the bytes),
-# and without rounding
-# ten readings of 0.9 average to 0.8999999999999999, below HIGH.
+# and without rounding ten readings of 0.9 average to 0.8999999999999999, below HIGH.
 RATIO_DECIMALS, AMOUNT_DECIMALS = 5, 3
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
 PERCENTILES = (("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90))

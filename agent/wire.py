@@ -70,10 +70,8 @@ AMOUNT_COLUMNS = (
 )  # fmt: skip
 SIGNED_COLUMNS = ("temperature_c", "memory_temperature_c")
 # Far above what a board, a host or a counter can mean in one window, and above what broken sensors
-# are known to say
-# (NVML's 32 bits of milliwatts are 4.3e6 W), but not so much that sums and quotients overflow. By
-# the end of the name, the
-# first that fits; "" is a count.
+# are known to say (NVML's 32 bits of milliwatts are 4.3e6 W), but not so much that sums and
+# quotients overflow. By the end of the name, the first that fits; "" is a count.
 LARGEST = (
     ("_w", 1e7),
     ("_j", 1e10),

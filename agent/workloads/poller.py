@@ -28,8 +28,7 @@ FRESH_INTERVALS = 2
 MIN_PAUSE_S = 1.0  # between two questions, however long the first one took
 LOOK_S = 1.0  # between two looks at what this host itself shows of a change
 # After such a change at once, and once more when the scheduler has settled; a host where jobs of
-# seconds come and go
-# asks no more often than this.
+# seconds come and go asks no more often than this.
 HURRY_S = 3.0
 
 

@@ -18,8 +18,8 @@ SLOT_MS = 10_000  # the agents' window; all edges of blocks lie on it
 COARSE_MS = 60_000
 BLOCK_MS = 6 * HOUR_MS  # the wire's longest batch
 # The newest hours come in the agents' own 10 s windows, so that the charts of today look the same
-# on both sides of
-# the start; older days in 60 s windows: a sixth of the work, and no page zooms closer.
+# on both sides of the start; older days in 60 s windows: a sixth of the work, and no page zooms
+# closer.
 FINE_MS = 6 * HOUR_MS
 MINUTE_MS = 60_000
 PREFIX = "history"

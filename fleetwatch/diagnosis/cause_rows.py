@@ -145,8 +145,8 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
             cursor.execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
     # every such day of every such node: a day too many is only summed again. Those that are not
-    # summed too: who
-    # would sum one now (sums.py) passes it by, or was before us, and then without these rows
+    # summed too: who would sum one now (sums.py) passes it by, or was before us, and then without
+    # these rows
     touched = DiagnosedDay.objects.filter(
         node_id__in={node for node, _ in days}, day__in={day for _, day in days}
     )

@@ -47,10 +47,9 @@ MAX_GROUP = 64
 # under a hundred milliseconds.
 MAX_WAITING_BATCHES = 160
 # Threads, and with them connections to the database. Agents have five (the groups' one, the long
-# way, the look at a
-# token); people who are known have what the pool holds beyond all others. A password at a time of
-# strangers and one of known
-# browsers: a hash takes a core for some tenths of a second.
+# way, the look at a token); people who are known have what the pool holds beyond all others. A
+# password at a time of strangers and one of known browsers: a hash takes a core for some tenths of
+# a second.
 LONG_WAY_THREADS = 3
 TOKEN_THREADS = 1
 STRANGERS_THREADS = 2

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 Work = tuple["asyncio.Future[Any]", Callable[[], Any]]
 # From the widest to the narrowest of what names somebody, such as a network and an address in it:
-# who asks from many
-# addresses of one network comes behind who asks from another, and within a network each address
-# counts for itself.
+# who asks from many addresses of one network comes behind who asks from another, and within a
+# network each address counts for itself.
 Sender = tuple[Hashable, ...]
 
 FORGET_HALF_S = 10.0

@@ -38,10 +38,8 @@ KNOWN: tuple[tuple[str, ModelFacts], ...] = (
     (r"\bV100\b.*\bSXM2\b", ModelFacts("V100 SXM2", 40.0, 300.0)),
 )
 # Products under the driver's name without its brand: bare idle power and default power limit in
-# watts.
-# Limits: maximum power in NVIDIA's datasheets, of the board as shipped.
-# Idle: `nvidia-smi -q -x` and terminal captures of boards in P8 without a process, published as
-# test data by
+# watts. Limits: maximum power in NVIDIA's datasheets, of the board as shipped. Idle: `nvidia-smi -q
+# -x` and terminal captures of boards in P8 without a process, published as test data by
 # influxdata/telegraf and utkuozdemir/nvidia_gpu_exporter; GB300: NVIDIA k8s-test-infra. None:
 # nothing published was found.
 FIGURES: dict[str, tuple[float | None, float | None]] = {

@@ -9,9 +9,8 @@ import re
 ACTIVE = "=+\\-@＝＋－＠﹦﹢﹣﹫"
 CONTROL = ("\t", "\r", "\n")
 # What begins a cell. Where commas are decimal signs a spreadsheet cuts lines at semicolons, and our
-# quotes, which stand
-# behind a comma then, hold nothing together: what follows a semicolon, a tab or a line break begins
-# a cell of its own.
+# quotes, which stand behind a comma then, hold nothing together: what follows a semicolon, a tab or
+# a line break begins a cell of its own.
 SEPARATORS = r";\t-\r\x1c-\x1e\x85\u2028\u2029"
 # What may stand unseen before a character, and be dropped when a file is read: spaces, control and
 # format characters

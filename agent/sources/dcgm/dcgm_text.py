@@ -24,8 +24,8 @@ _BLANK_REASONS = {2: "not_supported", 3: "no_permission"}
 NOT_EXPORTED = "not_exported"
 
 # Slot -> (factor to base units, the names the field has had). The ratios of DCGM_FI_PROF_* are 0 to
-# 1, the utilisations
-# of DCGM_FI_DEV_* percent; new names keep the old unit, but for those that say another.
+# 1, the utilisations of DCGM_FI_DEV_* percent; new names keep the old unit, but for those that say
+# another.
 _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("util", PERCENT, ("DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization")),
     ("memory_util", PERCENT, ("DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization")),

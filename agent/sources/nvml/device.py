@@ -14,9 +14,8 @@ from agent.sources.nvml.library import MEMORY_V2
 from agent.sources.nvml.samples import SampleBuffer, SampleCall
 
 # A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes
-# slowly twice a
-# window; averages and counters, which are exact over any time, once. The costly calls
-# (milliseconds) are among the last.
+# slowly twice a window; averages and counters, which are exact over any time, once. The costly
+# calls (milliseconds) are among the last.
 SLOW_MS, COSTLY_MS = 5000, 10_000
 # averages begin with the second sample: the first is not a window's length before it
 SECOND_MS = 2000

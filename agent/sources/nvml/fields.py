@@ -27,8 +27,8 @@ class Field(NamedTuple):
 
 
 # Nanoseconds spent under a cap. 75 is what 269 tells (software), 270 is the hardware's own
-# slowdown; 74 is the power
-# cap, which a GPU at full load reaches in health, 271 the power brake of the board.
+# slowdown; 74 is the power cap, which a GPU at full load reaches in health, 271 the power brake of
+# the board.
 THERMAL = (
     Field("throttle_thermal_ratio", 75),
     Field("software_thermal", 269),

@@ -18,8 +18,7 @@ ACTIONS = (
     "power-cycle the node",
 )
 # Rows of memory that were replaced say so in XIDs, which the driver told before this process
-# listened: 63 is a row that
-# will be replaced at the next reset, 64 a row that can't be.
+# listened: 63 is a row that will be replaced at the next reset, 64 a row that can't be.
 XID_ROW_PENDING, XID_ROW_FAILED = 63, 64
 
 

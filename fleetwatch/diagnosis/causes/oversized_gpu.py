@@ -26,8 +26,8 @@ MEMORY = 0.25  # of the GPU's, at its peak
 HEADROOM = 1.3
 SM = 0.30  # activity below which a part of the GPU may do
 # Eighths of a GPU's memory that a MIG slice has, by its sevenths of the compute (NVIDIA's MIG user
-# guide: 1g, 2g, 3g, 4g; 7g is all
-# of it): a slice costs what it has of the compute. A smaller GPU may cost less or more.
+# guide: 1g, 2g, 3g, 4g; 7g is all of it): a slice costs what it has of the compute. A smaller GPU
+# may cost less or more.
 EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 OFFERED = (1, 2, 3)  # 4g has no more memory than 3g
 

@@ -27,9 +27,8 @@ _UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 o
 _HOLDER = numbers(HOLDER)
 
 # A job's processes may outlive it by so long: Slurm waits 30 s before it kills (KillWait),
-# Kubernetes as long by default, and
-# its epilog and the driver come after that. Until then what holds the GPU is the job's, that was
-# let go, and no orphan.
+# Kubernetes as long by default, and its epilog and the driver come after that. Until then what
+# holds the GPU is the job's, that was let go, and no orphan.
 LEAVING_MS = 60_000
 
 
