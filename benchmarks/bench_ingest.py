@@ -91,7 +91,7 @@ def _first_hour() -> int:
 
 def _hour(gpus: int, first_ms: int, at: int) -> Hour:
     """The nodes' windows of that hour: from the fleet's first six hours, told as of then."""
-    from fleetwatch.demo import bulk
+    from benchmarks import bulk
     from fleetwatch.demo.blocks import Block, Fill
     from fleetwatch.demo.fleet import nodes
 

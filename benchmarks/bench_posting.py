@@ -55,7 +55,7 @@ def fill(nodes: int) -> None:
 
 def _tell(member: Any) -> None:
     """Stores the node's day."""
-    from fleetwatch.demo import bulk
+    from benchmarks import bulk
     from fleetwatch.lib.intervals import Interval
 
     bulk.store(

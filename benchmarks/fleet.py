@@ -1,4 +1,4 @@
-"""The fleet that benches measure: made by `manage.py demo_fleet` in the hub, and the same windows
+"""The fleet that benches measure: made by `benchmarks.make_fleet` in the hub, and the same windows
 again for the peers.
 
 Sixteen columns of a window, as monitoring systems have them for a GPU; older GPU models answer
@@ -34,7 +34,7 @@ Series = tuple[bytes, NDArray[np.int64], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet's day of windows and its longer ledger, as `demo_fleet` makes them."""
+    """A fleet's day of windows and its longer ledger, as `benchmarks.make_fleet` makes them."""
 
     gpus: int
     ledger_days: int = 30
@@ -49,8 +49,10 @@ class Fleet:
         """Makes it in an empty hub."""
         from django.core.management import call_command
 
+        from benchmarks.large_fleet import Command
+
         call_command(
-            "demo_fleet",
+            Command(),
             gpus=self.gpus,
             ledger_days=self.ledger_days,
             workers=workers,
@@ -60,7 +62,7 @@ class Fleet:
 
     def slices(self) -> Iterator[list["Slice"]]:
         """Half hour by half hour, one for each node: the same windows as requests for a peer."""
-        from fleetwatch.demo import bulk
+        from benchmarks import bulk
         from fleetwatch.demo.fleet import nodes
         from fleetwatch.lib.intervals import Interval
 

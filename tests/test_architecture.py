@@ -107,7 +107,7 @@ LARGE_FUNCTIONS = {
     "budgets": 14,
     "costs": 10,
     "dashboard": 44,
-    "demo": 10,
+    "demo": 7,
     "diagnosis": 55,
     "figures": 10,
     "finance": 16,

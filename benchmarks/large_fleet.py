@@ -1,4 +1,4 @@
-"""`manage.py demo_fleet`: a large simulated fleet with its past, for load tests; on an
+"""What `benchmarks.make_fleet` does: a large simulated fleet with its past, for load tests, on an
 empty hub.
 """
 
@@ -16,10 +16,11 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from benchmarks import bulk, tiling
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import bulk, fleet, tiling
+from fleetwatch.demo import fleet
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import state_days
 from fleetwatch.ledger.services import post

@@ -5,11 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import Sum
 
 from agent import wire
-from fleetwatch.demo import bulk, fleet, tiling
+from benchmarks import bulk, tiling
+from benchmarks.large_fleet import Command
+from fleetwatch.demo import fleet
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import check
 from fleetwatch.ledger.models import Entry, Run
@@ -120,3 +123,11 @@ def test_indexes_come_back_as_they_were_when_tiling_fails():
     assert len(meanwhile) == 2
     assert all("_pkey" in index for index in meanwhile)
     assert _indexes() == before
+
+
+@pytest.mark.django_db
+def test_windows_that_are_final_when_they_come_are_refused(settings):
+    settings.RAW_RETENTION_DAYS = 35
+
+    with pytest.raises(CommandError, match="--ledger-days tiles older ones"):
+        call_command(Command(), "--gpus", "8", "--days", "36")

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from agent import wire
 from agent.sources.simulated import parse_spec
-from fleetwatch.demo import fleet, replication, scenario
+from benchmarks import replication
+from fleetwatch.demo import fleet, scenario
 from fleetwatch.demo.blocks import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.ingest.services import store_reports
