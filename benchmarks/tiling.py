@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
@@ -25,9 +24,8 @@ DAY = timedelta(days=1)
 NODES_ON = 3  # nodes that the day's story moves on for each day back
 USERS_ON = 17
 
-_SQL = Path(__file__).parent / "sql"
 _SOURCE, _JOBS, _ALLOCATIONS, _ENTRIES, _RUNS = (
-    read_statement(_SQL / f"tile_{name}.sql")
+    read_statement(f"demo/sql/tile_{name}.sql")
     for name in ("source", "jobs", "allocations", "entries", "runs")
 )
 

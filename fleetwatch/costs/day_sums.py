@@ -5,7 +5,6 @@ Derived from entries, and never read when older than they are.
 
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from django.db import connection, transaction
 from django.db.models import Min
@@ -30,10 +29,9 @@ RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 LOCK = "costs.sum_days"  # tasks skip a turn while another has it, commands wait
 
-_SQL = Path(__file__).parent / "sql"
-_UNSUMMED = read_statement(_SQL / "unsummed_days.sql")
-_SUM = read_statement(_SQL / "sum_days.sql")
-_WRONG_HOURS = read_statement(_SQL / "wrong_hours.sql")
+_UNSUMMED = read_statement("costs/sql/unsummed_days.sql")
+_SUM = read_statement("costs/sql/sum_days.sql")
+_WRONG_HOURS = read_statement("costs/sql/wrong_hours.sql")
 
 
 def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 from django.db.models import Count, Max, Q
@@ -26,7 +25,7 @@ from fleetwatch.lib.sql import read_statement
 BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
-_STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
+_STRETCHES = read_statement("dashboard/sql/stretches.sql")
 _PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
 _PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *_PARTS)], dtype=np.int64)
 # a run in stretches.sql

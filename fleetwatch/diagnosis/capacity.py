@@ -8,7 +8,6 @@ those of all its nodes.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 from django.db import connection
@@ -24,14 +23,13 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import frames, retention
 
-_SQL = Path(__file__).parent / "sql"
 # Causes that their own SELECT tells of nodes.
 _MACHINES = {cause.code: cause.machine for cause in CATALOGUE if cause.machine.entries}
-_ENTRIES = read_statement(_SQL / "capacity_entries.sql") + "UNION ALL".join(
+_ENTRIES = read_statement("diagnosis/sql/capacity_entries.sql") + "UNION ALL".join(
     machine.entries for machine in _MACHINES.values()
 )
-_REFRESH = read_statement(_SQL / "refresh_capacity_findings.sql")
-_CLUSTERS = read_statement(_SQL / "clusters_of_nodes.sql")
+_REFRESH = read_statement("diagnosis/sql/refresh_capacity_findings.sql")
+_CLUSTERS = read_statement("diagnosis/sql/clusters_of_nodes.sql")
 
 (QUEUE,) = OF_CLUSTERS
 PENDING = "pending_gpus"  # host samples of the node that asks the scheduler

@@ -6,7 +6,6 @@ there, nothing is called well that wastes, sums are their causes'.
 
 from collections.abc import Iterator
 from datetime import UTC
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -17,14 +16,13 @@ from fleetwatch.diagnosis.verdicts import WASTEFUL
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
-_SQL = Path(__file__).parent / "sql"
 RULES = {
     "causes": "causes sum to idle, stalled and underused",
     "saving": "no saving exceeds what was wasted",
     "well": f"what is called {', '.join(SAYS_NO_WASTE)} wastes at most {WASTEFUL:.0%}",
     "capacity": "no more capacity is won than was free, unavailable or orphaned",
 }
-_UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
+_UNEXPLAINED = read_statement("diagnosis/sql/unexplained.sql")
 
 
 def faults(interval: Interval) -> Iterator[str]:

@@ -5,7 +5,6 @@ whole by the hour.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_SQL = Path(__file__).parent / "sql"
-_REFRESH_FINDINGS = read_statement(_SQL / "refresh_findings.sql")
+_REFRESH_FINDINGS = read_statement("diagnosis/sql/refresh_findings.sql")
 
 WASTE = (
     "idle_certain",

@@ -6,7 +6,6 @@ Sums of days are read where they are as new as their causes, entries elsewhere.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from pathlib import Path
 
 import numpy as np
 
@@ -22,9 +21,8 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_SQL = Path(__file__).parent / "sql"
 _CAUSED, _AT_EDGES = (
-    read_statement(_SQL / f"{name}.sql") for name in ("caused", "caused_at_edges")
+    read_statement(f"diagnosis/sql/{name}.sql") for name in ("caused", "caused_at_edges")
 )
 _DAY = timedelta(days=1)
 _MOMENT = timedelta(microseconds=1)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from django.db import connection
@@ -18,7 +17,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
 MONTHS = 3  # of a quarter
-_RATES = read_statement(Path(__file__).parent / "sql" / "rates_of_fixes.sql")
+_RATES = read_statement("diagnosis/sql/rates_of_fixes.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from django.db import connection, transaction
 
@@ -18,7 +17,7 @@ from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 
 LOOKS_BACK = timedelta(days=90)
-_RUNS = read_statement(Path(__file__).parent / "sql" / "runs.sql")
+_RUNS = read_statement("diagnosis/sql/runs.sql")
 
 
 @dataclass(frozen=True, slots=True)

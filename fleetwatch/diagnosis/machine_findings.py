@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -30,9 +29,8 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
-_SQL = Path(__file__).parent / "sql"
-_PLACED = read_statement(_SQL / "placed.sql")
-_PROGRESS = read_statement(_SQL / "progress.sql")
+_PLACED = read_statement("diagnosis/sql/placed.sql")
+_PROGRESS = read_statement("diagnosis/sql/progress.sql")
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
 MAX_JOBS = 20
 MAX_PIDS = 8

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from operator import add
-from pathlib import Path
 
 from django.db.models import Count, F, Max, Sum
 
@@ -41,7 +40,7 @@ CAUSED_STATES = ("idle", "stalled", "underused", *OF_STATES.values())
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 
-_FINDINGS = read_statement(Path(__file__).parent / "sql" / "findings.sql")
+_FINDINGS = read_statement("diagnosis/sql/findings.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 from django.db import connection, transaction
@@ -21,10 +20,9 @@ from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
-_SQL = Path(__file__).parent / "sql"
-_DUE = read_statement(_SQL / "due_hours.sql")
-_NOTE = read_statement(_SQL / "note_diagnosed.sql")
-_KEEP = b"""
+_DUE = read_statement("diagnosis/sql/due_hours.sql")
+_NOTE = read_statement("diagnosis/sql/note_diagnosed.sql")
+_KEEP = """
 INSERT INTO diagnosis_nodecells (node_id, hour, payload)
 SELECT node_id, hour, payload
 FROM unnest(%(nodes)s::bigint[], %(hours)s::timestamptz[], %(payloads)s::bytea[])

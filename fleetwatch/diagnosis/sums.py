@@ -5,7 +5,6 @@ Never read where a day's causes changed since.
 
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 from django.db import connection, transaction
@@ -18,7 +17,7 @@ from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
-_SUM = read_statement(Path(__file__).parent / "sql" / "sum_cause_days.sql")
+_SUM = read_statement("diagnosis/sql/sum_cause_days.sql")
 _Line = tuple[int, int, str]  # ids of node and job, cause
 
 

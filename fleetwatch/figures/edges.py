@@ -8,7 +8,6 @@ the time that lies in it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -21,7 +20,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
-_EDGES = read_statement(Path(__file__).parent / "sql" / "edges.sql")
+_EDGES = read_statement("figures/sql/edges.sql")
 _RUN = np.dtype(
     [
         ("gpu", ">i8"),

@@ -5,7 +5,6 @@ Sums of days are read where they are as new as their entries, entries elsewhere.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_SQL = Path(__file__).parent / "sql"
-_NODES, _SPANS = (read_statement(_SQL / f"{name}.sql") for name in ("nodes_of", "spans"))
+_NODES, _SPANS = (read_statement(f"figures/sql/{name}.sql") for name in ("nodes_of", "spans"))
 
 
 @dataclass(frozen=True, slots=True)

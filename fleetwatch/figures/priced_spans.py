@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,9 +19,9 @@ from fleetwatch.lib.sql import read_statement
 
 OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
 
-_SQL = Path(__file__).parent / "sql"
 _MOMENTS, _HOLDERS, _PRICES, _MACHINES = (
-    read_statement(_SQL / f"{name}.sql") for name in ("moments", "holders", "prices", "machines")
+    read_statement(f"figures/sql/{name}.sql")
+    for name in ("moments", "holders", "prices", "machines")
 )
 Fact = TypeVar("Fact")
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import cast
 
 from django.db import connection
@@ -88,7 +87,7 @@ STEPS = ("hour", "day")
 IDLE_PLACE = STATES.index("idle") + 1  # the database counts from 1
 CURRENT_RUN_MS = 600_000
 
-_SPENDING_NOW = read_statement(Path(__file__).parent / "sql" / "spending_now.sql")
+_SPENDING_NOW = read_statement("figures/sql/spending_now.sql")
 
 Line = tuple[str, str]  # key and label of a group
 

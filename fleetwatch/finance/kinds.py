@@ -5,7 +5,6 @@ invoices are laid beside.
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 
 from django.db import connection
 
@@ -16,7 +15,7 @@ from fleetwatch.finance.coverage import Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
-_TIME = read_statement(Path(__file__).parent / "sql" / "time_of_kinds.sql")
+_TIME = read_statement("finance/sql/time_of_kinds.sql")
 
 
 @dataclass(frozen=True, slots=True)

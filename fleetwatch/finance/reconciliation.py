@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 
 from django.db import connection
 from django.db.models import Max, QuerySet
@@ -23,7 +22,7 @@ from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
 
 OWNED = "owned"
-_ADJUSTED = read_statement(Path(__file__).parent / "sql" / "adjusted_owners.sql")
+_ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
 
 @dataclass(frozen=True, slots=True)

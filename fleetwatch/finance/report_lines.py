@@ -6,7 +6,6 @@ lines = paid.
 """
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -24,7 +23,7 @@ from fleetwatch.reports.models import InvoiceAdjustment
 from fleetwatch.reports.statement import NO_USD
 
 Shape = dict[str, Any]
-_DIGEST = read_statement(Path(__file__).parent / "sql" / "lines_beside.sql")
+_DIGEST = read_statement("finance/sql/lines_beside.sql")
 PARTS = ("hours_usd", "unobserved_usd", "rate_usd", "other_usd")
 
 

@@ -9,14 +9,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from agent.wire import WireError
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
 
-COUNT = read_statement(Path(__file__).parent / "sql" / "count_intake.sql").encode()
+COUNT = read_statement("inventory/sql/count_intake.sql")
 
 # A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten
 # labels (of 400 characters at most: 80 MB).

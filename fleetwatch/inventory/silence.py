@@ -9,7 +9,6 @@ gone comes back by reporting again.
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import structlog
 from django.db import connection, transaction
@@ -31,7 +30,7 @@ RETIRED_AFTER_MS = 7 * 86_400_000
 ELASTIC_AFTER_MS = 15 * 60_000
 RULE_KINDS = ("name", "label", "cluster")
 
-BILL = read_statement(Path(__file__).parent / "sql" / "bill_silent.sql")
+BILL = read_statement("inventory/sql/bill_silent.sql")
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,6 @@ for the GPUs of that batch: all of them have windows as far as it has (GPU.newes
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from django.db import connection
@@ -21,9 +20,8 @@ from fleetwatch.inventory.stays import GAP_MS
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
 
-SQL = Path(__file__).parent / "sql"
-EXTEND_STEADY = read_statement(SQL / "extend_steady.sql").encode()
-SETTLE = read_statement(SQL / "settle.sql")
+EXTEND_STEADY = read_statement("inventory/sql/extend_steady.sql")
+SETTLE = read_statement("inventory/sql/settle.sql")
 
 
 class UnsteadyError(Exception):

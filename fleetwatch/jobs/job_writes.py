@@ -5,11 +5,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from django.db import connection
 
 from agent.wire import Batch, Item
 from fleetwatch.accounts.selectors import unknown_teams
@@ -29,12 +27,11 @@ from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
 from fleetwatch.jobs.records import JobFacts, Record, Voice
 from fleetwatch.lib.batched import run
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
-SQL = Path(__file__).parent / "sql"
-RECORD_JOBS = read_statement(SQL / "record_jobs.sql").encode()
-TAKE_FACTS = read_statement(SQL / "take_facts.sql").encode()
-DROP_OLD_CHANGES = read_statement(SQL / "drop_old_changes.sql")
+RECORD_JOBS = read_statement("jobs/sql/record_jobs.sql")
+TAKE_FACTS = read_statement("jobs/sql/take_facts.sql")
+DROP_OLD_CHANGES = read_statement("jobs/sql/drop_old_changes.sql")
 
 MAX_SLUG = 100
 # Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take
@@ -389,8 +386,7 @@ def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None
     JobChange.objects.bulk_create(noted)
     made = {job.pk for _, job in news if job.is_new}
     if job_ids := sorted({change.job_id for change in noted} - made):
-        with connection.cursor() as cursor:
-            cursor.execute(DROP_OLD_CHANGES, {"jobs": job_ids, "kept": MAX_CHANGES})
+        execute(DROP_OLD_CHANGES, {"jobs": job_ids, "kept": MAX_CHANGES})
 
 
 def _news(given: JobFacts, was: JobFacts) -> dict[str, Any]:

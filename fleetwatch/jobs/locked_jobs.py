@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.matching import matched
@@ -13,10 +12,9 @@ from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
-SQL = Path(__file__).parent / "sql"
-MAKE_JOBS = read_statement(SQL / "make_jobs.sql").encode()
-GIVE_RECORDS = read_statement(SQL / "give_records.sql").encode()
-MOVE_HOLDS = read_statement(SQL / "move_holds.sql").encode()
+MAKE_JOBS = read_statement("jobs/sql/make_jobs.sql")
+GIVE_RECORDS = read_statement("jobs/sql/give_records.sql")
+MOVE_HOLDS = read_statement("jobs/sql/move_holds.sql")
 
 HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 

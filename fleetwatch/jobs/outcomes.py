@@ -1,15 +1,12 @@
 """How jobs went, as far as it is known: a job whose end nobody told is not said to run for ever."""
 
 from collections.abc import Iterable
-from pathlib import Path
-
-from django.db import connection
 
 from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
-LEFT_JOBS = read_statement(Path(__file__).parent / "sql" / "left_jobs.sql")
+LEFT_JOBS = read_statement("jobs/sql/left_jobs.sql")
 RUNNING = "RUNNING"
 ENDED = "ENDED"  # no scheduler's word: it is over, and how it ended was not told
 # As long as an agent may take to ask its scheduler about a job that it lost sight of.
@@ -27,12 +24,13 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
     if not running:
         return all_jobs
     job_ids = [job.pk for job in running]
-    with connection.cursor() as cursor:
-        cursor.execute(
+    left = {
+        job_id
+        for (job_id,) in execute(
             LEFT_JOBS,
             {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)},
         )
-        left = {job_id for (job_id,) in cursor.fetchall()}
+    }
     for job in running:
         if job.pk in left:
             job.state = ENDED

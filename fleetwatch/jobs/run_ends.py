@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
@@ -10,9 +9,8 @@ from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
-SQL = Path(__file__).parent / "sql"
-NOTE_ENDS = read_statement(SQL / "note_ends.sql").encode()
-CUT_HOLDS = read_statement(SQL / "cut_holds.sql").encode()
+NOTE_ENDS = read_statement("jobs/sql/note_ends.sql")
+CUT_HOLDS = read_statement("jobs/sql/cut_holds.sql")
 
 Order = tuple[int, int, int]
 

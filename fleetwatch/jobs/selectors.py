@@ -4,10 +4,8 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from django.db import connection
 from django.db.models import Min, Q
 
 from fleetwatch.inventory.models import Node
@@ -18,14 +16,14 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.multirange import to_spans
 from fleetwatch.lib.spans import Span, length_ms, union
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
-HOLDINGS = read_statement(Path(__file__).parent / "sql" / "holdings.sql")
-JOB_SOURCES = read_statement(Path(__file__).parent / "sql" / "job_sources.sql")
-PENDING_JOBS = read_statement(Path(__file__).parent / "sql" / "pending_jobs.sql")
-WAITS = read_statement(Path(__file__).parent / "sql" / "waits.sql")
-SOURCE_OUTAGES = read_statement(Path(__file__).parent / "sql" / "source_outages.sql")
-SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sql")
+HOLDINGS = read_statement("jobs/sql/holdings.sql")
+JOB_SOURCES = read_statement("jobs/sql/job_sources.sql")
+PENDING_JOBS = read_statement("jobs/sql/pending_jobs.sql")
+WAITS = read_statement("jobs/sql/waits.sql")
+SOURCE_OUTAGES = read_statement("jobs/sql/source_outages.sql")
+SOURCE_STATUS = read_statement("jobs/sql/source_status.sql")
 
 # the number of the first of the jobs that share a key; the others have theirs in their keys
 FIRST = "~1"
@@ -155,9 +153,12 @@ def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]
     """When each job source of the node answered in [start_ms, end_ms) and when it did not; never
     both at once.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(SOURCE_STATUS, {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms})
-        rows = [SourceSpans(kind, ok, to_spans(spans)) for kind, ok, spans in cursor.fetchall()]
+    rows = [
+        SourceSpans(kind, ok, to_spans(spans))
+        for kind, ok, spans in execute(
+            SOURCE_STATUS, {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms}
+        )
+    ]
     return [row for row in rows if row.spans]
 
 
@@ -167,36 +168,38 @@ def job_sources(node_ids: Iterable[int] | None = None) -> dict[int, list[JobSour
     """
     wanted = None if node_ids is None else list(node_ids)
     sources: dict[int, list[JobSource]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(JOB_SOURCES, {"node_ids": wanted, "forgotten_ms": FORGOTTEN_MS})
-        for node_id, *source in cursor.fetchall():
-            sources[node_id].append(JobSource(*source))
+    for node_id, *source in execute(
+        JOB_SOURCES, {"node_ids": wanted, "forgotten_ms": FORGOTTEN_MS}
+    ):
+        sources[node_id].append(JobSource(*source))
     return dict(sources)
 
 
 def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
     """When job sources of the node did not answer, the newest first."""
-    with connection.cursor() as cursor:
-        cursor.execute(SOURCE_OUTAGES, {"node_id": node_id, "count": limit})
-        return [SourceOutage(*outage) for outage in cursor.fetchall()]
+    return [
+        SourceOutage(*outage)
+        for outage in execute(SOURCE_OUTAGES, {"node_id": node_id, "count": limit})
+    ]
 
 
 def pending_jobs(now_ms: int) -> list[PendingJobs]:
     """The jobs that wait, by cluster and partition, as far as accounting told of them in the last
     days.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
-        return [PendingJobs(*row) for row in cursor.fetchall()]
+    return [
+        PendingJobs(*row) for row in execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
+    ]
 
 
 def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
     """How long the jobs had waited that began in [start_ms, end_ms), by cluster and partition,
     those with most jobs first.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(WAITS, {"start_ms": start_ms, "end_ms": end_ms, "count": limit})
-        return [Waits(*row) for row in cursor.fetchall()]
+    return [
+        Waits(*row)
+        for row in execute(WAITS, {"start_ms": start_ms, "end_ms": end_ms, "count": limit})
+    ]
 
 
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:

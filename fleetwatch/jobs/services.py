@@ -6,7 +6,6 @@ Jobs' facts: job_writes.py.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from agent.wire import Batch
@@ -27,15 +26,14 @@ from fleetwatch.lib.batched import integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
-SQL = Path(__file__).parent / "sql"
-ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
-ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
-FORGET_WHYS = read_statement(SQL / "forget_whys.sql").encode()
+ASSERT_ALLOCATIONS = read_statement("jobs/sql/assert_allocations.sql")
+ASSERT_SOURCES = read_statement("jobs/sql/assert_sources.sql")
+FORGET_WHYS = read_statement("jobs/sql/forget_whys.sql")
 PROCESSES = (
-    b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE'
-    b" gpu_id = ANY(%(gpus)s::bigint[])"
+    'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE'
+    " gpu_id = ANY(%(gpus)s::bigint[])"
 )
-REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
+REFRESH_PROCESSES = read_statement("jobs/sql/refresh_processes.sql")
 
 # The list is for people: the same processes are written again no more often than this.
 PROCESSES_REFRESH_MS = 60_000

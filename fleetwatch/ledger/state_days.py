@@ -8,7 +8,6 @@ that it was made of.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,9 @@ _PLACE = {state: place for place, state in enumerate(_ORDER)}
 _ID_BYTES, _CELL_BYTES = 8, 4
 _GPU_BYTES = _ID_BYTES + HOURS * len(SHOWN_STATES) * _CELL_BYTES
 
-_SQL = Path(__file__).parent / "sql"
-_STATE_HOURS = read_statement(_SQL / "state_hours.sql")
-_STATE_DAYS = read_statement(_SQL / "state_days.sql").replace("%(days)s", "%s")
-_OLD = read_statement(_SQL / "old_state_days.sql")
+_STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
+_STATE_DAYS = read_statement("ledger/sql/state_days.sql").replace("%(days)s", "%s")
+_OLD = read_statement("ledger/sql/old_state_days.sql")
 
 # GPU ids, and their milliseconds: GPUs x 24 hours x states in _ORDER
 Spent = tuple[Ints, Ints]

@@ -9,7 +9,7 @@ import psycopg
 from django.db import connection
 
 
-def run(statement: bytes, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def run(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """The rows that the statement answers with, in the transaction of Django's connection.
 
     Django binds parameters on the client and prepares nothing: for a statement of
@@ -20,7 +20,7 @@ def run(statement: bytes, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]
     raw.prepare_threshold = 0
     try:
         with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            cursor.execute(statement, parameters, prepare=True, binary=True)
+            cursor.execute(statement.encode(), parameters, prepare=True, binary=True)
             return cursor.fetchall()
     finally:
         raw.prepare_threshold = None  # the connection is Django's again

@@ -1,13 +1,16 @@
 """Postgres things Django has no word for: advisory locks, statement files."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import SerializationFailure
+from psycopg.sql import Composed
+
+ROOMS = Path(__file__).parent.parent
 
 Result = TypeVar("Result")
 
@@ -100,6 +103,17 @@ def wait_for_lock(name: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
-def read_statement(path: Path) -> str:
-    """The SQL statement in a file."""
-    return path.read_text(encoding="utf-8")
+def read_statement(path: str | Path) -> str:
+    """The SQL statement in a file, which is named from `fleetwatch/` on."""
+    return (ROOMS / path).read_text(encoding="utf-8")
+
+
+def execute(
+    statement: str | Composed, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows that the statement answers with, on Django's connection; none of one that answers
+    with none.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []

@@ -9,6 +9,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
+from fleetwatch.lib.sql import execute
 from fleetwatch.operations.models import JobRun
 
 KEEP_RUNS = timedelta(days=7)
@@ -56,12 +57,11 @@ def _finish(run: JobRun, *, ok: bool, did: dict[str, Any], error: str, now: date
 
 def beat(name: str, now: datetime) -> None:
     """Says that the process kind `name` lives at `now`; a later beat is never moved back."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO operations_heartbeat AS kept (name, at) VALUES (%s, %s)"
-            " ON CONFLICT (name) DO UPDATE SET at = greatest(kept.at, excluded.at)",
-            [name, now],
-        )
+    execute(
+        "INSERT INTO operations_heartbeat AS kept (name, at) VALUES (%s, %s)"
+        " ON CONFLICT (name) DO UPDATE SET at = greatest(kept.at, excluded.at)",
+        [name, now],
+    )
 
 
 def prune_runs(now: datetime) -> dict[str, int]:

@@ -4,7 +4,6 @@ into the month's own cost.
 
 from collections import defaultdict
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -17,7 +16,7 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports.statement import NO_JOB
 
 Shape = dict[str, Any]
-_ADJUSTMENTS = read_statement(Path(__file__).parent / "sql" / "adjustments.sql")
+_ADJUSTMENTS = read_statement("reports/sql/adjustments.sql")
 
 
 def booked(month: Interval) -> list[Shape]:

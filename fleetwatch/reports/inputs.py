@@ -3,7 +3,6 @@ regions, lines beside, budgets.
 """
 
 import hashlib
-from pathlib import Path
 
 from django.db import connection
 
@@ -16,8 +15,7 @@ from fleetwatch.reports.beside import beside
 # part of the digest: a change of what a report says is a new version of it
 FORMAT = 6
 
-_SQL = Path(__file__).parent / "sql"
-_INPUTS = read_statement(_SQL / "inputs.sql")
+_INPUTS = read_statement("reports/sql/inputs.sql")
 
 
 def digest(month: Interval, *before: Interval) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers, run
@@ -23,8 +22,8 @@ HOUR = timedelta(hours=1)
 # What hours are joined to, from midnight UTC on; no chunk is longer.
 SPAN = timedelta(hours=6)
 
-COVERING = read_statement(Path(__file__).parent / "sql" / "chunks_covering.sql")
-STORE = read_statement(Path(__file__).parent / "sql" / "store_chunks.sql").encode()
+COVERING = read_statement("telemetry/sql/chunks_covering.sql")
+STORE = read_statement("telemetry/sql/store_chunks.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ The rows are the same ones in the same order; what comes late merges into the jo
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import chunks
 from fleetwatch.telemetry.chunks import SPAN, Packed
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
@@ -30,8 +29,8 @@ WAIT = GRACE + timedelta(hours=1)
 # the other.
 SPANS_AT_ONCE = 8
 
-FIND = read_statement(Path(__file__).parent / "sql" / "spans_to_join.sql")
-PARTS = read_statement(Path(__file__).parent / "sql" / "parts_of_spans.sql")
+FIND = read_statement("telemetry/sql/spans_to_join.sql")
+PARTS = read_statement("telemetry/sql/parts_of_spans.sql")
 
 Span = tuple[int, datetime]  # node id, start
 
@@ -78,12 +77,11 @@ def _join(spans: Sequence[Span]) -> dict[str, int]:
         for piece in pieces
         if piece.start != start
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM telemetry_chunk WHERE (node_id, start) IN (SELECT * FROM"
-            " unnest(%s::bigint[], %s::timestamptz[]))",
-            [integers(node_id for node_id, _ in gone), [start for _, start in gone]],
-        )
+    execute(
+        "DELETE FROM telemetry_chunk WHERE (node_id, start) IN (SELECT * FROM"
+        " unnest(%s::bigint[], %s::timestamptz[]))",
+        [integers(node_id for node_id, _ in gone), [start for _, start in gone]],
+    )
     chunks.store(whole)
     skipped = sum(1 for node_id, _ in spans if node_id not in mine)
     return {"spans": len(whole), "chunks": sum(map(len, parts.values()))} | (
@@ -92,9 +90,7 @@ def _join(spans: Sequence[Span]) -> dict[str, int]:
 
 
 def _complete(now: datetime, limit: int) -> list[Span]:
-    with connection.cursor() as cursor:
-        cursor.execute(FIND, {"ended": now - WAIT - SPAN, "limit": limit})
-        return list(cursor.fetchall())
+    return list(execute(FIND, {"ended": now - WAIT - SPAN, "limit": limit}))
 
 
 def _parts(spans: Sequence[Span]) -> dict[Span, list[Packed]]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from django.db import connection
 
+from fleetwatch.lib.sql import execute
+
 # First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
 SEALING = 1
 POSTING = 2
@@ -20,10 +22,12 @@ def try_node_lock(purpose: int, node_id: int) -> bool:
 
 def try_node_locks(purpose: int, node_ids: Iterable[int]) -> set[int]:
     """Those of the nodes for which this transaction now alone does `purpose`; never waits."""
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return {
+        node_id
+        for node_id, is_held in execute(
             "SELECT node_id, pg_try_advisory_xact_lock(%s, (node_id %% 2147483648)::int) FROM"
             " unnest(%s::bigint[]) AS wanted (node_id)",
             [purpose, list(node_ids)],
         )
-        return {node_id for node_id, is_held in cursor.fetchall() if is_held}
+        if is_held
+    }

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from pathlib import Path
 
 import numpy as np
 from django.db import transaction
@@ -35,7 +34,7 @@ from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, 
 # Open hours are drawn from the cells before now that can still change: this one and the two before
 # it.
 RECENT_CELLS = 3
-STORE = read_statement(Path(__file__).parent / "sql" / "store_matrices.sql").encode()
+STORE = read_statement("telemetry/sql/store_matrices.sql")
 
 Key = tuple[int, date, str]  # node id, day, metric
 

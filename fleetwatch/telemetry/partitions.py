@@ -14,7 +14,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import sql
 
-from fleetwatch.lib.sql import lock_key
+from fleetwatch.lib.sql import execute, lock_key
 from fleetwatch.telemetry.models import SealMark
 
 log = structlog.get_logger()
@@ -181,24 +181,26 @@ def _is_attached(name: str) -> bool | None:
 
 
 def _children(*, pending: bool) -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return [
+        name
+        for (name,) in execute(
             "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
             " WHERE inhparent = %s::regclass AND inhdetachpending = %s ORDER BY relname",
             [PARENT, pending],
         )
-        return [name for (name,) in cursor.fetchall()]
+    ]
 
 
 def _detached() -> list[str]:
     """Tables named as partitions that are no partition any more."""
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return [
+        name
+        for (name,) in execute(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition"
             " AND relnamespace = current_schema()::regnamespace AND relname ~ %s ORDER BY relname",
             [rf"^{PARENT}_p\d{{10}}$"],
         )
-        return [name for (name,) in cursor.fetchall()]
+    ]
 
 
 def _parsed(name: str) -> Partition:

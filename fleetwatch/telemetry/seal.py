@@ -5,17 +5,16 @@ statements.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import chunks, hot, matrices, retention
 from fleetwatch.telemetry.batch_columns import BatchRow
 from fleetwatch.telemetry.chunks import Packed
@@ -25,7 +24,7 @@ from fleetwatch.telemetry.window_tables import Table, select_rows, started_in
 
 log = structlog.get_logger()
 
-MARKS = read_statement(Path(__file__).parent / "sql" / "marks_of_hours.sql")
+MARKS = read_statement("telemetry/sql/marks_of_hours.sql")
 
 HOUR = chunks.HOUR
 # Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges
@@ -126,11 +125,10 @@ def _marks(portion: Portion) -> list[_Mark]:
 
 
 def _delete(marks: Sequence[_Mark]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])",
-            [integers(mark.pk for mark in marks)],
-        )
+    execute(
+        "DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])",
+        [integers(mark.pk for mark in marks)],
+    )
 
 
 def _write(hours: set[tuple[int, datetime]], batches: Sequence[BatchRow]) -> list[Packed]:
@@ -198,15 +196,13 @@ def _draw(merges: Sequence[tuple[Packed, Table, list[datetime]]]) -> None:
 
 def _closed(now: datetime, limit: int) -> Portion:
     """The hours with marks that ended at least GRACE before `now`, by node, the newest first."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s"
-            " GROUP BY hour, node_id ORDER BY hour DESC, node_id DESC LIMIT %s",
-            [now - HOUR - GRACE, limit],
-        )
-        hours: Portion = defaultdict(list)
-        for node_id, hour in cursor.fetchall():
-            hours[node_id].append(hour)
+    hours: Portion = defaultdict(list)
+    for node_id, hour in execute(
+        "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s"
+        " GROUP BY hour, node_id ORDER BY hour DESC, node_id DESC LIMIT %s",
+        [now - HOUR - GRACE, limit],
+    ):
+        hours[node_id].append(hour)
     return hours
 
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from fleetwatch.telemetry import directory
 from fleetwatch.telemetry.chunks import SPAN
 from fleetwatch.telemetry.directory import Bytes, Directory
 
-FIND = read_statement(Path(__file__).parent / "sql" / "sealed_columns.sql")
-PARTS = read_statement(Path(__file__).parent / "sql" / "parts_of_payloads.sql")
+FIND = read_statement("telemetry/sql/sealed_columns.sql")
+PARTS = read_statement("telemetry/sql/parts_of_payloads.sql")
 
 # A payload up to so long comes whole: that takes less than to ask for parts of it.
 WHOLE_BYTES = 65_536

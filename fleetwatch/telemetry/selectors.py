@@ -13,6 +13,7 @@ from django.db.models import Count, Max, Min, Q, Sum
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import life
 from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.heat_cells import winners
 from fleetwatch.telemetry.models import (
@@ -91,9 +92,12 @@ def drains(node_ids: Iterable[int] | None = None) -> dict[int, Drain]:
     """Node id -> its drain, of those of the nodes (of all, where none is named) that are drained
     now.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(DRAINS, {"node_ids": None if node_ids is None else list(node_ids)})
-        return {node_id: Drain(since_ms, reason) for node_id, since_ms, reason in cursor.fetchall()}
+    return {
+        node_id: Drain(since_ms, reason)
+        for node_id, since_ms, reason in execute(
+            DRAINS, {"node_ids": None if node_ids is None else list(node_ids)}
+        )
+    }
 
 
 def late(node_id: int | None = None) -> Late:

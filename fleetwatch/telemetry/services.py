@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import structlog
 from django.db import connection
@@ -14,13 +13,13 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import partitions, retention
 from fleetwatch.telemetry.locks import POSTING, try_node_lock
 from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
 
-NOTE_LATE = read_statement(Path(__file__).parent / "sql" / "note_late.sql")
-APPEND_STEADY = read_statement(Path(__file__).parent / "sql" / "append_steady.sql").encode()
+NOTE_LATE = read_statement("telemetry/sql/note_late.sql")
+APPEND_STEADY = read_statement("telemetry/sql/append_steady.sql")
 
 log = structlog.get_logger()
 
@@ -319,15 +318,14 @@ def _note_late(node: Node, batch: wire.Batch, *, offset_ms: int, received_at: da
     if not late:
         return
     log.warning("windows older than the retention left out", node=batch.node, hours=len(late))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            NOTE_LATE,
-            {
-                "node": node.pk,
-                "hours": [from_ms(hour * HOUR_MS) for hour in late],
-                "received_at": received_at,
-            },
-        )
+    execute(
+        NOTE_LATE,
+        {
+            "node": node.pk,
+            "hours": [from_ms(hour * HOUR_MS) for hour in late],
+            "received_at": received_at,
+        },
+    )
 
 
 def _not_final(hours: set[int], received_at: datetime) -> set[int]:
@@ -336,18 +334,18 @@ def _not_final(hours: set[int], received_at: datetime) -> set[int]:
 
 
 def _waiting_nodes() -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return [
+        node_id
+        for (node_id,) in execute(
             "SELECT node_id FROM telemetry_touchedhour GROUP BY node_id ORDER BY min(id)"
         )
-        return [node_id for (node_id,) in cursor.fetchall()]
+    ]
 
 
 def _claim_hours(node_id: int, limit: int) -> list[tuple[int, datetime, list[int]]]:
     marks: dict[datetime, list[int]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
+    for mark_id, hour in execute(
+        """
             SELECT id, hour FROM telemetry_touchedhour
             WHERE node_id = %(node)s AND hour IN (
                 SELECT DISTINCT hour FROM telemetry_touchedhour WHERE node_id = %(node)s
@@ -356,8 +354,7 @@ def _claim_hours(node_id: int, limit: int) -> list[tuple[int, datetime, list[int
             ORDER BY hour
             FOR UPDATE SKIP LOCKED
             """,
-            {"node": node_id, "limit": limit},
-        )
-        for mark_id, hour in cursor.fetchall():
-            marks[hour].append(mark_id)
+        {"node": node_id, "limit": limit},
+    ):
+        marks[hour].append(mark_id)
     return [(node_id, hour, ids) for hour, ids in marks.items()]

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -33,7 +32,7 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
-_OPEN_QUIET_PARTS = read_statement(Path(__file__).parents[1] / "sql" / "open_quiet_parts.sql")
+_OPEN_QUIET_PARTS = read_statement("alerts/sql/open_quiet_parts.sql")
 
 MINUTE_MS = 60_000
 MAX_PIDS = 8

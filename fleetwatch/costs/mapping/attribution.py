@@ -9,7 +9,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
@@ -28,11 +27,10 @@ from fleetwatch.lib.sql import read_statement, wait_for_lock
 LOCK = "costs.mapping"
 MAX_MARKS = 20_000  # of one turn
 
-_SQL = Path(__file__).parent.parent / "sql"
-_MATCHING = read_statement(_SQL / "matching.sql")
-_ATTRIBUTE = _MATCHING + read_statement(_SQL / "attribute_jobs.sql")
-_TEAMS = read_statement(_SQL / "teams_of_jobs.sql")
-_TOUCHED = _MATCHING + read_statement(_SQL / "touched_jobs.sql")
+_MATCHING = read_statement("costs/sql/matching.sql")
+_ATTRIBUTE = _MATCHING + read_statement("costs/sql/attribute_jobs.sql")
+_TEAMS = read_statement("costs/sql/teams_of_jobs.sql")
+_TOUCHED = _MATCHING + read_statement("costs/sql/touched_jobs.sql")
 
 
 def rules() -> list[MappingRule]:
