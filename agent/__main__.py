@@ -12,7 +12,8 @@ from typing import Optional, Sequence
 from agent import config, memory
 from agent.errors import AgentError, BadArgumentError
 
-FAILED, BAD_ARGUMENTS = 1, 2
+FAILED = 1
+BAD_ARGUMENTS = 2
 # A command's modules are loaded when it is asked for: a daemon that holds them all would be half as
 # large again.
 COMMANDS = {

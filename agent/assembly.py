@@ -2,9 +2,10 @@
 
 import time
 import uuid
+from dataclasses import replace
 from typing import Callable, List
 
-from agent.config import Config, JobOptions
+from agent.config import Config
 from agent.enrolment import Access, EnrollingSender
 from agent.host import boot_start_ms, kernel_boot_id
 from agent.readings import HolderSource, Job, Source, Workloads
@@ -49,7 +50,7 @@ def identity(spool_id: str) -> Identity:
 
 def _resolver(chosen: Config) -> Resolver:
     """A declared job holds everything, so nobody else's books are read."""
-    place = Place(chosen.node, chosen.cluster, chosen.proc_root, chosen.docker_all)
+    place = Place(chosen.node, chosen.cluster, chosen.proc_root, chosen.docker_all_counts)
     return Resolver(
         node=chosen.node,
         schedulers=list if chosen.job is not None else Finder(chosen.jobs, place).schedulers,
@@ -59,14 +60,6 @@ def _resolver(chosen: Config) -> Resolver:
     )
 
 
-def _declared(job: JobOptions) -> Job:
+def _declared(job: Job) -> Job:
     """The job that the operator names, from now on."""
-    return Job(
-        key=job.key,
-        scheduler="declared",
-        id=job.key,
-        user=job.user,
-        account=job.account,
-        kind=job.kind,
-        start_ms=int(time.time() * 1000),
-    )
+    return replace(job, scheduler="declared", id=job.key, start_ms=int(time.time() * 1000))

@@ -231,10 +231,8 @@ def _job(job: Job) -> wire.Item:
 def _allocation(
     item: Allocation, positions: Mapping[str, int], jobs: Mapping[str, int]
 ) -> wire.Item:
-    start_ms, end_ms = (
-        _count(item.start_ms, wire.MAX_TIME_MS),
-        _count(item.end_ms, wire.MAX_TIME_MS),
-    )
+    start_ms = _count(item.start_ms, wire.MAX_TIME_MS)
+    end_ms = _count(item.end_ms, wire.MAX_TIME_MS)
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
         start_ms = end_ms
     return {

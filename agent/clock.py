@@ -26,7 +26,8 @@ class Clock:
     def __init__(
         self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = elapsed_s
     ) -> None:
-        self._wall_s, self._elapsed_s = wall_s, elapsed_s
+        self._wall_s = wall_s
+        self._elapsed_s = elapsed_s
         self._mutex = threading.Lock()
         self._offset_s = wall_s() - elapsed_s()
         self.steps = 0  # how often the wall clock was followed

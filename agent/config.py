@@ -12,41 +12,29 @@ import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
 from agent import __version__
 from agent.errors import BadArgumentError
+from agent.readings import Job
 from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 
 SOURCES = ("auto", "nvml", "nvidia-smi")
-SOURCE_PREFIXES = ("simulated:", "replay:")
 EXPORTER = "dcgm="
-JOB_SOURCES = ("auto", "slurm", "kubernetes", "docker", "process")
+JOB_SOURCES = ("slurm", "kubernetes", "docker", "process")
 PREFIX = "FLEETWATCH_"
 TOKEN_FILE = PREFIX + "TOKEN_FILE"
 INSTALLED = Path("/etc/fleetwatch-agent/environment")  # the service's, root's
-MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
-MIN_RELEASE_MIN, MAX_RELEASE_MIN = 1, 120
-MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
 _CLUSTER = re.compile(r"[^\x00-\x20\x7f/]{1,128}")
 _NODE = re.compile(r"[^\x00-\x20\x7f/?#]{1,253}")
 MAX_TOKEN_FILE = 4096
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
+_LINE = re.compile(r"\s*(%s[^=]*?)\s*=\s*([\"']?)(.*?)\2\s*" % PREFIX)
 
 
 class ConfigError(BadArgumentError):
     """A wrong value; the text names it and says what was expected."""
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """A job declared on the command line; `key` is its name on the hub."""
-
-    key: str
-    user: str = ""
-    account: str = ""
-    kind: str = "batch"
 
 
 @dataclass(frozen=True)
@@ -67,11 +55,11 @@ class Config:
     spool_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     record: Optional[Path] = None
-    jobs: Tuple[str, ...] = ("auto",)  # of JOB_SOURCES: whose books are read
+    jobs: Tuple[str, ...] = ("auto",)  # or of JOB_SOURCES: whose books are read
     cluster: str = ""  # as job keys name it, where the scheduler itself has no name for it
     proc_root: str = "/proc"  # where the host's is mounted
-    docker_all: bool = False  # a container that was given all GPUs holds them all
-    job: Optional[JobOptions] = None
+    docker_all_counts: bool = False  # a container that was given all GPUs holds them all
+    job: Optional[Job] = None  # declared: its key, user, account and kind
     files: Tuple[Path, ...] = ()
     gpus: int = 1
     model: Optional[str] = None
@@ -96,61 +84,59 @@ def parse(
 ) -> Config:
     """The configuration. Raises ConfigError; --help and --version print and raise SystemExit(0)."""
     given = vars(_parser().parse_args(list(arguments)))
-    if given.get("command") is None:
+    command = given["command"]
+    if command is None:
         raise ConfigError("say what to do: run, once, check, replay or history (--help tells more)")
     # where a hub is named, the installed agent's token is for another one
-    if (
-        given["command"] in ("check", "once")
-        and given.get("server") is None
-        and not environment.get(PREFIX + "SERVER")
-    ):
+    is_hub_named = given.get("server") is not None or environment.get(PREFIX + "SERVER")
+    if command in ("check", "once") and not is_hub_named:
         environment = {**_settings_in(installed), **environment}
     _refuse_unknown(environment)
+    texts = {name.lower(): environment.get(PREFIX + name) or None for name in _VARIABLES}
+    texts.update({name: flag for name, flag in given.items() if flag is not None})
+    return _config(command, texts, job=_job(given), default_folder=default_spool(environment))
 
-    def value(name: str) -> Optional[str]:
-        flag = given.get(name)
-        return flag if flag is not None else environment.get(PREFIX + name.upper()) or None
 
-    command = given["command"]
-    needs_hub = command in ("run", "replay", "history")
-    may_ask_hub = command == "check" and value("server") is not None
-    may_have_token = may_ask_hub and (value("token") or environment.get(TOKEN_FILE))
+def _config(
+    command: str, texts: Mapping[str, Any], *, job: Optional[Job], default_folder: str
+) -> Config:
+    """The configuration of the settings' texts, by their names in small letters."""
+    read = {
+        name: check("--" + name.replace("_", "-"), texts.get(name) or default)
+        for name, (default, check) in _READ_BY.items()
+    }
+    spool_mb = read.pop("spool_mb")
     return Config(
         command=command,
-        node=_node(value("node") or socket.gethostname()),
-        source=_source(value("source") or "auto"),
-        gpm=_is_on("--gpm", value("gpm") or "on"),
-        server=_server(value("server")) if needs_hub or may_ask_hub else "",
-        token=_token(value("token"), environment) if needs_hub or may_have_token else "",
-        token_file=(
-            None
-            if value("token") or not environment.get(TOKEN_FILE)
-            else Path(environment[TOKEN_FILE])
-        ),
-        ca_file=_existing("--ca-file", value("ca_file")),
-        flush_s=_whole("--flush-s", value("flush_s") or "30", MIN_FLUSH_S, MAX_FLUSH_S),
-        release_min=_whole(
-            "--release-min", value("release_min") or "5", MIN_RELEASE_MIN, MAX_RELEASE_MIN
-        ),
-        spool=Path(value("spool") or default_spool(environment)),
-        spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB)
-        * 1024
-        * 1024,
-        labels=_labels(value("labels")),
-        record=Path(str(given["record"])) if given.get("record") else None,
-        jobs=_job_sources(value("jobs") or "auto"),
-        cluster=_cluster(value("cluster")),
-        proc_root=_proc_root(value("proc_root")),
-        docker_all=_switch("--docker-all-counts", value("docker_all_counts")),
-        job=_job(given),
-        files=tuple(Path(name) for name in given.get("files", ())),
-        gpus=_whole("--gpus", given.get("gpus") or "1", 1, 1024),
-        model=given.get("model"),
-        zone=given.get("tz") or "UTC",
-        start=given.get("start"),
-        speed=_speed(given.get("speed") or "max"),
-        is_json=bool(given.get("json")),
+        spool=Path(texts["spool"] or default_folder),
+        spool_bytes=spool_mb * 1024 * 1024,
+        ca_file=_ca_file(texts["ca_file"]),
+        record=Path(texts["record"]) if texts.get("record") else None,
+        job=job,
+        files=tuple(Path(name) for name in texts.get("files", ())),
+        model=texts.get("model"),
+        zone=texts.get("tz") or "UTC",
+        start=texts.get("start"),
+        is_json="json" in texts,
+        **_hub(command, texts),
+        **read,
     )
+
+
+def _hub(command: str, texts: Mapping[str, Optional[str]]) -> Dict[str, Any]:
+    """Which hub is spoken to, and with which token; a check asks the one that is named, if any."""
+    server = texts["server"]
+    token = texts["token"]
+    file = texts["token_file"]
+    if command == "once" or (command == "check" and server is None):
+        return {}
+    path = Path(file) if file and not token else None
+    has_token = command != "check" or token or path
+    return {
+        "server": _server(server),
+        "token": _token(token, path) if has_token else "",
+        "token_file": path,
+    }
 
 
 def _settings_in(path: Path) -> Dict[str, str]:
@@ -163,14 +149,10 @@ def _settings_in(path: Path) -> Dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
-    pairs = [line.strip().partition("=") for line in lines if line.strip().startswith(PREFIX)]
-    settings = {name.strip(): _unquoted(value.strip()) for name, _, value in pairs}
+    matches = map(_LINE.fullmatch, lines)
+    settings = {match.group(1): match.group(3) for match in matches if match is not None}
     token = path.with_name("token")
     return {TOKEN_FILE: str(token), **settings} if token.exists() else settings
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def default_spool(environment: Mapping[str, str]) -> str:
@@ -182,6 +164,124 @@ def default_spool(environment: Mapping[str, str]) -> str:
     home = environment.get("HOME", "/tmp")  # noqa: S108
     state = environment.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
     return os.path.join(state, "fleetwatch-agent")
+
+
+_OF_A_HUB = "run check replay history"
+_OF_THIS_HOST = "run once check"
+# Flag, its value's name ("" for a switch), its help, the commands that have it.
+_FLAGS = (
+    ("--json", "", "in the wire's format", "once"),
+    ("--server", "URL", "the hub, such as https://fleetwatch.example.org", _OF_A_HUB),
+    (
+        "--token",
+        "T",
+        "an enrolment token, or this node's own (better: FLEETWATCH_TOKEN_FILE)",
+        _OF_A_HUB,
+    ),
+    ("--node", "NAME", "this node's name (the host name)", _OF_A_HUB + " once"),
+    ("--ca-file", "PEM", "certificates to trust instead of the system's", _OF_A_HUB),
+    ("--spool", "DIR", "folder of the queue on disk, to see whether it can be written", "check"),
+    ("--json", "", "the report for machines", "check"),
+    (
+        "--gpm",
+        "on|off",
+        "off: SM, tensor and memory activity of Hopper and newer are not read (on)",
+        _OF_THIS_HOST,
+    ),
+    (
+        "--source",
+        "S",
+        "auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)",
+        _OF_THIS_HOST,
+    ),
+    (
+        "--jobs",
+        "LIST",
+        "whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)",
+        _OF_THIS_HOST,
+    ),
+    (
+        "--cluster",
+        "C",
+        "the cluster's name in job keys, where its scheduler has none (default)",
+        _OF_THIS_HOST,
+    ),
+    (
+        "--docker-all-counts",
+        "",
+        "a container that was given all GPUs holds them all (no: only those it uses)",
+        _OF_THIS_HOST,
+    ),
+    (
+        "--proc-root",
+        "DIR",
+        "where the host's /proc is mounted, in a container (/proc)",
+        _OF_THIS_HOST,
+    ),
+    ("--job", "KEY", "declare one job that holds all GPUs", "run replay"),
+    ("--user", "U", "the declared job's owner", "run replay"),
+    ("--account", "A", "the declared job's account or team", "run replay"),
+    (
+        "--kind",
+        "K",
+        "the declared job's kind: batch, interactive or service (batch)",
+        "run replay",
+    ),
+    (
+        "--flush-s",
+        "S",
+        "seconds between batches, 1 to 300 (30; the hub may ask for another)",
+        "run",
+    ),
+    (
+        "--release-min",
+        "MIN",
+        "how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)",
+        "run",
+    ),
+    (
+        "--spool",
+        "DIR",
+        "folder of the queue on disk (as root /var/lib/fleetwatch-agent)",
+        "run",
+    ),
+    (
+        "--spool-mb",
+        "MB",
+        "the queue's limit; beyond it the oldest batches are dropped (512)",
+        "run",
+    ),
+    ("--labels", "K=V,…", "labels of this node, such as pool=a,rack=7", "run"),
+    ("--record", "FILE", "also write every reading to FILE, for replay", "run"),
+    ("--gpus", "N", "GPUs in a CSV that has neither index nor uuid (1)", "replay"),
+    ("--model", "M", "the GPUs' model, where the file does not name it", "replay"),
+    (
+        "--tz",
+        "ZONE",
+        "zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)",
+        "replay",
+    ),
+    ("--start", "ISO", "move the log in time so that it begins here", "replay"),
+    ("--speed", "X", "max, or how many times real time (max)", "replay"),
+    ("--cluster", "NAME", "the jobs' cluster, where the file has no column Cluster", "history"),
+    (
+        "--tz",
+        "ZONE",
+        "zone in which sacct -P printed its times: UTC, +05:30, Europe/Berlin (UTC)",
+        "history",
+    ),
+)
+_COMMANDS = {
+    "run": "the daemon: read, keep, send, until it is told to stop",
+    "once": "one window of this host on standard output; needs no hub",
+    "check": "what this host offers, what can't be read, why, and what to do about it",
+    "replay": "send a recorded log through the real pipeline",
+    "history": "send how Slurm's jobs ended and what they asked for, from its accounting",
+}
+_FILES = {
+    "replay": "CSV of nvidia-smi --query-gpu, or a recording of run --record",
+    "history": "output of sacct --json, or of sacct -P with its header; - reads it from a pipe",
+}
 
 
 def _parser() -> _Parser:
@@ -196,157 +296,21 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version="fleetwatch-agent " + __version__)
     commands = parser.add_subparsers(
-        dest="command", parser_class=_Parser, metavar="run | once | check | replay | history"
+        dest="command", parser_class=_Parser, metavar=" | ".join(_COMMANDS)
     )
-    run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
-    _add_hub_flags(run)
-    _add_source_flag(run)
-    _add_host_flags(run)
-    _add_job_flags(run)
-    run.add_argument(
-        "--flush-s",
-        metavar="S",
-        help="seconds between batches, 1 to 300 (30; the hub may ask for another)",
-    )
-    run.add_argument(
-        "--release-min",
-        metavar="MIN",
-        help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)",
-    )
-    run.add_argument(
-        "--spool",
-        metavar="DIR",
-        help="folder of the queue on disk (as root /var/lib/fleetwatch-agent)",
-    )
-    run.add_argument(
-        "--spool-mb",
-        metavar="MB",
-        help="the queue's limit; beyond it the oldest batches are dropped (512)",
-    )
-    run.add_argument("--labels", metavar="K=V,…", help="labels of this node, such as pool=a,rack=7")
-    run.add_argument(
-        "--record", metavar="FILE", help="also write every reading to FILE, for replay"
-    )
-    once = commands.add_parser(
-        "once", help="one window of this host on standard output; needs no hub"
-    )
-    once.add_argument("--json", action="store_true", required=True, help="in the wire's format")
-    once.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
-    check = commands.add_parser(
-        "check", help="what this host offers, what can't be read, why, and what to do about it"
-    )
-    _add_hub_flags(check)
-    check.add_argument(
-        "--spool",
-        metavar="DIR",
-        help="folder of the queue on disk, to see whether it can be written",
-    )
-    check.add_argument("--json", action="store_true", help="the report for machines")
-    for command in (once, check):
-        _add_source_flag(command)
-        _add_host_flags(command)
-    replay = commands.add_parser("replay", help="send a recorded log through the real pipeline")
-    replay.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="CSV of nvidia-smi --query-gpu, or a recording of run --record",
-    )
-    _add_hub_flags(replay)
-    _add_job_flags(replay)
-    replay.add_argument(
-        "--gpus", metavar="N", help="GPUs in a CSV that has neither index nor uuid (1)"
-    )
-    replay.add_argument(
-        "--model", metavar="M", help="the GPUs' model, where the file does not name it"
-    )
-    replay.add_argument(
-        "--tz", metavar="ZONE", help="zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)"
-    )
-    replay.add_argument(
-        "--start", metavar="ISO", help="move the log in time so that it begins here"
-    )
-    replay.add_argument("--speed", metavar="X", help="max, or how many times real time (max)")
-    history = commands.add_parser(
-        "history", help="send how Slurm's jobs ended and what they asked for, from its accounting"
-    )
-    history.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="output of sacct --json, or of sacct -P with its header; - reads it from a pipe",
-    )
-    _add_hub_flags(history)
-    history.add_argument(
-        "--cluster", metavar="NAME", help="the jobs' cluster, where the file has no column Cluster"
-    )
-    history.add_argument(
-        "--tz",
-        metavar="ZONE",
-        help="zone in which sacct -P printed its times: UTC, +05:30, Europe/Berlin (UTC)",
-    )
+    parsers = {name: commands.add_parser(name, help=help) for name, help in _COMMANDS.items()}
+    for command, help in _FILES.items():
+        parsers[command].add_argument("files", nargs="+", metavar="FILE", help=help)
+    for flag, metavar, help, of in _FLAGS:
+        for command in of.split():
+            if metavar:
+                parsers[command].add_argument(flag, metavar=metavar, help=help)
+            else:
+                is_required = (command, flag) == ("once", "--json")
+                parsers[command].add_argument(
+                    flag, action="store_const", const="yes", required=is_required, help=help
+                )
     return parser
-
-
-def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--server", metavar="URL", help="the hub, such as https://fleetwatch.example.org"
-    )
-    parser.add_argument(
-        "--token",
-        metavar="T",
-        help="an enrolment token, or this node's own (better: FLEETWATCH_TOKEN_FILE)",
-    )
-    parser.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
-    parser.add_argument(
-        "--ca-file", metavar="PEM", help="certificates to trust instead of the system's"
-    )
-
-
-def _add_source_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--gpm",
-        metavar="on|off",
-        help="off: SM, tensor and memory activity of Hopper and newer are not read (on)",
-    )
-    parser.add_argument(
-        "--source",
-        metavar="S",
-        help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)",
-    )
-
-
-def _add_host_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jobs",
-        metavar="LIST",
-        help="whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)",
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="C",
-        help="the cluster's name in job keys, where its scheduler has none (default)",
-    )
-    parser.add_argument(
-        "--docker-all-counts",
-        action="store_const",
-        const="yes",
-        help="a container that was given all GPUs holds them all (no: only those it uses)",
-    )
-    parser.add_argument(
-        "--proc-root",
-        metavar="DIR",
-        help="where the host's /proc is mounted, in a container (/proc)",
-    )
-
-
-def _add_job_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--job", metavar="KEY", help="declare one job that holds all GPUs")
-    parser.add_argument("--user", metavar="U", help="the declared job's owner")
-    parser.add_argument("--account", metavar="A", help="the declared job's account or team")
-    parser.add_argument(
-        "--kind", metavar="K", help="the declared job's kind: batch, interactive or service (batch)"
-    )
 
 
 _VARIABLES = (
@@ -360,66 +324,113 @@ def _refuse_unknown(environment: Mapping[str, str]) -> None:
     """A misspelt FLEETWATCH_AGENT-ish name would be silence; names of the hub's own are not ours to
     judge.
     """
+    close = tuple(PREFIX + word + "_" for word in ("SERVER", "TOKEN", "FLUSH", "SPOOL"))
+    variables = [PREFIX + name for name in _VARIABLES]
     for name in environment:
-        close = name.startswith(PREFIX) and name[len(PREFIX) :] not in _VARIABLES
-        if close and any(
-            name[len(PREFIX) :].startswith(known + "_")
-            for known in ("SERVER", "TOKEN", "FLUSH", "SPOOL")
-        ):
+        if name.startswith(close) and name not in variables:
             raise ConfigError(
-                "%s is not a setting of the agent; known: %s"
-                % (name, ", ".join(PREFIX + known for known in _VARIABLES))
+                "%s is not a setting of the agent; known: %s" % (name, ", ".join(variables))
             )
 
 
-def _node(text: str) -> str:
-    if _NODE.fullmatch(text) is None:
-        raise ConfigError(
-            "--node is %r, expected 1 to 253 characters without spaces, '/', '?' or '#'" % text
-        )
-    return text
+def _wrong(flag: str, text: str, expected: str) -> ConfigError:
+    return ConfigError("%s is %r, expected %s" % (flag, text, expected))
 
 
-def _source(text: str) -> str:
-    if text in SOURCES or any(
-        text.startswith(prefix) and len(text) > len(prefix) for prefix in SOURCE_PREFIXES
-    ):
+def _node(flag: str, text: str) -> str:
+    name = text or socket.gethostname()
+    if _NODE.fullmatch(name) is None:
+        raise _wrong(flag, name, "1 to 253 characters without spaces, '/', '?' or '#'")
+    return name
+
+
+def _source(flag: str, text: str) -> str:
+    kind, sign, rest = text.partition(":")
+    is_parted = kind in ("simulated", "replay") and sign and rest
+    is_exporter = text.startswith(EXPORTER) and _is_address(text[len(EXPORTER) :])
+    if text in SOURCES or is_parted or is_exporter:
         return text
-    if text.startswith(EXPORTER) and _is_address(text[len(EXPORTER) :]):
-        return text
-    known = "auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics, simulated:SPEC or replay:FILE"
-    raise ConfigError("--source is %r, expected %s" % (text, known))
+    raise _wrong(
+        flag,
+        text,
+        "auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics, simulated:SPEC or replay:FILE",
+    )
 
 
-def _job_sources(text: str) -> Tuple[str, ...]:
+def _job_sources(flag: str, text: str) -> Tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
-    if any(name not in JOB_SOURCES for name in names) or ("auto" in names and len(names) > 1):
-        raise ConfigError(
-            "--jobs is %r, expected auto, or some of %s" % (text, ",".join(JOB_SOURCES[1:]))
-        )
+    if names != ("auto",) and not set(names) <= set(JOB_SOURCES):
+        raise _wrong(flag, text, "auto, or some of " + ",".join(JOB_SOURCES))
     return names
 
 
-def _cluster(text: Optional[str]) -> str:
-    if text is not None and (_CLUSTER.fullmatch(text) is None or not text.isprintable()):
-        raise ConfigError(
-            "--cluster is %r, expected 1 to 128 characters without spaces and '/'" % text
-        )
-    return text or ""
-
-
-def _proc_root(text: Optional[str]) -> str:
-    if text is None:
-        return "/proc"
-    if not os.path.exists(os.path.join(text, "stat")):
-        raise ConfigError("--proc-root is %r, and no /proc is mounted there" % text)
+def _cluster(flag: str, text: str) -> str:
+    if text and (_CLUSTER.fullmatch(text) is None or not text.isprintable()):
+        raise _wrong(flag, text, "1 to 128 characters without spaces and '/'")
     return text
 
 
-def _is_on(flag: str, text: str) -> bool:
-    if text not in ("on", "off"):
-        raise ConfigError("%s is %r, expected on or off" % (flag, text))
-    return text == "on"
+def _proc_root(flag: str, text: str) -> str:
+    if text and not os.path.exists(os.path.join(text, "stat")):
+        raise ConfigError("%s is %r, and no /proc is mounted there" % (flag, text))
+    return text or "/proc"
+
+
+def _either(yes: str, no: str) -> Callable[[str, str], bool]:
+    """The reader of a word that is yes or no."""
+
+    def read(flag: str, text: str) -> bool:
+        if text not in (yes, no):
+            raise _wrong(flag, text, "%s or %s" % (yes, no))
+        return text == yes
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[str, str], int]:
+    """The reader of a whole number within these limits."""
+
+    def read(flag: str, text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
+            raise _wrong(flag, text, "a whole number from %d to %d" % (low, high))
+        return int(text)
+
+    return read
+
+
+def _speed(flag: str, text: str) -> Optional[float]:
+    if text == "max":
+        return None
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text) or float(text) == 0:
+        raise _wrong(flag, text, "max or how many times real time")
+    return float(text)
+
+
+def _labels(flag: str, text: str) -> Dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",") if pair]
+    if len(pairs) > MAX_LABELS or any(
+        not key or not sign or len(key + value) > MAX_TEXT for key, sign, value in pairs
+    ):
+        raise _wrong(flag, text, "name=value,name=value (at most %d)" % MAX_LABELS)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+# Setting of Config -> its text where nobody gives one, and what reads it.
+_READ_BY: Mapping[str, Tuple[str, Callable[[str, str], Any]]] = {
+    "node": ("", _node),
+    "source": ("auto", _source),
+    "gpm": ("on", _either("on", "off")),
+    "flush_s": ("30", _whole(1, 300)),
+    "release_min": ("5", _whole(1, 120)),
+    "spool_mb": ("512", _whole(1, 1_000_000)),
+    "labels": ("", _labels),
+    "jobs": ("auto", _job_sources),
+    "cluster": ("", _cluster),
+    "proc_root": ("", _proc_root),
+    "docker_all_counts": ("no", _either("yes", "no")),
+    "gpus": ("1", _whole(1, 1024)),
+    "speed": ("max", _speed),
+}
 
 
 def _server(text: Optional[str]) -> str:
@@ -429,7 +440,7 @@ def _server(text: Optional[str]) -> str:
             " https://fleetwatch.example.org"
         )
     if not _is_address(text) or "?" in text:
-        raise ConfigError("--server is %r, expected http:// or https:// and a host" % text)
+        raise _wrong("--server", text, "http:// or https:// and a host")
     return text.rstrip("/")
 
 
@@ -454,9 +465,9 @@ def _is_address(text: str) -> bool:
     )
 
 
-def _token(text: Optional[str], environment: Mapping[str, str]) -> str:
-    if not text and environment.get(TOKEN_FILE):
-        return token_in(Path(environment[TOKEN_FILE]))
+def _token(text: Optional[str], path: Optional[Path]) -> str:
+    if path is not None:
+        return token_in(path)
     if not text:
         raise ConfigError("--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing")
     return _checked_token(text)
@@ -483,62 +494,29 @@ def _checked_token(text: str) -> str:
     return text
 
 
-def _existing(flag: str, text: Optional[str]) -> Optional[str]:
+def _ca_file(text: Optional[str]) -> Optional[str]:
     if text is not None and not os.access(text, os.R_OK):
-        raise ConfigError("%s %s can't be read" % (flag, text))
+        raise ConfigError("--ca-file %s can't be read" % text)
     return text
 
 
-def _whole(flag: str, text: str, low: int, high: int) -> int:
-    if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
-        raise ConfigError(
-            "%s is %r, expected a whole number from %d to %d" % (flag, text, low, high)
-        )
-    return int(text)
-
-
-def _switch(flag: str, text: Optional[str]) -> bool:
-    if text not in (None, "yes", "no"):
-        raise ConfigError("%s is %r, expected yes or no" % (flag, text))
-    return text == "yes"
-
-
-def _speed(text: str) -> Optional[float]:
-    if text == "max":
-        return None
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text) or float(text) == 0:
-        raise ConfigError("--speed is %r, expected max or how many times real time" % text)
-    return float(text)
-
-
-def _labels(text: Optional[str]) -> Dict[str, str]:
-    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
-    if len(pairs) > MAX_LABELS or any(
-        not key or not sign or len(key + value) > MAX_TEXT for key, sign, value in pairs
-    ):
-        raise ConfigError(
-            "--labels is %r, expected name=value,name=value (at most %d)" % (text, MAX_LABELS)
-        )
-    return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _job(given: Mapping[str, Any]) -> Optional[JobOptions]:
-    others = [name for name in ("user", "account", "kind") if given.get(name) is not None]
-    if given.get("job") is None:
-        if others:
-            raise ConfigError("--%s describes a declared job: give --job too" % others[0])
-        return None
-    kind = given.get("kind") or "batch"
-    if kind not in JOB_KINDS:
-        raise ConfigError("--kind is %r, expected %s" % (kind, ", ".join(JOB_KINDS)))
-    limits: Dict[str, Tuple[str, int]] = {
-        "job": (given["job"], 400),
-        "user": (given.get("user") or "", 128),
-        "account": (given.get("account") or "", 128),
+def _job(given: Mapping[str, Any]) -> Optional[Job]:
+    facts = {
+        name: given[name]
+        for name in ("job", "user", "account", "kind")
+        if given.get(name) is not None
     }
-    for name, (text, limit) in limits.items():
+    if "job" not in facts:
+        for name in facts:
+            raise ConfigError("--%s describes a declared job: give --job too" % name)
+        return None
+    for name, limit in (("job", 400), ("user", 128), ("account", 128)):
+        text = facts.get(name, "")
         if len(text) > limit or not text.isprintable() or (name == "job" and not text.strip()):
             raise ConfigError(
                 "--%s is %.50r, expected at most %d printable characters" % (name, text, limit)
             )
-    return JobOptions(given["job"], limits["user"][0], limits["account"][0], kind)
+    job = Job(facts.pop("job"), **facts)
+    if job.kind not in JOB_KINDS:
+        raise _wrong("--kind", job.kind, ", ".join(JOB_KINDS))
+    return job

@@ -47,7 +47,8 @@ def run(chosen: Config) -> int:
             WINDOW_S,
             chosen.labels,
         )
-        phase_ms, release_s = random.randrange(MAX_PHASE_MS), chosen.release_min * 60
+        phase_ms = random.randrange(MAX_PHASE_MS)
+        release_s = chosen.release_min * 60
         loop = Loop(
             Parts(
                 sender,

@@ -45,9 +45,11 @@ class EnrollingSender:
     """
 
     def __init__(self, access: Access, *, may_enrol: bool = True) -> None:
-        self._access, self._may_enrol = access, may_enrol
+        self._access = access
+        self._may_enrol = may_enrol
         self._kept = _read(_file(access))
-        self._token, self._is_enrolled = access.token, False
+        self._token = access.token
+        self._is_enrolled = False
         self._sender = self._with(access.token)
         self._take(access.token)
 
@@ -67,7 +69,8 @@ class EnrollingSender:
         if token is None:
             return outcome
         self._kept = {"given": _digest(self._token), "token": token}
-        self._is_enrolled, self._sender = True, self._with(token)
+        self._is_enrolled = True
+        self._sender = self._with(token)
         self._keep()
         return self._sender.send(payload)
 

@@ -40,7 +40,9 @@ class HostReader:
     def __init__(
         self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s
     ) -> None:
-        self._proc, self._sys, self._clock_s = proc_root, procfs.sys_root(proc_root), clock_s
+        self._proc = proc_root
+        self._sys = procfs.sys_root(proc_root)
+        self._clock_s = clock_s
         self._physical: Dict[str, bool] = {}  # folder in /sys -> is a device of its own
         self._before = self._count()
 

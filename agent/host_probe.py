@@ -13,8 +13,10 @@ from agent.report import Finding
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # include/linux/proc_ns.h: PROC_PID_INIT_INO
 LOW_SPACE_BYTES = 1024**3
 UNIT = "fleetwatch-agent"
-KUBELET, DOCKER = "var/lib/kubelet/pod-resources/kubelet.sock", "var/run/docker.sock"
-_NVIDIA, _DISPLAYS = "0x10de", ("0x0300", "0x0302")  # PCI vendor; VGA and 3D controllers
+KUBELET = "var/lib/kubelet/pod-resources/kubelet.sock"
+DOCKER = "var/run/docker.sock"
+_NVIDIA = "0x10de"
+_DISPLAYS = ("0x0300", "0x0302")  # PCI vendor; VGA and 3D controllers
 
 
 def look_at_host(

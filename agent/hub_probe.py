@@ -37,7 +37,9 @@ class Hub:
     """One hub, asked with one token."""
 
     def __init__(self, server: str, token: str, *, ca_file: Optional[str] = None) -> None:
-        self._server, self._token, self._ca_file = server, token, ca_file
+        self._server = server
+        self._token = token
+        self._ca_file = ca_file
 
     def look(self) -> List[Finding]:
         """What the hub says, from the door inwards; what can't be asked any more is left out."""

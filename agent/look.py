@@ -32,7 +32,8 @@ from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source
 
-OK, FAILED = 0, 1
+OK = 0
+FAILED = 1
 WINDOW_MS = WINDOW_S * 1000
 CHECK_MS = 6000  # what changes slowly is read every five seconds
 NO_PROCESSES = "no list of processes can be read: who holds the GPUs is not known"

@@ -66,7 +66,8 @@ class Loop:
         self._drafted_events = 0
         self._is_stuck = False
         self._is_stopping = False
-        self._mishap, self._mishap_until = "", 0.0  # the bug last logged
+        self._mishap = ""
+        self._mishap_until = 0.0  # the bug last logged
         self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread:
@@ -122,7 +123,8 @@ class Loop:
         if not -self._window_ms <= now_ms - self._end_ms <= LAG_MS:
             self._follow(now_ms)
         elif now_ms >= self._end_ms + self._grace_ms and self._is_read(self._end_ms, now_ms):
-            end_ms, self._end_ms = self._end_ms, self._end_ms + self._window_ms
+            end_ms = self._end_ms
+            self._end_ms += self._window_ms
             self.close(end_ms, now_ms=now_ms)
 
     def close(self, end_ms: int, *, now_ms: int) -> None:
@@ -153,10 +155,14 @@ class Loop:
 
     def flush(self) -> None:
         """Puts the closed windows into the spool as one batch."""
-        closed, seen, events = self._closed, self._seen, self._events
+        closed = self._closed
+        seen = self._seen
+        events = self._events
         if not closed or seen is None:
             return
-        self._closed, self._events, self._drafted_events = [], [], 0
+        self._closed = []
+        self._events = []
+        self._drafted_events = 0
         windows = sum(len(window.windows) for window in closed)
         try:
             self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
@@ -186,7 +192,8 @@ class Loop:
     def _draft(self) -> None:
         """Notes the newest window, so that a kill -9 before the flush does not take it."""
         if self._seen is not None:
-            newest, events = self._closed[-1:], self._events[self._drafted_events :]
+            newest = self._closed[-1:]
+            events = self._events[self._drafted_events :]
             self._drafted_events = len(self._events)
             self._parts.spool.draft(
                 self._maker(newest, self._seen.gpus, events), windows=len(newest[0].windows)
@@ -208,7 +215,8 @@ class Loop:
         anew by the new one.
         """
         log.info("the clock jumped seconds=%d", round((now_ms - self._end_ms) / 1000))
-        end_ms, self._end_ms = self._end_ms, self._end_after(now_ms)
+        end_ms = self._end_ms
+        self._end_ms = self._end_after(now_ms)
         self.close(end_ms, now_ms=end_ms)
         self._parts.sampler.forget_around(now_ms)
 
@@ -229,11 +237,13 @@ class Loop:
         except Exception as error:
             if repr(error) != self._mishap or time.monotonic() >= self._mishap_until:
                 log.exception("a step failed")
-                self._mishap, self._mishap_until = repr(error), time.monotonic() + REMIND_S
+                self._mishap = repr(error)
+                self._mishap_until = time.monotonic() + REMIND_S
 
     def _watch(self, now_ms: int) -> None:
         """Says once that the driver hangs, and about which GPU."""
-        stuck_s, uuid = self._parts.sampler.stuck_s, self._parts.sampler.stuck_gpu
+        stuck_s = self._parts.sampler.stuck_s
+        uuid = self._parts.sampler.stuck_gpu
         is_stuck = stuck_s > STUCK_S
         if is_stuck and not self._is_stuck:
             log.error("the driver hangs gpu=%s seconds=%d", uuid, stuck_s)
@@ -365,7 +375,8 @@ def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:
     """What the GPUs' host did since the last call, with the queue's demand where a scheduler tells
     it.
     """
-    pending, elsewhere = observed.workload.pending_gpus, observed.workload.host
+    pending = observed.workload.pending_gpus
+    elsewhere = observed.workload.host
     columns = host.read() if elsewhere is None else dict(elsewhere)
     return columns if pending is None else {**columns, "pending_gpus": pending}
 

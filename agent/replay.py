@@ -17,7 +17,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 
 from agent import __version__, batch, wire
 from agent.assembly import hub
-from agent.config import Config, JobOptions
+from agent.config import Config
 from agent.errors import AgentError
 from agent.readings import Allocation, Job, Reading, SourceStatus, Workload
 from agent.sender import Outcome, Pump
@@ -141,7 +141,8 @@ def _closed(
     known = counts.pop(start_ms, {})
     windows = []
     for gpu in recorded.gpus.values():
-        readings, interval_ms = kept[gpu.uuid], recorded.interval_ms[gpu.uuid]
+        readings = kept[gpu.uuid]
+        interval_ms = recorded.interval_ms[gpu.uuid]
         end_ms = start_ms + window_ms
         # the log's last reading counts one interval: nothing after it says more
         if is_end and readings:
@@ -208,7 +209,8 @@ def _send_log(
             count = len(content.windows["start_ms"])
             spool.append(maker(content), windows=count)
             send_all(pump)
-            windows, batches = windows + count, batches + 1
+            windows += count
+            batches += 1
             _keep_pace(
                 config.speed, started, recorded.first_ms, closed[-1].start_ms + window_s * 1000
             )
@@ -250,7 +252,8 @@ def _batches(
             is_full or window.start_ms + window_s * 1000 - waiting[0].start_ms > span_ms
         ):
             yield waiting
-            waiting, rows = [], 0
+            waiting = []
+            rows = 0
         waiting.append(window)
         rows += len(window.windows)
     if waiting:
@@ -286,27 +289,26 @@ def _boot_id(recorded: Log, config: Config) -> str:
     """Another file, another reading of it or another declared job is another boot: its batches are
     not duplicates.
     """
+    job = config.job
     identity = (
         recorded.digest,
         astuple(recorded.options),
-        None if config.job is None else astuple(config.job),
+        None if job is None else (job.key, job.user, job.account, job.kind),
         config.speed,
     )
     return "replay-" + hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
 
 
-def _job(options: Optional[JobOptions], logs: Sequence[Log]) -> Optional[Job]:
-    if options is None:
+def _job(declared: Optional[Job], logs: Sequence[Log]) -> Optional[Job]:
+    """The declared job, from the first log's beginning to the last one's end."""
+    if declared is None:
         return None
-    scheduler, cluster, number = _key_parts(options.key)
-    return Job(
-        key=options.key,
+    scheduler, cluster, number = _key_parts(declared.key)
+    return replace(
+        declared,
         scheduler=scheduler,
         cluster=cluster,
         id=number,
-        user=options.user,
-        account=options.account,
-        kind=options.kind,
         state="COMPLETED",
         start_ms=min(recorded.first_ms for recorded in logs),
         end_ms=max(recorded.last_ms for recorded in logs),

@@ -139,7 +139,8 @@ class Reader:
 
     def _times(self, row: Mapping[str, str], number: int) -> Tuple[Optional[int], Optional[int]]:
         """Start and end; an end that is not told follows from the time elapsed."""
-        start_ms, end_ms = self._moment(row, "start", number), self._moment(row, "end", number)
+        start_ms = self._moment(row, "start", number)
+        end_ms = self._moment(row, "end", number)
         ran_s = elapsed_s(row.get("elapsed", ""))
         if end_ms is None and start_ms is not None and ran_s is not None:
             return start_ms, start_ms + ran_s * 1000
@@ -183,11 +184,9 @@ def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
     states = tuple(words(state.get("current") if isinstance(state, Mapping) else state))
     times = part(job, "time")
     moments = [epoch_ms(times.get(name)) for name in ("submission", "start", "end")]
-    array, het, tres = (
-        part(job, "array"),
-        part(job, "het"),
-        part(job, "tres"),
-    )
+    array = part(job, "array")
+    het = part(job, "het")
+    tres = part(job, "tres")
     return _job(
         identity=str(whole(job.get("job_id"))),
         cluster=text(job.get("cluster")) or cluster,
@@ -317,7 +316,8 @@ def _tres(resources: Sequence[Mapping[str, Any]]) -> str:
         count = whole(item.get("count"))
         if count is None:
             continue
-        kind, name = text(item.get("type")), text(item.get("name"))
+        kind = text(item.get("type"))
+        name = text(item.get("name"))
         shown = _memory(count) if kind == "mem" else str(count)
         shown_parts.append("%s=%s" % ("/".join(word for word in (kind, name) if word), shown))
     return ",".join(shown_parts)

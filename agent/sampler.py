@@ -33,11 +33,15 @@ from agent.window import COUNTS_INTERVALS
 
 log = logging.getLogger("agent.sampler")
 
-FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 60.0
+FIRST_RETRY_S = 5.0
+LONGEST_RETRY_S = 60.0
 Answer = TypeVar("Answer")
 # What no window has asked for is kept so long: a loop that waits for a slow disk catches up.
 KEPT_MS = 300_000
-MAX_READINGS, MAX_HELD, MAX_EVENTS, MAX_PASSES = 320, 32, 1000, 60
+MAX_READINGS = 320
+MAX_HELD = 32
+MAX_EVENTS = 1000
+MAX_PASSES = 60
 DRIVER_KINDS = ("driver_missing", "driver_mismatch", "driver_ok")
 
 
@@ -82,13 +86,13 @@ class Sampler:
         recorder: Recorder,
         kmsg: Optional[Kmsg] = None,
     ) -> None:
-        self._open_source, self._choose_workloads, self._kmsg, self._xids = (
-            open_source,
-            workloads,
-            kmsg,
-            XIDs(),
-        )
-        self._window_ms, self._interval_ms, self._recorder = window_ms, interval_ms, recorder
+        self._open_source = open_source
+        self._choose_workloads = workloads
+        self._kmsg = kmsg
+        self._xids = XIDs()
+        self._window_ms = window_ms
+        self._interval_ms = interval_ms
+        self._recorder = recorder
         self._mutex = threading.Lock()
         self._source: Optional[Source] = None
         self._workloads: Optional[Workloads] = None
@@ -110,7 +114,8 @@ class Sampler:
         self._released_until: Optional[float] = None
         self._call_began: Optional[float] = None
         self._call_about: Optional[str] = None
-        self.name, self.driver = "none", ""
+        self.name = "none"
+        self.driver = ""
         self.is_driver_changed = False  # only a new process can read again
 
     @property
@@ -283,7 +288,8 @@ class Sampler:
             self._source = None
             log.info("the driver is released minutes=%d", round((until - time.monotonic()) / 60))
         if time.monotonic() >= until:
-            self._released_until, self._retry_at = None, 0.0
+            self._released_until = None
+            self._retry_at = 0.0
         return self._released_until is not None
 
     def _open(self, now_ms: int) -> bool:
@@ -298,7 +304,8 @@ class Sampler:
         except SourceError as error:
             self._lose(now_ms, error)
             return False
-        self.name, self.driver = self._source.name, self._source.driver() or ""
+        self.name = self._source.name
+        self.driver = self._source.driver() or ""
         if isinstance(self._source, PacedSource):
             self._interval_ms = self._source.interval_ms
         log.info(
@@ -310,7 +317,9 @@ class Sampler:
         # also at the first opening: this process may follow one that told of trouble and could not
         # tell of its end
         self._note(Event(now_ms, "driver_ok", text="driver answers"))
-        self._is_open, self._retry_s, self.is_driver_changed = True, 0.0, False
+        self._is_open = True
+        self._retry_s = 0.0
+        self.is_driver_changed = False
         return True
 
     def _lose(self, now_ms: int, error: SourceError) -> None:
@@ -322,7 +331,8 @@ class Sampler:
             self._note(Event(now_ms, kind, text=str(error)))
         if self._source is not None:
             self._source.close()
-        self._is_open, self._source = False, None
+        self._is_open = False
+        self._source = None
         self._retry_s = min(LONGEST_RETRY_S, self._retry_s * 2 or FIRST_RETRY_S)
         self._retry_at = time.monotonic() + self._retry_s
 
@@ -388,7 +398,8 @@ class Sampler:
             return None
         # else the loop asks, at the end: then no call lasts when this one is over
         is_in_pass = self._call_began is not None
-        self._call_about, self._call_began = uuid, time.monotonic()
+        self._call_about = uuid
+        self._call_began = time.monotonic()
         try:
             answer = question(self._source, uuid)
         except DriverChangedError:
@@ -402,7 +413,8 @@ class Sampler:
                 log.exception("GPU's answer was not understood uuid=%s", uuid)
             return None
         finally:
-            self._call_about, self._call_began = None, time.monotonic() if is_in_pass else None
+            self._call_about = None
+            self._call_began = time.monotonic() if is_in_pass else None
         self._said.pop((uuid, about), None)
         return answer
 

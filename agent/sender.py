@@ -36,10 +36,12 @@ ALIVE_PATH = "/healthz"
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_SAID = 200
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 60.0
 TOKEN_WAIT_S = 60.0  # a refused token heals only when a person acts
 LONGEST_RETRY_AFTER_S = 3600.0
-MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
+MIN_FLUSH_S = 1
+MAX_FLUSH_S = 300
 # So many times the hub failed at one batch before the next one is tried: if it takes that, this one
 # waits, and the others go on.
 FAILURES_OF_ONE = 5
@@ -168,7 +170,8 @@ class Sender:
         """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only
         drips.
         """
-        pieces, left = [], MAX_ANSWER_BYTES
+        pieces = []
+        left = MAX_ANSWER_BYTES
         deadline = time.monotonic() + self._timeout_s
         # one recv each, while read would wait for all of them
         read = getattr(answer, "read1", answer.read)
@@ -325,7 +328,9 @@ class Pump:
         self.rejected = 0
         # what the hub said of the last batch that was set aside
         self.last_refusal: Optional[str] = None
-        self._spool, self._send, self._ends_at_refusal = spool, send, ends_at_refusal
+        self._spool = spool
+        self._send = send
+        self._ends_at_refusal = ends_at_refusal
         self._failures = 0
         self._is_trying_next = False
         self._return_at = 0.0

@@ -42,8 +42,11 @@ MAX_SET_ASIDE = 100  # poison is for people to look at; more of the same helps n
 # The state can't be saved either while batches wait in memory. A later process, which can't know of
 # them, must not give their numbers again under the same boot_id: they are numbered from a random
 # place far above. split.py keeps the bits from 40 on for the parts of a batch
-JUMP, LAST_NUMBER = (2**20, 2**28), 2**40 - 2**28
-_WAITS, _DONE, _DRAFT = ".batch", ".done", "draft"
+JUMP = (2**20, 2**28)
+LAST_NUMBER = 2**40 - 2**28
+_WAITS = ".batch"
+_DONE = ".done"
+_DRAFT = "draft"
 _MAX_DRAFT_BYTES = 64 * 1024 * 1024
 
 Maker = Callable[[int], bytes]
@@ -85,7 +88,8 @@ class Spool:
         A disk that is full, read-only or failing is said and lived with. Raises SpoolError for what
         an operator set wrong.
         """
-        self._folder, self._max_bytes = Path(folder), max_bytes
+        self._folder = Path(folder)
+        self._max_bytes = max_bytes
         self._mutex = threading.Lock()
         self._store = Store(self._folder)
         self._drafted = 0
@@ -263,7 +267,8 @@ class Spool:
         not look like a reboot.
         """
         if self._state.boot_id != current.boot_id:
-            self._state.boot_id, self._state.boot_start_ms = current.boot_id, current.boot_start_ms
+            self._state.boot_id = current.boot_id
+            self._state.boot_start_ms = current.boot_start_ms
         return Identity(self._state.boot_id, self._state.boot_start_ms)
 
     def _hold(self, make: Maker, windows: int) -> int:
@@ -316,7 +321,8 @@ class Spool:
         if not self._store.is_last_on_disk(name):
             self._store.remove(name)
             return
-        path, done = self._folder / name, (self._folder / name).with_suffix(_DONE)
+        path = self._folder / name
+        done = path.with_suffix(_DONE)
         self._done.append(done)
         try:
             os.replace(path, done)

@@ -13,12 +13,18 @@ from agent.idle_watts import idle_power_w
 from agent.readings import GPUInfo, Reading
 
 COUNTS_INTERVALS = 1.5
-LOW, HIGH = 0.10, 0.90
-DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
-SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
+LOW = 0.10
+HIGH = 0.90
+DIP_LOW = 0.30
+DIP_HIGH = 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
+SPIN_UTIL = 0.95
+SPIN_POWER_RATIO = 0.20
+SPIN_TENSOR = 0.005
+SPIN_DRAM = 0.02
 # Finer than any sensor; digits beyond it are noise that the hub would store (ten times the bytes),
 # and without rounding ten readings of 0.9 average to 0.8999999999999999, below HIGH.
-RATIO_DECIMALS, AMOUNT_DECIMALS = 5, 3
+RATIO_DECIMALS = 5
+AMOUNT_DECIMALS = 3
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
 PERCENTILES = (("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90))
 _VALUE = itemgetter(2)  # of a Level
@@ -121,7 +127,9 @@ def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
     """The driver's samples as levels: each back to the one before, the last one up to the reading
     that fetched it.
     """
-    first_ms, last_ms, at_ms = piece.start_ms, piece.end_ms, following.at_ms
+    first_ms = piece.start_ms
+    last_ms = piece.end_ms
+    at_ms = following.at_ms
     newest_us = following.util_samples[-1][0]
     left: float = piece.reading.at_ms
     for stamp_us, value in following.util_samples:
@@ -337,7 +345,8 @@ def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str,
 
 
 def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
-    readings, lengths = [piece.reading for piece in pieces], [piece.length_ms for piece in pieces]
+    readings = [piece.reading for piece in pieces]
+    lengths = [piece.length_ms for piece in pieces]
 
     def mean(name: str) -> Optional[float]:
         return _mean(zip([getattr(reading, name) for reading in readings], lengths))

@@ -26,7 +26,8 @@ from typing import (
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
 MAX_BYTES = 8 * 1024 * 1024
-MIN_WINDOW_S, MAX_WINDOW_S = 1, 300
+MIN_WINDOW_S = 1
+MAX_WINDOW_S = 300
 MAX_TEXT = 400
 MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
@@ -43,7 +44,8 @@ MAX_SEQUENCE = 2**62
 MAX_COUNT = 2**31 - 1
 MAX_BYTE_COUNT = 2**62
 MAX_AMOUNT = 1e18  # of what nobody reads: as much as a JSON column and a page take
-MIN_CELSIUS, MAX_CELSIUS = -273.15, 1000.0
+MIN_CELSIUS = -273.15
+MAX_CELSIUS = 1000.0
 RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no ratio
 
 # Shares of time or of capacity, 0 to 1.
@@ -316,7 +318,8 @@ def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
     if not values:
         return column
     low, high = LIMITS[name]
-    smallest, largest = min(values), max(values)
+    smallest = min(values)
+    largest = max(values)
     if not (low <= smallest and largest <= high and _is_finite_sum(values)):
         raise WireError(
             field_name,
@@ -407,7 +410,9 @@ def _allocation(item: Item, positions: Mapping[str, int]) -> Item:
     _position("job", item.get("job"), positions["job"])
     _texts(item, {"source": 32})
     _counts(item, {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS})
-    start_ms, end_ms, share = item.get("start_ms"), item.get("end_ms"), item.get("share")
+    start_ms = item.get("start_ms")
+    end_ms = item.get("end_ms")
+    share = item.get("share")
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
         raise WireError("end_ms", "end_ms is before its start_ms")
     if share is not None and not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):

@@ -119,7 +119,8 @@ def _first(
 
 
 def _owner(kind: str, match: Match[str]) -> Owner:
-    path, identity = match.string, match.group(1)
+    path = match.string
+    identity = match.group(1)
     # with the rest of the directory's name
     whole = path[: match.end()] + path[match.end() :].split("/", 1)[0]
     if kind == "kubernetes":

@@ -19,7 +19,9 @@ DOORS: Tuple[Tuple[str, Door], ...] = (
 CONTAINERS = "docker"  # beside a scheduler these books allocate nothing: not worth asking
 # A host's daemons start in any order, so what is not here yet is looked for again: often at first,
 # then now and then.
-SOON_S, LATER_S, SETTLED_S = 60.0, 600.0, 900.0
+SOON_S = 60.0
+LATER_S = 600.0
+SETTLED_S = 900.0
 
 
 class Finder:
@@ -35,7 +37,10 @@ class Finder:
         doors: Sequence[Tuple[str, Door]] = DOORS,
         clock_s: Callable[[], float] = elapsed_s,
     ) -> None:
-        self._kinds, self._place, self._doors, self._clock_s = kinds, place, doors, clock_s
+        self._kinds = kinds
+        self._place = place
+        self._doors = doors
+        self._clock_s = clock_s
         self._found: Dict[str, Scheduler] = {}
         self._began_s = clock_s()
         self._looked_s = float("-inf")

@@ -17,7 +17,8 @@ from agent.workloads.proc import read_stat
 MAX_TREE = 512  # processes of one job that are looked at
 MAX_THREADS = 512  # of one process
 BUSY_THREADS = 4  # followed per process, the main thread among them
-TREE_S, THREADS_S = 60.0, 300.0  # between two looks at who is there
+TREE_S = 60.0
+THREADS_S = 300.0  # between two looks at who is there
 MIN_ELAPSED_S = 1.0  # a rate over less is mostly the clock's ticks
 # Children that serve the process, but load nothing.
 HELPERS = (
@@ -70,7 +71,8 @@ class FactsReader:
     def __init__(
         self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s
     ) -> None:
-        self._root, self._clock_s = proc_root, clock_s
+        self._root = proc_root
+        self._clock_s = clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._cgroups = Cgroups(procfs.sys_root(proc_root))
         self._before: Dict[str, Usage] = {}  # by job

@@ -8,7 +8,8 @@ from agent import procfs
 
 LIMITS_S = 60.0  # between two looks at what a job may use
 MAX_DEPTH = 16
-NANOSECONDS, MICROSECONDS = 1e9, 1e6
+NANOSECONDS = 1e9
+MICROSECONDS = 1e6
 # Where a job's group lies while no process of it shows: it prepares data, or does nothing at all.
 PLACES = {
     "slurm": ("/system.slice/slurmstepd.scope/job_%s",),

@@ -83,7 +83,9 @@ class Naming:
     """Keys are scheduler/cluster/id. Remembers what each scheduler calls its cluster."""
 
     def __init__(self, *, node: str, cluster: str, boot: str) -> None:
-        self._node, self._cluster, self._boot = node, cluster, boot
+        self._node = node
+        self._cluster = cluster
+        self._boot = boot
         self._clusters: Dict[str, str] = {}  # by scheduler
 
     def learn(self, books: Books) -> None:
@@ -138,12 +140,11 @@ class Naming:
     def _bare_job(self, key: str, kind: str, identity: str, facts: ProcessFacts) -> Job:
         """All that the process itself says of the scheduler's job."""
         variables = facts.environment
-        name, account = "", ""
+        name = ""
+        account = ""
         if kind == "slurm":
-            name, account = (
-                variables.get("SLURM_JOB_NAME", ""),
-                variables.get("SLURM_JOB_ACCOUNT", ""),
-            )
+            name = variables.get("SLURM_JOB_NAME", "")
+            account = variables.get("SLURM_JOB_ACCOUNT", "")
         elif kind == "kubernetes" and "POD_NAME" in variables:
             name = "/".join(
                 variables[word] for word in ("POD_NAMESPACE", "POD_NAME") if word in variables

@@ -54,7 +54,9 @@ class Poller:
         clock_s: Callable[[], float] = elapsed_s,
     ) -> None:
         self.kind = scheduler.kind
-        self._scheduler, self._now_ms, self._clock_s = scheduler, now_ms, clock_s
+        self._scheduler = scheduler
+        self._now_ms = now_ms
+        self._clock_s = clock_s
         self._mutex = threading.Lock()
         self._wake = threading.Event()
         self._is_stopped = False
@@ -62,7 +64,8 @@ class Poller:
         self._gpus: Sequence[GPUInfo] = ()
         self._answered_about: FrozenSet[str] = frozenset()
         self._known: Optional[Holdings] = None
-        self._answered_s, self._seen_ms = 0.0, 0
+        self._answered_s = 0.0
+        self._seen_ms = 0
         self._trouble = ""
 
     def look(self, gpus: Sequence[GPUInfo]) -> Answer:
@@ -127,7 +130,9 @@ class Poller:
     def _take(self, holdings: Holdings, gpus: Sequence[GPUInfo]) -> None:
         with self._mutex:
             self._answered_about = frozenset(gpu.uuid for gpu in gpus)
-            self._known, self._answered_s, self._seen_ms = holdings, self._clock_s(), self._now_ms()
+            self._known = holdings
+            self._answered_s = self._clock_s()
+            self._seen_ms = self._now_ms()
         if self._trouble:
             log.info("the scheduler answers again kind=%s", self.kind)
         self._trouble = ""

@@ -40,7 +40,10 @@ LAUNCHERS = frozenset(
 )
 # Between this file and a thread's own: comm (2), state, ppid, ... utime (14), stime (15), ...
 # starttime (22): proc(5)
-_PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
+_PPID = 1
+_UTIME = 11
+_STIME = 12
+_START = 19
 
 Identity = Tuple[int, int]  # pid, start in ticks: within one boot
 
@@ -103,7 +106,8 @@ class Proc:
     """
 
     def __init__(self, root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s) -> None:
-        self._root, self._clock_s = root, clock_s
+        self._root = root
+        self._clock_s = clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._known: Dict[Identity, _Known] = {}
         self._users: Dict[int, Tuple[float, str]] = {}
@@ -175,7 +179,8 @@ class Proc:
             )
             if parent is None or not _is_launching(parent.name, stat.name):
                 break
-            identity, stat = (stat.parent, parent.start_ticks), parent
+            identity = (stat.parent, parent.start_ticks)
+            stat = parent
         return identity
 
     def _started_ms(self, start_ticks: int) -> Optional[int]:

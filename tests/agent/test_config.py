@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import ConfigError, JobOptions, default_spool, parse
+from agent.config import ConfigError, default_spool, parse
+from agent.readings import Job
 
 RUN = ["run", "--server", "https://hub.example.org", "--token", "secret-token"]
 
@@ -153,7 +154,7 @@ def test_a_replay_has_a_job_and_files():
     )
 
     assert chosen.files == (Path("a.csv"), Path("b.csv"))
-    assert chosen.job == JobOptions("slurm/c/1", "ann", "", "batch")
+    assert chosen.job == Job("slurm/c/1", user="ann")
     assert chosen.speed == 60.0
 
 

@@ -75,7 +75,10 @@ class Docker:
         find: Callable[[], Sequence[Socket]] = sockets,
         cgroups: str = CGROUPS,
     ) -> None:
-        self._node, self._all_counts, self._find, self._cgroups = node, all_counts, find, cgroups
+        self._node = node
+        self._all_counts = all_counts
+        self._find = find
+        self._cgroups = cgroups
         # (socket, id) -> (asked again at, what it is)
         self._known: Dict[Tuple[str, str], Tuple[int, Container]] = {}
         self._troubles: Set[str] = set()
@@ -172,10 +175,12 @@ def container_of(
     """The container in an answer of /containers/{id}/json; any part of it may be null or
     missing.
     """
-    config, state = part(answer, "Config"), part(answer, "State")
+    config = part(answer, "Config")
+    state = part(answer, "State")
     given = part(config, "Labels")
     labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
-    kind, restarts = labels.get("fleetwatch.kind", ""), answer.get("RestartCount")
+    kind = labels.get("fleetwatch.kind", "")
+    restarts = answer.get("RestartCount")
     job = Job(
         key="%s/%s/%s" % (socket.kind, node, identity[:SHORT]),
         scheduler=socket.kind,

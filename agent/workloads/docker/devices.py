@@ -48,7 +48,8 @@ def _requested(request: Mapping[str, Any]) -> List[str]:
     """Of one DeviceRequest:
     https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate
     """
-    driver, count = request.get("Driver"), request.get("Count")
+    driver = request.get("Driver")
+    count = request.get("Count")
     ids = texts(request, "DeviceIDs")
     if driver == "cdi":
         return [device for name in ids for device in _cdi(name)]
@@ -84,7 +85,8 @@ def _visible(environment: Sequence[str]) -> List[str]:
 
 
 def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
-    file, index = _FILE.fullmatch(name), _INDEX.fullmatch(name)
+    file = _FILE.fullmatch(name)
+    index = _INDEX.fullmatch(name)
     if file is not None:
         uuids = [
             gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None

@@ -23,7 +23,8 @@ MAX_BYTES = 4 * 1024 * 1024  # etcd keeps no object above 1.5 MiB
 MAX_TOKEN_BYTES = 64 * 1024
 PAUSE_MS = 60_000  # after a failure nothing is asked for this long
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")  # Kubernetes 1.34, 1.33, 1.32
-DRA_PAGE, DRA_MAX_PAGES = 100, 10
+DRA_PAGE = 100
+DRA_MAX_PAGES = 10
 
 Answer = Mapping[str, Any]
 
@@ -36,7 +37,9 @@ class API:
     """One cluster's API server."""
 
     def __init__(self, host: str, port: int, account: str = ACCOUNT) -> None:
-        self._host, self._port, self._account = host, port, account
+        self._host = host
+        self._port = port
+        self._account = account
         self._again_ms = 0
         self._trouble = ""
 
@@ -94,7 +97,8 @@ class API:
         except APIError as error:
             if str(error) != self._trouble:
                 log.warning("the Kubernetes API server does not answer: %s", error)
-            self._trouble, self._again_ms = str(error), now_ms + PAUSE_MS
+            self._trouble = str(error)
+            self._again_ms = now_ms + PAUSE_MS
             return None
         self._trouble = ""
         return answer
@@ -131,10 +135,8 @@ class API:
 
 def from_environment(environment: Mapping[str, str], account: str = ACCOUNT) -> Optional[API]:
     """The API server of the cluster that this process runs in as a pod; None outside of one."""
-    host, port = (
-        environment.get("KUBERNETES_SERVICE_HOST", ""),
-        environment.get("KUBERNETES_SERVICE_PORT", "443"),
-    )
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not port.isdigit() or not os.path.exists(os.path.join(account, "token")):
         return None
     return API(host, int(port), account)

@@ -36,7 +36,8 @@ INTERVAL_S = 10.0
 KEEP_MS = 300_000  # what is read of a pod, and which devices the node has, changes rarely
 RETRY_MS = 60_000
 CORDONED = "cordoned"
-LIST, ALLOCATABLE = "/v1.PodResourcesLister/List", "/v1.PodResourcesLister/GetAllocatableResources"
+LIST = "/v1.PodResourcesLister/List"
+ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ class Kubernetes:
     interval_s = INTERVAL_S
 
     def __init__(self, *, node: str, cluster: str, paths: Paths, api: Optional[API]) -> None:
-        self._node, self._cluster, self._paths, self._api = node, cluster, paths, api
+        self._node = node
+        self._cluster = cluster
+        self._paths = paths
+        self._api = api
         # -> (asked again at, the last answer)
         self._known: Dict[node_pods.Name, Tuple[int, Optional[Pod]]] = {}
         self._devices: Tuple[int, Optional[Sequence[Device]]] = (0, None)

@@ -44,7 +44,8 @@ def slot_of(device: Device, gpus: Sequence[GPUInfo]) -> Optional[Slot]:
     """
     if not device.resource.startswith(VENDOR):
         return None
-    uuid, gke = _UUID.fullmatch(device.id), _GKE.fullmatch(device.id)
+    uuid = _UUID.fullmatch(device.id)
+    gke = _GKE.fullmatch(device.id)
     if uuid is not None:
         return _by_uuid(uuid.group(1), bool(uuid.group(3)), gpus)
     if _GPU_RESOURCE.fullmatch(device.resource) is None:

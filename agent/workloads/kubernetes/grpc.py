@@ -30,30 +30,22 @@ STATUSES = (
 )  # fmt: skip
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-(
-    _DATA,
-    _HEADERS,
-    _RST_STREAM,
-    _SETTINGS,
-    _PUSH_PROMISE,
-    _PING,
-    _GOAWAY,
-    _WINDOW_UPDATE,
-    _CONTINUATION,
-) = (
-    0,
-    1,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-)
+_DATA = 0
+_HEADERS = 1
+_RST_STREAM = 3
+_SETTINGS = 4
+_PUSH_PROMISE = 5
+_PING = 6
+_GOAWAY = 7
+_WINDOW_UPDATE = 8
+_CONTINUATION = 9
 _ACK = _END_STREAM = 0x1
-_END_HEADERS, _PADDED, _PRIORITY = 0x4, 0x8, 0x20
-_HEADER_TABLE_SIZE, _ENABLE_PUSH, _INITIAL_WINDOW_SIZE = 1, 2, 4
+_END_HEADERS = 0x4
+_PADDED = 0x8
+_PRIORITY = 0x20
+_HEADER_TABLE_SIZE = 1
+_ENABLE_PUSH = 2
+_INITIAL_WINDOW_SIZE = 4
 _STREAM = 1
 # frames that belong to a stream, and we have one only
 _OURS = (_DATA, _HEADERS, _RST_STREAM, _PUSH_PROMISE, _CONTINUATION)
@@ -126,7 +118,8 @@ class _Answer:
     """The frames of one answer, put together."""
 
     def __init__(self, connection: socket.socket, deadline_s: float) -> None:
-        self._connection, self._deadline_s = connection, deadline_s
+        self._connection = connection
+        self._deadline_s = deadline_s
         self._headers: Dict[str, str] = {}
         self._block: Optional[bytearray] = None  # header fragments, until the block is whole
         self._body = bytearray()
@@ -213,10 +206,8 @@ class _Answer:
         raise GRPCError("the call was reset: HTTP/2 error %d" % int.from_bytes(payload[:4], "big"))
 
     def _go_away(self, flags: int, payload: bytes) -> None:
-        last, code = (
-            int.from_bytes(payload[:4], "big") & 0x7FFFFFFF,
-            int.from_bytes(payload[4:8], "big"),
-        )
+        last = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF
+        code = int.from_bytes(payload[4:8], "big")
         if code or last < _STREAM:  # else the peer takes no further calls, but ends this one
             raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
 

@@ -51,7 +51,8 @@ def decode(block: bytes) -> Dict[str, str]:
 
 
 def _headers(block: bytes) -> Iterator[Tuple[str, str]]:
-    position, count = 0, 0
+    position = 0
+    count = 0
     while position < len(block):
         count += 1
         if count > MAX_HEADERS:
@@ -107,7 +108,8 @@ def _uncoded(raw: bytes) -> bytes:
     code = length = 0
     for byte in raw:
         for bit in range(7, -1, -1):
-            code, length = code << 1 | byte >> bit & 1, length + 1
+            code = code << 1 | byte >> bit & 1
+            length += 1
             symbol = codes.get((length, code))
             if symbol is not None:
                 text.append(symbol)
@@ -129,5 +131,6 @@ def _codes() -> Dict[Tuple[int, int], int]:
     ):
         code <<= length - before
         codes[length, code] = byte
-        code, before = code + 1, length
+        code = code + 1
+        before = length
     return codes

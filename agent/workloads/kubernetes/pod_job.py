@@ -120,7 +120,8 @@ def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 def _labels(
     marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> Dict[str, str]:
-    kind, name = _text(owner, "kind"), _text(owner, "name")
+    kind = _text(owner, "kind")
+    name = _text(owner, "name")
     values = {label: marks.get(label, "") for label in LABELS}
     values.update(
         owner="%s/%s" % (kind, name) if kind else "",

@@ -9,7 +9,10 @@ from typing import Iterator, List, Tuple, Union
 MAX_PODS = 1024  # a kubelet allows 110 by default
 MAX_DEVICES = 4096  # of one answer
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT = 0
+_FIXED64 = 1
+_BYTES = 2
+_FIXED32 = 5
 
 
 class MessageError(Exception):

@@ -64,7 +64,8 @@ class Slurm:
         conf_folders: Sequence[str] = devices.FOLDERS,
         cgroup_root: str = "/sys/fs/cgroup",
     ) -> None:
-        self._nodes, self._wanted_cluster = list(nodes), cluster
+        self._nodes = list(nodes)
+        self._wanted_cluster = cluster
         self._watch = Watch(files or HPCFiles(), cgroup_root)
         self._queue = queue.Queue(commands or Commands())
         self._conf_folders = conf_folders
@@ -151,7 +152,9 @@ class Slurm:
         if len(listed) > MAX_JOBS:
             raise SchedulerError("Slurm names %d jobs on one node" % len(listed))
         self._listed = {job.id: job for job in listed}
-        self._sights, self._listed_ms, self._is_changed = sights, now_ms, False
+        self._sights = sights
+        self._listed_ms = now_ms
+        self._is_changed = False
 
     def _asked_records(self, node: NodeRecord) -> Answer:
         """The records of the jobs here, asked again when a job's state or start changed; of one

@@ -38,7 +38,8 @@ class HPCFiles:
     """The files under both kinds of folders; a folder that is not there holds none."""
 
     def __init__(self, gpustat: str = GPUSTAT, dcgm: Sequence[str] = DCGM_FOLDERS) -> None:
-        self._gpustat, self._dcgm = gpustat, tuple(dcgm)
+        self._gpustat = gpustat
+        self._dcgm = tuple(dcgm)
 
     def are_here(self) -> bool:
         """Whether a prolog has written such a file on this host: an exporter makes its folder also

@@ -66,7 +66,9 @@ def gpu_count(tres: str) -> Optional[int]:
 
 def split(text: str) -> List[str]:
     """The parts between the commas that stand in no bracket."""
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     for place, character in enumerate(text):
         if character in "[(":
             depth += 1
@@ -88,7 +90,8 @@ def indices(text: str) -> List[int]:
     numbers: List[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        low, high = int(first), int(last if dash else first)
+        low = int(first)
+        high = int(last if dash else first)
         if not 0 <= low <= high <= MAX_INDEX:
             raise ValueError("%r is no list of devices" % text)
         numbers += range(low, high + 1)
@@ -120,9 +123,11 @@ def _grant(text: str) -> Optional[Grant]:
     match = _GRES.fullmatch(text)
     if match is None:
         return None
-    kind, count = match.group("type") or "", match.group("count")
+    kind = match.group("type") or ""
+    count = match.group("count")
     if count is None and kind.isdigit():  # gpu:2, where the type is left out
-        kind, count = "", kind
+        count = kind
+        kind = ""
     name = match.group("name").lower()
     try:
         given, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)

@@ -403,11 +403,9 @@ def _end_ms(known: Mapping[str, str]) -> Optional[int]:
     None for one that completes to be requeued: the text hides its state, its start goes on moving,
     and its end is what the limit allows from there.
     """
-    end_ms, start_ms, ran_s = (
-        utc_ms(known.get("EndTime", "")),
-        utc_ms(known.get("StartTime", "")),
-        elapsed_s(known.get("RunTime", "")),
-    )
+    end_ms = utc_ms(known.get("EndTime", ""))
+    start_ms = utc_ms(known.get("StartTime", ""))
+    ran_s = elapsed_s(known.get("RunTime", ""))
     if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
         is_requeued = ran_s == 0 and end_ms != start_ms
         return None if is_requeued else end_ms

@@ -31,7 +31,8 @@ class Watch:
     """
 
     def __init__(self, files: HPCFiles, cgroup_root: str = "/sys/fs/cgroup") -> None:
-        self._files, self._cgroup_root = files, cgroup_root
+        self._files = files
+        self._cgroup_root = cgroup_root
         self._scopes: List[str] = []
         self._known: Tuple[Tuple[str, int], ...] = ()
         self._noted: Set[Claim] = set()
