@@ -19,7 +19,7 @@ from benchmarks.apart import say, side_by_side
 from benchmarks.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
-from fleetwatch.diagnosis.verdicts import CAUSES, judge
+from fleetwatch.diagnosis.judgement.verdicts import CAUSES, judge
 
 SEEDS = {Size.QUICK: 4, Size.FULL: 15}
 # of the cases that are judged here and nowhere else: no rule was made with them

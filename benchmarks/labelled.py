@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from agent.idle_watts import idle_power_w
 from benchmarks.cases import CELL_MS, HOUR_MS, Case
-from fleetwatch.diagnosis import cell_figures, lane_figures
-from fleetwatch.diagnosis.features import STATES, Features, Lanes, warm_up
-from fleetwatch.diagnosis.verdicts import UNDETERMINED, WASTEFUL
+from fleetwatch.diagnosis.judgement import cell_figures, lane_figures
+from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes, warm_up
+from fleetwatch.diagnosis.judgement.verdicts import UNDETERMINED, WASTEFUL
 from fleetwatch.ledger.judgement import cell_states, states
 from fleetwatch.ledger.judgement.observations import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy

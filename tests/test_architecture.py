@@ -305,8 +305,9 @@ def test_settings_read_the_environment_and_nothing_else_does():
 def test_pure_modules_know_no_django():
     pure = [
         *(
-            f"ledger/judgement/{path.name}"
-            for path in (ROOT / "fleetwatch/ledger/judgement").glob("*.py")
+            f"{name}/judgement/{path.name}"
+            for name in ("ledger", "diagnosis")
+            for path in (ROOT / "fleetwatch" / name / "judgement").glob("*.py")
         ),
         "ledger/policy.py",
         "telemetry/codec.py",

@@ -30,24 +30,24 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.request_period import INBOX, RequestError, asked
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.costs.held import held_interval
-from fleetwatch.diagnosis import (
+from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause import Facts
+from fleetwatch.diagnosis.cause_totals import total
+from fleetwatch.diagnosis.causes import OF_CAPACITY
+from fleetwatch.diagnosis.causes import title as title_of
+from fleetwatch.diagnosis.findings import (
     advice,
     deciding,
     evidence,
     fixes,
     machine_findings,
     recurrence,
-    selectors,
 )
-from fleetwatch.diagnosis.alternatives import in_words
-from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.caused import total
-from fleetwatch.diagnosis.causes import OF_CAPACITY
-from fleetwatch.diagnosis.causes import title as title_of
-from fleetwatch.diagnosis.deciding import Decision, DecisionError
-from fleetwatch.diagnosis.listed import Line
+from fleetwatch.diagnosis.findings.alternatives import in_words
+from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleetwatch.api.answer_types import Joined, gpu_hours
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import UNDETERMINED, title
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.queues import Queue
-from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.pricing import usd
 from fleetwatch.inventory.models import GPU, Node

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis.listed import Findings
+from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 

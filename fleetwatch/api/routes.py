@@ -22,9 +22,9 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates import book
-from fleetwatch.diagnosis import evidence
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.findings import evidence
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.figures import selectors as costs

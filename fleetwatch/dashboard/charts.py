@@ -13,8 +13,9 @@ from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import evidence, machine_findings, marks
 from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.findings import evidence, machine_findings
+from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures import selectors as costs

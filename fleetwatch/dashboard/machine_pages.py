@@ -7,13 +7,13 @@ from typing import Any
 from django.db.models import QuerySet
 
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import advice, evidence, machine_findings
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.caused import Saving, total
+from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
-from fleetwatch.diagnosis.listed import Line
+from fleetwatch.diagnosis.findings import advice, evidence, machine_findings
+from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import HealthEvent
 

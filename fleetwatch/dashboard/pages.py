@@ -4,7 +4,7 @@ whatever came in between. Pure.
 
 from dataclasses import dataclass
 
-from fleetwatch.diagnosis.listed import Findings, Line
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.figures.ranking import Place, Ranked
 
 MAX_NUMBER = 2**63

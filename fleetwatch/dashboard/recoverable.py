@@ -5,7 +5,7 @@ taken for one.
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.selectors import CAUSED_STATES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import Mending, mendings_between
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis import fixing
-from fleetwatch.diagnosis.deciding import Decision, decide
-from fleetwatch.diagnosis.machine_findings import progress
+from fleetwatch.diagnosis.findings import fixing
+from fleetwatch.diagnosis.findings.deciding import Decision, decide
+from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms

@@ -5,8 +5,8 @@ Pure.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fleetwatch.diagnosis.features import Features, Floats, Ints, Mask
-from fleetwatch.diagnosis.rules import Detector
+from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.judgement.rules import Detector
 from fleetwatch.diagnosis.shell import NOWHERE, Place, nothing
 
 # What a cause says of the time that it explains: it could have been used, it was used well, nobody

@@ -12,7 +12,7 @@ from django.db import connection
 
 from fleetwatch.diagnosis import sums
 from fleetwatch.diagnosis.causes import OF_STATES, SAYS_NO_WASTE
-from fleetwatch.diagnosis.verdicts import WASTEFUL
+from fleetwatch.diagnosis.judgement.verdicts import WASTEFUL
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 

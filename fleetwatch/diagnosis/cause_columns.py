@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving
+from fleetwatch.diagnosis.cause_totals import WASTE, ZERO, Caused, Saving
 from fleetwatch.figures.packed_spans import HEAD, Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns, Price, summed_by
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, divided, usd_ms

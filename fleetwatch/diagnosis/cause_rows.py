@@ -11,10 +11,10 @@ import numpy as np
 from django.db import connection
 
 from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
-from fleetwatch.diagnosis.cell_figures import CELL_MS, Ints
-from fleetwatch.diagnosis.features import Lanes
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Ints
+from fleetwatch.diagnosis.judgement.features import Lanes
+from fleetwatch.diagnosis.judgement.verdicts import CAUSES, Verdicts
 from fleetwatch.diagnosis.models import DiagnosedDay
-from fleetwatch.diagnosis.verdicts import CAUSES, Verdicts
 from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms

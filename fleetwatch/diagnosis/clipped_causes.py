@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED
-from fleetwatch.diagnosis.caused import WASTE
+from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.figures.edges import Parts, pairs
 from fleetwatch.figures.packed_spans import Ints, Spans
 from fleetwatch.figures.state_spans import KINDS, Kind

@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 from django.db import connection
 
-from fleetwatch.diagnosis import cell_figures, lane_facts, lows, packing, single_values
-from fleetwatch.diagnosis.cell_figures import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.features import STATES, Lanes, shared, warm_up
-from fleetwatch.diagnosis.lane_figures import NOWHERE, Figures
-from fleetwatch.diagnosis.packing import Hour
+from fleetwatch.diagnosis import lane_facts
+from fleetwatch.diagnosis.judgement import cell_figures, packing, pauses, single_values
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Floats, Ints
+from fleetwatch.diagnosis.judgement.features import STATES, Lanes, shared, warm_up
+from fleetwatch.diagnosis.judgement.lane_figures import NOWHERE, Figures
+from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
@@ -71,31 +72,31 @@ def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]
     }
 
 
-def before(gpu_ids: Ints, known: Hour | None, cell_ms: int) -> lows.Before:
+def before(gpu_ids: Ints, known: Hour | None, cell_ms: int) -> pauses.Before:
     """What the hour says of these GPUs' last windows, in its cell that begins then; nothing where
     it does not tell of each of them.
     """
-    names = (lows.LAST_START, lows.SO_FAR)
+    names = (pauses.LAST_START, pauses.SO_FAR)
     if (
         known is None
         or not set(names) <= set(known.names)
         or not np.isin(gpu_ids, known.gpu_ids).all()
     ):
-        return lows.NOTHING
+        return pauses.NOTHING
     rows, cell = np.searchsorted(known.gpu_ids, gpu_ids), cell_ms % HOUR_MS // CELL_MS
     last_s, so_far_s = (
         known.figures[known.names.index(name), rows, cell].astype(np.float64) for name in names
     )
     if np.isnan(last_s).any():
-        return lows.NOTHING
-    return lows.Before(
+        return pauses.NOTHING
+    return pauses.Before(
         gpu_ids,
         cell_ms + np.rint(last_s * 1000).astype(np.int64),
         np.minimum(so_far_s, CONTEXT_MS / 1000),
     )
 
 
-def context_ms(before: lows.Before, start_ms: int) -> int:
+def context_ms(before: pauses.Before, start_ms: int) -> int:
     """How far back windows are needed to make cells from `start_ms` on: to the last one of each
     GPU, where its pause is known.
     """
@@ -109,7 +110,7 @@ def made_hours(
     start_ms: int,
     end_ms: int,
     context_ms: int = CONTEXT_MS,
-    before: lows.Before = lows.NOTHING,
+    before: pauses.Before = pauses.NOTHING,
 ) -> dict[tuple[int, int], Hour]:
     """(node, clock hour) -> the cells of its held GPUs, from windows, up to the end of a clock
     hour.
@@ -125,7 +126,7 @@ def made_hours(
 
 
 def _made_hours(
-    found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int, before: lows.Before
+    found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int, before: pauses.Before
 ) -> dict[tuple[int, int], Hour]:
     first_ms, count = start_ms // HOUR_MS * HOUR_MS, (end_ms - start_ms) // CELL_MS
     here = [one.between(first_ms, end_ms) for one in found]
@@ -321,7 +322,7 @@ def _ages(is_held: np.ndarray, starts_ms: Sequence[int | None], start_ms: int) -
 def _figures(
     gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tuple[int, int], Hour]
 ) -> Figures:
-    """Every figure of cells.Cells for the rows, NaN where the row's job does not hold the GPU."""
+    """Every figure of cell_figures for the rows, NaN where the row's job does not hold the GPU."""
     span = range(start_ms, start_ms + is_held.shape[1] * CELL_MS, HOUR_MS)
     alike: dict[tuple[str, ...], list[tuple[int, Hour]]] = defaultdict(list)
     for (_, hour_ms), hour in hours.items():
@@ -376,7 +377,7 @@ NAMES = (
     cell_figures.SEEN_MS, cell_figures.CLOCK_RATIO, cell_figures.WINDOW_LOW,
     cell_figures.MEMORY_DROPS,
     cell_figures.MEMORY_ERRORS, cell_figures.BUSIEST_MINUTE, cell_figures.ENGINES,
-    *cell_figures.MEANS, *cell_figures.DIPS, *cell_figures.PEERS, *lows.FIGURES,
+    *cell_figures.MEANS, *cell_figures.DIPS, *cell_figures.PEERS, *pauses.FIGURES,
     *(f"{name}_max" for name in cell_figures.MAXIMA),
     *(f"host_{name}" for name in cell_figures.HOST_MEANS),
 )  # fmt: skip

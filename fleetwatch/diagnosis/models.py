@@ -11,8 +11,8 @@ from fleetwatch.ledger.models import HOURS
 
 
 class NodeCells(models.Model):
-    """Five-minute figures of a node's GPUs in one clock hour (cell_figures.py), packed; derived
-    from windows, kept while hours change.
+    """Five-minute figures of a node's GPUs in one clock hour (judgement/cell_figures.py), packed;
+    derived from windows, kept while hours change.
     """
 
     node = models.ForeignKey(
@@ -291,8 +291,8 @@ class Fix(models.Model):
     """A change of a recurring job (one user, name and number of GPUs), told by a person or noticed,
     and what it brought.
 
-    Measured anew each night from runs before and after it (realised.py); figures are those of the
-    last time.
+    Measured anew each night from runs before and after it (findings/realised.py); figures are
+    those of the last time.
     """
 
     user = models.CharField(max_length=128)

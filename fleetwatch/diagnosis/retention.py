@@ -58,7 +58,7 @@ def _forget(end: datetime) -> tuple[int, int]:
         CauseEntry.objects.filter(start__lt=end).delete()[0]
         + CapacityEntry.objects.filter(start__lt=end).delete()[0]
     )
-    # every node's, by the index: who sums one now was before us (store.replace)
+    # every node's, by the index: who sums one now was before us (cause_rows.replace)
     DiagnosedDay.objects.filter(node__in=_nodes(), day=end.date()).update(is_summed=False)
     return causes, _forget_days(end)
 

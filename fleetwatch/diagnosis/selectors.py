@@ -16,14 +16,14 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
-from fleetwatch.diagnosis.alternatives import alternatives
 from fleetwatch.diagnosis.cause_time import CauseTime
-from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
+from fleetwatch.diagnosis.cause_totals import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
-from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
+from fleetwatch.diagnosis.findings.alternatives import alternatives
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
+from fleetwatch.diagnosis.findings.stopped import stopped
+from fleetwatch.diagnosis.judgement.verdicts import NUMBER
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
-from fleetwatch.diagnosis.stopped import stopped
-from fleetwatch.diagnosis.verdicts import NUMBER
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Breakdown
@@ -140,7 +140,7 @@ def findings(
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,
         "now": now,
-        # what a node's trouble cost jobs is its own finding (machine_findings.py)
+        # what a node's trouble cost jobs is its own finding (findings/machine_findings.py)
         "causes": [None if name in OF_NODES else name for name in told.labels],
         "job_id": (
             None

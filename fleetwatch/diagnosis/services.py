@@ -9,11 +9,12 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, lows, packing, sums, verdicts
-from fleetwatch.diagnosis.cell_figures import CELL_MS
-from fleetwatch.diagnosis.features import LONG
+from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, sums
+from fleetwatch.diagnosis.judgement import packing, pauses, verdicts
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
+from fleetwatch.diagnosis.judgement.features import LONG
+from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.models import NodeCells
-from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.ledger import hour_cuts
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
@@ -170,7 +171,7 @@ def _hours(
     # span and its context -> node -> its first cell
     firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
     # node and beginning of its span -> what is known of windows before it
-    before: dict[tuple[int, int], lows.Before] = {}
+    before: dict[tuple[int, int], pauses.Before] = {}
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         missing = sorted(
@@ -194,7 +195,7 @@ def _hours(
                 before[node_id, first_ms] = known
     fresh: dict[tuple[int, int], Hour] = {}
     for (start_ms, end_ms, context_ms), nodes in firsts.items():
-        known = lows.together([before[node_id, start_ms] for node_id in nodes])
+        known = pauses.together([before[node_id, start_ms] for node_id in nodes])
         made = lane_rows.made_hours(
             [held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known
         )

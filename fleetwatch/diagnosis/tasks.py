@@ -5,7 +5,8 @@ from datetime import datetime
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.diagnosis import fixing, retention, services
+from fleetwatch.diagnosis import retention, services
+from fleetwatch.diagnosis.findings import fixing
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.selectors import has_done
 from fleetwatch.operations.services import record_run

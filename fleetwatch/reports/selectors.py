@@ -9,7 +9,7 @@ from django.db.models import Count, Max, Min, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis.caused import rest
+from fleetwatch.diagnosis.cause_totals import rest
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals

@@ -8,8 +8,8 @@ from fleetwatch.api import vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
 from fleetwatch.budgets.daily_dollars import METRICS
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.finance import reconciling
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES, TIERS

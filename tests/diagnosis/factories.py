@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis import cell_figures, features, lows
-from fleetwatch.diagnosis.features import STATES, Features, Lanes
-from fleetwatch.diagnosis.lane_figures import of as of_arrays
+from fleetwatch.diagnosis.judgement import cell_figures, features, pauses
+from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.judgement.lane_figures import of as of_arrays
 
 NAMES = {
     *cell_figures.MEANS,
     *cell_figures.DIPS,
     *cell_figures.PEERS,
-    *lows.FIGURES,
+    *pauses.FIGURES,
     cell_figures.SEEN_MS,
     cell_figures.CLOCK_RATIO,
     cell_figures.WINDOW_LOW,

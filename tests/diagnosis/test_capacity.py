@@ -11,14 +11,8 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from fleetwatch.diagnosis import (
-    advice,
-    capacity,
-    cause_checks,
-    machine_findings,
-    selectors,
-    services,
-)
+from fleetwatch.diagnosis import capacity, cause_checks, selectors, services
+from fleetwatch.diagnosis.findings import advice, machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import Node

@@ -10,8 +10,9 @@ import pytest
 import time_machine
 
 from agent.sources.simulated.archetypes import ARCHETYPES
-from fleetwatch.diagnosis import causes, services, verdicts
+from fleetwatch.diagnosis import causes, services
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS
+from fleetwatch.diagnosis.judgement import verdicts
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, from_ms

@@ -31,8 +31,8 @@ from fleetwatch.diagnosis.causes import (
     throttled,
     video_engines,
 )
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import HIGH, LOW, MEDIUM, Detector
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import HIGH, LOW, MEDIUM, Detector
 from tests.diagnosis.factories import evidence, lanes
 
 MIB = 2**20

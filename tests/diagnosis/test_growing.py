@@ -8,9 +8,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import cell_figures, lane_rows, lows, services
+from fleetwatch.diagnosis import lane_rows, services
+from fleetwatch.diagnosis.judgement import cell_figures, pauses
+from fleetwatch.diagnosis.judgement.packing import Hour, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
-from fleetwatch.diagnosis.packing import Hour, unpack
 from tests.ledger.fleet import BUSY, HALF, MINUTE, QUIET, START, T0, Sender, a_job, held, post
 
 HOURS = 2
@@ -52,7 +53,7 @@ def stored() -> tuple[list[str], list[str], dict]:
         (key, name): np.nan_to_num(hour.figures[place], nan=-1.0).tolist()
         for key, hour in known.items()
         for place, name in enumerate(hour.names)
-        if name not in (lows.LONGEST, lows.SO_FAR)
+        if name not in (pauses.LONGEST, pauses.SO_FAR)
     }
     return causes, findings, figures
 
@@ -163,7 +164,7 @@ def an_hour(last_s: list[float], so_far_s: list[float]) -> Hour:
     """
     figures = np.full((2, len(last_s), 12), np.nan, dtype=np.float32)
     figures[:, :, 1] = [last_s, so_far_s]
-    return Hour(np.arange(7, 7 + len(last_s)), (lows.LAST_START, lows.SO_FAR), figures, ())
+    return Hour(np.arange(7, 7 + len(last_s)), (pauses.LAST_START, pauses.SO_FAR), figures, ())
 
 
 def test_new_cells_look_back_to_the_last_window_of_each_gpu():
@@ -183,7 +184,7 @@ def test_of_a_pause_that_went_on_before_no_more_counts_than_a_quarter_of_an_hour
 
 def test_where_a_gpus_last_window_is_not_known_new_cells_look_back_as_far_as_a_pause_counts():
     known = an_hour([290.0, np.nan], [0.0, np.nan])
-    without = Hour(known.gpu_ids, (lows.LAST_START,), known.figures[:1], ())
+    without = Hour(known.gpu_ids, (pauses.LAST_START,), known.figures[:1], ())
 
     for gpu_ids, hour in (([7, 8], known), ([7, 9], known), ([7], None), ([7], without)):
         assert (

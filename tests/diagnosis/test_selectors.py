@@ -14,9 +14,10 @@ from django.db import connection, transaction
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.dashboard.pages import page_of
-from fleetwatch.diagnosis import cause_checks, cause_rows, recurrence, selectors, sums
+from fleetwatch.diagnosis import cause_checks, cause_rows, selectors, sums
 from fleetwatch.diagnosis.cause_time import CauseTime
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.findings import recurrence
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.figures import engine
 from fleetwatch.figures.totals import Scope

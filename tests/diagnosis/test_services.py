@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fleetwatch.accounts.models import Organisation
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.judgement.packing import pack, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
-from fleetwatch.diagnosis.packing import pack, unpack
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms

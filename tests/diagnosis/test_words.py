@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from fleetwatch.diagnosis import measures, rules_in_words
 from fleetwatch.diagnosis.causes import DETECTORS
-from fleetwatch.diagnosis.demand import Demand, demand
-from fleetwatch.diagnosis.marks import Mark, marks
-from fleetwatch.diagnosis.recurrence import ahead
+from fleetwatch.diagnosis.findings import measures, rules_in_words
+from fleetwatch.diagnosis.findings.recurrence import ahead
+from fleetwatch.diagnosis.judgement.demand import Demand, demand
+from fleetwatch.diagnosis.judgement.marks import Mark, marks
 
 
 @pytest.mark.parametrize(

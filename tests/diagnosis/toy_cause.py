@@ -1,8 +1,8 @@
 """A cause as a newcomer would write it: this file, and its name in the tuple of causes/__init__."""
 
 from fleetwatch.diagnosis.cause import DAYS, FREED, Cause, Facts, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
 from fleetwatch.diagnosis.shell import ending
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.diagnosis.causes import title
-from fleetwatch.diagnosis.verdicts import UNDETERMINED
+from fleetwatch.diagnosis.judgement.verdicts import UNDETERMINED
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import selectors, waste
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry

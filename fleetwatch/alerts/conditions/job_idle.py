@@ -17,9 +17,9 @@ from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
-from fleetwatch.diagnosis.advice import PODS
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
 from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, of_kind
+from fleetwatch.diagnosis.findings.advice import PODS
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job

@@ -17,7 +17,7 @@ from django.template.context import Context
 from django.utils.html import format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms
 

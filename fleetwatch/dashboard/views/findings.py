@@ -27,24 +27,24 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.recoverable import waterfall
-from fleetwatch.diagnosis import (
+from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
+from fleetwatch.diagnosis.findings import (
     advice,
     deciding,
-    demand,
     evidence,
     fixes,
     machine_findings,
     recurrence,
     rules_in_words,
-    selectors,
 )
-from fleetwatch.diagnosis.alternatives import Alternative, in_words
-from fleetwatch.diagnosis.cause import Cause, Step
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
-from fleetwatch.diagnosis.deciding import Decision, DecisionError
-from fleetwatch.diagnosis.listed import Line
+from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
+from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.judgement import demand
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job

@@ -19,9 +19,9 @@ from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.alternatives import alternatives, in_words
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
-from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.findings.alternatives import alternatives, in_words
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS

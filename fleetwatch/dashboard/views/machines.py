@@ -23,7 +23,7 @@ from fleetwatch.dashboard.machine_pages import row
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Machine
-from fleetwatch.diagnosis import machine_findings
+from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope, Totals
 from fleetwatch.figures.totals import nothing

@@ -16,8 +16,8 @@ from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis import machine_findings
 from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Totals, Wasters

@@ -26,7 +26,7 @@ from fleetwatch.dashboard.parameters import (
     takes_only,
 )
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis.machine_findings import progress
+from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
 from fleetwatch.figures.selectors import Group, Look

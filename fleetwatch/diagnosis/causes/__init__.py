@@ -34,7 +34,7 @@ from fleetwatch.diagnosis.causes import (
     undetermined,
     video_engines,
 )
-from fleetwatch.diagnosis.rules import COVERAGE, Detector
+from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector
 
 CATALOGUE: tuple[Cause, ...] = tuple(
     module.CAUSE

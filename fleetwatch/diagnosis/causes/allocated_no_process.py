@@ -1,8 +1,16 @@
 """Held, and nothing ever runs on it: all the job's GPUs are idle and no process has a context."""
 
 from fleetwatch.diagnosis.cause import EMPTY, FREED, MINUTES, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import HIGH, OF_IDLE, Detector, Found, all_idle, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
+    HIGH,
+    OF_IDLE,
+    Detector,
+    Found,
+    all_idle,
+    below,
+    found,
+)
 from fleetwatch.diagnosis.shell import ending
 
 NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none

@@ -3,8 +3,17 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import DAYS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.features import Features, Floats, ratio
-from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features, Floats, ratio
+from fleetwatch.diagnosis.judgement.rules import (
+    LOW,
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    found,
+)
 from fleetwatch.diagnosis.sizing import smaller_gpu
 
 PAUSES = 0.30

@@ -1,8 +1,8 @@
 """Busy, with an efficiency that nobody can measure on this GPU."""
 
 from fleetwatch.diagnosis.cause import ADMIN, MINUTES, WELL, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
 
 UTIL = 0.85
 # shorter steps than the driver samples read as a lower utilisation: then by what it draws

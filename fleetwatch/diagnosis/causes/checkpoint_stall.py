@@ -5,8 +5,8 @@ that looks like one.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, PY_SPY, Cause, Step
-from fleetwatch.diagnosis.features import LONG, MIDDLE, SHORT, Features, Mask
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import LONG, MIDDLE, SHORT, Features, Mask
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,

@@ -1,8 +1,16 @@
 """Ranks exchange data while their compute units wait."""
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
+    MEDIUM,
+    Detector,
+    Found,
+    all_met,
+    at_least,
+    below,
+    found,
+)
 
 GPUS, UTIL = 2, 0.85
 SM, TENSOR = 0.70, 0.28

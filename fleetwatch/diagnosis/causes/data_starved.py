@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, TORCH_PROFILER, Cause, Facts, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,

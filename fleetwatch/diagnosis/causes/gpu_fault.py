@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Overruled, Step
-from fleetwatch.diagnosis.features import Features, Mask
-from fleetwatch.diagnosis.rules import HIGH
+from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.rules import HIGH
 from fleetwatch.diagnosis.shell import drain
 
 DOWN = 0.5  # of the cell: the ledger calls it unavailable

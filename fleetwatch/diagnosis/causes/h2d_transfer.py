@@ -8,8 +8,8 @@ nothing is said below COPIES.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
 
 MIB = 1024 * 1024
 UTIL = 0.85

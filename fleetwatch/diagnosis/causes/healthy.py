@@ -1,8 +1,8 @@
 """Working well, as far as the sensors tell; `busy` is where they do not tell how well."""
 
 from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, below, found
 
 UTIL = 0.85
 TENSOR = 0.15  # 30 to 45 % is excellent

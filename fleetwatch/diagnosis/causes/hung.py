@@ -5,8 +5,8 @@ and more.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import MINUTES, PY_SPY, Cause, Step
-from fleetwatch.diagnosis.features import Features, Mask
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,

@@ -5,8 +5,8 @@ holds them.
 from dataclasses import replace
 
 from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, WITH_MEMORY, Cause, Facts, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     LOW,
     OF_IDLE,

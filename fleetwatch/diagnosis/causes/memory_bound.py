@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import DAYS, Cause, Step
-from fleetwatch.diagnosis.features import Features, ratio
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features, ratio
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,

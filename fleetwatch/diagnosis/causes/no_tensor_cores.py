@@ -1,8 +1,8 @@
 """Busy in full precision: the units that make this GPU dear stand still."""
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, TORCH_PROFILER, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     Detector,
     Found,

@@ -5,8 +5,8 @@ it full and start again.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import LOW, Detector, Found, Sign, at_least, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import LOW, Detector, Found, Sign, at_least, found
 
 DROPS = 1.0  # per minute, each of a fifth of the GPU's memory
 DIPS = 1.0  # per minute

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetwatch.diagnosis.cause import HOURS, NSYS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.features import Features, Floats, Ints, Offers
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Offers
+from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Found,

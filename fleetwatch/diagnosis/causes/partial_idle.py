@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import MINUTES, PART, Beside, Cause, Facts, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     IDLE,
     OF_IDLE,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, PY_SPY, Cause, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Found,

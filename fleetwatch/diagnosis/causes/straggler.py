@@ -6,8 +6,8 @@ Why it is slower (its link's generation and width, other work on its host) is no
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Beside, Cause, Facts, Step
-from fleetwatch.diagnosis.features import Features, Floats, Ints, Mask
-from fleetwatch.diagnosis.rules import (
+from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Found,

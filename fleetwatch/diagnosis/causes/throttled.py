@@ -3,8 +3,8 @@
 from functools import partial
 
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Step
-from fleetwatch.diagnosis.features import Features
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, below, found
 from fleetwatch.diagnosis.shell import drain
 
 # share of time in hardware or thermal slow-down; a software power cap at full load is normal

@@ -3,8 +3,8 @@ optical flow computed.
 """
 
 from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
-from fleetwatch.diagnosis.features import Features, Mask
-from fleetwatch.diagnosis.rules import HIGH, Detector, Found, at_least, found
+from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, found
 
 FULL = 0.85  # share of time of the busiest one
 SOME = 0.10  # from here on they do more than leave a trace

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.single_values import filled
+from fleetwatch.diagnosis.judgement.single_values import filled
 from tests.ledger.factories import BUSY, T0, W, columns, row
 
 

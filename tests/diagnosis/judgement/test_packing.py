@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.packing import FORMAT, Hour, pack, unpack
+from fleetwatch.diagnosis.judgement.packing import FORMAT, Hour, pack, unpack
 
 TOLD = tuple(range(12))
 

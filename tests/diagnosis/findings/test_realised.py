@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fleetwatch.diagnosis.realised import Outcome, Run, changed_at, effect
+from fleetwatch.diagnosis.findings.realised import Outcome, Run, changed_at, effect
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

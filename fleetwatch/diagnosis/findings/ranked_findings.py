@@ -11,7 +11,7 @@ import numpy as np
 
 from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, Decided, Lines
-from fleetwatch.diagnosis.caused import WASTE, Caused, Saving
+from fleetwatch.diagnosis.cause_totals import WASTE, Caused, Saving
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.packed_spans import Bools, Ints
 from fleetwatch.jobs.models import Job

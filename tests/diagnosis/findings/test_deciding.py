@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.deciding import (
+from fleetwatch.diagnosis.findings.deciding import (
     KINDS,
     LONGEST_SNOOZE,
     Decision,

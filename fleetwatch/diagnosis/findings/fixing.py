@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import connection, transaction
 
-from fleetwatch.diagnosis import realised
 from fleetwatch.diagnosis.causes import BLIND, UNFIT
+from fleetwatch.diagnosis.findings import realised
+from fleetwatch.diagnosis.findings.realised import Effect, Outcome, Run
 from fleetwatch.diagnosis.models import Finding, Fix
-from fleetwatch.diagnosis.realised import Effect, Outcome, Run
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis import cell_figures as of_cell
-from fleetwatch.diagnosis import lows
-from fleetwatch.diagnosis.cell_figures import CELL_MS, SEEN_MS
-from fleetwatch.diagnosis.lane_figures import Figures
+from fleetwatch.diagnosis.judgement import cell_figures as of_cell
+from fleetwatch.diagnosis.judgement import pauses
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, SEEN_MS
+from fleetwatch.diagnosis.judgement.lane_figures import Figures
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ MAXIMA = {
     "memory_max": "memory_used_bytes_max",
     "tx_max": "pcie_tx_bytes_s_max",
     "processes": "process_count_max",
-    "longest_low_s": lows.LONGEST,
+    "longest_low_s": pauses.LONGEST,
 }
 # A mean hides what changes within the window: the lowest five minutes of it.
 MINIMA = {"util_lowest": "util_mean"}
@@ -82,7 +82,7 @@ STATES = ("useful", "underused", "stalled", "idle", "starting", "unobserved", "u
 class Lanes:
     """Who held which GPU, cell by cell: one row per GPU and job, the rows of a job together.
 
-    `figures` are those of cells.Cells, NaN where the job did not hold the GPU; `states` the share
+    `figures` are those of cell_figures, NaN where the job did not hold the GPU; `states` the share
     of the cell's held time in each of STATES, NaN where the ledger says nothing; `held_ms` is that
     time, of a GPU that is shared or a part of one the whole cell. Watts and bytes are NaN where not
     known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet;
@@ -296,12 +296,14 @@ def _dips_cv(f: Features) -> Floats:
 
 def _long_n(f: Features) -> Floats:
     """Long pauses that began."""
-    return np.where(f.any(f.lanes.figures[lows.LOW_S]), f.sum(f.lanes.figures[lows.ONSETS]), np.nan)
+    return np.where(
+        f.any(f.lanes.figures[pauses.LOW_S]), f.sum(f.lanes.figures[pauses.ONSETS]), np.nan
+    )
 
 
 def _long_frac(f: Features) -> Floats:
     """Share of the observed time in long pauses."""
-    paused_s = f.lanes.figures[lows.LOW_S]
+    paused_s = f.lanes.figures[pauses.LOW_S]
     return np.where(f.any(paused_s), ratio(f.sum(paused_s), f["observed_s"]), np.nan)
 
 
@@ -320,7 +322,9 @@ def _long_cv(f: Features) -> Floats:
 def _lead_s(f: Features) -> Floats:
     """Of a cell the seconds from the last onset before it to its first one; NaN without either."""
     starts = np.arange(f.lanes.held.shape[1]) * CELL_S
-    first, last = (f.lanes.figures[name] + starts for name in (lows.FIRST_ONSET, lows.LAST_ONSET))
+    first, last = (
+        f.lanes.figures[name] + starts for name in (pauses.FIRST_ONSET, pauses.LAST_ONSET)
+    )
     before = np.fmax.accumulate(last, axis=1)
     lead_s: Floats = first - np.pad(before, [(0, 0), (1, 0)], constant_values=np.nan)[:, :-1]
     return lead_s
@@ -331,7 +335,7 @@ def _intervals(f: Features) -> Floats:
     into it.
     """
     return f.sum(
-        np.maximum(np.nan_to_num(f.lanes.figures[lows.ONSETS]) - 1, 0.0)
+        np.maximum(np.nan_to_num(f.lanes.figures[pauses.ONSETS]) - 1, 0.0)
         + ~np.isnan(f["lead_s_of_cell"])
     )
 
@@ -410,8 +414,8 @@ FORMULAS: dict[str, Formula] = {
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
     "lead_s_of_cell": _lead_s,
     "intervals": _intervals,
-    "interval_s": _interval_sum(1, lows.INTERVALS),
-    "interval_s2": _interval_sum(2, lows.INTERVALS_SQUARED),
+    "interval_s": _interval_sum(1, pauses.INTERVALS),
+    "interval_s2": _interval_sum(2, pauses.INTERVALS_SQUARED),
     "long_n": _long_n,
     "long_frac": _long_frac,
     "long_per_s": _long_per_s,

@@ -12,11 +12,11 @@ from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import clipped_places
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
+from fleetwatch.diagnosis.cause_totals import ZERO, Caused, Saving, nothing, together, total
 from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
-from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
+from fleetwatch.diagnosis.findings import clipped_places
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.figures import boundaries

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from fleetwatch.diagnosis import fixes, fixing
+from fleetwatch.diagnosis.findings import fixes, fixing
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Fix
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Allocation, Job

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwatch.diagnosis import advice, sizing
+from fleetwatch.diagnosis import sizing
 from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CLUSTERS, OF_NODES
+from fleetwatch.diagnosis.findings import advice
+from fleetwatch.diagnosis.judgement.verdicts import CAUSES
 from fleetwatch.diagnosis.shell import Place
-from fleetwatch.diagnosis.verdicts import CAUSES
 
 GIB = 1024**3
 NOTHING_TO_DO = ("healthy", "video_engines", "undetermined")

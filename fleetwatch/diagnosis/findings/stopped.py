@@ -10,8 +10,8 @@ from operator import or_
 
 from django.db.models import Max, Q
 
+from fleetwatch.diagnosis.judgement.rules import MEDIUM
 from fleetwatch.diagnosis.models import CauseEntry
-from fleetwatch.diagnosis.rules import MEDIUM
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import reaches_beyond
 from fleetwatch.lib.intervals import floor_hour

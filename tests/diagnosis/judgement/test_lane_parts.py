@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import lane_parts
-from fleetwatch.diagnosis.verdicts import NOT_HELD, judge
+from fleetwatch.diagnosis.judgement import lane_parts
+from fleetwatch.diagnosis.judgement.verdicts import NOT_HELD, judge
 from tests.diagnosis.factories import lanes
 
 CELLS = 40

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from benchmarks import labelled
 from benchmarks.cases import draw_case
-from fleetwatch.diagnosis import cell_figures, lows, verdicts
-from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
+from fleetwatch.diagnosis.judgement import cell_figures, pauses, verdicts
+from fleetwatch.diagnosis.judgement.verdicts import (
+    CAUSES,
+    NOT_HELD,
+    NUMBER,
+    at_the_edges,
+    judge,
+    opened,
+)
 from tests.diagnosis.factories import lanes
 
 HOT = {"throttle_thermal_ratio": 0.5, "clock_ratio": 0.6, "util_mean": 1.0, "tensor_active": 0.2}
@@ -282,13 +289,13 @@ def test_a_pause_while_a_job_warms_up_is_no_pause_of_its_work():
     assert set(told(found)[2:]) == {"healthy"}
 
 
-RESTS = {"util_mean": 0.4, "util_low_fraction": 0.5, lows.LOW_S: 120.0, lows.LONGEST: 20.0}
+RESTS = {"util_mean": 0.4, "util_low_fraction": 0.5, pauses.LOW_S: 120.0, pauses.LONGEST: 20.0}
 IS_DULL = {
     "util_mean": 0.95,
     "sm_active": 0.2,
     "tensor_active": 0.02,
     "util_low_fraction": 0.0,
-    lows.LOW_S: 0.0,
+    pauses.LOW_S: 0.0,
 }
 
 
@@ -514,7 +521,7 @@ def test_means_alone_say_less_of_a_gpu_larger_than_its_work():
 def test_a_small_batch_in_little_memory_may_as_well_be_a_gpu_larger_than_its_work():
     work = {"util_mean": 0.9, "sm_active": 0.1, "tensor_active": 0.01, "util_low_fraction": 0.0,
     "memory_used_bytes": 8.0,
-            "memory_used_bytes_max": 8.0, "job_cpu_ratio": 0.1, lows.LOW_S: 0.0}  # fmt: skip
+            "memory_used_bytes_max": 8.0, "job_cpu_ratio": 0.1, pauses.LOW_S: 0.0}  # fmt: skip
 
     found = judge(of(*[work] * 14))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.waiting import waited
+from fleetwatch.diagnosis.judgement.waiting import waited
 
 CELL = 300_000
 NAN = float("nan")

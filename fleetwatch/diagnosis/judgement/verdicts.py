@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis import lane_parts
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS, UNDETERMINED
-from fleetwatch.diagnosis.cell_figures import CELL_MS
-from fleetwatch.diagnosis.features import Features, Floats, Ints, Lanes, Mask
-from fleetwatch.diagnosis.rules import COVERAGE, Detector, Found, Levels
+from fleetwatch.diagnosis.judgement import lane_parts
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
+from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Lanes, Mask
+from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector, Found, Levels
 
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.features import SHORT, Features, Floats, Mask
+from fleetwatch.diagnosis.judgement.features import SHORT, Features, Floats, Mask
 
 Levels = NDArray[np.int8]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.lane_figures import NOWHERE, Figures, of
+from fleetwatch.diagnosis.judgement.lane_figures import NOWHERE, Figures, of
 
 NAN = float("nan")
 

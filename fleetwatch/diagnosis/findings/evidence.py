@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from django.db.models import F, Sum
 
-from fleetwatch.diagnosis import lane_rows, measures
+from fleetwatch.diagnosis import lane_rows
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.caused import WASTE
+from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import BY_CODE
-from fleetwatch.diagnosis.cell_figures import CELL_MS
-from fleetwatch.diagnosis.features import LONG, Features, Ints, Lanes
+from fleetwatch.diagnosis.findings import measures
+from fleetwatch.diagnosis.findings.stopped import stopped
+from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
+from fleetwatch.diagnosis.judgement.features import LONG, Features, Ints, Lanes
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Found, Sign
 from fleetwatch.diagnosis.models import CauseEntry, Finding
-from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
 from fleetwatch.diagnosis.shell import Place
-from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.outcomes import ENDED

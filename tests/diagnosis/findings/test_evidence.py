@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwatch.diagnosis import services
-from fleetwatch.diagnosis.evidence import evidence
+from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.jobs.models import Job
 from tests.ledger.fleet import BUSY, EMPTY, NOW, QUIET, T0, Sender, a_job, held, post
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis import lows
+from fleetwatch.diagnosis.judgement import pauses
 from fleetwatch.ledger.judgement.activity import ENGINES as ENGINE_COLUMNS
 from fleetwatch.ledger.judgement.activity import busiest_engine
 from fleetwatch.ledger.judgement.observations import Columns, Windows
@@ -86,7 +86,7 @@ COLUMNS = tuple(
         [
             *MEANS,
             *MAXIMA,
-            *lows.COLUMNS,
+            *pauses.COLUMNS,
             *ENGINE_COLUMNS,
             "sm_clock_hz",
             "sm_clock_max_hz",
@@ -106,7 +106,7 @@ def cells(
     count: int,
     memory_bytes: Mapping[int, float | None],
     holders: Ints,
-    before: lows.Before = lows.NOTHING,
+    before: pauses.Before = pauses.NOTHING,
 ) -> Cells:
     """Figures of these GPUs in `count` cells from `start_ms` on; windows, those of a GPU together
     and by start, count where they start.
@@ -240,17 +240,17 @@ class _Places:
 
 
 def _pauses(
-    windows: Windows, at: _Places, before: lows.Before, *, start_ms: int
+    windows: Windows, at: _Places, before: pauses.Before, *, start_ms: int
 ) -> dict[str, Floats]:
-    """lows.FIGURES; moments as seconds since their cell began: small numbers stay exact when they
+    """pauses.FIGURES; moments as seconds since their cell began: small numbers stay exact when they
     are packed.
     """
-    found = lows.of(windows, at.place_of_window, at.size, began=at.began, before=before)
+    found = pauses.of(windows, at.place_of_window, at.size, began=at.began, before=before)
     figures = {name: at.place(values) for name, values in found.items()}
     cell_starts_s = (start_ms + np.arange(at.shape[1]) * CELL_MS) / 1000
     return figures | {
         name: figures[name] - cell_starts_s
-        for name in (lows.FIRST_ONSET, lows.LAST_ONSET, lows.LAST_START)
+        for name in (pauses.FIRST_ONSET, pauses.LAST_ONSET, pauses.LAST_START)
     }
 
 
@@ -277,7 +277,7 @@ def _clock_ratio(windows: Windows) -> Floats:
 
 def _is_low(windows: Windows) -> Floats:
     util = _column(windows, "util_mean")
-    return np.where(np.isnan(util), np.nan, (util < lows.LOW).astype(np.float64))
+    return np.where(np.isnan(util), np.nan, (util < pauses.LOW).astype(np.float64))
 
 
 def _busiest_minute(windows: Windows, at: _Places) -> Floats:

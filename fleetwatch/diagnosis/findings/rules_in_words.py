@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.diagnosis import lane_figures, measures
 from fleetwatch.diagnosis.causes import BY_CODE
-from fleetwatch.diagnosis.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.findings import measures
+from fleetwatch.diagnosis.judgement import lane_figures
+from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.judgement.rules import Detector
 from fleetwatch.diagnosis.lane_rows import NAMES
-from fleetwatch.diagnosis.rules import Detector
 
 CELL_MIN = 5
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import cell_figures, lows
+from fleetwatch.diagnosis.judgement import cell_figures, pauses
 
 START = 1_790_000_100_000 // cell_figures.CELL_MS * cell_figures.CELL_MS
 
@@ -50,7 +50,7 @@ def made(
     jobs=None,
     memory=None,
     host=NO_HOST,
-    before=lows.NOTHING,
+    before=pauses.NOTHING,
 ) -> dict[str, np.ndarray]:
     """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
     ids = list(range(1, gpus + 1))
@@ -170,20 +170,20 @@ def lowly(*longest: float, dips: list[float] | None = None, first_ms: int = STAR
 def test_a_pause_is_long_from_five_seconds_on(low_s, onsets, total):
     figures = made(lowly(0, low_s, 0))
 
-    assert figures[lows.ONSETS][0, 0] == onsets
-    assert figures[lows.LOW_S][0, 0] == total
+    assert figures[pauses.ONSETS][0, 0] == onsets
+    assert figures[pauses.LOW_S][0, 0] == total
 
 
 def test_a_pause_over_several_windows_is_one():
     figures = made(lowly(0, 6, 10, 10, 7, 0))
 
-    assert figures[lows.ONSETS][0, 0] == 1
-    assert figures[lows.LONGEST][0, 0] == 33
-    assert figures[lows.FIRST_ONSET][0, 0] == 10
+    assert figures[pauses.ONSETS][0, 0] == 1
+    assert figures[pauses.LONGEST][0, 0] == 33
+    assert figures[pauses.FIRST_ONSET][0, 0] == 10
 
 
 def test_two_pauses_in_windows_that_both_dip_are_two():
-    assert made(lowly(6, 6, dips=[1, 1]))[lows.ONSETS][0, 0] == 2
+    assert made(lowly(6, 6, dips=[1, 1]))[pauses.ONSETS][0, 0] == 2
 
 
 @pytest.mark.parametrize(
@@ -201,29 +201,29 @@ def test_a_window_that_is_paused_in_part_ends_a_pause_or_begins_one(low_s, longe
     """None dips: what lies between them never rose to where a fall is counted."""
     figures = made(lowly(*low_s, dips=[0.0] * len(low_s)))
 
-    assert figures[lows.LONGEST][0, 0] == longest
+    assert figures[pauses.LONGEST][0, 0] == longest
 
 
 def test_times_between_pauses_within_a_cell_are_summed():
     figures = made(lowly(0, 6, 0, 0, 6, 0, 6))
 
-    assert figures[lows.INTERVALS][0, 0] == 30 + 20
-    assert figures[lows.INTERVALS_SQUARED][0, 0] == 30**2 + 20**2
-    assert figures[lows.LAST_ONSET][0, 0] == 60
+    assert figures[pauses.INTERVALS][0, 0] == 30 + 20
+    assert figures[pauses.INTERVALS_SQUARED][0, 0] == 30**2 + 20**2
+    assert figures[pauses.LAST_ONSET][0, 0] == 60
 
 
 def test_a_pause_that_began_before_the_first_cell_begins_nowhere():
     figures = made(lowly(10, 10, 8, 0, first_ms=START - 10_000))
 
-    assert figures[lows.ONSETS][0, 0] == 0
-    assert figures[lows.LOW_S][0, 0] == 18
-    assert figures[lows.LONGEST][0, 0] == 28
+    assert figures[pauses.ONSETS][0, 0] == 0
+    assert figures[pauses.LOW_S][0, 0] == 18
+    assert figures[pauses.LONGEST][0, 0] == 28
 
 
 def test_without_the_drivers_samples_a_window_is_a_pause_or_it_is_not():
     figures = made(windows(util_mean=[0.5, 0.09, 0.05, 0.10]))
 
-    assert figures[lows.LOW_S][0, 0] == 20
+    assert figures[pauses.LOW_S][0, 0] == 20
     assert figures[cell_figures.WINDOW_LOW][0, 0] == 0.5
 
 
@@ -236,8 +236,8 @@ def test_a_gpu_that_spins_pauses_however_busy_it_seems():
         )
     )
 
-    assert figures[lows.LOW_S][0, 0] == 8
-    assert figures[lows.ONSETS][0, 0] == 1
+    assert figures[pauses.LOW_S][0, 0] == 8
+    assert figures[pauses.ONSETS][0, 0] == 1
 
 
 def test_gpus_of_different_jobs_are_no_peers():
@@ -252,13 +252,13 @@ def test_gpus_of_different_jobs_are_no_peers():
 def test_a_pause_goes_on_from_the_last_window_before_whose_length_is_known():
     """A window before the cell and one in it, both all pause."""
     found = windows(first_ms=START - 10_000, util_mean=[0.0, 0.0])
-    known = lows.Before(np.array([1]), np.array([START - 10_000]), np.array([600.0]))
-    another = lows.Before(np.array([1]), np.array([START - 20_000]), np.array([600.0]))
+    known = pauses.Before(np.array([1]), np.array([START - 10_000]), np.array([600.0]))
+    another = pauses.Before(np.array([1]), np.array([START - 20_000]), np.array([600.0]))
 
-    assert made(found, before=known)[lows.LONGEST].tolist() == [[610.0]]
-    assert made(found, before=another)[lows.LONGEST].tolist() == [[20.0]]
-    assert made(found, before=known)[lows.SO_FAR].tolist() == [[610.0]]
-    assert made(found)[lows.LAST_START].tolist() == [[0.0]]
+    assert made(found, before=known)[pauses.LONGEST].tolist() == [[610.0]]
+    assert made(found, before=another)[pauses.LONGEST].tolist() == [[20.0]]
+    assert made(found, before=known)[pauses.SO_FAR].tolist() == [[610.0]]
+    assert made(found)[pauses.LAST_START].tolist() == [[0.0]]
 
 
 def test_a_window_in_which_nothing_was_observed_is_the_last_one_too():
@@ -267,7 +267,10 @@ def test_a_window_in_which_nothing_was_observed_is_the_last_one_too():
 
     figures = made(found)
 
-    assert (figures[lows.LAST_START].tolist(), figures[lows.SO_FAR].tolist()) == ([[10.0]], [[0.0]])
+    assert (figures[pauses.LAST_START].tolist(), figures[pauses.SO_FAR].tolist()) == (
+        [[10.0]],
+        [[0.0]],
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -300,10 +303,10 @@ def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_befor
     last_ms = (
         START
         - cell_figures.CELL_MS
-        + np.rint(earlier[lows.LAST_START][:, -1] * 1000).astype(np.int64)
+        + np.rint(earlier[pauses.LAST_START][:, -1] * 1000).astype(np.int64)
     )
 
-    before = lows.Before(np.array([1, 2]), last_ms, earlier[lows.SO_FAR][:, -1])
+    before = pauses.Before(np.array([1, 2]), last_ms, earlier[pauses.SO_FAR][:, -1])
     short = made(taken(every, every.start_ms >= last_ms[every.gpu_id - 1]), before=before, **told)
 
     whole = made(every, **told)

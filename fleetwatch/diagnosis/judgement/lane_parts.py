@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.features import Ints, Lanes
+from fleetwatch.diagnosis.judgement.features import Ints, Lanes
 
 SHORTEST = 16  # cells: jobs of up to so many are one part, then of up to twice as many, and so on
 FEW = 10_000  # cells more that cost as much to judge as a part costs by itself
