@@ -10,7 +10,7 @@ from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.selectors import IdleGPU, open_idle_runs
+from fleetwatch.ledger.selectors import RunSpan, open_idle_runs
 from fleetwatch.lib.intervals import to_ms
 
 LEAST_SHOWN_MS = 900_000
@@ -32,8 +32,8 @@ class LongestIdle:
 def longest_idle(now: datetime) -> LongestIdle | None:
     """What has been idle longest without a break, if for a quarter of an hour at least."""
     idle = open_idle_runs(now)
-    first = min(idle, key=lambda each: (each.since_ms, each.gpu_id), default=None)
-    if first is None or to_ms(now) - first.since_ms < LEAST_SHOWN_MS:
+    first = min(idle, key=lambda each: (each.start_ms, each.gpu_id), default=None)
+    if not first or not first.job_id or to_ms(now) - first.start_ms < LEAST_SHOWN_MS:
         return None
     [job] = into_teams([Job.objects.select_related("team").get(pk=first.job_id)], before=now)
     of_job = [each for each in idle if each.job_id == first.job_id]
@@ -41,15 +41,15 @@ def longest_idle(now: datetime) -> LongestIdle | None:
         job=job,
         gpu=GPU.objects.select_related("node").get(pk=first.gpu_id),
         gpu_count=len(of_job),
-        since_ms=first.since_ms,
-        lasted_ms=to_ms(now) - first.since_ms,
+        since_ms=first.start_ms,
+        lasted_ms=to_ms(now) - first.start_ms,
         cost_usd=_cost_usd(of_job),
     )
 
 
-def _cost_usd(idle: Sequence[IdleGPU]) -> Decimal | None:
+def _cost_usd(idle: Sequence[RunSpan]) -> Decimal | None:
     rates = RatesInForce(each.gpu_id for each in idle)
-    costs = [rates.usd(each.gpu_id, each.since_ms, each.until_ms, each.held_ms) for each in idle]
+    costs = [rates.usd(each.gpu_id, each.start_ms, each.end_ms, each.held_ms) for each in idle]
     if any(cost is None for cost in costs):
         return None
     return sum((pricing.usd(cost) for cost in costs if cost is not None), Decimal(0))

@@ -2,8 +2,9 @@
 much.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -23,7 +24,15 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import adjustments, policy_plan
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
 from fleetwatch.ledger.selectors import longest_reach_ms
-from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import (
+    HOUR_MS,
+    ceil_hour,
+    ceil_hour_ms,
+    floor_hour,
+    floor_hour_ms,
+    from_ms,
+    to_ms,
+)
 from fleetwatch.lib.spans import clip, length_ms
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.models import TouchedHour
@@ -44,14 +53,6 @@ class Imbalance:
         return f"{self.rule}: node {self.node}, {self.hour:%Y-%m-%d %H:%M} UTC: {self.detail}"
 
 
-def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
-    """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of()
-    of every node.
-    """
-    of_nodes = [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
-    return [*of_nodes, *spent_twice(start, end), *of_another_team(start)]
-
-
 def nodes() -> list[Node]:
     """Every node, in the order in which they are checked."""
     return list(Node.objects.order_by("name"))
@@ -67,24 +68,20 @@ def unbalanced_of(
     to be posted are left out of what compares with telemetry: they are not wrong but late.
     """
     low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
-    waiting = {
-        to_ms(hour)
-        for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
-    }
     gpus = judgement_inputs.capacities(node)
     if not gpus and not Entry.objects.filter(node=node).exists():
         return
-    for begin in range(low, high, HOURS_PER_PASS * HOUR_MS):
-        span = _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
+    hours = TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
+    whole = _Span(node, gpus, low, high, set(map(to_ms, hours)))
+    for span in whole.days():
         for rule in RULES:
             yield from rule(span)
     if now is not None:
-        oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
-        for begin in range(max(low, oldest), high, HOURS_PER_PASS * HOUR_MS):
-            yield from _observed(
-                _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
-            )
-        yield from _judged_otherwise(node, low, high, waiting, now=now)
+        kept_ms = to_ms(retention.horizon(now) + timedelta(hours=6))
+        kept = replace(whole, start_ms=max(low, kept_ms))
+        for span in kept.days():
+            yield from _observed(span)
+        yield from _judged_otherwise(kept)
 
 
 def waiting_hours(start: datetime, end: datetime) -> int:
@@ -100,9 +97,9 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     None when there is none.
     """
     spans = [
-        (one.start_ms, one.end_ms)
+        (gpu.start_ms, gpu.end_ms)
         for node in Node.objects.all()
-        for one in judgement_inputs.capacities(node)
+        for gpu in judgement_inputs.capacities(node)
     ]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
@@ -110,12 +107,11 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     if first is not None:
         spans.append((to_ms(first), to_ms(last) + 1))
     kept_ms = to_ms(ledger_retention.horizon(now))
-    spans = [(max(start, kept_ms), end) for start, end in spans if max(start, kept_ms) < end]
+    spans = [(max(start, kept_ms), end) for start, end in spans if end > kept_ms]
     if not spans:
         return None
-    return floor_hour(from_ms(min(start for start, _ in spans))), ceil_hour(
-        from_ms(max(end for _, end in spans))
-    )
+    starts, ends = zip(*spans, strict=True)
+    return floor_hour(from_ms(min(starts))), ceil_hour(from_ms(max(ends)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +121,12 @@ class _Span:
     start_ms: int
     end_ms: int
     waiting: set[int]
+
+    def days(self) -> Iterator["_Span"]:
+        """A day at a time."""
+        for start_ms in range(self.start_ms, self.end_ms, HOURS_PER_PASS * HOUR_MS):
+            end_ms = min(start_ms + HOURS_PER_PASS * HOUR_MS, self.end_ms)
+            yield replace(self, start_ms=start_ms, end_ms=end_ms)
 
     def fault(self, rule: str, at_ms: int, detail: str) -> Imbalance:
         return Imbalance(rule, self.node.name, from_ms(at_ms), detail)
@@ -137,27 +139,27 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
     edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH said AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
+            "WITH spent AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
             " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
-            " SELECT coalesce(gpu.parent_id, gpu.id), said.start, sum(said.gpu_ms) FROM said"
-            " JOIN inventory_gpu AS gpu ON gpu.id = said.gpu_id"
-            " WHERE said.node_id = %(node)s AND said.start >= %(start)s AND said.start < %(end)s"
-            " GROUP BY 1, 2 HAVING sum(said.gpu_ms) <> 0",
+            " SELECT coalesce(gpu.parent_id, gpu.id), spent.start, sum(spent.gpu_ms) FROM spent"
+            " JOIN inventory_gpu AS gpu ON gpu.id = spent.gpu_id"
+            " WHERE spent.node_id = %(node)s AND spent.start >= %(start)s AND spent.start < %(end)s"
+            " GROUP BY 1, 2 HAVING sum(spent.gpu_ms) <> 0",
             {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
         )
         spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in cursor.fetchall()}
-    for gpu_id, spans in spans_by_gpu(one for one in span.gpus if one.parent_id is None).items():
+    for gpu_id, spans in spans_by_gpu(gpu for gpu in span.gpus if gpu.parent_id is None).items():
         for cut, following in pairwise(edges):
             capacity = length_ms(clip(spans, cut, following))
             total = spent.pop((gpu_id, cut), 0)
-            if total != capacity and cut // HOUR_MS * HOUR_MS not in span.waiting:
+            if total != capacity and floor_hour_ms(cut) not in span.waiting:
                 yield span.fault(
                     "states sum to capacity",
                     cut,
                     f"GPU {gpu_id}: {total} ms in states, {capacity} ms of capacity",
                 )
     for (gpu_id, cut), total in spent.items():
-        if cut // HOUR_MS * HOUR_MS not in span.waiting:
+        if floor_hour_ms(cut) not in span.waiting:
             yield span.fault(
                 "no time outside capacity",
                 cut,
@@ -222,16 +224,13 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
     """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments;
     no run is reversed or leaves its hour.
     """
-    sums: dict[tuple[int, int | None, str, int], int] = {}
+    sums: Counter[tuple[int, int | None, str, int]] = Counter()
     for model in (Entry, Adjustment):
         rows = model._default_manager.filter(
             node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
-        )
-        for gpu_id, job_id, state, start, gpu_ms in rows.values_list(
-            "gpu_id", "job_id", "state", "start", "gpu_ms"
-        ).iterator():
-            held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
-            sums[held] = sums.get(held, 0) + gpu_ms
+        ).values_list("gpu_id", "job_id", "state", "start", "gpu_ms")
+        for gpu_id, job_id, state, start, gpu_ms in rows.iterator():
+            sums[gpu_id, job_id, state, floor_hour_ms(to_ms(start))] += gpu_ms
     # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
     # without runs
     ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
@@ -239,7 +238,7 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
         node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends
     )
     for part in parts.iterator():
-        hour = part.start_ms // HOUR_MS * HOUR_MS
+        hour = floor_hour_ms(part.start_ms)
         if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
             yield span.fault(
                 "runs lie in their hour",
@@ -247,8 +246,7 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
                 f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}",
             )
         for state, gpu_ms in part.state_ms.items():
-            whose = (part.gpu_id, part.job_id, str(state), hour)
-            sums[whose] = sums.get(whose, 0) - gpu_ms
+            sums[part.gpu_id, part.job_id, state, hour] -= gpu_ms
     for (gpu, job, name, hour), left in sums.items():
         if left:
             yield span.fault(
@@ -310,31 +308,33 @@ def of_another_team(start: datetime) -> Iterator[Imbalance]:
             yield Imbalance("a job's team is its account's", "any", start, detail)
 
 
-def _judged_otherwise(
-    node: Node, low: int, high: int, waiting: set[int], *, now: datetime
-) -> Iterator[Imbalance]:
+def _judged_otherwise(span: _Span) -> Iterator[Imbalance]:
     """Hours whose stored rows are not what a fresh judgement by their own policy says."""
-    oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
     judges: dict[int, tuple[Policy, judgement_inputs.NodeFacts]] = {}
-    near = _up(longest_reach_ms())
-    reach = {
-        around for hour in waiting for around in range(hour - near, hour + near + HOUR_MS, HOUR_MS)
+    reach_ms = ceil_hour_ms(longest_reach_ms())
+    near = {
+        around
+        for hour in span.waiting
+        for around in range(hour - reach_ms, hour + reach_ms + HOUR_MS, HOUR_MS)
     }
-    closed = policy_plan.frontier()
-    for piece in policy_plan.as_posted(
-        node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS
-    ):
+    pieces = policy_plan.as_posted(
+        span.node.pk,
+        span.start_ms,
+        span.end_ms,
+        without=near,
+        closed=policy_plan.frontier(),
+        at_most=HOURS_PER_PASS,
+    )
+    for piece in pieces:
         if piece.policy_id not in judges:
             policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
-            judges[piece.policy_id] = (policy, judgement_inputs.node_facts(node, policy))
+            judges[piece.policy_id] = (policy, judgement_inputs.node_facts(span.node, policy))
         policy, facts = judges[piece.policy_id]
-        for hour in sorted(
-            _differing(node.pk, piece, judgement_inputs.judge(facts, *piece.hours, policy))
-        ):
-            yield Imbalance(
+        judged = judgement_inputs.judge(facts, *piece.hours, policy)
+        for hour in sorted(_differing(span.node.pk, piece, judged)):
+            yield span.fault(
                 "entries are what telemetry says",
-                node.name,
-                from_ms(hour),
+                hour,
                 "a fresh judgement differs from what is stored",
             )
 
@@ -343,16 +343,9 @@ def _differing(node_id: int, piece: policy_plan.Piece, judged: Judgement) -> set
     """The clock hours of the piece whose entries (closed: with adjustments) or runs are not the
     judged ones.
     """
-    runs = hour_rows.differing_runs(node_id, piece.start_ms, piece.end_ms, judged)
+    bounds = (node_id, piece.start_ms, piece.end_ms)
+    runs = hour_rows.changed_runs(*bounds, judged)
     if not piece.is_closed:
-        return runs | hour_rows.differing_hours(
-            node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id
-        )
-    return runs | {
-        to_ms(row[1]) // HOUR_MS * HOUR_MS
-        for row in adjustments.differences(node_id, piece, judged)
-    }
-
-
-def _up(reach_ms: int) -> int:
-    return -(-reach_ms // HOUR_MS) * HOUR_MS
+        return runs.keys() | hour_rows.changed_entries(*bounds, judged, piece.policy_id).keys()
+    rows = adjustments.differences(node_id, piece, judged)
+    return runs.keys() | {floor_hour_ms(to_ms(row[1])) for row in rows}

@@ -17,7 +17,8 @@ from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry.directory import compress, decompress
 
 # columns of a payload, 64 bits each and then 32; start_ms from the hour on
-_WIDE, _NARROW = ("gpu_id", "job_id"), ("start_ms", *NAMES)
+_WIDE = ("gpu_id", "job_id")
+_NARROW = ("start_ms", *NAMES)
 _WIDE_BYTES = 8 * len(_WIDE)
 _ROW_BYTES = _WIDE_BYTES + 4 * len(_NARROW)
 _READ = (
@@ -26,36 +27,28 @@ _READ = (
 )
 _REPLACE = """
 INSERT INTO ledger_hourcells (node_id, hour, payload)
-SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS told (hour, payload)
+SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS given (hour, payload)
 ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
 """
 
 
-def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
+def write(node_id: int, cells: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
     """Replaces the pieces of these clock hours within [start_ms, end_ms), in the transaction that
     writes their entries.
     """
     wanted = sorted(hours)
-    fresh = cell_states.by_hour(told) if told else {}
-    whole = [hour for hour in wanted if start_ms <= hour and hour + HOUR_MS <= end_ms]
-    # an hour that a closed month's end cuts keeps the pieces of its other side
-    kept = (
-        read([node_id], min(wanted), max(wanted) + HOUR_MS).get(node_id)
-        if len(whole) < len(wanted)
-        else None
-    )
+    fresh = cell_states.by_hour(cells)
+    none = cell_states.joined([])
     payloads = []
     for hour in wanted:
-        table = _within(fresh.get(hour), start_ms, end_ms)
-        if hour not in whole and kept is not None:
+        table = _within(fresh.get(hour, none), start_ms, end_ms)
+        if not start_ms <= hour <= end_ms - HOUR_MS:
+            # an hour that a closed month's end cuts keeps the pieces of its other side
+            kept = read([node_id], hour, hour + HOUR_MS).get(node_id, none)
             table = cell_states.joined(
-                [
-                    table,
-                    _within(kept, hour, start_ms),
-                    _within(kept, max(hour, end_ms), hour + HOUR_MS),
-                ]
+                [table, _within(kept, hour, start_ms), _within(kept, end_ms, hour + HOUR_MS)]
             )
-        payloads.append(_packed(table or cell_states.joined([]), hour))
+        payloads.append(_packed(table, hour))
     with connection.cursor() as cursor:
         cursor.execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
 
@@ -83,9 +76,7 @@ def forget(before: datetime) -> int:
     return HourCells.objects.filter(hour__lt=before).delete()[0]
 
 
-def _within(table: Table | None, start_ms: int, end_ms: int) -> Table | None:
-    if table is None:
-        return None
+def _within(table: Table, start_ms: int, end_ms: int) -> Table:
     inside = (table["start_ms"] >= start_ms) & (table["start_ms"] < end_ms)
     return {name: values[inside] for name, values in table.items()}
 
@@ -94,13 +85,12 @@ def _packed(table: Table, hour: int) -> bytes:
     """The columns in one zstd frame: to look for the best encoding of so few values takes eight
     times as long, and saves nothing.
     """
-    told = table | {"start_ms": table["start_ms"] - hour}
+    columns = table | {"start_ms": table["start_ms"] - hour}
     return compress(
         b"".join(
-            [
-                *(told[name].astype("<i8").tobytes() for name in _WIDE),
-                *(told[name].astype("<i4").tobytes() for name in _NARROW),
-            ]
+            columns[name].astype(width).tobytes()
+            for names, width in ((_WIDE, "<i8"), (_NARROW, "<i4"))
+            for name in names
         )
     )
 
@@ -113,7 +103,8 @@ def _unpacked(payloads: Sequence[bytes], hours: Sequence[int]) -> tuple[Table, l
     """
     whole = [decompress(payload) for payload in payloads]
     counts = [len(data) // _ROW_BYTES for data in whole]
-    wide, narrow = [], []
+    wide = []
+    narrow = []
     for data, count in zip(whole, counts, strict=True):
         first = _WIDE_BYTES * count
         wide.append(np.frombuffer(data[:first], dtype="<i8").reshape(len(_WIDE), count))

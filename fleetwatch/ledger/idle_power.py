@@ -7,7 +7,6 @@ they were judged by.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -17,7 +16,14 @@ from django.db.models import F, Sum
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement import activity
-from fleetwatch.ledger.judgement.observations import COLUMNS, Columns, Floats
+from fleetwatch.ledger.judgement.observations import (
+    COLUMNS,
+    FOREVER_MS,
+    Columns,
+    Floats,
+    Ints,
+    Mask,
+)
 from fleetwatch.ledger.models import IdlePower, Run
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
@@ -28,26 +34,13 @@ from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.services import touch_hours
 
 # conditions of the runs that it is learned from: nobody's first, a holder's context draws more
-FREE, QUIET = "free", "quiet"
-LEARNED_FROM = (FREE, QUIET)
+LEARNED_FROM = ("free", "quiet")
 PERCENTILE = 5
 LEAST_MS = 900_000  # of such time with its power read
 LOOKS_BACK_MS = 24 * HOUR_MS  # from the node's newest window
 MOST_OF_LIMIT = 0.3  # bare boards draw 8 to 18 % of their limit: more is no idle power
-LEAST_W, MOST_W = 1.0, 2000.0  # what an admin may say
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """Watts, how many readings they come from, of which condition, and the first and last
-    of these.
-    """
-
-    watts: float
-    readings: int
-    condition: str
-    first_ms: int
-    last_ms: int
+LEAST_W = 1.0  # what an admin may say
+MOST_W = 2000.0
 
 
 class IdlePowerError(ValueError):
@@ -66,9 +59,10 @@ def learn(now: datetime, limit: int) -> dict[str, int]:
         windows = frames.read_windows(node.pk, last_ms - LOOKS_BACK_MS, last_ms, COLUMNS)
         for gpu in gpus:
             did["looked"] += 1
-            learned = _learned(gpu, windows.where(windows.gpu_id == gpu.pk), policy)
-            if learned is not None:
-                _keep(gpu, learned, until_ms=until_ms, now=now)
+            row = _learned(gpu, windows.where(windows.gpu_id == gpu.pk), policy)
+            if row is not None:
+                row.created_at = now
+                _put_in_force(row, until_ms=until_ms)
                 did["learned"] += 1
     return did
 
@@ -113,20 +107,7 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
             _put_in_force(row, until_ms=until_ms)
 
 
-def _keep(gpu: GPU, learned: Learned, *, until_ms: int, now: datetime) -> None:
-    row = IdlePower(
-        gpu=gpu,
-        watts=learned.watts,
-        readings=learned.readings,
-        condition=learned.condition,
-        first_ms=learned.first_ms,
-        last_ms=learned.last_ms,
-        created_at=now,
-    )
-    with transaction.atomic():
-        _put_in_force(row, until_ms=until_ms)
-
-
+@transaction.atomic
 def _put_in_force(row: IdlePower, *, until_ms: int) -> None:
     """Keeps the row, for all hours of the GPU that are open, and has them judged again."""
     gpu, node = row.gpu, row.gpu.node
@@ -162,7 +143,7 @@ def _candidates(limit: int) -> list[GPU]:
     )
 
 
-def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> Learned | None:
+def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> IdlePower | None:
     """None: too little of such time had its power read, or what it drew is too much for idle."""
     since_ms = (gpu.node.last_ms or 0) - LOOKS_BACK_MS
     runs = Run.objects.filter(gpu=gpu, condition__in=LEARNED_FROM, start_ms__gte=since_ms).order_by(
@@ -172,15 +153,13 @@ def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> Learned | None:
     for condition, start_ms, end_ms in runs.values_list("condition", "start_ms", "end_ms"):
         spans[condition].append((start_ms, end_ms))
     for condition in LEARNED_FROM:
-        found = of_windows(windows, spans[condition], policy, condition=condition)
-        if found is not None and not _is_too_much(found.watts, gpu):
-            return found
+        row = _of_windows(windows, spans[condition], policy)
+        limit_w = _limit_w(gpu)
+        if row is not None and (limit_w is None or row.watts <= MOST_OF_LIMIT * limit_w):
+            row.gpu = gpu
+            row.condition = condition
+            return row
     return None
-
-
-def _is_too_much(watts: float, gpu: GPU) -> bool:
-    limit_w = _limit_w(gpu)
-    return limit_w is not None and watts > MOST_OF_LIMIT * limit_w
 
 
 def _limit_w(gpu: GPU) -> float | None:
@@ -190,38 +169,31 @@ def _limit_w(gpu: GPU) -> float | None:
     return gpu.model.limit_w if gpu.model else None
 
 
-def of_windows(
-    windows: frames.Frame, spans: Sequence[Span], policy: Policy, *, condition: str
-) -> Learned | None:
+def _of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy) -> IdlePower | None:
     """What one GPU's windows that lie in the spans, and show nothing, say; None where they are too
     few.
     """
-    unknown: Floats = np.full(len(windows.gpu_id), np.nan)
-    acts = activity.read(windows, idle_w=unknown, limit_w=unknown, policy=policy)
+    unread: Floats = np.full(len(windows.gpu_id), np.nan)
+    acts = activity.read(windows, idle_w=unread, limit_w=unread, policy=policy)
     power_w = Columns(windows)["power_w"]
     # also in time that nobody holds a counter may be stuck, or somebody may work
     shows_nothing = (
         (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
     )
     rows = np.flatnonzero(shows_nothing & _within(windows, spans))
-    length_ms = int((windows.end_ms - windows.start_ms)[rows].sum())
-    if length_ms < LEAST_MS:
+    starts, ends = windows.start_ms[rows], windows.end_ms[rows]
+    if (ends - starts).sum() < LEAST_MS:
         return None
-    watts = round(float(np.percentile(power_w[rows], PERCENTILE)), 1)
-    return Learned(
-        watts,
-        len(rows),
-        condition,
-        int(windows.start_ms[rows].min()),
-        int(windows.end_ms[rows].max()),
+    return IdlePower(
+        watts=round(float(np.percentile(power_w[rows], PERCENTILE)), 1),
+        readings=len(rows),
+        first_ms=int(starts.min()),
+        last_ms=int(ends.max()),
     )
 
 
-def _within(windows: frames.Frame, spans: Sequence[Span]) -> np.ndarray:
+def _within(windows: frames.Frame, spans: Sequence[Span]) -> Mask:
     """Which windows lie whole in one of the spans (disjoint, ascending)."""
-    if not spans:
-        return np.zeros(len(windows.gpu_id), dtype=bool)
-    starts, ends = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
-    at = np.searchsorted(starts, windows.start_ms, side="right") - 1
-    found: np.ndarray = (at >= 0) & (windows.end_ms <= ends[at])
-    return found
+    edges: Ints = np.array([*spans, (FOREVER_MS, FOREVER_MS)])
+    at = np.searchsorted(edges[:, 0], windows.start_ms, side="right") - 1
+    return np.asarray((at >= 0) & (windows.end_ms <= edges[at, 1]))

@@ -4,14 +4,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from fleetwatch.ledger.named_numbers import NamedNumbers
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import FIGURES, STATES
 
 HOURS = 24
-# What runs say of themselves (state_sums.py): ms in which each was read, and the sum of value x ms.
-FIGURES = (
-    "active_ms", "active_sum", "power_w_ms", "power_w_sum",
-    "memory_used_bytes_ms", "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",
-)  # fmt: skip
 
 
 class Policy(models.Model):

@@ -29,6 +29,12 @@ TIERS = ("certain", "probable", "potential")
 KINDS = ("gap", "within", "spinning", "cold", "held", "interactive")
 CONDITIONS = ("quiet", "spinning", "active", "free", "orphaned", "unavailable", "unobserved")
 JOB_KINDS = ("batch", "interactive", "service")
+# What runs say of themselves (state_sums.py), in pairs: ms in which each was read, and the sum of
+# value x ms.
+FIGURES = (
+    "active_ms", "active_sum", "power_w_ms", "power_w_sum",
+    "memory_used_bytes_ms", "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",
+)  # fmt: skip
 
 MIB = 1024 * 1024
 
@@ -153,10 +159,6 @@ class Policy:
             1000
             * _by_kind(kind, self.grace_batch_s, self.grace_interactive_s, self.grace_service_s)
         )
-
-    def bridge_ms(self, window_ms: int) -> int:
-        """The longest gap in ms that a run with windows of this length continues across."""
-        return round(self.bridge_windows * window_ms)
 
     @property
     def reach_ms(self) -> int:

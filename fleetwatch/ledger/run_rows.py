@@ -3,8 +3,8 @@ written as text or parsed.
 """
 
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from django.db import connection
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from psycopg.postgres import types
 
 from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Judgement
-from fleetwatch.ledger.models import FIGURES
-from fleetwatch.ledger.policy import CONDITIONS, STATES
+from fleetwatch.ledger.policy import CONDITIONS, FIGURES, STATES
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rows import array_of, fetched
+from fleetwatch.lib.spans import Span
 
 Rows = NDArray[np.void]
-Span = tuple[int, int]
+Hour = TypeVar("Hour")
 
 _COLUMNS = [
     ("gpu_id", ">i8"), ("start_ms", ">i8"), ("end_ms", ">i8"), ("continues", "?"),
@@ -26,6 +26,7 @@ _COLUMNS = [
 ]  # fmt: skip
 # A row of the table without its node: what is compared.
 _ROW = np.dtype([*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")])
+NO_ROWS: Rows = np.zeros(0, dtype=_ROW)
 # The same as COPY takes it: each column after its length; of the last two as much as there is
 # (_kept).
 _WORD = max(map(len, CONDITIONS))
@@ -41,7 +42,9 @@ _COPIED = np.dtype(
     ]
 )  # fmt: skip
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
-_BEGIN, _END, _NULL = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0), struct.pack(">h", -1), -1
+_BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+_END = struct.pack(">h", -1)
+_NULL = -1
 _COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY)"
 
 # a part lies within one hour: the lower bound on its end only lets the index be used
@@ -60,16 +63,14 @@ AND start_ms >= %(start_ms)s
 
 def judged_rows(judged: Judgement, *, within: Span) -> Rows:
     """The judged parts that begin within the span, in their order."""
-    told = judged.parts.where(
-        (judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1])
-    )
-    rows: Rows = np.zeros(len(told.start_ms), dtype=_ROW)
+    start_ms = judged.parts.start_ms
+    parts = judged.parts.where((start_ms >= within[0]) & (start_ms < within[1]))
+    rows: Rows = np.zeros(len(parts.start_ms), dtype=_ROW)
     for name in ("gpu_id", "start_ms", "end_ms", "continues", "job_id"):
-        rows[name] = getattr(told, name)
-    rows["condition"] = told.condition + 1
-    _fill(rows["state_ms"], told.state_ms, "int4")
-    if len(rows):
-        _fill(rows["figures"], np.stack([told.figures[name] for name in FIGURES], axis=1), "float8")
+        rows[name] = getattr(parts, name)
+    rows["condition"] = parts.condition + 1
+    _fill(rows["state_ms"], parts.state_ms, "int4")
+    _fill(rows["figures"], parts.figures, "float8")
     return _ordered(rows)
 
 
@@ -92,15 +93,16 @@ def by_hour(rows: Rows) -> dict[int, Rows]:
     return dict(zip(hours.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
 
 
-def differing(stored: Mapping[int, Rows], judged: Mapping[int, Rows]) -> dict[int, Rows]:
-    """The judged rows of every hour whose stored rows are not exactly these."""
-    none: Rows = np.zeros(0, dtype=_ROW)
-    hours = sorted(stored.keys() | judged.keys())
-    told = {hour: judged.get(hour, none) for hour in hours}
+def differing(
+    stored: Mapping[int, Hour], judged: Mapping[int, Hour], none: Hour, key: Callable[[Hour], Any]
+) -> dict[int, Hour]:
+    """The judged rows of every hour whose stored rows are not exactly these, by the key; `none` of
+    an hour is without rows.
+    """
     return {
         hour: rows
-        for hour, rows in told.items()
-        if stored.get(hour, none).tobytes() != rows.tobytes()
+        for hour in sorted(stored.keys() | judged.keys())
+        if key(rows := judged.get(hour, none)) != key(stored.get(hour, none))
     }
 
 
@@ -110,12 +112,14 @@ def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
         return
     rows = np.concatenate(list(hours.values()))
     copied: Rows = np.zeros(len(rows), dtype=_COPIED)
-    copied["columns"], copied["node_id"] = len(_COPIED_NAMES), node_id
+    copied["columns"] = len(_COPIED_NAMES)
+    copied["node_id"] = node_id
     for name in _COPIED_NAMES:
         copied[f"length of {name}"] = _COPIED[name].itemsize
     for name in (*(name for name, _ in _COLUMNS), "job_id"):
         copied[name] = rows[name]
-    condition, is_held = rows["condition"] - 1, rows["job_id"] != NOBODY
+    condition = rows["condition"] - 1
+    is_held = rows["job_id"] != NOBODY
     copied["condition"] = np.array(CONDITIONS, dtype=f"S{_WORD}")[condition]
     copied["length of condition"] = np.array([len(word) for word in CONDITIONS])[condition]
     copied["length of job_id"][~is_held] = _NULL
@@ -142,16 +146,11 @@ _KEPT = _kept()
 
 
 def _fill(array: Any, values: Any, kind: str) -> None:
-    array["dimensions"], array["type"], array["count"], array["lower_bound"] = (
-        1,
-        types[kind].oid,
-        values.shape[1],
-        1,
-    )
-    array["each"]["length"], array["each"]["value"] = (
-        array.dtype["each"].base["value"].itemsize,
-        values,
-    )
+    array["dimensions"] = array["lower_bound"] = 1
+    array["type"] = types[kind].oid
+    array["count"] = values.shape[1]
+    array["each"]["length"] = array.dtype["each"].base["value"].itemsize
+    array["each"]["value"] = values
 
 
 def _ordered(rows: Rows) -> Rows:

@@ -1,6 +1,6 @@
 """Reads of the ledger: runs joined from their parts, a GPU's states over time, what idles now."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,21 +14,25 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 
-# An open run is looked for so far back, a day at a time.
-LOOK_BACK_DAYS = 60
+# A run is followed so far, a day at a time.
+DAY_MS = 24 * HOUR_MS
+LOOK_BACK_MS = 60 * DAY_MS
 # Telemetry this late does not end a run: a flush, a retry, a slow network.
 LIVE_SLACK_MS = 300_000
 # A run is open while no more windows than this are missing after it: those of its bridge, and one
 # in the making.
 OPEN_WINDOWS = 4
 
+# GPU, holder (None: nobody) and condition
+Lane = tuple[int, int | None, str]
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpan:
     """A run: one GPU and holder (None: nobody) in one condition over [start_ms, end_ms).
 
-    Short gaps in it are `unobserved` in `state_ms`. Means are over the time in which
-    the value was read; None where it never was.
+    Short gaps in it are `unobserved` in `state_ms`. `memory_used_bytes` is the mean over the time
+    in which it was read; None where it never was.
     """
 
     gpu_id: int
@@ -37,26 +41,16 @@ class RunSpan:
     start_ms: int
     end_ms: int
     state_ms: dict[str, int]
-    util_mean: float | None
-    power_w: float | None
     memory_used_bytes: float | None
-    spin_unresolved_ms: int  # in windows too long to tell busy-waiting from work
 
     @property
     def duration_ms(self) -> int:
         return self.end_ms - self.start_ms
 
-
-@dataclass(frozen=True, slots=True)
-class IdleGPU:
-    """A GPU that idles now, and since when."""
-
-    gpu_id: int
-    node_id: int
-    job_id: int
-    since_ms: int
-    until_ms: int
-    held_ms: int  # the holder's share of the time
+    @property
+    def held_ms(self) -> int:
+        """The holder's share of the time."""
+        return sum(self.state_ms.values())
 
 
 def current_policy() -> tuple[int, Policy]:
@@ -74,11 +68,11 @@ def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
     """GPU id -> (from when on, watts), ascending; GPUs of which nothing was learned or set are not
     in it.
     """
-    found: dict[int, dict[int, float]] = defaultdict(dict)
+    steps: dict[int, dict[int, float]] = defaultdict(dict)
     rows = IdlePower.objects.filter(gpu_id__in=list(gpu_ids)).order_by("from_ms", "pk")
     for gpu_id, from_ms, watts in rows.values_list("gpu_id", "from_ms", "watts"):
-        found[gpu_id][from_ms] = watts  # of the same moment the newest counts
-    return {gpu_id: list(by_time.items()) for gpu_id, by_time in found.items()}
+        steps[gpu_id][from_ms] = watts  # of the same moment the newest counts
+    return {gpu_id: list(by_time.items()) for gpu_id, by_time in steps.items()}
 
 
 def idle_power(gpu: GPU) -> IdlePower | None:
@@ -103,22 +97,17 @@ def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]
     A GPU of a node that fell silent is its job's: what it does is not known.
     """
     runs = Run.objects.filter(job_id__in=list(job_ids), end_ms__gt=since_ms).order_by()
-    last = {
-        (job_id, gpu_id): end_ms
-        for job_id, gpu_id, end_ms in runs.values_list("job_id", "gpu_id").annotate(Max("end_ms"))
-    }
+    ends = list(runs.values_list("job_id", "gpu_id").annotate(Max("end_ms")))
     seen = Run.objects.filter(
-        gpu_id__in={gpu_id for _, gpu_id in last}, end_ms__gt=since_ms
+        gpu_id__in={gpu_id for _, gpu_id, _ in ends}, end_ms__gt=since_ms
     ).exclude(condition__in=("unobserved", "unavailable"))
-    newest = (
-        seen.order_by("gpu_id", "-start_ms").distinct("gpu_id").values_list("gpu_id", "start_ms")
-    )
-    began = dict(newest)
-    found: dict[int, set[int]] = defaultdict(set)
-    for (job_id, gpu_id), end_ms in last.items():
+    newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id")
+    began = dict(newest.values_list("gpu_id", "start_ms"))
+    held: dict[int, set[int]] = defaultdict(set)
+    for job_id, gpu_id, end_ms in ends:
         if began.get(gpu_id, end_ms - 1) < end_ms:
-            found[job_id].add(gpu_id)
-    return found
+            held[job_id].add(gpu_id)
+    return held
 
 
 def longest_reach_ms() -> int:
@@ -154,155 +143,108 @@ def adjustments(booked: Interval) -> QuerySet[Adjustment]:
 
 
 def runs(
-    gpu_ids: Iterable[int] | None = None,
-    *,
-    job_id: int | None = None,
-    start_ms: int,
-    end_ms: int,
-    conditions: Sequence[str] = (),
+    gpu_ids: Iterable[int], *, start_ms: int, end_ms: int, conditions: Sequence[str] = ()
 ) -> list[RunSpan]:
-    """The runs that overlap [start_ms, end_ms), each whole, by GPU, holder and start.
-
-    Of these GPUs, or of this job (or both); of these conditions, or of all.
+    """The runs of these GPUs that overlap [start_ms, end_ms), each whole, by GPU, holder and start;
+    of these conditions, or of all.
     """
-    rows = _rows(gpu_ids, job_id, conditions)
-    parts = list(_ordered(rows.filter(start_ms__lt=end_ms, end_ms__gt=start_ms)))
-    parts = _extended(rows, parts, start_ms=start_ms, end_ms=end_ms)
-    return [run for run in _joined(parts) if run.start_ms < end_ms and run.end_ms > start_ms]
+    rows = Run.objects.filter(gpu_id__in=list(gpu_ids))
+    if conditions:
+        rows = rows.filter(condition__in=conditions)
+    parts = {part.pk: part for part in rows.filter(start_ms__lt=end_ms, end_ms__gt=start_ms)}
+    _extend(parts, rows, start_ms, end_ms)
+    return [
+        run for run in _joined(parts.values()) if run.start_ms < end_ms and run.end_ms > start_ms
+    ]
 
 
-def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> list[IdleGPU]:
-    """The GPUs that are quiet and idle now under a job, and since when, by job and GPU.
+def open_idle_runs(now: datetime) -> list[RunSpan]:
+    """The runs of GPUs that are quiet and idle now under a job, by job and GPU.
 
     Now is where the node's telemetry ends: a node silent for longer than LIVE_SLACK_MS
     says nothing of now, so nothing of it is here.
     """
-    live = {node.pk: node for node in Node.objects.filter(last_ms__gte=to_ms(now) - LIVE_SLACK_MS)}
+    ends = _open_quiet_ends(to_ms(now))
+    if not ends:
+        return []
+    quiet = runs(
+        {gpu_id for gpu_id, _ in ends},
+        start_ms=min(ends.values()) - 1,
+        end_ms=to_ms(now) + LIVE_SLACK_MS,
+        conditions=("quiet",),
+    )
+    idle = [
+        run
+        for run in quiet
+        if ends.get((run.gpu_id, run.job_id)) == run.end_ms and run.state_ms.get("idle")
+    ]
+    return sorted(idle, key=lambda run: (run.job_id or 0, run.gpu_id))
+
+
+def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
+    """GPU and job -> where the quiet run ends that nothing follows but a gap that a run continues
+    across, of nodes that report.
+    """
+    live = {node.pk: node for node in Node.objects.filter(last_ms__gte=now_ms - LIVE_SLACK_MS)}
+    # something else of its holder or of nobody ends a run
+    holder = Q(job=OuterRef("job")) | Q(job=None)
+    followers = Run.objects.filter(
+        holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")
+    ).exclude(condition="unobserved")
     parts = Run.objects.filter(
+        ~Exists(followers),
         node_id__in=live,
         condition="quiet",
         job__isnull=False,
-        end_ms__gt=to_ms(now) - 2 * LIVE_SLACK_MS,
+        end_ms__gt=now_ms - 2 * LIVE_SLACK_MS,
     )
-    if job_ids is not None:
-        parts = parts.filter(job_id__in=list(job_ids))
-    parts = parts.exclude(Exists(_followers()))
-    open_parts = {
-        (part.gpu_id, part.job_id): part
-        for part in _ordered(parts)
-        if _is_open(part, live[part.node_id])
-    }
-    if not open_parts:
-        return []
-    first_ms = min(part.end_ms for part in open_parts.values()) - 1
-    gpu_ids = {gpu_id for gpu_id, _ in open_parts}
-    found = []
-    for run in runs(
-        gpu_ids, start_ms=first_ms, end_ms=to_ms(now) + LIVE_SLACK_MS, conditions=("quiet",)
-    ):
-        part = open_parts.get((run.gpu_id, run.job_id or 0))
-        if part is not None and run.end_ms == part.end_ms and run.state_ms.get("idle"):
-            found.append(
-                IdleGPU(
-                    run.gpu_id,
-                    part.node_id,
-                    part.job_id or 0,
-                    run.start_ms,
-                    run.end_ms,
-                    sum(run.state_ms.values()),
-                )
-            )
-    return sorted(found, key=lambda idle: (idle.job_id, idle.gpu_id))
+    ends = {}
+    for part in parts.order_by("start_ms"):
+        node = live[part.node_id]
+        if part.end_ms >= (node.last_ms or 0) - OPEN_WINDOWS * 1000 * node.window_s:
+            ends[part.gpu_id, part.job_id] = part.end_ms
+    return ends
 
 
-def _followers() -> QuerySet[Run]:
-    """What shows that a run has ended: something else of its holder or of nobody follows on the
-    GPU.
-    """
-    holder = Q(job=OuterRef("job")) | Q(job=None)
-    return Run.objects.filter(
-        holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")
-    ).exclude(condition="unobserved")
-
-
-def _is_open(part: Run, node: Node) -> bool:
-    """Whether nothing but a gap that a run continues across follows the part."""
-    return (
-        node.last_ms is not None
-        and part.end_ms >= node.last_ms - OPEN_WINDOWS * 1000 * node.window_s
-    )
-
-
-def _rows(
-    gpu_ids: Iterable[int] | None, job_id: int | None, conditions: Sequence[str]
-) -> QuerySet[Run]:
-    rows = Run.objects.all()
-    if gpu_ids is not None:
-        rows = rows.filter(gpu_id__in=list(gpu_ids))
-    if job_id is not None:
-        rows = rows.filter(job_id=job_id)
-    return rows.filter(condition__in=conditions) if conditions else rows
-
-
-def _ordered(rows: QuerySet[Run]) -> QuerySet[Run]:
-    return rows.order_by("gpu_id", "job_id", "condition", "start_ms")
-
-
-def _lane(part: Run) -> tuple[int, int | None, str]:
+def _lane(part: Run) -> Lane:
     return part.gpu_id, part.job_id, part.condition
 
 
-def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: int) -> list[Run]:
-    """The parts and all that their runs reach on both sides."""
-    found = {part.pk: part for part in parts}
-    low, high = start_ms, end_ms
-    for _ in range(LOOK_BACK_DAYS):
-        heads = _ends(found.values(), first=True)
-        open_heads = {lane for lane, part in heads.items() if part.continues}
-        if not open_heads:
+def _extend(parts: dict[int, Run], rows: QuerySet[Run], start_ms: int, end_ms: int) -> None:
+    """Adds to the parts of [start_ms, end_ms) all that their runs reach on both sides."""
+    for low_ms in range(start_ms - DAY_MS, start_ms - LOOK_BACK_MS - 1, -DAY_MS):
+        earlier = _begun(rows, low_ms, _continued(parts.values()))
+        if not earlier:
             break
-        earlier = rows.filter(
-            start_ms__lt=low,
-            start_ms__gte=low - 24 * HOUR_MS,
-            gpu_id__in={lane[0] for lane in open_heads},
-        )
-        news = [part for part in _ordered(earlier) if _lane(part) in open_heads]
-        low -= 24 * HOUR_MS
-        if not news:
-            break
-        found |= {part.pk: part for part in news}
-    lanes = set(_ends(found.values(), first=False))
-    for _ in range(LOOK_BACK_DAYS):
-        later = rows.filter(
-            start_ms__gte=high,
-            start_ms__lt=high + 24 * HOUR_MS,
-            gpu_id__in={lane[0] for lane in lanes},
-        )
-        news = [part for part in _ordered(later) if _lane(part) in lanes]
-        going_on = {lane for lane, part in _ends(news, first=True).items() if part.continues}
+        parts |= earlier
+    lanes = set(map(_lane, parts.values()))
+    for low_ms in range(end_ms, end_ms + LOOK_BACK_MS, DAY_MS):
+        later = _begun(rows, low_ms, lanes)
+        going_on = _continued(later.values())
         if not going_on:
             break
-        found |= {part.pk: part for part in news if _lane(part) in going_on}
-        lanes = going_on - {_lane(part) for part in news if not part.continues}
-        high += 24 * HOUR_MS
-    return sorted(
-        found.values(),
-        key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms),
-    )
+        parts |= {pk: part for pk, part in later.items() if _lane(part) in going_on}
+        lanes = going_on - {_lane(part) for part in later.values() if not part.continues}
 
 
-def _ends(parts: Iterable[Run], *, first: bool) -> dict[tuple[int, int | None, str], Run]:
-    found: dict[tuple[int, int | None, str], Run] = {}
-    for part in parts:
-        known = found.get(_lane(part))
-        if known is None or (part.start_ms < known.start_ms) == first:
-            found[_lane(part)] = part
-    return found
+def _begun(rows: QuerySet[Run], low_ms: int, lanes: Collection[Lane]) -> dict[int, Run]:
+    """By id the parts of these lanes that begin on the day from then on."""
+    gpu_ids = {gpu_id for gpu_id, *_ in lanes}
+    day = rows.filter(start_ms__gte=low_ms, start_ms__lt=low_ms + DAY_MS, gpu_id__in=gpu_ids)
+    return {part.pk: part for part in day if _lane(part) in lanes}
 
 
-def _joined(parts: Sequence[Run]) -> list[RunSpan]:
+def _continued(parts: Iterable[Run]) -> set[Lane]:
+    """The lanes whose first part goes on from one before it."""
+    first = {_lane(part): part for part in sorted(parts, key=lambda part: -part.start_ms)}
+    return {lane for lane, part in first.items() if part.continues}
+
+
+def _joined(parts: Iterable[Run]) -> list[RunSpan]:
     groups: list[list[Run]] = []
-    for part in parts:
+    for part in sorted(
+        parts, key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms)
+    ):
         if groups and part.continues and _lane(groups[-1][-1]) == _lane(part):
             groups[-1].append(part)
         else:
@@ -311,27 +253,17 @@ def _joined(parts: Sequence[Run]) -> list[RunSpan]:
 
 
 def _run(parts: list[Run]) -> RunSpan:
-    state_ms: dict[str, int] = defaultdict(int)
-    sums: dict[str, float] = defaultdict(float)
+    state_ms: Counter[str] = Counter()
     for part in parts:
-        for state, ms in part.state_ms.items():
-            state_ms[state] += ms
-        for name, value in part.figures.items():
-            sums[name] += value
+        state_ms.update(part.state_ms)
+    read_ms, memory = (
+        sum(part.figures.get(f"memory_used_bytes_{figure}", 0.0) for part in parts)
+        for figure in ("ms", "sum")
+    )
     return RunSpan(
-        gpu_id=parts[0].gpu_id,
-        job_id=parts[0].job_id,
-        condition=parts[0].condition,
+        *_lane(parts[0]),
         start_ms=parts[0].start_ms,
         end_ms=parts[-1].end_ms,
-        state_ms=dict(state_ms),
-        util_mean=_mean(sums, "active"),
-        power_w=_mean(sums, "power_w"),
-        memory_used_bytes=_mean(sums, "memory_used_bytes"),
-        spin_unresolved_ms=int(sums.get("spin_unresolved_ms", 0)),
+        state_ms=state_ms,
+        memory_used_bytes=memory / read_ms if read_ms else None,
     )
-
-
-def _mean(sums: dict[str, float], name: str) -> float | None:
-    read_ms = sums.get(f"{name}_ms", 0.0)
-    return sums.get(f"{name}_sum", 0.0) / read_ms if read_ms else None

@@ -3,7 +3,7 @@
 Nothing is stored.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import judgement_inputs
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour
 from fleetwatch.telemetry import retention
 
 HOURS_PER_PASS = 24  # bounds memory: 8 GPUs are 69,000 windows
@@ -43,10 +43,8 @@ def bounds(interval: Interval, *, now: datetime) -> Interval:
 
     Raises TrialError when there are none.
     """
-    start, end = (
-        max(floor_hour(interval.start), retention.horizon(now)),
-        min(ceil_hour(interval.end), ceil_hour(now)),
-    )
+    start = max(floor_hour(interval.start), retention.horizon(now))
+    end = min(ceil_hour(interval.end), ceil_hour(now))
     if start >= end:
         raise TrialError(
             "no telemetry is kept of that time: columns begin at"
@@ -65,14 +63,19 @@ def check_reach(tried: Policy) -> None:
 
 def gpu_hours(interval: Interval) -> float:
     """GPU-hours of capacity that a comparison would judge (twice)."""
-    total_ms = 0
-    for node in Node.objects.order_by("pk"):
-        for one in judgement_inputs.capacities(node):
-            if one.parent_id is None:
-                total_ms += max(
-                    min(one.end_ms, interval.end_ms) - max(one.start_ms, interval.start_ms), 0
-                )
-    return total_ms / HOUR_MS
+    spans = [
+        (gpu.start_ms, gpu.end_ms)
+        for node in Node.objects.order_by("pk")
+        for gpu in judgement_inputs.capacities(node)
+        if gpu.parent_id is None
+    ]
+    return (
+        sum(
+            max(min(end, interval.end_ms) - max(start, interval.start_ms), 0)
+            for start, end in spans
+        )
+        / HOUR_MS
+    )
 
 
 def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator[list[Said]]:
@@ -85,23 +88,20 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
         ]
         if not sides[0][1].capacities:
             continue
-        for start in range(to_ms(interval.start), to_ms(interval.end), HOURS_PER_PASS * HOUR_MS):
-            end = min(start + HOURS_PER_PASS * HOUR_MS, to_ms(interval.end))
-            yield _said([_summed(facts, start, end, policy) for policy, facts in sides])
+        for start in range(interval.start_ms, interval.end_ms, HOURS_PER_PASS * HOUR_MS):
+            end = min(start + HOURS_PER_PASS * HOUR_MS, interval.end_ms)
+            now, tried_ms = (_summed(facts, start, end, policy) for policy, facts in sides)
+            yield [
+                Said(*key, now[key], tried_ms[key])
+                for key in sorted(now.keys() | tried_ms.keys(), key=repr)
+            ]
 
 
 def _summed(
     facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, policy: Policy
-) -> dict[Key, int]:
-    sums: dict[Key, int] = defaultdict(int)
-    for one in judgement_inputs.judge(facts, start_ms, end_ms, policy).entries:
-        sums[one.gpu_id, one.cut_ms, one.job_id, one.state, one.tier] += one.gpu_ms
+) -> Counter[Key]:
+    sums: Counter[Key] = Counter()
+    for entry in judgement_inputs.judge(facts, start_ms, end_ms, policy).entries:
+        key = (entry.gpu_id, entry.cut_ms, entry.job_id, entry.state, entry.tier)
+        sums[key] += entry.gpu_ms
     return sums
-
-
-def _said(sides: list[dict[Key, int]]) -> list[Said]:
-    is_now, would = sides
-    return [
-        Said(*key, is_now.get(key, 0), would.get(key, 0))
-        for key in sorted(is_now.keys() | would.keys(), key=repr)
-    ]

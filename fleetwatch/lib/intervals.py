@@ -23,10 +23,20 @@ def floor_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
+def floor_hour_ms(moment_ms: int) -> int:
+    """The same in milliseconds."""
+    return moment_ms // HOUR_MS * HOUR_MS
+
+
 def ceil_hour(moment: datetime) -> datetime:
     """The first UTC hour boundary at or after `moment`."""
     floor = floor_hour(moment)
     return floor if floor == moment else floor + timedelta(hours=1)
+
+
+def ceil_hour_ms(moment_ms: int) -> int:
+    """The same in milliseconds."""
+    return -(-moment_ms // HOUR_MS) * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from benchmarks import bulk, tiling
 from benchmarks.large_fleet import Command
 from fleetwatch.demo import fleet
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger import check
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.services import post
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.models import Chunk
+from tests.ledger.balance import unbalanced
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = Interval(datetime(2026, 11, 20, tzinfo=UTC), datetime(2026, 11, 21, tzinfo=UTC))
@@ -98,8 +98,8 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
     assert Run.objects.filter(end_ms__lte=DAY.start_ms).exists()
     assert Job.objects.filter(key__endswith="-1", entry__in=yesterday).exists()
     assert tiling.untiled(DAY, 2) == [2]
-    assert check.unbalanced(DAY.start - timedelta(days=1), DAY.end) == []
-    assert check.unbalanced(DAY.start, DAY.end, now=NOON) == []
+    assert unbalanced(DAY.start - timedelta(days=1), DAY.end) == []
+    assert unbalanced(DAY.start, DAY.end, now=NOON) == []
 
 
 def _indexes() -> set[str]:

@@ -15,6 +15,7 @@ from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.judgement.packing import pack, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.ledger import hour_cells
+from fleetwatch.ledger.judgement.cell_states import joined
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.ledger.fleet import (
@@ -248,7 +249,8 @@ def changed(**which: Any) -> None:
 
 def test_causes_go_when_the_ledger_says_that_nobody_held_the_node():
     diagnosed(an_idle_hour(Sender()))
-    hour_cells.write(NodeDay.objects.get().node_id, {}, [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
+    node_id = NodeDay.objects.get().node_id
+    hour_cells.write(node_id, joined([]), [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
     changed()
 
     services.diagnose(NOW, 1000)

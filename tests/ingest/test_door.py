@@ -18,7 +18,6 @@ from fleetwatch.inventory.services import retire
 from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
 from fleetwatch.ledger import services as ledger
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.judgement_inputs import capacities
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import from_ms
@@ -26,6 +25,7 @@ from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
+from tests.ledger.balance import unbalanced
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 BEGIN = NOW_MS - 3 * 3_600_000

@@ -10,9 +10,9 @@ from django.db.models import F, Sum
 from fleetwatch.accounts.models import Team
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.telemetry.services import touch_hours
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import BUSY, HALF, NOW, QUIET, T0, Sender, a_job, held, hour, post
 
 pytestmark = pytest.mark.django_db

@@ -11,9 +11,9 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Departure
 from fleetwatch.inventory.models import Node as NodeRow
 from fleetwatch.inventory.silence import add_rule
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment
 from fleetwatch.ledger.months import closing
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import EMPTY, MINUTE, T0, Sender, a_job, held, hour, post, states
 from tests.ledger.test_silent_nodes import HOUR, at, bill_and_post, heard
 

@@ -5,7 +5,7 @@ import pytest
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import hour_cells
-from fleetwatch.ledger.judgement.cell_states import KEYS, NAMES
+from fleetwatch.ledger.judgement.cell_states import KEYS, NAMES, joined
 from fleetwatch.lib.intervals import HOUR_MS
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,11 @@ def table(*rows):
 def written(name: str, hour_ms: int, *rows) -> int:
     node, _ = Node.objects.get_or_create(name=name)
     hour_cells.write(
-        node.pk, table(*rows) if rows else {}, [hour_ms], start_ms=hour_ms, end_ms=hour_ms + HOUR_MS
+        node.pk,
+        table(*rows) if rows else joined([]),
+        [hour_ms],
+        start_ms=hour_ms,
+        end_ms=hour_ms + HOUR_MS,
     )
     return node.pk
 

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.months import closing
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,

@@ -10,10 +10,11 @@ from django.db.models import F
 
 from fleetwatch.ingest.services import believe_silent_moves
 from fleetwatch.inventory.models import GPU, Node, Stay
-from fleetwatch.ledger.check import spent_twice, unbalanced
+from fleetwatch.ledger.check import spent_twice
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay, Posted, Run, StateDay
 from fleetwatch.telemetry import seal
 from fleetwatch.telemetry.models import Batch, Chunk, ReceivedSequence, SealMark, TouchedHour
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     MINUTE,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import services
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import Batch, TouchedHour
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,

@@ -15,12 +15,12 @@ from fleetwatch.ingest.tasks import bill_silent
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.models import Node as NodeRow
 from fleetwatch.ledger import explain
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.judgement.states import judge
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ledger import factories
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,
@@ -327,7 +327,7 @@ def test_silence_changes_no_judgement_of_what_was_before_it():
         factories.Node(windows, end_ms=end_ms + 30 * MINUTE).question(), silent_ms=end_ms
     )
 
-    before, after = judge(heard_only).entries, judge(silent).entries
+    before, after = list(judge(heard_only).entries), list(judge(silent).entries)
 
     assert before == [entry for entry in after if entry.reason != "silent"]
     assert [(entry.job_id, entry.gpu_ms) for entry in after if entry.reason == "silent"] == [

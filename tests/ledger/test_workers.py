@@ -13,9 +13,9 @@ import pytest
 from django.db import connection
 
 from fleetwatch.ledger import services
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import TouchedHour
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     MINUTE,

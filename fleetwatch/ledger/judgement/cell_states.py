@@ -5,7 +5,7 @@ The same judgement as the entries', in smaller pieces: of one hour, GPU and job 
 the entries. Diagnosis tells by them which part of an hour a cause explains.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,9 +26,9 @@ KEYS = ("gpu_id", "job_id", "start_ms")
 Table = dict[str, Ints]
 
 
-def joined(tables: Iterable[Table | None]) -> Table:
+def joined(tables: Sequence[Table]) -> Table:
     """All rows, by start, GPU and job."""
-    whole = together([table for table in tables if table is not None])
+    whole = together(tables)
     order = np.lexsort([whole["job_id"], whole["gpu_id"], whole["start_ms"]])
     return {name: values[order] for name, values in whole.items()}
 

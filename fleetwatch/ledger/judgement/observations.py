@@ -4,19 +4,20 @@ Pure values.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.policy import STATES, Policy
+from fleetwatch.ledger.policy import FIGURES, STATES, Policy
+from fleetwatch.lib.spans import Span
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Spans = Sequence[tuple[int, int]]
+Spans = Sequence[Span]
 
 NOBODY = -1  # no job's id
 FOREVER_MS = 2**53
@@ -78,9 +79,9 @@ class Capacity:
     idle_steps: Sequence[tuple[int, float]] = ()
 
 
-def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, int]]]:
+def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[Span]]:
     """GPU id -> when it is capacity."""
-    spans: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, list[Span]] = {}
     for capacity in capacities:
         spans.setdefault(capacity.gpu_id, []).append((capacity.start_ms, capacity.end_ms))
     return spans
@@ -149,13 +150,12 @@ class Question:
     sources: Sequence[SourceReport]
     outages: Mapping[int, Sequence[Outage]]
     cuts: Ints
-    target: tuple[int, int]
+    target: Span
     policy: Policy
     silent_ms: int = FOREVER_MS
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """GPU time of one GPU in one cut, of one holder, in one state; energy None = not read."""
 
     gpu_id: int
@@ -189,20 +189,17 @@ class Entries:
     energy_j: Floats
     texts: Sequence[Words]
 
-    def rows(self) -> list[Entry]:
-        """Each on its own."""
-        jobs = [None if job_id == NOBODY else job_id for job_id in self.job_id.tolist()]
-        joules = [None if math.isnan(energy_j) else energy_j for energy_j in self.energy_j.tolist()]
-        texts = [self.texts[words] for words in self.words.tolist()]
-        columns = (
-            self.gpu_id.tolist(),
-            self.cut_ms.tolist(),
-            jobs,
-            *zip(*texts, strict=True),
-            self.gpu_ms.tolist(),
-            joules,
-        )
-        return [Entry(*row) for row in zip(*columns, strict=True)] if texts else []
+    def rows(self, places: Ints | slice) -> Iterator[tuple[Any, ...]]:
+        """The columns' values of the entries at these places, one entry after the other."""
+        columns = (self.gpu_id, self.cut_ms, self.job_id, self.words, self.gpu_ms, self.energy_j)
+        return zip(*(column[places].tolist() for column in columns), strict=True)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Each on its own: slow for many."""
+        for gpu_id, cut_ms, job_id, words, gpu_ms, energy_j in self.rows(slice(None)):
+            job = None if job_id == NOBODY else job_id
+            energy = None if math.isnan(energy_j) else energy_j
+            yield Entry._make((gpu_id, cut_ms, job, *self.texts[words], gpu_ms, energy))
 
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -215,8 +212,7 @@ class RunParts:
     of time.
 
     `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it
-    goes on from the part before it of the same GPU, holder and condition. `figures`: per column of
-    the windows, ms in which it was read and the sum of value x ms.
+    goes on from the part before it of the same GPU, holder and condition.
     """
 
     gpu_id: Ints
@@ -226,59 +222,32 @@ class RunParts:
     end_ms: Ints
     continues: Mask
     state_ms: Ints  # parts x STATES
-    figures: Mapping[str, Floats]
+    figures: Floats  # parts x FIGURES
 
     def where(self, keep: Mask) -> "RunParts":
         """These parts alone."""
-        return RunParts(
-            gpu_id=self.gpu_id[keep],
-            job_id=self.job_id[keep],
-            condition=self.condition[keep],
-            start_ms=self.start_ms[keep],
-            end_ms=self.end_ms[keep],
-            continues=self.continues[keep],
-            state_ms=self.state_ms[keep],
-            figures={name: values[keep] for name, values in self.figures.items()},
-        )
+        return RunParts(*(getattr(self, column.name)[keep] for column in fields(self)))
 
-    @classmethod
-    def joined(cls, tables: Sequence["RunParts"]) -> "RunParts":
-        """The parts of all tables, one after the other."""
-        if not tables:
-            none = np.zeros(0, dtype=np.int64)
-            return cls(
-                none,
-                none,
-                none,
-                none,
-                none,
-                none == 0,
-                np.zeros((0, len(STATES)), dtype=np.int64),
-                {},
-            )
-        names = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms")
-        columns = {
-            name: np.concatenate([getattr(table, name) for table in tables]) for name in names
-        }
-        figures = {
-            name: np.concatenate([table.figures[name] for table in tables])
-            for name in tables[0].figures
-        }
-        return cls(**columns, figures=figures)
+
+NO_PARTS = RunParts(
+    _NONE,
+    _NONE,
+    _NONE,
+    _NONE,
+    _NONE,
+    _NONE == 0,
+    np.zeros((0, len(STATES)), dtype=np.int64),
+    np.zeros((0, len(FIGURES))),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What the ledger says of one node's GPUs in the cuts that were asked for."""
 
-    table: Entries
+    entries: Entries
     parts: RunParts
     cells: dict[str, Ints]  # rows of cell_states
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The entries, each on its own: slow for many."""
-        return self.table.rows()
 
 
 class Columns(dict[str, Floats]):

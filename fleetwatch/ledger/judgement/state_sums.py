@@ -23,7 +23,7 @@ from fleetwatch.ledger.judgement.observations import (
     RunParts,
     Words,
 )
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import FIGURES, STATES
 
 STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 _CELL_PLACE = {label: place for place, label in enumerate(cell_states.LABELS)}
@@ -185,32 +185,30 @@ def _table(key: Ints, gpu_ms: Ints, *, rows: int, columns: int) -> Ints:
     return np.asarray(sums.astype(np.int64).reshape(rows, columns))
 
 
-def _figures(judged: Judged, first: Ints) -> dict[str, Floats]:
-    """Per part (beginning at `first`): ms in which each column was read, and the sum of value x ms.
-
-    Sums, not means: parts of a run add up before anything is divided.
+def _figures(judged: Judged, first: Ints) -> Floats:
+    """Parts (beginning at `first`) x FIGURES: sums, not means, so that parts of a run add up before
+    anything is divided.
     """
     activity, read = judged.activity, Columns(judged.question.windows)
-    columns = {
-        "active": activity.active,
-        "power_w": read["power_w"],
-        "memory_used_bytes": read["memory_used_bytes"],
+    columns = (
+        activity.active,
+        read["power_w"],
+        read["memory_used_bytes"],
         # only the flagged time: "spinning not resolvable"
-        "spin_unresolved": np.where(activity.spin_unresolved, 1.0, np.nan),
-    }
+        np.where(activity.spin_unresolved, 1.0, np.nan),
+    )
     row = judged.segments.row[judged.segment]
     length_ms = judged.segments.end_ms[judged.segment] - judged.segments.start_ms[judged.segment]
-    figures: dict[str, Floats] = {}
-    for name, values in columns.items():
+    figures: Floats = np.zeros((len(first), len(FIGURES)))
+    for place, values in enumerate(columns):
         is_read = (activity.unseen == 0) & ~np.isnan(values)
         if not is_read.any():
-            figures[f"{name}_ms"] = figures[f"{name}_sum"] = np.zeros(len(first))
             continue
         # one more, for no window (-1)
         read_ms = np.append(is_read, False)[row] * length_ms
         amount = np.append(np.where(is_read, values, 0.0), 0.0)[row] * length_ms
-        figures[f"{name}_ms"] = np.add.reduceat(read_ms, first).astype(np.float64)
-        figures[f"{name}_sum"] = np.add.reduceat(amount, first)
+        figures[:, 2 * place] = np.add.reduceat(read_ms, first)
+        figures[:, 2 * place + 1] = np.add.reduceat(amount, first)
     return figures
 
 

@@ -23,7 +23,7 @@ from fleetwatch.ledger.judgement import (
 )
 from fleetwatch.ledger.judgement.columns import Activity, Judged, Segments, Stretches, Timelines
 from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT
-from fleetwatch.ledger.judgement.observations import NO_ENTRIES, Judgement, Question, RunParts
+from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NO_PARTS, Judgement, Question
 
 
 def judge(question: Question) -> Judgement:
@@ -32,7 +32,7 @@ def judge(question: Question) -> Judgement:
     """
     judged = judged_places(question)
     if judged is None:
-        return Judgement(NO_ENTRIES, RunParts.joined([]), cell_states.joined([]))
+        return Judgement(NO_ENTRIES, NO_PARTS, cell_states.joined([]))
     return state_sums.judgement(judged)
 
 

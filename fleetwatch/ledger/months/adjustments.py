@@ -3,22 +3,24 @@ before.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from fleetwatch.ledger import hour_rows
+from fleetwatch.ledger.hour_rows import Row
 from fleetwatch.ledger.judgement.observations import Judgement
-from fleetwatch.ledger.models import Adjustment
+from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.months.policy_plan import Frontier, Piece
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
 
 # Why a closed hour is judged otherwise: the first that its numbers show.
-CAPACITY, LATE_DATA, OUTAGE, ALLOCATION, JUDGEMENT = (
+CAUSES = (
     "capacity changed", "late data", "outage changed", "allocation changed", "judged anew",
 )  # fmt: skip
-CAUSES = (CAPACITY, LATE_DATA, OUTAGE, ALLOCATION, JUDGEMENT)
+CAPACITY, LATE_DATA, OUTAGE, ALLOCATION, JUDGEMENT = CAUSES
 
 # Joules are sums of floats: adding what was subtracted gives them back to this, which no meter
 # resolves.
@@ -53,77 +55,64 @@ def books(node_id: int, policy_id: int, closed: Frontier, *, now: datetime) -> B
 def book(node_id: int, piece: Piece, judged: Judgement, *, booked_at: datetime) -> dict[str, int]:
     """How many adjustments were written for a closed piece, and what changed of its runs.
 
-    Twice is once: what was booked counts as said.
+    Twice is once: what was booked counts as written.
     """
     parts = hour_rows.replace_runs(node_id, piece.start_ms, piece.end_ms, judged)
-    found = _rows(differences(node_id, piece, judged))
-    write(node_id, found, booked_at=booked_at)
-    hours = {to_ms(row[_START]) // HOUR_MS for row in found} | {hour // HOUR_MS for hour in parts}
-    return {"changed": len(hours), "runs": sum(map(len, parts.values())), "adjustments": len(found)}
+    rows = differences(node_id, piece, judged)
+    write(node_id, rows, booked_at=booked_at)
+    hours = {floor_hour_ms(to_ms(row[_START])) for row in rows} | parts.keys()
+    return {"changed": len(hours), "runs": hour_rows.count(parts), "adjustments": len(rows)}
 
 
-def write(node_id: int, rows: Iterable[hour_rows.Row], *, booked_at: datetime) -> None:
+def write(node_id: int, rows: Sequence[Row], *, booked_at: datetime) -> None:
     """Appends signed rows of ENTRY_COLUMNS as adjustments, each with its cause."""
-    signed = list(rows)
-    causes = _causes(signed)
+    by_cut: dict[tuple[int, datetime], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_cut[row[_GPU], row[_START]].append(row)
     columns = ("node_id", *hour_rows.ENTRY_COLUMNS, "cause", "booked_at")
-    values = ((node_id, *row, causes[row[_GPU], row[_START]], booked_at) for row in signed)
+    values = (
+        (node_id, *row, _cause(of_cut), booked_at) for of_cut in by_cut.values() for row in of_cut
+    )
     hour_rows.copy_rows("ledger_adjustment", columns, values)
 
 
-def differences(node_id: int, piece: Piece, judged: Judgement) -> Amounts:
-    """By key, what the judgement says of the piece beyond entries and adjustments."""
+def differences(node_id: int, piece: Piece, judged: Judgement) -> list[Row]:
+    """What the judgement says of the piece beyond entries and adjustments, as signed rows of
+    ENTRY_COLUMNS.
+    """
     start_ms, end_ms = piece.start_ms, piece.end_ms
-    wanted = _summed(
-        row
-        for rows in hour_rows.entry_rows(
-            judged, piece.policy_id, within=(start_ms, end_ms)
-        ).values()
-        for row in rows
-    )
-    booked = Adjustment.objects.filter(
-        node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)
-    )
-    said = _summed(
-        row for rows in hour_rows.stored_entries(node_id, start_ms, end_ms).values() for row in rows
-    )
-    said = _summed(booked.values_list(*hour_rows.ENTRY_COLUMNS), said)
-    found: Amounts = {}
-    for key in sorted(wanted.keys() | said.keys(), key=repr):
-        (gpu_ms, energy_j), (said_ms, said_j) = wanted.get(key, (0, 0.0)), said.get(key, (0, 0.0))
-        more_ms, more_j = gpu_ms - said_ms, energy_j - said_j
+    judged_sums = _summed(hour_rows.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)))
+    stored = [
+        model._default_manager.filter(
+            node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)
+        ).values_list(*hour_rows.ENTRY_COLUMNS)
+        for model in (Entry, Adjustment)
+    ]
+    stored_sums = _summed(chain(*stored))
+    rows = []
+    for key in sorted(judged_sums.keys() | stored_sums.keys(), key=repr):
+        *facts, is_read = key
+        gpu_ms, energy_j = judged_sums[key]
+        stored_ms, stored_j = stored_sums[key]
+        more_ms = gpu_ms - stored_ms
+        more_j = energy_j - stored_j
         if more_ms or abs(more_j) > NO_ENERGY_J + NO_ENERGY_RATIO * abs(energy_j):
-            found[key] = (more_ms, more_j)
-    return found
+            rows.append((*facts, more_ms, more_j if is_read else None))
+    return rows
 
 
-def _summed(rows: Iterable[hour_rows.Row], onto: Amounts | None = None) -> Amounts:
-    """Milliseconds and joules by key."""
-    sums: Amounts = defaultdict(lambda: (0, 0.0), onto or {})
-    for row in rows:
-        gpu_ms, energy_j = row[_KEY:]
-        key = (*row[:_KEY], energy_j is not None)
-        known_ms, known_j = sums[key]
-        sums[key] = (known_ms + gpu_ms, known_j + (energy_j or 0.0))
+def _summed(rows: Iterable[Row]) -> Amounts:
+    """Milliseconds and joules by key; nothing of what no row has."""
+    sums: Amounts = defaultdict(lambda: (0, 0.0))
+    for *facts, gpu_ms, energy_j in rows:
+        key = (*facts, energy_j is not None)
+        sum_ms, sum_j = sums[key]
+        sums[key] = (sum_ms + gpu_ms, sum_j + (energy_j or 0.0))
     return sums
 
 
-def _rows(found: Amounts) -> list[hour_rows.Row]:
-    return [
-        (*key[:-1], gpu_ms, energy_j if key[-1] else None)
-        for key, (gpu_ms, energy_j) in found.items()
-    ]
-
-
-def _causes(rows: Iterable[hour_rows.Row]) -> dict[tuple[int, datetime], str]:
-    """(GPU, cut) -> what the signed milliseconds there show to have changed."""
-    by_cut: dict[tuple[int, datetime], list[hour_rows.Row]] = defaultdict(list)
-    for row in rows:
-        by_cut[row[_GPU], row[_START]].append(row)
-    return {at: _cause(several) for at, several in by_cut.items()}
-
-
-def _cause(rows: list[hour_rows.Row]) -> str:
+def _cause(rows: Iterable[Row]) -> str:
+    """What the signed milliseconds of a GPU and cut show to have changed."""
     by_state: dict[str, int] = defaultdict(int)
     by_job: dict[int | None, int] = defaultdict(int)
     for row in rows:

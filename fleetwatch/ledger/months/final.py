@@ -6,11 +6,9 @@ the time is written as a judgement without windows has it. A GPU that did not co
 is retired as of when it was last seen: the time is taken away again.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-
-from django.db.models import Q
 
 from fleetwatch.ledger import hour_rows, judgement_inputs, run_rows
 from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
@@ -19,7 +17,7 @@ from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.months import adjustments
 from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 
 HOURS_PER_PASS = 24 * 7  # without windows
@@ -39,30 +37,38 @@ def write(
     capacity did since it was last posted.
     """
     did: Counter[str] = Counter()
-    if grown := _grown(facts.capacities, posted, until_ms):
+    whole = spans_by_gpu(gpu for gpu in facts.capacities if gpu.parent_id is None)
+    if grown := _grown(facts.capacities, whole, posted, until_ms):
         grown_facts = replace(facts, capacities=grown)
-        low = min(capacity.start_ms for capacity in grown) // HOUR_MS * HOUR_MS
-        high = -(-max(capacity.end_ms for capacity in grown) // HOUR_MS) * HOUR_MS
+        low = floor_hour_ms(min(gpu.start_ms for gpu in grown))
+        high = ceil_hour_ms(max(gpu.end_ms for gpu in grown))
         for start in range(low, high, HOURS_PER_PASS * HOUR_MS):
             end = min(start + HOURS_PER_PASS * HOUR_MS, high)
             judged = judgement_inputs.judge_unseen(grown_facts, start, end, policy)
             did.update(_append(books, (start, end), judged))
-    for gpu_ids, span in _shrunk(facts.capacities, posted, until_ms):
-        did.update(_take_away(books, gpu_ids, span))
+    for gpu_id, spans in whole.items():
+        parts = {gpu.gpu_id for gpu in facts.capacities if gpu.parent_id == gpu_id}
+        for start, end in difference(_posted_spans(posted.get(gpu_id)), spans):
+            if start < until_ms:
+                did.update(_take_away(books, {gpu_id, *parts}, (start, min(end, until_ms))))
     return did
 
 
 def _grown(
-    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
+    capacities: Sequence[Capacity],
+    whole: Mapping[int, Sequence[Span]],
+    posted: Mapping[int, Posted],
+    until_ms: int,
 ) -> list[Capacity]:
     """GPUs (with their instances) over capacity before `until_ms` that nothing was posted for."""
     grown: list[Capacity] = []
-    whole = spans_by_gpu(capacity for capacity in capacities if capacity.parent_id is None)
-    for capacity in capacities:
-        gpu_id = capacity.gpu_id if capacity.parent_id is None else capacity.parent_id
-        new = difference(whole.get(gpu_id, []), _posted_spans(posted.get(gpu_id)))
-        for start, end in clip(new, capacity.start_ms, min(capacity.end_ms, until_ms)):
-            grown.append(replace(capacity, start_ms=start, end_ms=end))
+    for gpu in capacities:
+        whole_id = gpu.gpu_id if gpu.parent_id is None else gpu.parent_id
+        new = difference(whole.get(whole_id, []), _posted_spans(posted.get(whole_id)))
+        grown += [
+            replace(gpu, start_ms=start, end_ms=end)
+            for start, end in clip(new, gpu.start_ms, min(gpu.end_ms, until_ms))
+        ]
     return grown
 
 
@@ -74,74 +80,52 @@ def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
     """Writes what was judged beside what is there: adjustments where closed, entries elsewhere,
     parts of runs in any case.
     """
-    start, end = span
-    is_open = (max(start, books.closed_ms), end)
-    is_closed = (start, max(start, min(end, books.closed_ms)))
-    entries = hour_rows.entry_lines(judged, books.policy_id, within=is_open)
-    booked = hour_rows.entry_rows(judged, books.policy_id, within=is_closed)
+    open_ms = max(span[0], min(span[1], books.closed_ms))
+    booked = hour_rows.entry_rows(judged, books.policy_id, within=(span[0], open_ms))
+    entries = hour_rows.entry_lines(judged, books.policy_id, within=(open_ms, span[1]))
     parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
-    hour_rows.append(books.node_id, entries, parts)
-    corrections = [row for rows in booked.values() for row in rows]
-    adjustments.write(books.node_id, corrections, booked_at=books.booked_at)
+    hour_rows.copy_entries(books.node_id, entries)
+    run_rows.copy(books.node_id, parts)
+    adjustments.write(books.node_id, booked, booked_at=books.booked_at)
     return {
         "changed": len(parts),
-        "runs": sum(map(len, parts.values())),
-        "entries": sum(map(len, entries.values())),
-        "adjustments": len(corrections),
+        "runs": hour_rows.count(parts),
+        "entries": hour_rows.count(entries),
+        "adjustments": len(booked),
     }
 
 
-def _shrunk(
-    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
-) -> list[tuple[list[int], Span]]:
-    """(a GPU and its instances, time before `until_ms` that is no longer its capacity) where less
-    is than was posted.
-    """
-    whole = spans_by_gpu(capacity for capacity in capacities if capacity.parent_id is None)
-    shrunk: list[tuple[list[int], Span]] = []
-    for gpu_id, spans in whole.items():
-        instances = {part.gpu_id for part in capacities if part.parent_id == gpu_id}
-        gone = difference(_posted_spans(posted.get(gpu_id)), spans)
-        gpu_ids = [gpu_id, *instances]
-        shrunk += [
-            (gpu_ids, (start, min(end, until_ms))) for start, end in gone if start < until_ms
-        ]
-    return shrunk
-
-
-def _take_away(books: Books, gpu_ids: list[int], span: Span) -> dict[str, int]:
+def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, int]:
     """Takes the time in the span out of runs, and as much of the same holder and state out of
     entries.
 
     Capacity ends with the GPU's last window there: after it everything is unobserved or
     unavailable, so a part that reaches into the span gives what it has of that.
     """
-    taken: dict[Held, int] = defaultdict(int)
+    less: Counter[Held] = Counter()
     gone = []
     for part in Run.objects.filter(gpu_id__in=gpu_ids, end_ms__gt=span[0], start_ms__lt=span[1]):
         left = _left_beside(part, span)
         for state, gpu_ms in part.state_ms.items():
-            taken[part.gpu_id, part.job_id, state, part.start_ms // HOUR_MS * HOUR_MS] += (
-                gpu_ms - left.get(state, 0)
-            )
-        if not left:
-            gone.append(part.pk)
-        else:
+            held = (part.gpu_id, part.job_id, state, floor_hour_ms(part.start_ms))
+            less[held] += gpu_ms - left.get(state, 0)
+        if left:
             # one that goes on behind the span keeps its ends: a part has no hole
-            part.end_ms = (
-                span[0] if part.start_ms < span[0] and part.end_ms <= span[1] else part.end_ms
-            )
+            if part.start_ms < span[0] and part.end_ms <= span[1]:
+                part.end_ms = span[0]
             part.state_ms = left
             part.save(update_fields=["end_ms", "state_ms"])
+        else:
+            gone.append(part.pk)
     Run.objects.filter(pk__in=gone).delete()
-    did: Counter[str] = Counter(runs=len(gone))
-    for held, gpu_ms in taken.items():
+    hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
+    did: Counter[str] = Counter(runs=len(gone), changed=len(hours))
+    for held, gpu_ms in less.items():
         did.update(_take_from_entries(books, held, gpu_ms))
-    hours = {hour for (*_, hour), gpu_ms in taken.items() if gpu_ms}
     hour_rows.count_versions(
         books.node_id, [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
     )
-    return did + Counter(changed=len(hours))
+    return did
 
 
 def _left_beside(part: Run, span: Span) -> dict[str, int]:
@@ -163,10 +147,9 @@ def _take_from_entries(books: Books, held: Held, gpu_ms: int) -> dict[str, int]:
     first.
     """
     gpu_id, job_id, state, hour = held
-    whose = Q(job__isnull=True) if job_id is None else Q(job_id=job_id)
     rows = Entry.objects.filter(
-        whose,
         gpu_id=gpu_id,
+        job=job_id,
         state=state,
         start__gte=from_ms(hour),
         start__lt=from_ms(hour + HOUR_MS),
@@ -178,7 +161,9 @@ def _take_from_entries(books: Books, held: Held, gpu_ms: int) -> dict[str, int]:
     ):
         less = min(gpu_ms, row.gpu_ms)
         if less == 0:
-            continue
+            break
+        gpu_ms -= less
+        entries += 1
         if to_ms(row.start) < books.closed_ms:
             facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]
             booked.append((*facts, -less, None if row.energy_j is None else 0.0))
@@ -187,7 +172,5 @@ def _take_from_entries(books: Books, held: Held, gpu_ms: int) -> dict[str, int]:
         else:
             row.gpu_ms -= less
             row.save(update_fields=["gpu_ms"])
-        entries += 1
-        gpu_ms -= less
     adjustments.write(books.node_id, booked, booked_at=books.booked_at)
     return {"entries": entries, "adjustments": len(booked)}

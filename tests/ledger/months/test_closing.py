@@ -15,12 +15,12 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors, services
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, Run
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.telemetry.services import touch_hours
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,

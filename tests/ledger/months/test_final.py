@@ -6,13 +6,13 @@ import pytest
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import services
-from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import retention, selectors
 from fleetwatch.telemetry.models import LateHour
+from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,
