@@ -9,6 +9,7 @@ import structlog
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.finance.invoices import LOCK, InvoiceError, check_month
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.months.closing import keep_open
@@ -33,33 +34,30 @@ def book(
     since, without a reason, where nothing is open, and for what is no month that has begun.
     """
     check_month(name, now)
-    said = reason.strip()
-    if not said or len(said) > MAX_REASON or not said.isprintable():
+    sentence = reason.strip()
+    if not sentence or len(sentence) > MAX_REASON or not sentence.isprintable():
         raise InvoiceError(
             f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason"
         )
     wait_for_lock(LOCK)
     keep_open()
-    found = reconciliation(name, now=now)
-    if found.fingerprint != seen:
+    beside = reconciliation(name, now=now)
+    if beside.fingerprint != seen:
         raise InvoiceError(
             "The invoice or the ledger changed since you looked: look again, then book.",
             field="seen",
         )
-    chosen = [line for line in found.lines if line.key in keys and line.is_open]
+    chosen = [line for line in beside.lines if line.key in keys and line.is_open]
     if not chosen:
         raise InvoiceError("Choose at least one line that has something open.", field="keys")
     made = InvoiceAdjustment.objects.bulk_create(
         InvoiceAdjustment(
             month=name,
-            booked_in=_booked_in(found.month, now),
+            booked_in=_booked_in(beside.month, now),
             key=line.key,
             label=line.label[:300],
-            hours_usd=line.open.hours_usd,
-            unobserved_usd=line.open.unobserved_usd,
-            rate_usd=line.open.rate_usd,
-            other_usd=line.open.other_usd,
-            reason=said,
+            **{name: getattr(line.open, name) for name in BOOKED_PARTS},
+            reason=sentence,
             booked_at=now,
             booked_by=by[:150],
         )
@@ -84,7 +82,8 @@ def withdraw(booking: InvoiceAdjustment, *, by: str, now: datetime) -> None:
             f"{locked.booked_in} is closed and keeps its lines. Book the difference in an open"
             " month."
         )
-    locked.withdrawn_at, locked.withdrawn_by = now, by[:150]
+    locked.withdrawn_at = now
+    locked.withdrawn_by = by[:150]
     locked.save(update_fields=["withdrawn_at", "withdrawn_by"])
     log.info("invoice booking withdrawn", month=locked.month, booking=locked.pk, by=by)
 

@@ -11,7 +11,7 @@ hours, of the same GPUs:
 - rate: the billed hours at the invoice's price instead of the ledger's.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
@@ -29,19 +29,25 @@ class Billed:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the ledger has of them: GPU time, what of it nobody observed, and micro-dollars."""
+    """What the ledger has of them, or commitments to them paid for and did not get: GPU time, what
+    of it nobody observed, and dollars.
+    """
 
     gpu_ms: int = 0
     unobserved_ms: int = 0
     usd: Decimal = ZERO
 
+    def __add__(self, other: "Counted") -> "Counted":
+        return Counted(
+            self.gpu_ms + other.gpu_ms,
+            self.unobserved_ms + other.unobserved_ms,
+            EXACT.add(self.usd, other.usd),
+        )
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What commitments to them paid for GPUs that were not there."""
 
-    gpu_ms: int = 0
-    usd: Decimal = ZERO
+# why the books differ, as fields of a Gap and (but for the first) of what is booked of one
+PARTS = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
+BOOKED_PARTS = PARTS[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +73,13 @@ class Gap:
         return self.unobserved_usd + self.hours_usd + self.rate_usd + self.other_usd
 
     def __add__(self, other: "Gap") -> "Gap":
-        return Gap(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Gap(*(getattr(self, name) + getattr(other, name) for name in PARTS))
 
     def less(self, booked: "Gap") -> "Gap":
-        return Gap(
-            *(getattr(self, each.name) - getattr(booked, each.name) for each in fields(self))
-        )
+        return Gap(*(getattr(self, name) - getattr(booked, name) for name in PARTS))
 
 
-def explain(billed: Billed, counted: Counted, missing: Missing) -> Gap:
+def explain(billed: Billed, counted: Counted, missing: Counted) -> Gap:
     """The difference of the same GPUs' dollars in both books, by its reasons.
 
     An invoice that bills no hours differs by its rate alone. Of GPUs that the ledger does not know

@@ -1,30 +1,31 @@
 """Invoices as CSV: a file as it came in becomes lines of one invoice, or a list of what is wrong
 with it by line and field. Pure.
 
-Two forms, told apart by their columns: FOCUS 1.2 (https://focus.finops.org), of which the columns
-of FOCUS_READ are read, and a plain one (COLUMNS). Rows that name the same SKU, region, kind of
-charge and GPU model are one line.
+Two forms, told apart by their columns: FOCUS 1.2 (https://focus.finops.org) and a plain one. Rows
+that name the same SKU, region, kind of charge and GPU model are one line.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fleetwatch.figures.pricing import EXACT
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib import amounts, csv_rows
-from fleetwatch.lib.csv_rows import MAX_FAULTS, Fault, FieldError, RefusedError
+from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
 
 MAX_BYTES = 20_000_000
 MAX_ROWS = 200_000
 MAX_LINES = 5_000
 MAX_TEXT = {"sku": 200, "region": 63, "gpu_model": 100, "description": 300, "issuer": 100}
-MAX_AMOUNT = Decimal(10**12)
-MAX_HOURS = Decimal(10**12)
+MAX_AMOUNT = Decimal(10**12)  # also of hours
 MAX_GPUS = 100_000
-FINEST_AMOUNT, FINEST_HOURS = Decimal("1e-12"), Decimal("1e-9")
+FINEST_AMOUNT = Decimal("1e-12")
+FINEST_HOURS = Decimal("1e-9")
 
-CSV, FOCUS = "csv", "focus"
+CSV = "csv"
+FOCUS = "focus"
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
 COLUMNS = (
     "month",
@@ -38,15 +39,33 @@ COLUMNS = (
     "amount",
     "currency",
 )
-NEEDED = ("amount",)
-FOCUS_NEEDED = ("BilledCost", "BillingCurrency", "BillingPeriodStart", "ChargeCategory")
-FOCUS_READ = (
-    *FOCUS_NEEDED, "InvoiceIssuerName", "SkuId", "RegionId", "ChargeDescription",
-    "ConsumedQuantity", "ConsumedUnit",
-    "PricingQuantity", "PricingUnit", "SkuPriceDetails",
-)  # fmt: skip
+# what a line says -> the column of FOCUS that has it
+FOCUS_COLUMNS = {
+    "amount": "BilledCost",
+    "currency": "BillingCurrency",
+    "month": "BillingPeriodStart",
+    "category": "ChargeCategory",
+    "issuer": "InvoiceIssuerName",
+    "sku": "SkuId",
+    "region": "RegionId",
+    "description": "ChargeDescription",
+}
+QUANTITIES = (("ConsumedQuantity", "ConsumedUnit"), ("PricingQuantity", "PricingUnit"))
+DETAILS = "SkuPriceDetails"
+FOCUS_READ = (*FOCUS_COLUMNS.values(), *QUANTITIES[0], *QUANTITIES[1], DETAILS)
 # units that are hours of something, by their FOCUS spellings; a GPU-hour is of one GPU
 _HOURS = {"hours": None, "hour": None, "instance-hours": None, "gpu-hours": 1, "gpu-hour": 1}
+_PLAIN_FORM = Form(
+    what="charge",
+    columns=COLUMNS,
+    needed=("amount",),
+    one_of=(("sku", "gpu_model", "description"),),
+    max_bytes=MAX_BYTES,
+    max_rows=MAX_ROWS,
+)
+_FOCUS_FORM = replace(
+    _PLAIN_FORM, columns=FOCUS_READ, needed=FOCUS_READ[:4], one_of=(), is_ours=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +98,11 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
-    """One row of the file, read; what has to be the same in all of them beside it."""
+class _Charge:
+    """One row of the file; what has to be the same in all of them beside it."""
 
     row: Row
+    form: str
     issuer: str
     currency: str
     month: str  # "" = not said
@@ -93,245 +113,164 @@ def read(content: bytes, month: str) -> Read:
 
     Raises RefusedError with every fault found, at most MAX_FAULTS.
     """
-    form: list[str] = []
-    found: dict[tuple[object, ...], Row] = {}
-    faults: list[Fault] = []
-    one: dict[str, str] = {}
-    count = 0
-    for one_line in csv_rows.rows(
-        content,
-        max_bytes=MAX_BYTES,
-        max_rows=MAX_ROWS,
-        check_header=_check_header(form),
-        lower=False,
-    ):
-        if len(faults) >= MAX_FAULTS:
-            break
-        if isinstance(one_line, Fault):
-            faults.append(one_line)
-            continue
-        line, cells = one_line
-        count += 1
-        try:
-            told = (
-                _focus(line, cells)
-                if form[0] == FOCUS
-                else _plain(line, {name.lower(): text for name, text in cells.items()})
-            )
-            _check_same(told, month, one, form[0])
-        except FieldError as error:
-            faults.append(Fault(line, error.field, str(error)))
-            continue
-        _add(found, told.row)
-    if len(found) > MAX_LINES:
-        faults.append(
-            Fault(
-                1,
-                "",
-                f"There are more than {MAX_LINES:,} different lines in it: leave out what are no"
-                " GPUs.",
-            )
+    charges, faults = csv_rows.read(content, [_FOCUS_FORM, _PLAIN_FORM], _parsed)
+    lines = _summed(charge.row for charge in charges)
+    faults += [fault for charge in charges for fault in _differences(charge, charges[0], month)]
+    if len(lines) > MAX_LINES:
+        text = (
+            f"There are more than {MAX_LINES:,} different lines in it: leave out what are no GPUs."
         )
-    if faults:
-        raise RefusedError(faults)
-    if not count:
-        raise RefusedError([Fault(1, "", "There is no charge in it.")])
-    return Read(form[0], one["issuer"], one["currency"], count, list(found.values()))
+        faults.append(Fault(1, "", text))
+    csv_rows.refuse(faults)
+    return Read(charges[0].form, charges[0].issuer, charges[0].currency, len(charges), lines)
 
 
-def _check_header(form: list[str]) -> Callable[[list[str]], None]:
-    """Puts the form's name into the list, or refuses the columns."""
-
-    def check(header: list[str]) -> None:
-        form.append(FOCUS if "BilledCost" in header else CSV)
-        if form[0] == FOCUS:
-            faults = csv_rows.header_faults(header, needed=FOCUS_NEEDED)
-        else:
-            lower = [name.lower() for name in header]
-            faults = csv_rows.header_faults(lower, needed=NEEDED, allowed=COLUMNS)
-            if not {"sku", "gpu_model", "description"} & set(lower):
-                faults.append(
-                    Fault(1, "", "One of the columns sku, gpu_model, description is needed.")
-                )
-        if faults:
-            raise RefusedError(faults[:MAX_FAULTS])
-
-    return check
+def _parsed(form: Form, line: int, cells: Cells) -> _Charge:
+    if form is _PLAIN_FORM:
+        return _plain(line, cells)
+    try:
+        return _focus(line, cells)
+    except FieldError as error:
+        raise FieldError(FOCUS_COLUMNS.get(error.field, error.field), str(error)) from error
 
 
-def _check_same(told: _Cells, month: str, one: dict[str, str], form: str) -> None:
+def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]:
     """A file is one invoice: of one month, one issuer and one currency."""
-    names = (
-        {
-            "issuer": "InvoiceIssuerName",
-            "currency": "BillingCurrency",
-            "month": "BillingPeriodStart",
-        }
-        if form == FOCUS
-        else {}
-    )
-    if told.month and told.month != month:
-        raise FieldError(
-            names.get("month", "month"),
-            f"It is of {told.month[:20]}, and this is the invoice of {month}.",
+    columns = FOCUS_COLUMNS if charge.form == FOCUS else {}
+    if charge.month not in ("", month):
+        text = f"It is of {charge.month[:20]}, and this is the invoice of {month}."
+        yield Fault(charge.row.line, columns.get("month", "month"), text)
+    for field in ("issuer", "currency"):
+        here = getattr(charge, field)
+        before = getattr(first, field)
+        if here != before:
+            text = f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice."
+            yield Fault(charge.row.line, columns.get(field, field), text)
+
+
+def _summed(rows: Iterable[Row]) -> list[Row]:
+    lines: dict[Row, Row] = {}
+    for row in rows:
+        # what is of the same thing is equal but for its amounts; one with a SKU is named by it
+        key = replace(
+            row,
+            line=0,
+            description="" if row.sku else row.description,
+            hours=None if row.hours is None else ZERO,
+            amount=ZERO,
         )
-    for field, text in (("issuer", told.issuer), ("currency", told.currency)):
-        if one.setdefault(field, text) != text:
-            raise FieldError(
-                names.get(field, field),
-                f"{text[:40]!r} here and {one[field][:40]!r} before: a file is one invoice.",
-            )
+        if key in lines:
+            sums = lines[key]
+            hours = None if row.hours is None else EXACT.add(sums.hours or ZERO, row.hours)
+            row = replace(sums, hours=hours, amount=EXACT.add(sums.amount, row.amount))
+        lines[key] = row
+    return list(lines.values())
 
 
-def _add(found: dict[tuple[object, ...], Row], row: Row) -> None:
-    key = (
-        row.sku,
-        row.region,
-        row.category,
-        row.gpu_model,
-        row.gpus_per_hour,
-        row.hours is None,
-        "" if row.sku else row.description,
-    )
-    known = found.get(key)
-    if known is None:
-        found[key] = row
-        return
-    hours = None if known.hours is None or row.hours is None else EXACT.add(known.hours, row.hours)
-    found[key] = replace(known, hours=hours, amount=EXACT.add(known.amount, row.amount))
-
-
-def _plain(line: int, cells: Mapping[str, str]) -> _Cells:
-    category = cells.get("category", "").capitalize() or "Usage"
-    hours = (
-        _number("gpu_hours", cells.get("gpu_hours", ""), most=MAX_HOURS, finest=FINEST_HOURS)
-        if cells.get("gpu_hours")
-        else None
-    )
-    row = Row(
-        line=line,
-        sku=_text(cells, "sku", "sku"),
-        region=_text(cells, "region", "region"),
-        category=_category(category, "category"),
-        gpu_model=_text(cells, "gpu_model", "gpu_model"),
-        gpus_per_hour=1,
-        description=_sentence(cells.get("description", "")),
-        hours=hours if category == "Usage" else None,
-        amount=_number("amount", cells.get("amount", ""), most=MAX_AMOUNT, finest=FINEST_AMOUNT),
-    )
-    if not (row.sku or row.gpu_model or row.description):
-        raise FieldError("sku", "What is charged? A sku, a gpu_model or a description, please.")
-    return _Cells(
-        row,
-        _text(cells, "issuer", "issuer"),
-        _currency(cells.get("currency", "") or "USD", "currency"),
-        cells.get("month", ""),
-    )
-
-
-def _focus(line: int, cells: Mapping[str, str]) -> _Cells:
-    known = {
-        name: "" if text.lower() == "null" else text
-        for name, text in cells.items()
-        if name in FOCUS_READ
+def _plain(line: int, cells: Cells) -> _Charge:
+    hours = _number(cells, "gpu_hours", FINEST_HOURS) if cells["gpu_hours"] else None
+    model = _text(cells, "gpu_model")
+    usual = {
+        "category": cells["category"].capitalize() or "Usage",
+        "currency": cells["currency"] or "USD",
     }
-    category = _category(known.get("ChargeCategory", ""), "ChargeCategory")
-    model, gpus = _details(known.get("SkuPriceDetails", ""))
-    hours, of_gpus = _focus_hours(known) if category == "Usage" else (None, None)
+    charge = _charge(line, {**cells, **usual}, CSV, _Used(model, 1, hours))
+    if not (charge.row.sku or model or charge.row.description):
+        raise FieldError("sku", "What is charged? A sku, a gpu_model or a description, please.")
+    return charge
+
+
+def _focus(line: int, cells: Cells) -> _Charge:
+    given = {name: "" if cells[name].lower() == "null" else cells[name] for name in FOCUS_READ}
+    ours = {name: given[column] for name, column in FOCUS_COLUMNS.items()}
+    if not ours["month"]:
+        raise FieldError("month", "Of which month is it? Like 2026-10-01T00:00:00Z.")
+    ours["month"] = ours["month"][:7]
+    used = _details(given[DETAILS])
+    return _charge(line, ours, FOCUS, _with_hours(used, given))
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """What was used, of which GPU model ("" = not said) and how many of them an hour is of."""
+
+    gpu_model: str
+    gpus_per_hour: int | None = None
+    hours: Decimal | None = None
+
+
+def _charge(line: int, cells: Cells, form: str, used: _Used) -> _Charge:
+    category = cells["category"]
+    if category not in CATEGORIES:
+        raise FieldError("category", f"One of {', '.join(CATEGORIES)}, not {category[:40]!r}.")
     row = Row(
         line=line,
-        sku=_text(known, "SkuId", "sku"),
-        region=_text(known, "RegionId", "region"),
+        sku=_text(cells, "sku"),
+        region=_text(cells, "region"),
         category=category,
-        gpu_model=model,
-        gpus_per_hour=of_gpus or gpus,
-        description=_sentence(known.get("ChargeDescription", "")),
-        hours=hours,
-        amount=_number(
-            "BilledCost", known.get("BilledCost", ""), most=MAX_AMOUNT, finest=FINEST_AMOUNT
-        ),
+        gpu_model=used.gpu_model,
+        gpus_per_hour=used.gpus_per_hour,
+        description=_sentence(cells["description"]),
+        hours=used.hours if category == "Usage" else None,
+        amount=_number(cells, "amount", FINEST_AMOUNT),
     )
-    month = known.get("BillingPeriodStart", "")[:7]
-    if not month:
-        raise FieldError("BillingPeriodStart", "Of which month is it? Like 2026-10-01T00:00:00Z.")
-    return _Cells(
-        row,
-        _text(known, "InvoiceIssuerName", "issuer"),
-        _currency(known.get("BillingCurrency", ""), "BillingCurrency"),
-        month,
-    )
+    return _Charge(row, form, _text(cells, "issuer"), _currency(cells["currency"]), cells["month"])
 
 
-def _focus_hours(cells: Mapping[str, str]) -> tuple[Decimal | None, int | None]:
-    """Hours that were consumed, else priced, and of how many GPUs one is, where the unit says it;
-    None = not by the hour.
+def _with_hours(used: _Used, cells: Cells) -> _Used:
+    """With the hours that were consumed, else priced, and of how many GPUs one is, where the unit
+    says it.
     """
-    for quantity, unit in (
-        ("ConsumedQuantity", "ConsumedUnit"),
-        ("PricingQuantity", "PricingUnit"),
-    ):
-        name = cells.get(unit, "").lower().replace(" ", "-")
-        if name in _HOURS and cells.get(quantity):
-            return (
-                _number(quantity, cells[quantity], most=MAX_HOURS, finest=FINEST_HOURS),
-                _HOURS[name],
-            )
-    return None, None
+    for quantity, unit in QUANTITIES:
+        name = cells[unit].lower().replace(" ", "-")
+        if name in _HOURS and cells[quantity]:
+            hours = _number(cells, quantity, FINEST_HOURS)
+            return _Used(used.gpu_model, _HOURS[name] or used.gpus_per_hour, hours)
+    return used
 
 
-def _details(text: str) -> tuple[str, int | None]:
+def _details(text: str) -> _Used:
     """GPU model and number of GPUs, where the SKU's details have them: GpuCount is FOCUS's,
     x_GpuModel our own export's.
     """
     try:
-        found = json.loads(text) if text else {}
+        details = json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        raise FieldError("SkuPriceDetails", "This is no JSON object.") from None
-    if not isinstance(found, dict):
-        raise FieldError("SkuPriceDetails", "This is no JSON object.")
-    model, gpus = found.get("x_GpuModel", ""), found.get("GpuCount")
-    count = (
-        gpus
-        if isinstance(gpus, int) and not isinstance(gpus, bool) and 1 <= gpus <= MAX_GPUS
-        else None
-    )
-    return (
-        _checked(model, "SkuPriceDetails", MAX_TEXT["gpu_model"]) if isinstance(model, str) else ""
-    ), count
+        details = None
+    if not isinstance(details, dict):
+        raise FieldError(DETAILS, "This is no JSON object.")
+    model = details.get("x_GpuModel")
+    gpus = details.get("GpuCount")
+    is_count = type(gpus) is int and 1 <= gpus <= MAX_GPUS
+    name = _checked(DETAILS, model, MAX_TEXT["gpu_model"]) if isinstance(model, str) else ""
+    return _Used(name, gpus if is_count else None)
 
 
-def _category(text: str, field: str) -> str:
-    if text not in CATEGORIES:
-        raise FieldError(field, f"One of {', '.join(CATEGORIES)}, not {text[:40]!r}.")
-    return text
-
-
-def _currency(text: str, field: str) -> str:
+def _currency(text: str) -> str:
     code = text.upper()
     if len(code) != len("USD") or not code.isascii() or not code.isalpha():
-        raise FieldError(field, f"A currency has three letters, like USD, not {text[:40]!r}.")
+        raise FieldError("currency", f"A currency has three letters, like USD, not {text[:40]!r}.")
     return code
 
 
-def _text(cells: Mapping[str, str], field: str, what: str) -> str:
-    return _checked(cells.get(field, ""), field, MAX_TEXT[what])
+def _text(cells: Cells, field: str) -> str:
+    return _checked(field, cells[field], MAX_TEXT[field])
 
 
-def _sentence(text: str) -> str:
-    """What a provider wrote for people: cut, and without line breaks and the like."""
-    return "".join(
-        letter if letter.isprintable() else " " for letter in text[: MAX_TEXT["description"]]
-    ).strip()
-
-
-def _checked(text: str, field: str, longest: int) -> str:
+def _checked(field: str, text: str, longest: int) -> str:
     if len(text) > longest or not text.isprintable():
         raise FieldError(field, f"At most {longest} letters and no control characters, please.")
     return text
 
 
-def _number(field: str, text: str, *, most: Decimal, finest: Decimal) -> Decimal:
-    number = amounts.number(text)
-    if number is None or abs(number) > most:
-        raise FieldError(field, f"A number like 1234.56, please, not {text[:40]!r}.")
+def _sentence(text: str) -> str:
+    """What a provider wrote for people: cut, and without line breaks and the like."""
+    shown = text[: MAX_TEXT["description"]]
+    return "".join(letter if letter.isprintable() else " " for letter in shown).strip()
+
+
+def _number(cells: Cells, field: str, finest: Decimal) -> Decimal:
+    number = amounts.number(cells[field])
+    if number is None or abs(number) > MAX_AMOUNT:
+        raise FieldError(field, f"A number like 1234.56, please, not {cells[field][:40]!r}.")
     return number.quantize(finest)

@@ -6,22 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection
 from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import pricing
-from fleetwatch.figures.totals import NOBODY, ZERO
+from fleetwatch.figures.totals import NOBODY
 from fleetwatch.finance import commitments
-from fleetwatch.finance.gaps import Counted, Gap, Missing
+from fleetwatch.finance.gaps import BOOKED_PARTS, Counted, Gap
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.finance.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
 
 OWNED = "owned"
+# whose time, at what rate (None = no rate held), how much of it and how much that nobody observed
+Owned = tuple[Owner, Decimal | None, int, int]
 _ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
 
@@ -57,11 +59,12 @@ def bookings(month: str) -> QuerySet[InvoiceAdjustment]:
 
 def booked_by_key(month: str) -> dict[str, tuple[str, Gap]]:
     """Label and sum of what was booked of each line and not withdrawn."""
-    found: dict[str, tuple[str, Gap]] = {}
-    for each in bookings(month).filter(withdrawn_at__isnull=True):
-        gap = Gap(ZERO, each.unobserved_usd, each.hours_usd, each.rate_usd, each.other_usd)
-        found[each.key] = (each.label, found[each.key][1] + gap if each.key in found else gap)
-    return found
+    booked: dict[str, tuple[str, Gap]] = {}
+    for row in bookings(month).filter(withdrawn_at__isnull=True):
+        gap = Gap(**{name: getattr(row, name) for name in BOOKED_PARTS})
+        _, before = booked.get(row.key, ("", Gap()))
+        booked[row.key] = (row.label, before + gap)
+    return booked
 
 
 def skus() -> dict[str, InvoiceSKU]:
@@ -83,50 +86,49 @@ def billed_skus(month: str) -> list[SKU]:
     """The SKUs of the month's invoices whose GPU model the file does not say, those that nobody
     named first, the dearest ahead.
     """
-    known = skus()
     lines = InvoiceLine.objects.filter(invoice__month=month, gpu_model="").exclude(sku="")
     rows = (
-        lines.values("sku")
-        .annotate(dearest=Max("amount"), told=Max("description"))
+        lines.values_list("sku")
+        .annotate(dearest=Max("amount"), description=Max("description"))
         .order_by("-dearest", "sku")
     )
-    found = [_sku(row["sku"], row["told"], known.get(row["sku"])) for row in rows]
-    return sorted(found, key=lambda each: bool(each.gpu_model))
+    named = skus()
+    billed = [_sku(sku, description, named.get(sku)) for sku, _, description in rows]
+    return sorted(billed, key=lambda each: bool(each.gpu_model))
 
 
-def _sku(sku: str, description: str, known: InvoiceSKU | None) -> SKU:
-    return SKU(
-        sku, description, known.gpu_model.name if known else "", known.gpus_per_hour if known else 1
-    )
+def _sku(sku: str, description: str, named: InvoiceSKU | None) -> SKU:
+    if named is None:
+        return SKU(sku, description, "", 1)
+    return SKU(sku, description, named.gpu_model.name, named.gpus_per_hour)
 
 
 def _bills(invoices: Iterable[Invoice]) -> list[Bill]:
-    known = skus()
+    named = skus()
     lines = (
         InvoiceLine.objects.filter(invoice__in=list(invoices))
         .select_related("invoice")
         .order_by("invoice__issuer", "line", "pk")
     )
-    return [_bill(line, known.get(line.sku)) for line in lines]
+    return [_bill(line, named.get(line.sku)) for line in lines]
 
 
-def _bill(line: InvoiceLine, known: InvoiceSKU | None) -> Bill:
+def _bill(line: InvoiceLine, named: InvoiceSKU | None) -> Bill:
     """What somebody said of its SKU is stronger than what the file says."""
-    gpu_model = known.gpu_model.name if known else line.gpu_model
-    gpus = known.gpus_per_hour if known and line.gpus_per_hour != 1 else line.gpus_per_hour
-    hours = (
-        None
-        if line.hours is None or gpus is None
-        else pricing.EXACT.multiply(line.hours, Decimal(gpus))
-    )
+    gpus = line.gpus_per_hour
+    if named is not None and gpus != 1:
+        gpus = named.gpus_per_hour
+    gpu_hours = None
+    if line.hours is not None and gpus is not None:
+        gpu_hours = pricing.EXACT.multiply(line.hours, Decimal(gpus))
     return Bill(
         issuer=line.invoice.issuer,
         sku=line.sku,
         region=line.region,
         category=line.category,
         description=line.description,
-        gpu_model=gpu_model,
-        gpu_hours=hours,
+        gpu_model=named.gpu_model.name if named else line.gpu_model,
+        gpu_hours=gpu_hours,
         usd=pricing.EXACT.multiply(line.amount, line.invoice.usd_per_unit),
     )
 
@@ -135,56 +137,35 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
     """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of
     closed hours included; unpriced ms.
     """
-    found: dict[Owner, Counted] = {}
+    sums: dict[Owner, Counted] = defaultdict(Counted)
     unpriced_ms = 0
-    for each in times:
-        gpu_ms, rate = sum(each.capacity_ms), each.usd_per_gpu_hour
-        cost_usd = pricing.price([(gpu_ms, rate)])
-        owner = Owner(each.kind.gpu_model, each.kind.region, each.kind.node_class == OWNED)
-        _add(found, owner, Counted(gpu_ms, sum(each.unobserved_ms), cost_usd))
-        unpriced_ms += gpu_ms if rate is None else 0
-    for owner, counted, rate in _adjusted(interval):
-        _add(found, owner, counted)
-        unpriced_ms += counted.gpu_ms if rate is None else 0
-    return found, unpriced_ms
+    for owner, rate, gpu_ms, unobserved_ms in [*map(_of_kind, times), *_adjusted(interval)]:
+        sums[owner] += Counted(gpu_ms, unobserved_ms, pricing.price([(gpu_ms, rate)]))
+        if rate is None:
+            unpriced_ms += gpu_ms
+    return sums, unpriced_ms
 
 
-def _add(found: dict[Owner, Counted], owner: Owner, more: Counted) -> None:
-    known = found.get(owner, Counted())
-    found[owner] = Counted(
-        known.gpu_ms + more.gpu_ms,
-        known.unobserved_ms + more.unobserved_ms,
-        pricing.EXACT.add(known.usd, more.usd),
-    )
+def _of_kind(time: KindTime) -> Owned:
+    owner = Owner(time.kind.gpu_model, time.kind.region, time.kind.node_class == OWNED)
+    return owner, time.usd_per_gpu_hour, sum(time.capacity_ms), sum(time.unobserved_ms)
 
 
-def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
-        return [
-            (
-                Owner(model or NOBODY, region, is_owned),
-                Counted(
-                    gpu_ms,
-                    gpu_ms if is_unobserved else 0,
-                    pricing.price([(gpu_ms, rate)]),
-                ),
-                rate,
-            )
-            for model, region, is_owned, is_unobserved, rate, gpu_ms in cursor.fetchall()
-        ]
+def _adjusted(interval: Interval) -> list[Owned]:
+    rows = fetched(_ADJUSTED, {"start": interval.start, "end": interval.end})
+    return [
+        (Owner(model or NOBODY, region, is_owned), rate, gpu_ms, gpu_ms if is_unobserved else 0)
+        for model, region, is_owned, is_unobserved, rate, gpu_ms in rows
+    ]
 
 
 def _missing(
     interval: Interval, times: Sequence[KindTime], now: datetime
-) -> dict[tuple[str, str], Missing]:
+) -> dict[tuple[str, str], Counted]:
     """What commitments paid for GPUs that were not there, by GPU model and region."""
-    sums: dict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
+    sums: dict[tuple[str, str], Counted] = defaultdict(Counted)
     for commitment, line in commitments.coverage(interval, now=now, times=times).lines:
-        sums[commitment.gpu_model.name, commitment.region].append(
-            (line.missing_ms, line.missing_usd)
+        sums[commitment.gpu_model.name, commitment.region] += Counted(
+            line.missing_ms, 0, line.missing_usd
         )
-    return {
-        key: Missing(sum(ms for ms, _ in each), sum((usd for _, usd in each), ZERO))
-        for key, each in sums.items()
-    }
+    return sums

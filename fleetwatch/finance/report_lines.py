@@ -16,6 +16,7 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.figures import pricing
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import Above, Covered, missing_usd
+from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports.beside import Beside
@@ -24,7 +25,6 @@ from fleetwatch.reports.statement import NO_USD
 
 Shape = dict[str, Any]
 _DIGEST = read_statement("finance/sql/lines_beside.sql")
-PARTS = ("hours_usd", "unobserved_usd", "rate_usd", "other_usd")
 
 
 def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
@@ -92,7 +92,7 @@ def _above(each: Above) -> Shape:
 
 
 def _booked(each: InvoiceAdjustment) -> Shape:
-    parts = {name: getattr(each, name) for name in PARTS}
+    parts = {name: getattr(each, name) for name in BOOKED_PARTS}
     return {
         "label": each.label,
         "invoice_of": each.month,

@@ -5,15 +5,16 @@ UTF-8, commas or semicolons, a first line with the columns. What the cells mean 
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from _csv import Reader
 
 Row = TypeVar("Row")
-Line = tuple[int, Mapping[str, str]]  # its number (the first is 1) and its cells by column
+Cells = Mapping[str, str]  # of a line, by column
 MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
 
 
@@ -51,94 +52,118 @@ class FieldError(ValueError):
         self.field = field
 
 
-def rows(
-    content: bytes,
-    *,
-    max_bytes: int,
-    max_rows: int,
-    check_header: Callable[[list[str]], None],
-    lower: bool = True,
-) -> Iterator[Line | Fault]:
-    """Each line that is not empty, or what is wrong with its form; columns in lower case, where
-    they are ours.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a file has to be: which columns are read, and which of them it needs."""
 
-    Raises RefusedError where no line can be read at all; `check_header` does so for columns.
+    what: str  # one line is
+    columns: tuple[str, ...]
+    needed: tuple[str, ...]
+    one_of: tuple[tuple[str, ...], ...] = ()  # of each of these at least one
+    is_ours: bool = True  # its columns in any case, and no others; else those are left aside
+    max_bytes: int = 1_000_000
+    max_rows: int = 2_000
+
+
+def read(
+    content: bytes, forms: Sequence[Form], parse: Callable[[Form, int, Cells], Row]
+) -> tuple[list[Row], list[Fault]]:
+    """The lines as `parse` makes them of their number and cells ("" where a column is missing), and
+    what is wrong with the others: FieldErrors, too, up to MAX_FAULTS of them.
+
+    The form is the first one whose first needed column is there, else the last one. Raises
+    RefusedError where no line can be read at all.
     """
-    text = _text(content, max_bytes)
+    text = _text(content, forms[0].max_bytes)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    faults: list[Fault] = []
+    rows = list(_rows(reader, forms, parse, faults))
+    if not faults and not rows:
+        faults.append(Fault(1, "", f"There is no {forms[-1].what} in it."))
+    return rows, faults
+
+
+def _rows(
+    reader: "Reader",
+    forms: Sequence[Form],
+    parse: Callable[[Form, int, Cells], Row],
+    faults: list[Fault],
+) -> Iterator[Row]:
+    """The rows as read() says; what is wrong with others is added to the faults."""
     try:
-        header = [name.strip() for name in next(filter(_is_filled, reader), [])]
-        while header and not header[-1]:  # spreadsheets save columns that once held something
-            header.pop()
-        if lower:
-            header = [name.lower() for name in header]
-        check_header(header)
-        yield from _body(reader, header, max_rows)
+        form, header = _form(reader, forms)
+        missing = dict.fromkeys(set(form.columns).difference(header), "")
+        for line, cells in _filled(reader, form.max_rows, faults):
+            try:
+                row = parse(form, line, _cells(header, cells) | missing)
+            except FieldError as error:
+                faults.append(Fault(line, error.field, str(error)))
+            else:
+                yield row
     except csv.Error as error:
-        yield Fault(reader.line_num, "", f"This is no CSV: {error}.")
+        faults.append(Fault(reader.line_num, "", f"This is no CSV: {error}."))
 
 
-def _body(reader: "Reader", header: list[str], max_rows: int) -> Iterator[Line | Fault]:
-    """The lines after the header."""
+def _form(reader: "Reader", forms: Sequence[Form]) -> tuple[Form, list[str]]:
+    """The file's form and its columns. Raises RefusedError where they are not the form's."""
+    header = [name.strip() for name in next(filter(_is_filled, reader), [])]
+    while header and not header[-1]:  # spreadsheets save columns that once held something
+        header.pop()
+    form = next((each for each in forms if each.needed[0] in header), forms[-1])
+    if form.is_ours:
+        header = [name.lower() for name in header]
+    refuse(_header_faults(header, form))
+    return form, header
+
+
+def _filled(
+    reader: "Reader", max_rows: int, faults: list[Fault]
+) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of each further line that is not empty, up to MAX_FAULTS; that there are too
+    many of them is a fault.
+    """
     count = 0
     following = reader.line_num + 1
     for cells in reader:
         # a quoted cell may go over several lines: where the row begins is what is told
-        at = following
+        line = following
         following = reader.line_num + 1
         if not _is_filled(cells):
             continue
         count += 1
         if count > max_rows:
-            yield Fault(at, "", f"There are more than {max_rows:,} rows in it.")
+            faults.append(Fault(line, "", f"There are more than {max_rows:,} rows in it."))
+        if count > max_rows or len(faults) >= MAX_FAULTS:
             return
-        if _is_filled(cells[len(header) :]):
-            yield Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")
-        else:
-            yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        yield line, cells
 
 
-def parsed(
-    lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str]], Row], *, what: str
-) -> tuple[list[Row], list[Fault]]:
-    """The lines of rows() as `parse` makes them, and what is wrong with the others: FieldErrors,
-    too. `what` one is called.
-    """
-    parsed_rows: list[Row] = []
-    faults: list[Fault] = []
-    for line in lines:
-        if isinstance(line, Fault):
-            faults.append(line)
-            continue
-        try:
-            parsed_rows.append(parse(*line))
-        except FieldError as error:
-            faults.append(Fault(line[0], error.field, str(error)))
-    return parsed_rows, faults if faults or parsed_rows else [
-        Fault(1, "", f"There is no {what} in it.")
-    ]
+def _cells(header: list[str], cells: list[str]) -> dict[str, str]:
+    if _is_filled(cells[len(header) :]):
+        raise FieldError("", f"It has {len(cells)} cells, the first line has {len(header)}.")
+    given = zip_longest(header, cells[: len(header)], fillvalue="")
+    return {name: cell.strip() for name, cell in given}
 
 
-def header_faults(
-    header: list[str], *, needed: tuple[str, ...], allowed: tuple[str, ...] | None = None
-) -> list[Fault]:
-    """Columns that stand twice or are missing; and those that nobody knows, where others are not
-    just left aside.
-    """
-    foreign = [name for name in header if allowed is not None and name not in allowed]
-    unknown = [
-        Fault(1, name[:40], "There is no such column." if name else "A column has no name.")
-        for name in foreign
+def _header_faults(header: list[str], form: Form) -> list[Fault]:
+    """Columns that nobody knows, stand twice or are missing."""
+    foreign = [name for name in header if form.is_ours and name not in form.columns]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    missing = [name for name in form.needed if name not in header]
+    texts = [
+        *(
+            (name, "There is no such column." if name else "A column has no name.")
+            for name in foreign
+        ),
+        *((name, "This column stands twice.") for name in twice),
+        *((name, "This column is needed.") for name in missing),
+        *(
+            ("", f"One of the columns {', '.join(names)} is needed.")
+            for names in form.one_of
+            if not set(names).intersection(header)
+        ),
     ]
-    twice = [
-        Fault(1, name[:40], "This column stands twice.")
-        for name in sorted({name for name in header if header.count(name) > 1})
-    ]
-    return [
-        *unknown,
-        *twice,
-        *(Fault(1, name, "This column is needed.") for name in needed if name not in header),
-    ]
+    return [Fault(1, name[:40], text) for name, text in texts]
 
 
 def _text(content: bytes, max_bytes: int) -> str:

@@ -6,7 +6,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import MappingRule, Rate
-from fleetwatch.costs.rates.rate_csv import MAX_BYTES
+from fleetwatch.costs.rates.rate_csv import FORM
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
@@ -120,7 +120,7 @@ def test_bad_lines_are_listed_and_the_text_stays(admin):
 
 
 def test_a_file_that_is_too_large_is_refused_and_not_repeated(admin):
-    file = SimpleUploadedFile("rates.csv", b"x" * (MAX_BYTES + 1))
+    file = SimpleUploadedFile("rates.csv", b"x" * (FORM.max_bytes + 1))
 
     response = admin.post("/settings/rates/import", {"file": file})
 

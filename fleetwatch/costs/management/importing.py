@@ -2,77 +2,71 @@
 what they say.
 """
 
-import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
+from django.utils import timezone
 
-from fleetwatch.costs.difference import DryRun, Imported
+from fleetwatch.costs.difference import Change, DryRun, Imported
 from fleetwatch.costs.mapping.rule_terms import GIVES
 from fleetwatch.figures.pricing import CENT, usd
-from fleetwatch.lib.csv_rows import RefusedError
-from fleetwatch.lib.input_file import read_input
-
-Told = TypeVar("Told")
+from fleetwatch.lib.commands import FileCommand
+from fleetwatch.lib.csv_rows import Form, RefusedError
 
 
-def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="- reads standard input")
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="only say what it would change in the last closed 30 days",
-    )
+class ImportCommand(FileCommand):
+    """Sets what a file has, or says what it would change; exit 1 where it is refused, 2 where it
+    can't be read.
+    """
+
+    form: Form
+    act: Callable[..., Imported]
+    look: Callable[..., DryRun]
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="only say what it would change in the last closed 30 days",
+        )
+
+    def handle(self, *args: Any, file: str, dry_run: bool, **options: Any) -> None:
+        content = self.content(file, max_bytes=self.form.max_bytes)
+        now = timezone.now()
+        try:
+            if dry_run:
+                self._show(file, self.look(content, now=now))
+            else:
+                done = self.act(content, now=now)
+                self._warn(file, done)
+                self.stdout.write(f"{done.set} {self.form.what}s set, {done.stood} stood already")
+        except RefusedError as error:
+            self.refuse([*(f"{file}: {fault}" for fault in error.faults), "nothing was set"])
+
+    def _warn(self, file: str, done: Imported) -> None:
+        for doubt in done.doubts:
+            self.stderr.write(f"{file}: {doubt}")
+
+    def _show(self, file: str, trial: DryRun) -> None:
+        self._warn(file, trial.would)
+        start = trial.interval.start
+        end = trial.interval.end
+        self.stdout.write(
+            f"would set {trial.would.set} {self.form.what}s, {trial.would.stood} stand already;"
+            " nothing was set"
+        )
+        self.stdout.write(
+            f"dollars from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, before, after and"
+            " the difference:"
+        )
+        for change in [*trial.changes, trial.total]:
+            self.stdout.write(_line(change))
 
 
-def content(command: BaseCommand, file: str, *, max_bytes: int) -> bytes:
-    """What is in the file; exit 2 where it can't be read."""
-    try:
-        return read_input(file, max_bytes=max_bytes)
-    except OSError as error:
-        command.stderr.write(f"{file}: {error.strerror}")
-        sys.exit(2)
-
-
-def show(command: BaseCommand, file: str, look: Callable[[], DryRun], *, what: str) -> None:
-    """Says what the file would change; exit 1 where it is refused."""
-    found = _taken(command, file, look)
-    _warn(command, file, found.would)
-    start, end = found.interval.start, found.interval.end
-    command.stdout.write(
-        f"would set {found.would.set} {what}, {found.would.stood} stand already; nothing was set"
-    )
-    command.stdout.write(
-        f"dollars from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, before, after and the"
-        " difference:"
-    )
-    for change in [*found.changes, found.total]:
-        amounts = [
-            usd(amount, CENT)
-            for amount in (change.before_usd, change.after_usd, change.difference_usd)
-        ]
-        name = f"{GIVES[change.owner]} {change.label}" if change.owner else "total"
-        command.stdout.write(f"{name:<42} {amounts[0]:>14} {amounts[1]:>14} {amounts[2]:>+14}")
-
-
-def do(command: BaseCommand, file: str, act: Callable[[], Imported], *, what: str) -> None:
-    """Imports the file; exit 1 where it is refused."""
-    done = _taken(command, file, act)
-    _warn(command, file, done)
-    command.stdout.write(f"{done.set} {what} set, {done.stood} stood already")
-
-
-def _warn(command: BaseCommand, file: str, done: Imported) -> None:
-    for doubt in done.doubts:
-        command.stderr.write(f"{file}: {doubt}")
-
-
-def _taken(command: BaseCommand, file: str, act: Callable[[], Told]) -> Told:
-    try:
-        return act()
-    except RefusedError as error:
-        for fault in error.faults:
-            command.stderr.write(f"{file}: {fault}")
-        command.stderr.write("nothing was set")
-        sys.exit(1)
+def _line(change: Change) -> str:
+    name = f"{GIVES[change.owner]} {change.label}" if change.owner else "total"
+    amounts = (change.before_usd, change.after_usd, change.difference_usd)
+    before, after, more = (usd(amount, CENT) for amount in amounts)
+    return f"{name:<42} {before:>14} {after:>14} {more:>+14}"

@@ -6,7 +6,6 @@ Columns: what a rule asks (user, account, namespace, partition, label as key=val
 the organisation, times with an offset, or "beginning"; note.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -14,11 +13,21 @@ from zoneinfo import ZoneInfo
 from fleetwatch.costs.mapping import rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
 from fleetwatch.lib import csv_cells, csv_rows
-from fleetwatch.lib.csv_rows import Fault, FieldError
+from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
 
-MAX_BYTES = 1_000_000
-MAX_ROWS = 2_000
-COLUMNS = (*rule_terms.CONDITIONS, *rule_terms.GIVES, "priority", "valid_from", "valid_to", "note")
+FORM = Form(
+    what="rule",
+    columns=(
+        *rule_terms.CONDITIONS,
+        *rule_terms.GIVES,
+        "priority",
+        "valid_from",
+        "valid_to",
+        "note",
+    ),
+    needed=("valid_from",),
+    one_of=(tuple(rule_terms.CONDITIONS), tuple(rule_terms.GIVES)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +48,22 @@ def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
 
     Raises RefusedError where its columns or its form can't be.
     """
-    lines = csv_rows.rows(
-        content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header
-    )
-    return csv_rows.parsed(lines, lambda line, cells: _row(line, cells, zone), what="rule")
+    return csv_rows.read(content, [FORM], lambda _, line, cells: _row(line, cells, zone))
 
 
-def _check_header(header: list[str]) -> None:
-    faults = csv_rows.header_faults(header, needed=("valid_from",), allowed=COLUMNS)
-    for names in (rule_terms.CONDITIONS, rule_terms.GIVES):
-        if not any(name in header for name in names):
-            faults.append(Fault(1, "", f"One of the columns {', '.join(names)} is needed."))
-    csv_rows.refuse(faults)
-
-
-def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
+def _row(line: int, cells: Cells, zone: ZoneInfo) -> Row:
     csv_cells.check_texts(cells)
     try:
-        label, value = rule_terms.read_label(cells.get("label", ""))
-        user, account, namespace, partition = (
-            cells.get(name, "") for name in ("user", "account", "namespace", "partition")
-        )
+        label, value = rule_terms.read_label(cells["label"])
+        asks = {name: cells[name] for name in rule_terms.CONDITIONS if name != "label"}
         row = Row(
             line=line,
-            asks=Conditions(user, account, namespace, partition, label, value),
-            gives=Gives(
-                cells.get("team", ""), cells.get("project", ""), cells.get("cost_centre", "")
-            ),
-            priority=_priority(cells.get("priority", "")),
-            valid_from=csv_cells.begins("valid_from", cells.get("valid_from", ""), zone),
-            valid_to=csv_cells.moment("valid_to", cells.get("valid_to", ""), zone),
-            note=cells.get("note", ""),
+            asks=Conditions(**asks, label=label, label_value=value),
+            gives=Gives(**{name: cells[name] for name in rule_terms.GIVES}),
+            priority=_priority(cells["priority"]),
+            valid_from=csv_cells.begins("valid_from", cells["valid_from"], zone),
+            valid_to=csv_cells.moment("valid_to", cells["valid_to"], zone),
+            note=cells["note"],
         )
         rule_terms.checked(row.asks, row.gives, priority=row.priority, note=row.note)
     except MappingError as error:

@@ -43,23 +43,23 @@ class Kind:
 RATES = Kind(
     noun="rate",
     home="settings",
-    columns=rate_csv.COLUMNS,
+    columns=rate_csv.FORM.columns,
     explained="dashboard/_columns_of_rates.html",
     example=(
         "gpu_model,class,region,price,valid_from,source\nH100"
         " SXM,reserved,eu-central-1,2.10,2026-11-01,contract 2026-17"
     ),
-    max_bytes=rate_csv.MAX_BYTES,
+    max_bytes=rate_csv.FORM.max_bytes,
     look=imports.dry_run,
     act=imports.import_rates,
 )
 RULES = Kind(
     noun="rule",
     home="mappings",
-    columns=mapping_csv.COLUMNS,
+    columns=mapping_csv.FORM.columns,
     explained="dashboard/_columns_of_rules.html",
     example="account,label,team,project,cost_centre,valid_from\nml-*,project=vision-*,vision,Apollo,4711,2026-11-01",
-    max_bytes=mapping_csv.MAX_BYTES,
+    max_bytes=mapping_csv.FORM.max_bytes,
     look=mapping_imports.dry_run,
     act=mapping_imports.import_mappings,
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.costs.mapping import mapping_csv
-from fleetwatch.costs.mapping.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.costs.mapping.mapping_csv import FORM, Row
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.lib.csv_rows import RefusedError, refuse
 
@@ -87,9 +87,12 @@ def test_every_fault_is_told_at_once():
         ("user,team,valid_from,colour\n", [(1, "colour")]),
         ("team,valid_from\n", [(1, "")]),
         (HEADER, [(1, "")]),
-        (b"x" * (MAX_BYTES + 1), [(1, "")]),
+        (b"x" * (FORM.max_bytes + 1), [(1, "")]),
         (b"user,team,valid_from\n\xff,nlp,beginning\n", [(2, "")]),
-        ("user,team,valid_from\n" + "ann,nlp,beginning\n" * (MAX_ROWS + 1), [(MAX_ROWS + 2, "")]),
+        (
+            "user,team,valid_from\n" + "ann,nlp,beginning\n" * (FORM.max_rows + 1),
+            [(FORM.max_rows + 2, "")],
+        ),
     ],
 )
 def test_a_file_of_the_wrong_form_is_refused_as_a_whole(text, told):
@@ -98,6 +101,6 @@ def test_a_file_of_the_wrong_form_is_refused_as_a_whole(text, told):
 
 @given(st.text(max_size=200))
 def test_no_text_does_more_than_be_refused(text):
-    for content in (text, ",".join(COLUMNS) + "\n" + text):
+    for content in (text, ",".join(FORM.columns) + "\n" + text):
         with suppress(RefusedError):
             read(content.encode("utf-8", "surrogatepass"), BERLIN)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.costs.rates import rate_csv
-from fleetwatch.costs.rates.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.costs.rates.rate_csv import FORM, Row
 from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -133,7 +133,7 @@ def test_every_fault_is_told_by_line_and_field():
             (2, "", "This is not UTF-8 text: save it as CSV UTF-8."),
         ),
         ("gpu,price,valid_from\na\0,1,beginning\n", (2, "", "There is a zero byte in it.")),
-        (b"x" * (MAX_BYTES + 1), (1, "", "The file is larger than 1,000,000 bytes.")),
+        (b"x" * (FORM.max_bytes + 1), (1, "", "The file is larger than 1,000,000 bytes.")),
         (
             "gpu,price,valid_from\na,1_0,beginning\n",
             (2, "price", "A number like 2.49, please, not '1_0'."),
@@ -181,9 +181,9 @@ def test_a_quote_that_never_ends_is_no_csv():
 
 def test_there_is_an_end_to_rows_and_to_faults():
     head = "gpu,price,valid_from\n"
-    assert len(read((head + "a,1,beginning\n" * MAX_ROWS).encode(), BERLIN)) == MAX_ROWS
-    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [
-        (MAX_ROWS + 2, "", "There are more than 2,000 rows in it.")
+    assert len(read((head + "a,1,beginning\n" * FORM.max_rows).encode(), BERLIN)) == FORM.max_rows
+    assert faults(head + "a,1,beginning\n" * (FORM.max_rows + 1)) == [
+        (FORM.max_rows + 2, "", "There are more than 2,000 rows in it.")
     ]
     assert len(faults(head + "a,x,beginning\n" * 500)) == MAX_FAULTS
 
@@ -195,7 +195,7 @@ def test_there_is_an_end_to_rows_and_to_faults():
     )
 )
 def test_whatever_bytes_come_are_rows_or_faults(content):
-    for head in (b"", b"gpu,price,valid_from\n", ",".join(COLUMNS).encode() + b"\n"):
+    for head in (b"", b"gpu,price,valid_from\n", ",".join(FORM.columns).encode() + b"\n"):
         assert rows_or_faults(head + content)
 
 

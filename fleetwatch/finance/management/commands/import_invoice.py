@@ -4,7 +4,7 @@ says how it differs from the ledger.
 Exit 1 when it was refused, 2 when it can't be read.
 """
 
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,25 @@ from django.db import transaction
 from django.utils import timezone
 
 from fleetwatch.figures.pricing import CENT, usd
+from fleetwatch.finance.gaps import PARTS
 from fleetwatch.finance.invoice_csv import COLUMNS, MAX_BYTES
 from fleetwatch.finance.invoices import Imported, InvoiceError, import_invoice
 from fleetwatch.finance.reconciliation import Reconciliation, reconciliation
-from fleetwatch.lib.commands import HubCommand
+from fleetwatch.lib.commands import FileCommand
 from fleetwatch.lib.csv_rows import RefusedError
-from fleetwatch.lib.input_file import read_input
 
-NAMES = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
+NOTHING = "nothing was imported"
+HEADS = ["difference", *(name.removesuffix("_usd") for name in PARTS), "open"]
 
 
-class Command(HubCommand):
+class Command(FileCommand):
     help = (
         f"Takes a month's invoice: FOCUS 1.2, or CSV with the columns {', '.join(COLUMNS)}"
         " (docs/reports.md)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE", help="- reads standard input")
+        super().add_arguments(parser)
         parser.add_argument("--month", required=True, help="whose invoice it is, like 2026-10")
         parser.add_argument(
             "--replace",
@@ -44,7 +45,7 @@ class Command(HubCommand):
     def handle(
         self, *args: Any, file: str, month: str, replace: bool, dry_run: bool, **options: Any
     ) -> None:
-        content = self._content(file)
+        content = self.content(file, max_bytes=MAX_BYTES)
         now = timezone.now()
         try:
             # a look is the import itself, taken back: what is shown is what comes
@@ -52,51 +53,31 @@ class Command(HubCommand):
                 done = import_invoice(
                     content, month, now=now, file_name=Path(file).name, replace=replace or dry_run
                 )
-                found = reconciliation(month, now=now)
+                beside = reconciliation(month, now=now)
                 transaction.set_rollback(dry_run)
         except RefusedError as error:
-            self._refuse([f"{file}: {fault}" for fault in error.faults])
+            self.refuse([*(f"{file}: {fault}" for fault in error.faults), NOTHING])
         except InvoiceError as error:
-            self._refuse([str(error)])
-        self._show(done, found, dry_run=dry_run)
+            self.refuse([str(error), NOTHING])
+        self.stdout.write(_outcome(done, dry_run=dry_run))
+        self._show(beside)
 
-    def _content(self, file: str) -> bytes:
-        try:
-            return read_input(file, max_bytes=MAX_BYTES)
-        except OSError as error:
-            self.stderr.write(f"{file}: {error.strerror}")
-            sys.exit(2)
+    def _show(self, beside: Reconciliation) -> None:
+        self.stdout.write(_row("", HEADS))
+        for line in [*beside.lines, beside.total]:
+            parts = [getattr(line.gap, name) for name in PARTS]
+            amounts = [line.gap.difference_usd, *parts, line.open.open_usd]
+            self.stdout.write(_row(line.label[:33], (usd(amount, CENT) for amount in amounts)))
 
-    def _refuse(self, texts: list[str]) -> None:
-        for text in [*texts, "nothing was imported"]:
-            self.stderr.write(text)
-        sys.exit(1)
 
-    def _show(self, done: Imported, found: Reconciliation, *, dry_run: bool) -> None:
-        what = (
-            "stands already" if not done.is_new else "would be imported" if dry_run else "imported"
-        )
-        instead = (
-            ", in place of the one that stands"
-            if done.replaced and dry_run
-            else ", in place of the one before"
-            if done.replaced
-            else ""
-        )
-        self.stdout.write(
-            f"{what}{instead}: {done.rows} rows, {done.lines} lines, {usd(done.usd, CENT)} USD"
-        )
-        self.stdout.write(
-            f"{'':<34}{'difference':>14}"
-            + "".join(f"{name.removesuffix('_usd'):>14}" for name in NAMES)
-            + f"{'open':>14}"
-        )
-        for line in [*found.lines, found.total]:
-            amounts = [
-                line.gap.difference_usd,
-                *(getattr(line.gap, name) for name in NAMES),
-                line.open.open_usd,
-            ]
-            self.stdout.write(
-                f"{line.label[:33]:<34}" + "".join(f"{usd(amount, CENT):>14}" for amount in amounts)
-            )
+def _outcome(done: Imported, *, dry_run: bool) -> str:
+    what = "would be imported" if dry_run else "imported"
+    if not done.is_new:
+        what = "stands already"
+    elif done.replaced:
+        what += f", in place of the one {'that stands' if dry_run else 'before'}"
+    return f"{what}: {done.rows} rows, {done.lines} lines, {usd(done.usd, CENT)} USD"
+
+
+def _row(label: str, cells: Iterable[object]) -> str:
+    return f"{label:<34}" + "".join(f"{cell!s:>14}" for cell in cells)
