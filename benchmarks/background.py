@@ -58,8 +58,10 @@ def store_and_delete_old_chunks(now: datetime) -> None:
     hour = retention.columns_since(now) - timedelta(days=30)
     payload = os.urandom(MB // 20)
     chunks.store(
-        chunks.Packed(-1, hour + step * chunks.HOUR, hour + (step + 1) * chunks.HOUR, payload)
-        for step in range(OLD_CHUNKS)
+        [
+            chunks.Packed(-1, hour + step * chunks.HOUR, hour + (step + 1) * chunks.HOUR, payload)
+            for step in range(OLD_CHUNKS)
+        ]
     )
     retention.apply(now)
 

@@ -203,4 +203,4 @@ def _seal(node: Node, table: Table, start_ms: int) -> None:
         window_count=len(table["start_ms"]),
         payload=codec.pack(table),
     )
-    matrices.write(node.pk, table, start_ms=start_ms, count=BLOCK_MS // CELL_MS)
+    matrices.store([matrices.Drawing(node.pk, start_ms, table)], count=BLOCK_MS // CELL_MS)

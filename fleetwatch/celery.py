@@ -21,24 +21,67 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 # `make up` works as root too; the warning is about pickled messages, and ours are JSON
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+# Task -> seconds from one to the next, and after how many one that waits is stale (None: never).
+EVERY: dict[str, tuple[int, int | None]] = {
+    "ledger.post": (15, 60),
+    "ledger.learn_idle_power": (600, 600),
+    "ledger.apply_retention": (3600, None),
+    "ledger.refresh_state_days": (300, 300),
+    "operations.beat_worker": (10, 30),
+    "ingest.retire_silent": (3600, None),
+    "ingest.believe_moves": (60, 60),
+    "ingest.bill_silent": (60, 60),
+    "operations.prune_runs": (3600, None),
+    "telemetry.seal": (60, 300),
+    "telemetry.join": (300, 300),
+    "telemetry.refresh_recent_cells": (60, 60),
+    "telemetry.keep_partitions": (600, None),
+    # before anything that adds rows: `post` and the like wait while it has something to do
+    "stack.make_room": (30, 30),
+    "telemetry.apply_retention": (3600, None),
+    "costs.ensure_example_rates": (60, None),
+    "costs.note_places": (60, 60),
+    # before a new job's first time is posted: posting runs as often
+    "costs.attribute_changed": (15, 60),
+    "costs.sum_recent_days": (60, 60),
+    "costs.sum_all_days": (3600, None),
+    "budgets.refresh": (300, 300),
+    "diagnosis.diagnose": (60, 60),
+    "diagnosis.forget_cells": (3600, None),
+    "diagnosis.apply_retention": (3600, None),
+    "diagnosis.measure_fixes": (6 * 3600, None),
+    "alerts.evaluate": (60, 120),
+    "notify.deliver_due": (15, 60),
+    "notify.prune_deliveries": (3600, None),
+    "reports.weekly_digest": (3600, None),
+    "reports.ask_for_last_month": (3600, None),
+    "reports.compute": (15, 60),
+}
+# Several may run at once, for minutes while history comes in: what else is due goes first, or would
+# expire before its turn.
+IN_NO_HURRY = "ledger.post"
 LAST = 9  # of the priorities on Redis, where 0 goes first and is what a task without one has
 
-# They only add: while the disk is short of room they wait, and what they are to do waits in rows.
-WAITING_FOR_ROOM = frozenset(
-    f"fleetwatch.{task}"
-    for task in (
-        "ledger.tasks.post",
-        "ledger.tasks.refresh_state_days",
-        "telemetry.tasks.join",
-        "telemetry.tasks.refresh_recent_cells",
-        "costs.tasks.sum_recent_days",
-        "costs.tasks.sum_all_days",
-        "diagnosis.tasks.diagnose",
-        "reports.tasks.compute",
-    )
-)
-
 log = structlog.get_logger(__name__)
+
+
+def _task(name: str) -> str:
+    """The task as Celery calls it: room.task is a function of the room's tasks.py."""
+    room, _, task = name.partition(".")
+    return f"fleetwatch.{room}.tasks.{task}"
+
+
+# They only add: while the disk is short of room they wait, and what they are to do waits in rows.
+WAITING_FOR_ROOM = {
+    _task("ledger.post"),
+    _task("ledger.refresh_state_days"),
+    _task("telemetry.join"),
+    _task("telemetry.refresh_recent_cells"),
+    _task("costs.sum_recent_days"),
+    _task("costs.sum_all_days"),
+    _task("diagnosis.diagnose"),
+    _task("reports.compute"),
+}
 
 
 class ThriftyTask(Task):  # type: ignore[misc]  # celery brings no types
@@ -49,6 +92,14 @@ class ThriftyTask(Task):  # type: ignore[misc]  # celery brings no types
             log.warning("task waits for room on the disk", name=self.name)
             return None
         return super().__call__(*args, **keywords)
+
+
+def _entry(name: str) -> dict[str, Any]:
+    every_s, stale_s = EVERY[name]
+    options = {"expires": stale_s} if stale_s else {}
+    if name == IN_NO_HURRY:
+        options["priority"] = LAST
+    return {"task": _task(name), "schedule": every_s, "options": options}
 
 
 app = Celery("fleetwatch", task_cls=ThriftyTask)
@@ -68,151 +119,7 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 1200},
     broker_connection_retry_on_startup=True,
     timezone="UTC",
-    beat_schedule={
-        # several may run at once, for minutes while history comes in: what else is due goes first,
-        # or would expire before its turn
-        "ledger.post": {
-            "task": "fleetwatch.ledger.tasks.post",
-            "schedule": 15.0,
-            "options": {"expires": 60, "priority": LAST},
-        },
-        "ledger.learn_idle_power": {
-            "task": "fleetwatch.ledger.tasks.learn_idle_power",
-            "schedule": 600.0,
-            "options": {"expires": 600},
-        },
-        "ledger.apply_retention": {
-            "task": "fleetwatch.ledger.tasks.apply_retention",
-            "schedule": 3600.0,
-        },
-        "ledger.refresh_state_days": {
-            "task": "fleetwatch.ledger.tasks.refresh_state_days",
-            "schedule": 300.0,
-            "options": {"expires": 300},
-        },
-        "operations.beat_worker": {
-            "task": "fleetwatch.operations.tasks.beat_worker",
-            "schedule": 10.0,
-            "options": {"expires": 30},
-        },
-        "ingest.retire_silent": {
-            "task": "fleetwatch.ingest.tasks.retire_silent",
-            "schedule": 3600.0,
-        },
-        "ingest.believe_moves": {
-            "task": "fleetwatch.ingest.tasks.believe_moves",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "ingest.bill_silent": {
-            "task": "fleetwatch.ingest.tasks.bill_silent",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "operations.prune_runs": {
-            "task": "fleetwatch.operations.tasks.prune_runs",
-            "schedule": 3600.0,
-        },
-        "telemetry.seal": {
-            "task": "fleetwatch.telemetry.tasks.seal",
-            "schedule": 60.0,
-            "options": {"expires": 300},
-        },
-        "telemetry.join": {
-            "task": "fleetwatch.telemetry.tasks.join",
-            "schedule": 300.0,
-            "options": {"expires": 300},
-        },
-        "telemetry.refresh_recent_cells": {
-            "task": "fleetwatch.telemetry.tasks.refresh_recent_cells",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "telemetry.keep_partitions": {
-            "task": "fleetwatch.telemetry.tasks.keep_partitions",
-            "schedule": 600.0,
-        },
-        # before anything that adds rows: `post` and the like wait while it has something to do
-        "stack.make_room": {
-            "task": "fleetwatch.stack.tasks.make_room",
-            "schedule": 30.0,
-            "options": {"expires": 30},
-        },
-        "telemetry.apply_retention": {
-            "task": "fleetwatch.telemetry.tasks.apply_retention",
-            "schedule": 3600.0,
-        },
-        "costs.ensure_example_rates": {
-            "task": "fleetwatch.costs.tasks.ensure_example_rates",
-            "schedule": 60.0,
-        },
-        "costs.note_places": {
-            "task": "fleetwatch.costs.tasks.note_places",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        # before a new job's first time is posted: posting runs as often
-        "costs.attribute_changed": {
-            "task": "fleetwatch.costs.tasks.attribute_changed",
-            "schedule": 15.0,
-            "options": {"expires": 60},
-        },
-        "costs.sum_recent_days": {
-            "task": "fleetwatch.costs.tasks.sum_recent_days",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "costs.sum_all_days": {"task": "fleetwatch.costs.tasks.sum_all_days", "schedule": 3600.0},
-        "budgets.refresh": {
-            "task": "fleetwatch.budgets.tasks.refresh",
-            "schedule": 300.0,
-            "options": {"expires": 300},
-        },
-        "diagnosis.diagnose": {
-            "task": "fleetwatch.diagnosis.tasks.diagnose",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "diagnosis.forget_cells": {
-            "task": "fleetwatch.diagnosis.tasks.forget_cells",
-            "schedule": 3600.0,
-        },
-        "diagnosis.apply_retention": {
-            "task": "fleetwatch.diagnosis.tasks.apply_retention",
-            "schedule": 3600.0,
-        },
-        "diagnosis.measure_fixes": {
-            "task": "fleetwatch.diagnosis.tasks.measure_fixes",
-            "schedule": 6 * 3600.0,
-        },
-        "alerts.evaluate": {
-            "task": "fleetwatch.alerts.tasks.evaluate",
-            "schedule": 60.0,
-            "options": {"expires": 120},
-        },
-        "notify.deliver_due": {
-            "task": "fleetwatch.notify.tasks.deliver_due",
-            "schedule": 15.0,
-            "options": {"expires": 60},
-        },
-        "notify.prune_deliveries": {
-            "task": "fleetwatch.notify.tasks.prune_deliveries",
-            "schedule": 3600.0,
-        },
-        "reports.weekly_digest": {
-            "task": "fleetwatch.reports.tasks.weekly_digest",
-            "schedule": 3600.0,
-        },
-        "reports.ask_for_last_month": {
-            "task": "fleetwatch.reports.tasks.ask_for_last_month",
-            "schedule": 3600.0,
-        },
-        "reports.compute": {
-            "task": "fleetwatch.reports.tasks.compute",
-            "schedule": 15.0,
-            "options": {"expires": 60},
-        },
-    },
+    beat_schedule={name: _entry(name) for name in EVERY},
 )
 
 

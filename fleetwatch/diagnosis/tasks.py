@@ -9,7 +9,7 @@ from fleetwatch.diagnosis import retention, services
 from fleetwatch.diagnosis.findings import fixing
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.selectors import has_done
-from fleetwatch.operations.services import record_run
+from fleetwatch.operations.services import record_run, run_alone
 
 HOURS_PER_RUN = 12_000  # 500 nodes x 24 hours
 LIVE_MINUTES = 5  # a cell
@@ -42,17 +42,9 @@ def forget_cells() -> None:
 
 @shared_task(ignore_result=True)
 def apply_retention() -> None:
-    with (
-        advisory_lock("diagnosis.apply_retention") as held,
-        record_run("diagnosis.apply_retention") as did,
-    ):
-        did.update(retention.apply(timezone.now()) if held else {"skipped": 1})
+    run_alone("diagnosis.apply_retention", retention.apply)
 
 
 @shared_task(ignore_result=True)
 def measure_fixes() -> None:
-    with (
-        advisory_lock("diagnosis.measure_fixes") as held,
-        record_run("diagnosis.measure_fixes") as did,
-    ):
-        did.update(fixing.measure(timezone.now()) if held else {"skipped": 1})
+    run_alone("diagnosis.measure_fixes", fixing.measure)

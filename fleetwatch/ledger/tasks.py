@@ -4,8 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from fleetwatch.ledger import idle_power, retention, services, state_days
-from fleetwatch.lib.sql import advisory_lock
-from fleetwatch.operations.services import record_run
+from fleetwatch.operations.services import record_run, run_alone
 
 HOURS_PER_RUN = 2000
 STATE_DAYS_PER_RUN = 10_000  # a minute
@@ -21,28 +20,14 @@ def post() -> None:
 
 @shared_task(ignore_result=True)
 def refresh_state_days() -> None:
-    with (
-        advisory_lock("ledger.refresh_state_days") as held,
-        record_run("ledger.refresh_state_days") as did,
-    ):
-        did.update(
-            state_days.refresh(timezone.now(), STATE_DAYS_PER_RUN) if held else {"skipped": 1}
-        )
+    run_alone("ledger.refresh_state_days", lambda now: state_days.refresh(now, STATE_DAYS_PER_RUN))
 
 
 @shared_task(ignore_result=True)
 def learn_idle_power() -> None:
-    with (
-        advisory_lock("ledger.learn_idle_power") as held,
-        record_run("ledger.learn_idle_power") as did,
-    ):
-        did.update(idle_power.learn(timezone.now(), GPUS_PER_RUN) if held else {"skipped": 1})
+    run_alone("ledger.learn_idle_power", lambda now: idle_power.learn(now, GPUS_PER_RUN))
 
 
 @shared_task(ignore_result=True)
 def apply_retention() -> None:
-    with (
-        advisory_lock("ledger.apply_retention") as held,
-        record_run("ledger.apply_retention") as did,
-    ):
-        did.update(retention.apply(timezone.now()) if held else {"skipped": 1})
+    run_alone("ledger.apply_retention", retention.apply)

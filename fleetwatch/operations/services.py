@@ -1,6 +1,6 @@
 """Writes of operations: runs of background work, heartbeats."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from fleetwatch.lib.sql import execute
+from fleetwatch.lib.sql import advisory_lock, execute
 from fleetwatch.operations.models import JobRun
 
 KEEP_RUNS = timedelta(days=7)
@@ -39,6 +39,12 @@ def record_run(
         log.warning("run failed", name=name, error=text)
         raise
     _finish(run, ok=True, did=did, error="", now=clock())
+
+
+def run_alone(name: str, work: Callable[[datetime], Mapping[str, Any]]) -> None:
+    """Records a run of the work; where another one is not over, one that skipped it."""
+    with advisory_lock(name) as held, record_run(name) as did:
+        did.update(work(timezone.now()) if held else {"skipped": 1})
 
 
 def _drop_dead_connection() -> None:

@@ -1,6 +1,6 @@
 """Rows of sealed columns, read and written for many nodes at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -47,43 +47,47 @@ def covering(hours: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime]
 
 
 def merged(
-    parts: Sequence[Packed], windows: Table, host: Table, *, start: datetime, end: datetime
+    parts: Sequence[Packed],
+    windows: Sequence[Table] = (),
+    host: Sequence[Table] = (),
+    *,
+    start: datetime,
+    end: datetime,
 ) -> tuple[Packed, Table]:
     """One chunk of the parts of one node and of fresh rows, and its windows; of equal rows the
     sealed one stays.
     """
     sealed = [codec.unpack(part.payload) for part in parts if part.payload]
     hosts = [codec.unpack(part.host) for part in parts if part.host]
-    all_windows = without_empty(
-        joined([*sealed, windows], ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS
-    )
-    all_host = without_empty(joined([*hosts, host], ints=HOST_INTS, keys=HOST_KEYS), HOST_INTS)
-    count = len(all_windows["start_ms"])
+    all_windows = _once([*sealed, *windows], WINDOW_INTS, WINDOW_KEYS)
+    all_host = _once([*hosts, *host], HOST_INTS, HOST_KEYS)
     chunk = Packed(
         node_id=parts[0].node_id,
         start=start,
         end=end,
         payload=codec.pack(all_windows),
         host=codec.pack(all_host) if len(all_host["start_ms"]) else b"",
-        window_count=count,
+        window_count=len(all_windows["start_ms"]),
     )
     return chunk, all_windows
 
 
-def store(chunks: Iterable[Packed]) -> None:
+def _once(parts: Sequence[Table], ints: Sequence[str], keys: Sequence[str]) -> Table:
+    return without_empty(joined(parts, ints=ints, keys=keys), ints)
+
+
+def store(chunks: Sequence[Packed]) -> None:
     """Writes the chunks; one with the same node and start is replaced."""
-    given = list(chunks)
-    if not given:
-        return
-    run(
-        STORE,
-        {
-            "nodes": integers(chunk.node_id for chunk in given),
-            "starts": [chunk.start for chunk in given],
-            "ends": [chunk.end for chunk in given],
-            "version": codec.VERSION,
-            "counts": integers(chunk.window_count for chunk in given),
-            "payloads": [chunk.payload for chunk in given],
-            "hosts": [chunk.host for chunk in given],
-        },
-    )
+    if chunks:
+        run(
+            STORE,
+            {
+                "nodes": integers(chunk.node_id for chunk in chunks),
+                "starts": [chunk.start for chunk in chunks],
+                "ends": [chunk.end for chunk in chunks],
+                "version": codec.VERSION,
+                "counts": integers(chunk.window_count for chunk in chunks),
+                "payloads": [chunk.payload for chunk in chunks],
+                "hosts": [chunk.host for chunk in chunks],
+            },
+        )

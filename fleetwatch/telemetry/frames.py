@@ -6,6 +6,7 @@ counted once; the other way round it could be missed.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,10 @@ from fleetwatch.telemetry.window_tables import (
     WINDOW_INTS,
     WINDOW_KEYS,
     Table,
+    float_column,
     joined,
     overlapping,
+    select_rows,
     without_empty,
 )
 
@@ -31,6 +34,7 @@ Floats = NDArray[np.float64]
 LIVE_PROCESSES = "live_process_count"
 MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
 NODES_AT_ONCE = 32
+_INTS = ("gpu_id", "start_ms", "end_ms", "observed_ms", "boot_start_ms", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +57,21 @@ class Frame:
     def __len__(self) -> int:
         return len(self.gpu_id)
 
+    @classmethod
+    def of(cls, table: Table) -> "Frame":
+        """Of a table as `table` gives it."""
+        columns = dict(table)
+        ints: dict[str, Any] = {name: columns.pop(name) for name in _INTS}
+        return cls(**ints, columns=columns)
+
+    @property
+    def table(self) -> Table:
+        """All columns by name."""
+        return {name: getattr(self, name) for name in _INTS} | self.columns
+
     def where(self, keep: NDArray[np.bool_]) -> "Frame":
         """The windows at which `keep` is true."""
-        return Frame(
-            gpu_id=self.gpu_id[keep],
-            start_ms=self.start_ms[keep],
-            end_ms=self.end_ms[keep],
-            observed_ms=self.observed_ms[keep],
-            boot_start_ms=self.boot_start_ms[keep],
-            sequence=self.sequence[keep],
-            columns={name: values[keep] for name, values in self.columns.items()},
-        )
+        return Frame.of(select_rows(self.table, keep))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +140,7 @@ def _host_frame(table: Table) -> HostFrame:
         end_ms=table["start_ms"] + table["window_ms"],
         boot_start_ms=table["boot_start_ms"],
         sequence=table["sequence"],
-        columns={
-            name: values
-            for name, values in without_empty(table, HOST_INTS).items()
-            if name not in HOST_INTS
-        },
+        columns=_floats(table, HOST_INTS),
     )
 
 
@@ -254,62 +258,51 @@ def together(parts: Sequence[Frame]) -> Frame:
     """The windows of several nodes, of the same columns, one node after the other."""
     if len(parts) == 1:
         return parts[0]
-    return Frame(
-        gpu_id=np.concatenate([part.gpu_id for part in parts]),
-        start_ms=np.concatenate([part.start_ms for part in parts]),
-        end_ms=np.concatenate([part.end_ms for part in parts]),
-        observed_ms=np.concatenate([part.observed_ms for part in parts]),
-        boot_start_ms=np.concatenate([part.boot_start_ms for part in parts]),
-        sequence=np.concatenate([part.sequence for part in parts]),
-        columns={
-            name: np.concatenate([part.columns[name] for part in parts])
-            for name in parts[0].columns
-        },
-    )
+    tables = [part.table for part in parts]
+    return Frame.of({name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
 
 
 def frame(table: Table, columns: Sequence[str] | None) -> Frame:
     """The table's windows with the named columns (None: every one with a value in it, and the
     derived one).
     """
-    if columns is None:
-        floats = {
-            name: values
-            for name, values in without_empty(table, WINDOW_INTS).items()
-            if name not in WINDOW_INTS
-        }
-        floats.pop(DEAD_PROCESSES, None)
-        if "process_count" in floats:
-            floats[LIVE_PROCESSES] = _live_processes(table)
-    else:
-        floats = {
-            name: _live_processes(table) if name == LIVE_PROCESSES else _column(table, name)
+    floats = (
+        _filled_columns(table)
+        if columns is None
+        else {
+            name: _live_processes(table) if name == LIVE_PROCESSES else float_column(table, name)
             for name in columns
         }
-    return Frame(
-        gpu_id=table["gpu_id"],
-        start_ms=table["start_ms"],
-        end_ms=table["start_ms"] + table["window_ms"],
-        observed_ms=table["observed_ms"],
-        boot_start_ms=table["boot_start_ms"],
-        sequence=table["sequence"],
-        columns=floats,
     )
+    ends = {"end_ms": table["start_ms"] + table["window_ms"]}
+    return Frame.of({name: table[name] for name in WINDOW_INTS if name in _INTS} | ends | floats)
+
+
+def _filled_columns(table: Table) -> Table:
+    """Every column with a value in it."""
+    floats = _floats(table, WINDOW_INTS)
+    floats.pop(DEAD_PROCESSES, None)
+    if "process_count" in floats:
+        floats[LIVE_PROCESSES] = _live_processes(table)
+    return floats
+
+
+def _floats(table: Table, ints: Sequence[str]) -> Table:
+    filled = without_empty(table, ints)
+    return {name: values for name, values in filled.items() if name not in ints}
 
 
 def _live_processes(table: Table) -> Floats:
-    return np.maximum(_column(table, "process_count") - _column(table, DEAD_PROCESSES), 0.0)
-
-
-def _column(table: Table, name: str) -> Floats:
-    return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
+    alive = float_column(table, "process_count") - float_column(table, DEAD_PROCESSES)
+    return np.maximum(alive, 0.0)
 
 
 def _stored_names(columns: Sequence[str]) -> list[str]:
-    names = [name for name in columns if name != LIVE_PROCESSES]
-    if LIVE_PROCESSES not in columns:
-        return names
-    return list(dict.fromkeys([*names, "process_count", DEAD_PROCESSES]))
+    names = dict.fromkeys(columns)
+    if LIVE_PROCESSES in names:
+        names |= dict.fromkeys(["process_count", DEAD_PROCESSES])
+        del names[LIVE_PROCESSES]
+    return list(names)
 
 
 def _hours(start_ms: int, end_ms: int) -> range:

@@ -1,13 +1,13 @@
 """Five-minute cells for heat maps: windows to one byte per GPU, metric and cell. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.telemetry.window_tables import Table, edges, select_rows
+from fleetwatch.telemetry.window_tables import Table, edges, float_column, select_rows
 
 CELL_MS = 300_000
 CELLS_PER_DAY = 288
@@ -22,22 +22,15 @@ COLUMNS = (*ACTIVITY, "power_w", "memory_used_bytes")
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What one step of a cell's byte is worth: a byte b of 0 to 250 means b * step."""
-
-    name: str
-    unit: str
-    step: float
-
-
-UTIL = Metric("util", "ratio", 1 / TOP)  # time-weighted mean of the activity signal
-# watts, not a ratio: a limit that changes later must not change the past; up to 2,000 W
-POWER = Metric("power", "W", 8.0)
-MEMORY = Metric("memory", "ratio", 1 / TOP)  # used memory by the GPU's total
-METRICS = (UTIL, POWER, MEMORY)
+UTIL = "util"  # time-weighted mean of the activity signal
+POWER = "power"  # watts, not a ratio: a limit that changes later must not change the past
+MEMORY = "memory"  # used memory by the GPU's total
+# What one step of a cell's byte is worth: a byte b of 0 to 250 means b * step, ratios and watts (up
+# to 2,000).
+STEPS = {UTIL: 1 / TOP, POWER: 8.0, MEMORY: 1 / TOP}
 
 
 def winners(table: Table) -> Table:
@@ -60,11 +53,7 @@ def winners(table: Table) -> Table:
     )
     gpu = table["gpu_id"][order]
     start = table["start_ms"][order]
-    is_last = (
-        np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True)
-        if len(order)
-        else np.zeros(0, dtype=np.bool_)
-    )
+    is_last = np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True)
     return select_rows(table, order[is_last])
 
 
@@ -86,20 +75,23 @@ def bytes_of(
     is each GPU's total; where it is None the memory cells are missing.
     """
     table = winners(table)
-    gpu_ids, rows = np.unique(table["gpu_id"], return_inverse=True)
+    gpus, rows = np.unique(table["gpu_id"], return_inverse=True)
+    gpu_ids: list[int] = gpus.tolist()
     places = rows * count + (table["start_ms"] - start_ms) // CELL_MS
-    totals = np.array([memory_bytes.get(int(gpu)) or np.nan for gpu in gpu_ids], dtype=np.float64)
-    values = {
-        UTIL: activity(table),
-        POWER: _column(table, "power_w"),
-        MEMORY: _column(table, "memory_used_bytes") / totals[rows],
-    }
+    totals = np.array([memory_bytes.get(gpu) or np.nan for gpu in gpu_ids], dtype=np.float64)
     size = (len(gpu_ids), count)
-    made = {
-        metric.name: _bytes(_means(column, table["observed_ms"], places, size), metric)
-        for metric, column in values.items()
+    return gpu_ids, {
+        metric: _bytes(_means(values, table["observed_ms"], places, size), STEPS[metric])
+        for metric, values in _signals(table, totals[rows]).items()
     }
-    return [int(gpu) for gpu in gpu_ids], made
+
+
+def _signals(table: Table, memory_bytes: Floats) -> dict[str, Floats]:
+    return {
+        UTIL: activity(table),
+        POWER: float_column(table, "power_w"),
+        MEMORY: float_column(table, "memory_used_bytes") / memory_bytes,
+    }
 
 
 def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, count: int) -> Floats:
@@ -108,55 +100,55 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     The mean of the observed cells that start in a step; of a step without a start, the cell around
     it.
     """
-    edges = start_ms + (end_ms - start_ms) * np.arange(count + 1) // count
-    low = (edges[:-1] - first_ms) // CELL_MS
-    low += ((edges[:-1] - first_ms) % CELL_MS != 0) & (edges[1:] > first_ms + (low + 1) * CELL_MS)
-    high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
+    low, high = _cells_of_steps(start_ms - first_ms, end_ms - first_ms, count)
     observed = ~np.isnan(values)
-    read = np.where(observed, values, 0.0)
-    seen = observed.astype(np.int32)
-    # steps side by side
-    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():
-        total, observed_cells = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
-    else:
-        total, observed_cells = (
-            _running(each)[:, high] - _running(each)[:, low] for each in (read, seen)
-        )
-    means = np.full(total.shape, np.nan)
-    np.divide(total, observed_cells, out=means, where=observed_cells > 0)
+    sums = partial(_sums, low=low, high=high)
+    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():  # side by side
+        sums = partial(_sums_of_equal_parts, low=low, high=high)
+    counts = sums(observed.astype(np.int32))
+    means = np.full(counts.shape, np.nan)
+    np.divide(sums(np.where(observed, values, 0.0)), counts, out=means, where=counts > 0)
     return means
 
 
-def _sums(values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Each row's columns in `count` equal parts, summed."""
-    parts = values.reshape(len(values), count, values.shape[1] // count)
+def _cells_of_steps(start_ms: int, end_ms: int, count: int) -> tuple[Places, Places]:
+    """The cells [low, high) that start in each of the steps of [start_ms, end_ms), or the one
+    around it; the first cell begins at 0.
+    """
+    edges = start_ms + (end_ms - start_ms) * np.arange(count + 1) // count
+    low = edges[:-1] // CELL_MS
+    low += (edges[:-1] % CELL_MS != 0) & (edges[1:] > (low + 1) * CELL_MS)
+    return low, np.maximum(low + 1, -(-edges[1:] // CELL_MS))
+
+
+def _sums(values: NDArray[Any], low: Places, high: Places) -> NDArray[Any]:
+    """Each row's columns [low, high), summed."""
+    sums: Floats = np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
+    difference: Floats = sums[:, high] - sums[:, low]
+    return difference
+
+
+def _sums_of_equal_parts(values: NDArray[Any], low: Places, high: Places) -> NDArray[Any]:
+    parts = values[:, low[0] : high[-1]].reshape(len(values), len(low), high[0] - low[0])
     sums = parts[:, :, 0].copy()
     for place in range(1, parts.shape[2]):
         sums += parts[:, :, place]  # much faster than to sum along an axis that is so short
     return sums
 
 
-def _running(values: NDArray[Any]) -> Floats:
-    return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
-
-
-def _column(table: Table, name: str) -> Floats:
-    return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
-
-
-def _means(
-    values: Floats, weights: NDArray[np.int64], places: NDArray[np.int64], size: tuple[int, int]
-) -> Floats:
+def _means(values: Floats, weights: Places, places: Places, size: tuple[int, int]) -> Floats:
     """Weighted means per place; NaN where nothing was observed."""
     read = ~np.isnan(values) & (weights > 0)
+    places = places[read]
+    weights = weights[read]
     length = size[0] * size[1]
-    weight = np.bincount(places[read], weights=weights[read], minlength=length)
-    total = np.bincount(places[read], weights=values[read] * weights[read], minlength=length)
+    weight = np.bincount(places, weights, length)
+    total = np.bincount(places, values[read] * weights, length)
     means = np.full(length, np.nan)
     np.divide(total, weight, out=means, where=weight > 0)
     return means.reshape(size)
 
 
-def _bytes(means: Floats, metric: Metric) -> Bytes:
-    steps = np.clip(np.rint(means / metric.step), 0, TOP)
+def _bytes(means: Floats, step: float) -> Bytes:
+    steps = np.clip(np.rint(means / step), 0, TOP)
     return np.where(np.isnan(steps), MISSING, steps).astype(np.uint8)

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent import wire
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import batch_columns
 from fleetwatch.telemetry.batch_columns import BatchRow
-from fleetwatch.telemetry.window_tables import WINDOW_INTS, Table
+from fleetwatch.telemetry.window_tables import Bounds, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +83,12 @@ def decode_each(
     """One result for each group of batches, host samples too with those of the named columns alone;
     else as `decode`.
     """
-    names = (
-        wire.WINDOW_COLUMNS
-        if columns is None
-        else [name for name in columns if name in wire.WINDOW_COLUMNS]
-    )
     opened = [[batch_columns.opened(row) for row in batches] for batches in groups]
     every = [body for group in opened for body in group]
-    windows = batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names)
-    host = _host(every, host_columns)
+    windows = batch_columns.windows(
+        every, _gpu_ids(batch_columns.uuids(every)), _named(wire.WINDOW_COLUMNS, columns)
+    )
+    host = batch_columns.host(every, _named(wire.HOST_COLUMNS, host_columns))
     return list(
         map(
             Decoded,
@@ -102,18 +100,13 @@ def decode_each(
 
 def host(batches: Sequence[BatchRow], columns: Sequence[str] | None) -> Table:
     """The batches' host samples alone; else as `decode_each`."""
-    return _host([batch_columns.opened(row) for row in batches], columns)
+    opened = [batch_columns.opened(row) for row in batches]
+    return batch_columns.host(opened, _named(wire.HOST_COLUMNS, columns))
 
 
-def _host(opened: Sequence[batch_columns.Body], columns: Sequence[str] | None) -> Table:
-    return batch_columns.host(
-        opened,
-        (
-            wire.HOST_COLUMNS
-            if columns is None
-            else [name for name in columns if name in wire.HOST_COLUMNS]
-        ),
-    )
+def _named(columns: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
+    """Those of the columns that are named; None: all of them."""
+    return columns if names is None else [name for name in names if name in columns]
 
 
 def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
@@ -123,18 +116,22 @@ def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
     sizes = np.array(list(counts), dtype=np.int64)
     ends = np.cumsum(sizes)
     starts = ends - sizes
-    is_there = sizes > 0
-    is_all = sizes == len(table["start_ms"])
-    is_present = {
-        name: np.full(len(sizes), True) if name in WINDOW_INTS else is_all.copy() for name in table
-    }
-    if not is_all.any():
-        for name in table.keys() - WINDOW_INTS:
-            is_present[name][is_there] = np.logical_or.reduceat(
-                ~np.isnan(table[name]), starts[is_there]
-            )
+    is_there = {name: _has_values(values, starts, sizes) for name, values in table.items()}
     for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        yield {name: values[start:end] for name, values in table.items() if is_present[name][place]}
+        yield {name: values[start:end] for name, values in table.items() if is_there[name][place]}
+
+
+def _has_values(values: NDArray[Any], starts: Bounds, sizes: Bounds) -> NDArray[np.bool_]:
+    """Whether there are any in each of the portions; where one portion is all, they are in it."""
+    is_all: NDArray[np.bool_] = sizes == len(values)
+    if values.dtype == np.int64:
+        return np.ones(len(sizes), dtype=np.bool_)
+    if is_all.any():
+        return is_all
+    is_filled = sizes > 0
+    has_values: NDArray[np.bool_] = is_filled.copy()
+    has_values[is_filled] = np.logical_or.reduceat(~np.isnan(values), starts[is_filled])
+    return has_values
 
 
 def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[BatchRow]:

@@ -1,9 +1,10 @@
 """Day matrices: five-minute cells written into the rows that heat maps read, and read back."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import NamedTuple
 
 import numpy as np
 from django.db import transaction
@@ -19,9 +20,9 @@ from fleetwatch.telemetry.heat_cells import (
     CELLS_PER_DAY,
     COLUMNS,
     DAY_MS,
-    METRICS,
     MISSING,
     POWER,
+    STEPS,
     Bytes,
     Floats,
     bytes_of,
@@ -36,6 +37,11 @@ from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, 
 RECENT_CELLS = 3
 STORE = read_statement("telemetry/sql/store_matrices.sql")
 
+DAYS = """
+SELECT day - %(first)s::date, gpu_ids, cells FROM telemetry_daymatrix
+WHERE metric = %(metric)s AND day >= %(first)s::date AND day < %(first)s::date + %(days)s::int
+"""
+
 Key = tuple[int, date, str]  # node id, day, metric
 
 
@@ -47,67 +53,50 @@ class _Cells:
     cells: Bytes = field(default_factory=lambda: np.zeros((0, CELLS_PER_DAY), dtype=np.uint8))
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A node's cells from `start_ms` on, within one UTC day: per metric GPUs x cells."""
+class Drawing(NamedTuple):
+    """Windows of a node that start in its cells from `start_ms` on."""
 
     node_id: int
     start_ms: int
-    gpu_ids: list[int]
-    cells: dict[str, Bytes]
+    windows: Table
+
+    @property
+    def day(self) -> date:
+        return from_ms(self.start_ms).date()
 
 
-def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
-    """Replaces `count` cells from `start_ms` on, within one UTC day, for the GPUs that have windows
-    in the table.
-
-    Call it in a transaction that holds the node's sealing lock.
-    """
-    store(
-        [draw(node_id, table, start_ms=start_ms, count=count, memory_bytes=memory_bytes([table]))]
-    )
-
-
-def draw(
-    node_id: int, table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]
-) -> Drawn:
-    """The table's windows as `count` cells; GPUs without a window are not among them."""
-    return Drawn(
-        node_id,
-        start_ms,
-        *bytes_of(table, start_ms=start_ms, count=count, memory_bytes=memory_bytes),
-    )
-
-
-def memory_bytes(tables: Iterable[Table]) -> dict[int, int | None]:
-    """The total memory of every GPU in the tables."""
-    gpu_ids = sorted({gpu for table in tables for gpu in np.unique(table["gpu_id"]).tolist()})
-    return dict(
-        rows.fetched(
-            "SELECT id, memory_total_bytes FROM inventory_gpu WHERE id = ANY(%s::bigint[])",
-            [gpu_ids],
-        )
-    )
-
-
-def store(drawn: Iterable[Drawn]) -> None:
-    """Puts the cells into their days' rows.
+def store(drawings: Sequence[Drawing], *, count: int) -> None:
+    """Replaces `count` cells from each start on, within one UTC day, for the GPUs that have windows
+    there.
 
     Call it in a transaction that holds the nodes' sealing locks.
     """
-    given = [part for part in drawn if part.gpu_ids]
-    if not given:
+    drawings = [drawing for drawing in drawings if len(drawing.windows["start_ms"])]
+    if not drawings:
         return
-    stored = _rows_of({part.node_id for part in given}, {_day(part) for part in given})
-    for part in given:
-        for metric in METRICS:
-            key = (part.node_id, _day(part), metric.name)
-            first = part.start_ms % DAY_MS // CELL_MS
-            stored[key] = _spliced(
-                stored.get(key, _Cells()), part.gpu_ids, first, part.cells[metric.name]
-            )
-    written = {(part.node_id, _day(part), metric.name) for part in given for metric in METRICS}
-    _write({key: stored[key] for key in sorted(written)})
+    there = _there(drawings)
+    memory = _memory_bytes(drawings)
+    for drawing in drawings:
+        gpu_ids, cells = bytes_of(
+            drawing.windows, start_ms=drawing.start_ms, count=count, memory_bytes=memory
+        )
+        first = drawing.start_ms % DAY_MS // CELL_MS
+        for metric, fresh in cells.items():
+            key = (drawing.node_id, drawing.day, metric)
+            there[key] = _spliced(there.get(key, _Cells()), gpu_ids, first, fresh)
+    written = {(drawing.node_id, drawing.day) for drawing in drawings}
+    _write({key: there[key] for key in sorted(there) if key[:2] in written})
+
+
+def _memory_bytes(drawings: Sequence[Drawing]) -> dict[int, int | None]:
+    """The total memory of every GPU in the drawings."""
+    gpu_ids = {gpu for each in drawings for gpu in np.unique(each.windows["gpu_id"]).tolist()}
+    return dict(
+        rows.fetched(
+            "SELECT id, memory_total_bytes FROM inventory_gpu WHERE id = ANY(%s::bigint[])",
+            [sorted(gpu_ids)],
+        )
+    )
 
 
 def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int]:
@@ -131,14 +120,12 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
     A step longer than five minutes is the mean of its cells that were observed; a
     shorter one shows the cell that it starts in. Power is by the GPU's limit.
     """
-    step = next(each.step for each in METRICS if each.name == metric)
     first_cell = interval.start_ms // CELL_MS
-    last_cell = -(-interval.end_ms // CELL_MS)
-    stored = _stored_cells(metric, gpu_ids, first_cell, last_cell)
+    stored = _stored_cells(metric, gpu_ids, first_cell, -(-interval.end_ms // CELL_MS))
     # there are but 256 bytes: what each stands for is looked up
     every = np.arange(256, dtype=np.uint8)
-    values = np.where(every == MISSING, np.nan, every * step)
-    if metric == POWER.name:
+    values = np.where(every == MISSING, np.nan, every * STEPS[metric])
+    if metric == POWER:
         ratios = np.minimum(values[stored] / _limits_w(gpu_ids).reshape(-1, 1), 1.0)
     else:
         ratios = np.minimum(values, 1.0)[stored]
@@ -155,29 +142,28 @@ def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cel
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
     place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
     first_day = first_cell // CELLS_PER_DAY
-    last_day = (last_cell - 1) // CELLS_PER_DAY
-    whole = np.full(
-        (len(gpu_ids), (last_day - first_day + 1) * CELLS_PER_DAY), MISSING, dtype=np.uint8
-    )
-    first = from_ms(first_day * DAY_MS).date()
-    stored = rows.fetched(
-        "SELECT day, gpu_ids, cells FROM telemetry_daymatrix WHERE metric = %s AND day >= %s AND"
-        " day <= %s",
-        [metric, first, from_ms(last_day * DAY_MS).date()],
-    )
-    for day, row_ids, packed in stored:
-        wanted = [(place[gpu], row) for row, gpu in enumerate(row_ids) if gpu in place]
-        if wanted:
-            to, of = map(list, zip(*wanted, strict=True))
-            columns = slice(
-                (day - first).days * CELLS_PER_DAY, ((day - first).days + 1) * CELLS_PER_DAY
-            )
-            # a GPU that moved has a part of the day under each of its nodes
-            there = whole[to, columns]
-            day_cells = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
-            whole[to, columns] = np.where(there == MISSING, day_cells[of], there)
+    days = -(-last_cell // CELLS_PER_DAY) - first_day
+    whole = np.full((len(gpu_ids), days, CELLS_PER_DAY), MISSING, dtype=np.uint8)
+    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
+    for day, row_ids, packed in rows.fetched(DAYS, asked):
+        _fill(whole[:, day], place, row_ids, _cells_in(packed))
     start = first_day * CELLS_PER_DAY
-    return whole[:, first_cell - start : last_cell - start]
+    return whole.reshape(len(gpu_ids), -1)[:, first_cell - start : last_cell - start]
+
+
+def _fill(cells: Bytes, place: Mapping[int, int], gpu_ids: list[int], fresh: Bytes) -> None:
+    """Puts each GPU's fresh cells in its place: one that moved has a part of the day under each of
+    its nodes.
+    """
+    wanted = [(place[gpu], row) for row, gpu in enumerate(gpu_ids) if gpu in place]
+    if wanted:
+        to, of = np.array(wanted).T
+        cells[to] = _filled(cells[to], fresh[of])
+
+
+def _filled(cells: Bytes, others: Bytes) -> Bytes:
+    """The cells, of those that are missing the others."""
+    return np.where(cells == MISSING, others, cells)
 
 
 def _limits_w(gpu_ids: Sequence[int]) -> Floats:
@@ -193,26 +179,24 @@ def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
         return False
     fresh = hot.decode(hot.marked_since(node_id, start_ms), COLUMNS).windows
     table = started_in(joined([fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), start_ms, end_ms)
-    write(node_id, table, start_ms=start_ms, count=(end_ms - 1 - start_ms) // CELL_MS + 1)
+    store([Drawing(node_id, start_ms, table)], count=(end_ms - 1 - start_ms) // CELL_MS + 1)
     return True
 
 
-def _day(drawn: Drawn) -> date:
-    return from_ms(drawn.start_ms).date()
-
-
-def _rows_of(node_ids: set[int], days: set[date]) -> dict[Key, _Cells]:
+def _there(drawings: Sequence[Drawing]) -> dict[Key, _Cells]:
     matrices = rows.fetched(
         "SELECT node_id, day, metric, gpu_ids, cells FROM telemetry_daymatrix"
         " WHERE node_id = ANY(%s::bigint[]) AND day = ANY(%s::date[]) FOR UPDATE",
-        [list(node_ids), list(days)],
+        [list({each.node_id for each in drawings}), list({each.day for each in drawings})],
     )
     return {
-        (node_id, day, metric): _Cells(
-            gpu_ids, np.frombuffer(cells, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
-        )
+        (node_id, day, metric): _Cells(gpu_ids, _cells_in(cells))
         for node_id, day, metric, gpu_ids, cells in matrices
     }
+
+
+def _cells_in(packed: bytes) -> Bytes:
+    return np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
 
 
 def _write(matrices: Mapping[Key, _Cells]) -> None:
@@ -232,13 +216,12 @@ def _spliced(there: _Cells, gpu_ids: list[int], first: int, fresh: Bytes) -> _Ce
     """The day with the fresh cells in place; a GPU it does not know yet is added below, missing
     elsewhere.
     """
-    former_ids = set(there.gpu_ids)
-    order = [*there.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in former_ids)]
+    order = list(dict.fromkeys([*there.gpu_ids, *gpu_ids]))
     whole = np.full((len(order), CELLS_PER_DAY), MISSING, dtype=np.uint8)
     whole[: len(there.gpu_ids)] = there.cells
     place = {gpu: row for row, gpu in enumerate(order)}
     places = [place[gpu] for gpu in gpu_ids]
-    cells_there = whole[places, first : first + fresh.shape[1]]
+    columns = slice(first, first + fresh.shape[1])
     # what was once observed stays observed: windows never vanish
-    whole[places, first : first + fresh.shape[1]] = np.where(fresh == MISSING, cells_there, fresh)
+    whole[places, columns] = _filled(fresh, whole[places, columns])
     return _Cells(order, whole)

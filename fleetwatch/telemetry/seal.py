@@ -2,9 +2,10 @@
 statements.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +21,22 @@ from fleetwatch.telemetry.batch_columns import BatchRow
 from fleetwatch.telemetry.chunks import Packed
 from fleetwatch.telemetry.heat_cells import CELL_MS
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
+from fleetwatch.telemetry.matrices import Drawing
+from fleetwatch.telemetry.portions import Stretch, counted, done_in_portions
 from fleetwatch.telemetry.window_tables import Table, select_rows, started_in
 
 log = structlog.get_logger()
 
 MARKS = read_statement("telemetry/sql/marks_of_hours.sql")
+# The newest first, a node's hours together: a batch that spans two is decoded once.
+CLOSED = """
+SELECT node_id, hour
+FROM (
+    SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s
+    GROUP BY hour, node_id ORDER BY hour DESC, node_id DESC LIMIT %s
+) AS closed
+ORDER BY max(hour) OVER (PARTITION BY node_id) DESC, node_id DESC, hour DESC
+"""
 
 HOUR = chunks.HOUR
 # Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges
@@ -34,17 +46,22 @@ GRACE = timedelta(minutes=10)
 # kill undoes.
 HOURS_AT_ONCE = 24
 
-Portion = dict[int, list[datetime]]  # node id -> its hours
-
 
 class _Mark(NamedTuple):
     """One batch to seal in one hour of its node."""
 
     pk: int
-    node_id: int
-    hour: datetime
+    hour: Stretch
     received_at: datetime
     batch_id: int
+
+
+class _Merge(NamedTuple):
+    """A chunk as it is written, its windows, and those of its hours that are new in it."""
+
+    chunk: Packed
+    windows: Table
+    hours: list[datetime]
 
 
 def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
@@ -55,73 +72,63 @@ def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
     today. Hours that are still open stay hot: frames reads both.
     """
     did: Counter[str] = Counter(hours=0, windows=0, batches=0)
-    for portion in _portions(_closed(now, limit)):
-        did.update(_seal_or_report(portion, now))
+    did.update(
+        done_in_portions(
+            execute(CLOSED, [now - HOUR - GRACE, limit]),
+            partial(_seal, now=now),
+            at_once=HOURS_AT_ONCE,
+            failure="hour could not be sealed",
+        )
+    )
     return dict(did)
 
 
-def _seal_or_report(portion: Portion, now: datetime) -> dict[str, int]:
-    try:
-        return _seal(portion, now)
-    except Exception:
-        hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
-        if len(hours) > 1:
-            return dict(
-                sum(
-                    (Counter(_seal_or_report({node_id: [hour]}, now)) for node_id, hour in hours),
-                    Counter(),
-                )
-            )
-        # one hour that can't be sealed must not keep the others hot; its marks stay, so its batches
-        # do too
-        log.exception("hour could not be sealed", node_id=hours[0][0], hour=hours[0][1].isoformat())
-        return {"failed": 1}
-
-
 @transaction.atomic
-def _seal(portion: Portion, now: datetime) -> dict[str, int]:
+def _seal(hours: Sequence[Stretch], *, now: datetime) -> dict[str, int]:
     """Seals the nodes' hours together: a batch that spans several of a node is decoded once."""
-    mine = try_node_locks(SEALING, portion)
-    marks = _marks({node_id: hours for node_id, hours in portion.items() if node_id in mine})
+    mine = try_node_locks(SEALING, {node_id for node_id, _ in hours})
+    marks = _marks([hour for hour in hours if hour[0] in mine])
     first = retention.columns_since(now)
     # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole
     # hour
-    final = [mark for mark in marks if mark.hour < first]
-    batches = hot.named((mark.received_at, mark.batch_id) for mark in marks if mark.hour >= first)
-    there = {row.batch_id for row in batches}
-    kept = [mark for mark in marks if mark.hour >= first and mark.batch_id in there]
-    written = _write({(mark.node_id, mark.hour) for mark in kept}, batches)
-    _delete([*final, *kept])
-    missing = len(marks) - len(final) - len(kept)
-    if missing:
+    final = [mark for mark in marks if mark.hour[1] < first]
+    _delete(final)
+    return _seal_marked([mark for mark in marks if mark.hour[1] >= first]) | counted(
+        skipped=sum(node_id not in mine for node_id, _ in hours),
+        final=len({mark.hour for mark in final}),
+    )
+
+
+def _seal_marked(marks: Sequence[_Mark]) -> dict[str, int]:
+    batches = hot.named((mark.received_at, mark.batch_id) for mark in marks)
+    in_sight = {row.batch_id for row in batches}
+    sealed = [mark for mark in marks if mark.batch_id in in_sight]
+    hours = {mark.hour for mark in sealed}
+    written = _write(hours, batches)
+    _delete(sealed)
+    left = len(marks) - len(sealed)
+    if left:
         # their partition is half detached: it comes back (partitions.drop_sealed) because these
         # marks stay
+        nodes = sorted({mark.hour[0] for mark in marks if mark.batch_id not in in_sight})
         log.warning(
-            "marked batches out of sight, left for a later run",
-            nodes=sorted(mine)[:10],
-            marks=missing,
+            "marked batches out of sight, left for a later run", nodes=nodes[:10], marks=left
         )
-    did = {
-        "hours": len({mark[1:3] for mark in kept}),
-        "windows": sum(chunk.window_count for chunk in written),
-        "batches": len(batches),
-    }
-    rest = {
-        "skipped": sum(len(hours) for node_id, hours in portion.items() if node_id not in mine),
-        "final": len({mark[1:3] for mark in final}),
-        "failed": missing,
-    }
-    return did | {name: count for name, count in rest.items() if count}
+    return counted(
+        hours=len(hours),
+        windows=sum(chunk.window_count for chunk in written),
+        batches=len(batches),
+        failed=left,
+    )
 
 
-def _marks(portion: Portion) -> list[_Mark]:
-    if not portion:
+def _marks(hours: Sequence[Stretch]) -> list[_Mark]:
+    if not hours:
         return []
-    hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
     marks = rows.fetched(
         MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
     )
-    return [_Mark(*mark) for mark in marks]
+    return [_Mark(pk, (node_id, hour), *batch) for pk, node_id, hour, *batch in marks]
 
 
 def _delete(marks: Sequence[_Mark]) -> None:
@@ -131,7 +138,7 @@ def _delete(marks: Sequence[_Mark]) -> None:
     )
 
 
-def _write(hours: set[tuple[int, datetime]], batches: Sequence[BatchRow]) -> list[Packed]:
+def _write(hours: set[Stretch], batches: Sequence[BatchRow]) -> list[Packed]:
     """The chunks of these hours, written anew from the chunks there are and the batches found;
     their cells too.
     """
@@ -142,28 +149,30 @@ def _write(hours: set[tuple[int, datetime]], batches: Sequence[BatchRow]) -> lis
         of_node[row.node_id].append(row)
     fresh = dict(zip(of_node, hot.decode_each(of_node.values(), None, None), strict=True))
     merges = [_merged(chunk, some, fresh[chunk.node_id]) for chunk, some in _targets(hours)]
-    chunks.store(chunk for chunk, _, _ in merges)
+    chunks.store([merge.chunk for merge in merges])
     _draw(merges)
-    return [chunk for chunk, _, _ in merges]
+    return [merge.chunk for merge in merges]
 
 
-def _targets(hours: set[tuple[int, datetime]]) -> list[tuple[Packed, list[datetime]]]:
+def _targets(hours: set[Stretch]) -> list[tuple[Packed, list[datetime]]]:
     """The chunks that hold the hours (new ones for hours that are in none), each with its hours."""
     there = chunks.covering(sorted(hours))
-    targets: dict[tuple[int, datetime], tuple[Packed, list[datetime]]] = {}
+    targets: dict[Stretch, tuple[Packed, list[datetime]]] = {}
     for node_id, hour in sorted(hours):
         chunk = there.get((node_id, hour)) or Packed(node_id, hour, hour + HOUR)
         targets.setdefault((node_id, chunk.start), (chunk, []))[1].append(hour)
     return list(targets.values())
 
 
-def _merged(
-    chunk: Packed, hours: list[datetime], fresh: hot.Decoded
-) -> tuple[Packed, Table, list[datetime]]:
-    windows = _of_hours(fresh.windows, hours)
-    host = _of_hours(fresh.host, hours)
-    packed, whole = chunks.merged([chunk], windows, host, start=chunk.start, end=chunk.end)
-    return packed, whole, hours
+def _merged(chunk: Packed, hours: list[datetime], fresh: hot.Decoded) -> _Merge:
+    merged = chunks.merged(
+        [chunk],
+        [_of_hours(fresh.windows, hours)],
+        [_of_hours(fresh.host, hours)],
+        start=chunk.start,
+        end=chunk.end,
+    )
+    return _Merge(*merged, hours)
 
 
 def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
@@ -176,50 +185,11 @@ def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
     )
 
 
-def _draw(merges: Sequence[tuple[Packed, Table, list[datetime]]]) -> None:
+def _draw(merges: Sequence[_Merge]) -> None:
     """The cells of the hours, from all windows that the merged chunks now hold."""
-    memory = matrices.memory_bytes(windows for _, windows, _ in merges)
-    hours = [
-        (chunk.node_id, windows, to_ms(hour)) for chunk, windows, some in merges for hour in some
-    ]
-    matrices.store(
-        matrices.draw(
-            node_id,
-            started_in(windows, start_ms, start_ms + HOUR_MS),
-            start_ms=start_ms,
-            count=HOUR_MS // CELL_MS,
-            memory_bytes=memory,
-        )
-        for node_id, windows, start_ms in hours
-    )
-
-
-def _closed(now: datetime, limit: int) -> Portion:
-    """The hours with marks that ended at least GRACE before `now`, by node, the newest first."""
-    hours: Portion = defaultdict(list)
-    for node_id, hour in execute(
-        "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s"
-        " GROUP BY hour, node_id ORDER BY hour DESC, node_id DESC LIMIT %s",
-        [now - HOUR - GRACE, limit],
-    ):
-        hours[node_id].append(hour)
-    return hours
-
-
-def _portions(hours: Portion) -> Iterator[Portion]:
-    """The nodes' hours in portions of at most HOURS_AT_ONCE, a node's hours together as far as they
-    fit.
-    """
-    portion: Portion = {}
-    count = 0
-    for node_id, node_hours in hours.items():
-        for start in range(0, len(node_hours), HOURS_AT_ONCE):
-            some = node_hours[start : start + HOURS_AT_ONCE]
-            if count + len(some) > HOURS_AT_ONCE:
-                yield portion
-                portion = {}
-                count = 0
-            portion[node_id] = some
-            count += len(some)
-    if portion:
-        yield portion
+    drawings = []
+    for merge in merges:
+        for start_ms in map(to_ms, merge.hours):
+            windows = started_in(merge.windows, start_ms, start_ms + HOUR_MS)
+            drawings.append(Drawing(merge.chunk.node_id, start_ms, windows))
+    matrices.store(drawings, count=HOUR_MS // CELL_MS)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db import connection
 from django.db.models import Count, Max, Min, Q, Sum
+from numpy.typing import NDArray
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.inventory.selectors import life
+from fleetwatch.inventory.selectors import Place, life
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import frames, steps
@@ -122,9 +122,10 @@ def kept_ms(node_id: int) -> tuple[int, int] | None:
     )
     starts = [to_ms(chunks["first"])] if chunks["first"] else []
     ends = [to_ms(chunks["last"])] if chunks["last"] else []
-    starts += [batches["first"]] if batches["first"] is not None else []
-    ends += [batches["last"]] if batches["last"] is not None else []
-    return (min(starts), max(ends)) if starts and ends else None
+    if batches["first"] is not None:
+        starts.append(batches["first"])
+        ends.append(batches["last"])
+    return (min(starts), max(ends)) if starts else None
 
 
 def boots(node_id: int) -> list[int]:
@@ -149,17 +150,7 @@ def series(
     """
     wanted = list(dict.fromkeys([*columns, *steps.SIGNALS]))
     frame = _windows_of_life(gpu, start_ms, end_ms, wanted)
-    table = winners(
-        {
-            "gpu_id": frame.gpu_id,
-            "start_ms": frame.start_ms,
-            "boot_start_ms": frame.boot_start_ms,
-            "sequence": frame.sequence,
-            "observed_ms": frame.observed_ms,
-            "window_ms": frame.end_ms - frame.start_ms,
-            **frame.columns,
-        }
-    )
+    table = winners(frame.table | {"window_ms": frame.end_ms - frame.start_ms})
     return steps.stepped(
         table, start_ms=start_ms, end_ms=end_ms, columns=columns, step_ms=step_s * 1000
     )
@@ -172,16 +163,21 @@ def _windows_of_life(gpu: GPU, start_ms: int, end_ms: int, columns: Sequence[str
     rows = list(GPU.objects.filter(uuid=gpu.uuid).order_by("pk"))
     if len(rows) < 2:
         return frames.read_gpu(gpu.pk, gpu.node_id, start_ms, end_ms, columns)
+    stays = [place for place in life(gpu.uuid) if place.is_believed]
     parts = []
     for row in rows:
         frame = frames.read_gpu(row.pk, row.node_id, start_ms, end_ms, columns)
-        is_believed = np.zeros(len(frame), dtype=bool)
-        for place in life(gpu.uuid):
-            if place.gpu_id == row.pk and place.is_believed:
-                is_believed |= (frame.start_ms >= place.first_ms) & (frame.start_ms < place.last_ms)
-        parts.append(frame.where(is_believed))
+        here = [stay for stay in stays if stay.gpu_id == row.pk]
+        parts.append(frame.where(_are_within(frame.start_ms, here)))
     together = frames.together(parts)
     return replace(together, gpu_id=np.full(len(together), gpu.pk, dtype=np.int64))
+
+
+def _are_within(moments_ms: frames.Ints, stays: Iterable[Place]) -> NDArray[np.bool_]:
+    are_within = np.zeros(len(moments_ms), dtype=bool)
+    for stay in stays:
+        are_within |= (moments_ms >= stay.first_ms) & (moments_ms < stay.last_ms)
+    return are_within
 
 
 def depth(now: datetime) -> Depth:
@@ -214,13 +210,8 @@ def overdue_batches(now: datetime, *, limit: int) -> int:
     """How many batches of hours that are closed for long are not sealed yet, by hour; counts no
     further than `limit`.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM (SELECT FROM telemetry_sealmark WHERE hour <= %s LIMIT %s) AS"
-            " overdue",
-            [_overdue_before(now), limit],
-        )
-        return int(cursor.fetchone()[0])
+    marks = SealMark.objects.filter(hour__lte=_overdue_before(now))
+    return marks.values("hour")[:limit].count()
 
 
 def undrawn_hours(interval: Interval, now: datetime) -> int:
@@ -243,11 +234,9 @@ def _sizes() -> tuple[int, int, int]:
 
     One that is being detached is left out: to measure it is to wait for whoever detaches it.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,"
-            " pg_total_relation_size('telemetry_chunk') FROM pg_inherits WHERE inhparent ="
-            " 'telemetry_batch'::regclass AND NOT inhdetachpending"
-        )
-        partitions, hot_bytes, chunk_bytes = cursor.fetchone()
-    return int(partitions), int(hot_bytes), int(chunk_bytes)
+    ((partitions, hot_bytes, chunk_bytes),) = execute(
+        "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,"
+        " pg_total_relation_size('telemetry_chunk') FROM pg_inherits WHERE inhparent ="
+        " 'telemetry_batch'::regclass AND NOT inhdetachpending"
+    )
+    return partitions, hot_bytes, chunk_bytes

@@ -45,6 +45,11 @@ def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) 
     return whole if runs is not None else _sorted_once(whole, keys)[0]
 
 
+def float_column(table: Table, name: str) -> NDArray[np.float64]:
+    """The table's column; NaN where it has none of that name."""
+    return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
+
+
 def select_rows(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
     """The rows that a mask or an index names."""
     return {name: values[rows] for name, values in table.items()}
