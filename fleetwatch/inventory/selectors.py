@@ -1,14 +1,14 @@
 """Reads of inventory."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from fleetwatch.inventory.models import GPU, Departure, Node, Stay
 from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
-from fleetwatch.inventory.stays import Reported, gone, joined
+from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
 
 # Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs
@@ -160,37 +160,34 @@ def claimed_by(node: Node) -> dict[int, list[Span]]:
     return claimed
 
 
-def _believed_stays(node: Node) -> Iterable[tuple[int, int, str, int, int]]:
-    """(GPU id, node id, UUID, first_ms, last_ms) of the node's GPUs, wherever they were."""
-    uuids = GPU.objects.filter(node=node).values("uuid")
-    stays = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
-    return stays.values_list("gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms")
-
-
-def stays_of_node(node: Node) -> dict[int, Reported]:
-    """GPU id -> the believed stays with the node and those of the same GPU with others, of all that
-    it ever observed.
+def stays_of_nodes(node_ids: Collection[int]) -> dict[int, dict[int, Reported]]:
+    """Node id -> GPU id -> the believed stays with the node and those of the same GPU with others,
+    of all that each of the nodes ever observed.
     """
-    own: dict[int, list[Span]] = defaultdict(list)
-    others: dict[str, list[Span]] = defaultdict(list)
-    uuid_of: dict[int, str] = {}
-    for gpu_id, node_id, uuid, first_ms, last_ms in _believed_stays(node):
-        if node_id == node.pk:
-            own[gpu_id].append((first_ms, last_ms))
-            uuid_of[gpu_id] = uuid
-        else:
-            others[uuid].append((first_ms, last_ms))
-    return {gpu_id: Reported(spans, [], others[uuid_of[gpu_id]]) for gpu_id, spans in own.items()}
+    uuids = GPU.objects.filter(node__in=node_ids).values("uuid")
+    rows = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
+    own: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
+    by_uuid: dict[str, list[tuple[int, Span]]] = defaultdict(list)
+    for gpu_id, node_id, uuid, first_ms, last_ms in rows.values_list(
+        "gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"
+    ):
+        own[node_id, gpu_id, uuid].append((first_ms, last_ms))
+        by_uuid[uuid].append((node_id, (first_ms, last_ms)))
+    stays: dict[int, dict[int, Reported]] = {node_id: {} for node_id in node_ids}
+    for (node_id, gpu_id, uuid), spans in own.items():
+        if node_id in stays:
+            others = [span for other_id, span in by_uuid[uuid] if other_id != node_id]
+            stays[node_id][gpu_id] = Reported(spans, [], others)
+    return stays
 
 
-def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
-    """From when on the node was gone, each time until it reported again; `stays_of_gpus` of all its
-    GPUs.
-    """
-    times = list(node.departures.order_by("at_ms").values_list("at_ms", flat=True))
-    if not times:
-        return []
-    return gone(joined(span for reported in stays_of_gpus for span in reported.own), times)
+def departures_of_nodes(node_ids: Collection[int]) -> dict[int, list[int]]:
+    """Node id -> when it was said to be gone, ascending; nodes that never were are not in it."""
+    times: dict[int, list[int]] = defaultdict(list)
+    rows = Departure.objects.filter(node__in=node_ids).order_by("at_ms")
+    for node_id, at_ms in rows.values_list("node_id", "at_ms"):
+        times[node_id].append(at_ms)
+    return times
 
 
 def departed() -> set[int]:

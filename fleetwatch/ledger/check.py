@@ -96,10 +96,12 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows;
     None when there is none.
     """
+    nodes = list(Node.objects.all())
+    rows = judgement_inputs.capacity_rows(nodes)
     spans = [
         (gpu.start_ms, gpu.end_ms)
-        for node in Node.objects.all()
-        for gpu in judgement_inputs.capacities(node)
+        for node in nodes
+        for gpu in judgement_inputs.capacities(node, rows)
     ]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
@@ -328,7 +330,8 @@ def _judged_otherwise(span: _Span) -> Iterator[Imbalance]:
     for piece in pieces:
         if piece.policy_id not in judges:
             policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
-            judges[piece.policy_id] = (policy, judgement_inputs.node_facts(span.node, policy))
+            facts = judgement_inputs.node_facts(span.node, policy, zone())
+            judges[piece.policy_id] = (policy, facts)
         policy, facts = judges[piece.policy_id]
         judged = judgement_inputs.judge(facts, *piece.hours, policy)
         for hour in sorted(_differing(span.node.pk, piece, judged)):

@@ -121,7 +121,7 @@ def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Ite
     ):
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
-        facts = judgement_inputs.node_facts(node, policy)
+        facts = judgement_inputs.node_facts(node, policy, zone())
         question = judgement_inputs.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
         judged = states.judged_places(question)

@@ -1,15 +1,16 @@
 """From rows to what the pure core judges: capacity, outages, columns, holders of one node."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.selectors import departures, stays_of_node
-from fleetwatch.inventory.stays import Reported
+from fleetwatch.inventory.selectors import departures_of_nodes, stays_of_nodes
+from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
 from fleetwatch.ledger import hour_cuts
@@ -37,33 +38,61 @@ class NodeFacts:
     """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans
     of capacity.
 
-    `silent_ms`: from when on the node gave no sign of life.
+    `silent_ms`: from when on the node gave no sign of life; `zone`: whose midnight cuts hours.
     """
 
     node_id: int
+    zone: ZoneInfo
     capacities: list[Capacity]
     outages: dict[int, list[Outage]]
     silent_ms: int = FOREVER_MS
 
 
-def capacities(node: Node) -> list[Capacity]:
+@dataclass(frozen=True, slots=True)
+class CapacityRows:
+    """What the capacity of some nodes' GPUs follows from, read at once: rows by node, watts by
+    GPU.
+    """
+
+    gpus: Mapping[int, Sequence[GPU]]
+    stays: Mapping[int, Mapping[int, Reported]]
+    departures: Mapping[int, Sequence[int]]
+    idle_steps: Mapping[int, Sequence[tuple[int, float]]]
+
+
+def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
+    """The rows of the nodes' GPUs as they are now."""
+    by_id = {node.pk: node for node in nodes}
+    node_ids = list(by_id)
+    gpus: dict[int, list[GPU]] = defaultdict(list)
+    rows = GPU.objects.filter(node__in=node_ids).select_related("model", "parent")
+    for gpu in rows.order_by("pk"):
+        gpu.node = by_id[gpu.node_id]
+        gpus[gpu.node_id].append(gpu)
+    steps = idle_steps(gpu.pk for of_node in gpus.values() for gpu in of_node)
+    return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
+
+
+def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
     """The node's GPUs that were ever observed there, with each span of their capacity: to where the
     node's ends for now, to their retirement, or to the last window before they were elsewhere.
+    Without `rows` they are read.
 
     A MIG instance is a part of its parent from its first window to its last.
     """
     live_ms = node.live_ms
     if live_ms is None:
         return []
-    stays_by_gpu = stays_of_node(node)
-    gone = departures(node, stays_by_gpu.values())
-    gpus = node.gpus.select_related("model", "parent").order_by("pk")
-    steps = idle_steps(stays_by_gpu)
+    rows = rows or capacity_rows([node])
+    stays = rows.stays[node.pk]
+    departures = rows.departures.get(node.pk, [])
+    lived = joined(span for reported in stays.values() for span in reported.own)
+    gone_ms = gone(lived, departures)
     return [
-        replace(capacity, idle_steps=steps.get(gpu.pk, ()))
-        for gpu in gpus
-        if gpu.pk in stays_by_gpu
-        for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], gone, live_ms=live_ms)
+        replace(capacity, idle_steps=rows.idle_steps.get(gpu.pk, ()))
+        for gpu in rows.gpus.get(node.pk, [])
+        if gpu.pk in stays
+        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms, live_ms=live_ms)
     ]
 
 
@@ -112,18 +141,23 @@ class Known:
 
 
 def node_facts(
-    node: Node, policy: Policy, known: Mapping[tuple[int, int, str], Known] | None = None
+    node: Node,
+    policy: Policy,
+    own_zone: ZoneInfo,
+    known: Mapping[tuple[int, int, str], Known] | None = None,
+    rows: CapacityRows | None = None,
 ) -> NodeFacts:
-    """Capacities, and outages with their end by activity read from the windows.
+    """Capacities (of `rows`, else read), and outages with their end by activity read from the
+    windows.
 
     `known` (by GPU, start and reason) spares reading again what has not changed since the last
     posting.
     """
-    gpus = capacities(node)
+    gpus = capacities(node, rows)
     silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
     told = events(node.pk, node.last_ms + 1) if node.last_ms is not None else []
     if not told:
-        return NodeFacts(node.pk, gpus, {}, silent_ms)
+        return NodeFacts(node.pk, own_zone, gpus, {}, silent_ms)
     reboots = boots(node.pk)
     found: dict[int, list[Outage]] = {}
     # of a GPU that came back the last span of its capacity: an outage ends where that does
@@ -138,7 +172,7 @@ def node_facts(
             )
             for one in outages.by_events(gpu.gpu_id, told, reboots)
         ]
-    return NodeFacts(node.pk, gpus, found, silent_ms)
+    return NodeFacts(node.pk, own_zone, gpus, found, silent_ms)
 
 
 def _effective(
@@ -198,7 +232,7 @@ def question(
         holdings=holdings(facts.node_id, low - 1, high),
         sources=source_status(facts.node_id, low, high),
         outages=facts.outages,
-        cuts=hour_cuts.edges(low, high, zone()),
+        cuts=hour_cuts.edges(low, high, facts.zone),
         target=(start_ms, end_ms),
         policy=policy,
         silent_ms=facts.silent_ms,

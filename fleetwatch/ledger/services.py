@@ -1,24 +1,27 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import structlog
 from django.db import transaction
 from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
 from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, Judgement, spans_by_gpu
-from fleetwatch.ledger.judgement_inputs import Known, NodeFacts
+from fleetwatch.ledger.judgement_inputs import CapacityRows, Known, NodeFacts
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
 from fleetwatch.ledger.months.adjustments import Books
-from fleetwatch.ledger.months.policy_plan import Piece
+from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
@@ -58,8 +61,10 @@ def post(now: datetime, limit: int) -> dict[str, int]:
                 by_node[node_id].append(to_ms(hour))
             if by_node.keys() <= failures.keys():
                 break
-            for node_id, hours in by_node.items():
-                _post_or_put_back(node_id, hours, now=now, did=did, failures=failures)
+            context = _context(by_node)
+            for node in context.nodes:
+                hours = by_node[node.pk]
+                _post_or_put_back(node, hours, context, now=now, did=did, failures=failures)
             release_touched([mark for _, _, marks in claims for mark in marks])
         _add(did, {"hours": len(claims), "nodes": len(by_node)})
     if failures:
@@ -70,9 +75,49 @@ def post(now: datetime, limit: int) -> dict[str, int]:
     return did
 
 
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """The nodes of a transaction, what is known of their GPUs, and what they are posted by.
+
+    `reach_ms`: how far a change may reach.
+    """
+
+    nodes: list[Node]
+    capacity_rows: CapacityRows
+    posted: dict[int, dict[int, Posted]]
+    policy_id: int
+    policy: Policy
+    closed: Frontier
+    reach_ms: int
+    zone: ZoneInfo
+
+
+def _context(node_ids: Collection[int]) -> _Context:
+    """Read after the claim: what changes later marks its hours anew."""
+    rows = Node.objects.in_bulk(node_ids)
+    nodes = [rows[node_id] for node_id in node_ids if node_id in rows]
+    posted: dict[int, dict[int, Posted]] = defaultdict(dict)
+    for row in Posted.objects.filter(gpu__node__in=node_ids).select_related("gpu"):
+        posted[row.gpu.node_id][row.gpu_id] = row
+    policy_id, policy = current_policy()
+    closed = policy_plan.frontier()
+    return _Context(
+        nodes,
+        judgement_inputs.capacity_rows(nodes),
+        posted,
+        policy_id,
+        policy,
+        closed,
+        # closed hours are judged by their own policies, which may reach farther
+        reach_ms=longest_reach_ms() if closed.months else policy.reach_ms,
+        zone=zone(),
+    )
+
+
 def _post_or_put_back(
-    node_id: int,
+    node: Node,
     hours: list[int],
+    context: _Context,
     *,
     now: datetime,
     did: dict[str, int],
@@ -83,11 +128,11 @@ def _post_or_put_back(
     """
     try:
         with transaction.atomic():
-            _add(did, _post_node(node_id, hours, now=now))
+            _add(did, _post_node(node, hours, context, now=now))
     except Exception as error:
-        log.exception("node not posted", node_id=node_id, hours=len(hours))
-        failures[node_id] = error
-        touch_hours(node_id, [(hour, hour + HOUR_MS) for hour in hours])
+        log.exception("node not posted", node_id=node.pk, hours=len(hours))
+        failures[node.pk] = error
+        touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in hours])
 
 
 def repost(start_ms: int, end_ms: int) -> int:
@@ -168,20 +213,15 @@ def _add(did: dict[str, int], more: Mapping[str, int]) -> None:
         did[name] += count
 
 
-def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, int]:
+def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> dict[str, int]:
     """Posts the hours of one node, and those that what changed in them reaches."""
-    node = Node.objects.filter(pk=node_id).first()
-    if node is None:
-        return {}
-    policy_id, policy = current_policy()
-    closed = policy_plan.frontier()
-    # closed hours are judged by their own policies, which may reach farther
-    reach_ms = longest_reach_ms() if closed.months else policy.reach_ms
+    policy_id = context.policy_id
+    policy = context.policy
+    reach_ms = context.reach_ms
     oldest_ms = _oldest_ms(now, reach_ms)
-    posted = {row.gpu_id: row for row in Posted.objects.filter(gpu__node_id=node_id)}
-    facts = judgement_inputs.node_facts(
-        node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS)
-    )
+    posted = context.posted.get(node.pk, {})
+    known = _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS)
+    facts = judgement_inputs.node_facts(node, policy, context.zone, known, context.capacity_rows)
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
@@ -189,14 +229,14 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
     wanted = hour_cuts.hours_touching(reached, within=bounds)
     kept = {hour for hour in wanted if hour >= oldest_ms}
     pieces = policy_plan.to_post(
-        node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS
+        node.pk, kept, policy_id=policy_id, closed=context.closed, at_most=HOURS_PER_PASS
     )
-    books = adjustments.books(node_id, policy_id, closed, now=now)
+    books = adjustments.books(node.pk, policy_id, context.closed, now=now)
     did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
     judges = {policy_id: (policy, facts)}
     for piece in pieces:
         if piece.policy_id not in judges:
-            judges[piece.policy_id] = _judge_of(node, piece.policy_id)
+            judges[piece.policy_id] = _judge_of(node, piece.policy_id, context.zone)
         own_policy, own_facts = judges[piece.policy_id]
         judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
         did.update(_write(books, piece, judged))
@@ -213,10 +253,10 @@ def _write(books: Books, piece: Piece, judged: Judgement) -> dict[str, int]:
     return hour_rows.replace(books.node_id, *span, judged, policy_id=books.policy_id)
 
 
-def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
+def _judge_of(node: Node, policy_id: int, own_zone: ZoneInfo) -> tuple[Policy, NodeFacts]:
     """An earlier policy, and what it makes of the node's events."""
     policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
-    return policy, judgement_inputs.node_facts(node, policy)
+    return policy, judgement_inputs.node_facts(node, policy, own_zone)
 
 
 def _oldest_ms(now: datetime, reach_ms: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import judgement_inputs
 from fleetwatch.ledger.policy import Policy
@@ -63,19 +64,15 @@ def check_reach(tried: Policy) -> None:
 
 def gpu_hours(interval: Interval) -> float:
     """GPU-hours of capacity that a comparison would judge (twice)."""
-    spans = [
-        (gpu.start_ms, gpu.end_ms)
-        for node in Node.objects.order_by("pk")
-        for gpu in judgement_inputs.capacities(node)
-        if gpu.parent_id is None
-    ]
-    return (
-        sum(
-            max(min(end, interval.end_ms) - max(start, interval.start_ms), 0)
-            for start, end in spans
-        )
-        / HOUR_MS
-    )
+    total_ms = 0
+    nodes = list(Node.objects.order_by("pk"))
+    rows = judgement_inputs.capacity_rows(nodes)
+    for node in nodes:
+        for gpu in judgement_inputs.capacities(node, rows):
+            if gpu.parent_id is None:
+                seen_ms = min(gpu.end_ms, interval.end_ms) - max(gpu.start_ms, interval.start_ms)
+                total_ms += max(seen_ms, 0)
+    return total_ms / HOUR_MS
 
 
 def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator[list[Said]]:
@@ -84,7 +81,8 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
     """
     for node in Node.objects.order_by("pk"):
         sides = [
-            (policy, judgement_inputs.node_facts(node, policy)) for policy in (now_in_force, tried)
+            (policy, judgement_inputs.node_facts(node, policy, zone()))
+            for policy in (now_in_force, tried)
         ]
         if not sides[0][1].capacities:
             continue
