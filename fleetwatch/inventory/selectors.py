@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
@@ -166,19 +167,32 @@ def stays_of_nodes(node_ids: Collection[int]) -> dict[int, dict[int, Reported]]:
     """
     uuids = GPU.objects.filter(node__in=node_ids).values("uuid")
     rows = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
-    own: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
-    by_uuid: dict[str, list[tuple[int, Span]]] = defaultdict(list)
-    for gpu_id, node_id, uuid, first_ms, last_ms in rows.values_list(
-        "gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"
-    ):
-        own[node_id, gpu_id, uuid].append((first_ms, last_ms))
-        by_uuid[uuid].append((node_id, (first_ms, last_ms)))
+    by_uuid: dict[str, list[_Stayed]] = defaultdict(list)
+    for uuid, *stayed in rows.values_list("uuid", "gpu__node_id", "gpu_id", "first_ms", "last_ms"):
+        by_uuid[uuid].append(_Stayed(*stayed))
     stays: dict[int, dict[int, Reported]] = {node_id: {} for node_id in node_ids}
-    for (node_id, gpu_id, uuid), spans in own.items():
-        if node_id in stays:
-            others = [span for other_id, span in by_uuid[uuid] if other_id != node_id]
-            stays[node_id][gpu_id] = Reported(spans, [], others)
+    for stayed_of_gpu in by_uuid.values():
+        for node_id, gpu_id in {(stayed.node_id, stayed.gpu_id) for stayed in stayed_of_gpu}:
+            if node_id in stays:
+                stays[node_id][gpu_id] = _reported(stayed_of_gpu, node_id)
     return stays
+
+
+class _Stayed(NamedTuple):
+    node_id: int
+    gpu_id: int
+    first_ms: int
+    last_ms: int
+
+
+def _reported(stays: Iterable[_Stayed], node_id: int) -> Reported:
+    """The stays of one GPU as its row with the node has them."""
+    own: list[Span] = []
+    others: list[Span] = []
+    for stay in stays:
+        spans = own if stay.node_id == node_id else others
+        spans.append((stay.first_ms, stay.last_ms))
+    return Reported(own, [], others)
 
 
 def departures_of_nodes(node_ids: Collection[int]) -> dict[int, list[int]]:
