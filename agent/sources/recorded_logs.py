@@ -13,8 +13,9 @@ import logging
 import re
 import uuid as uuids
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from itertools import chain, islice
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -30,6 +31,7 @@ except ImportError:  # Python 3.8: UTC and fixed offsets only
 
 SAME_ROUND_MS = 500  # rows of one round may be a little out of order
 FACT_ROWS = 100  # of a GPU, in which each of its facts is looked for
+FACTS = ("model", "memory_total_bytes", "power_limit_w", "sm_clock_max_hz", "persistence")
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
 log = logging.getLogger("agent.sources")
 
@@ -66,8 +68,8 @@ class Row(NamedTuple):
 
     key: Key
     reading: Reading
-    gpu: Optional[GPUInfo]
-    process_counts: Mapping[str, Optional[int]]
+    gpu: Optional[GPUInfo] = None
+    process_counts: Mapping[str, Optional[int]] = {}
 
 
 @dataclass(frozen=True)
@@ -91,22 +93,21 @@ class Log:
         newest: Dict[Key, int] = {}
         backward = 0
         for row in _rows(self.path, self.options, self.round_step_ms):
+            at_ms = row.reading.at_ms
+            reading = row.reading
+            if self.shift_ms:
+                reading = replace(reading, at_ms=at_ms + self.shift_ms)
             if row.process_counts:
-                counts = {
-                    self.gpus[key].uuid: count
-                    for key, count in row.process_counts.items()
-                    if key in self.gpus
-                }
-                yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), counts
-            elif row.key in self.gpus and row.reading.at_ms > newest.get(row.key, -1):
-                newest[row.key] = row.reading.at_ms
-                reading = (
-                    row.reading
-                    if not self.shift_ms
-                    else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
+                counts = row.process_counts
+                yield (
+                    "",
+                    reading,
+                    {self.gpus[key].uuid: counts[key] for key in counts if key in self.gpus},
                 )
+            elif row.key in self.gpus and at_ms > newest.get(row.key, -1):
+                newest[row.key] = at_ms
                 yield self.gpus[row.key].uuid, reading, {}
-            elif row.key in self.gpus and row.reading.at_ms < newest[row.key]:
+            elif row.key in self.gpus and at_ms < newest[row.key]:
                 backward += 1
         if backward:
             log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
@@ -115,9 +116,7 @@ class Log:
 def scan(path: Path, options: Options) -> Log:
     """The facts of the file. Raises LogError."""
     try:
-        digest = _digest(path)
-        step_ms = _round_step_ms(path, options)
-        return _facts(path, options, digest, step_ms)
+        return _log(path, options)
     except OSError as error:
         raise LogError("%s can't be read: %s" % (path, error.strerror or error)) from error
 
@@ -227,61 +226,54 @@ def _rows(
     if first.lstrip().startswith("{"):
         return _recorded_rows(path, first, lines)
     places = _Places(path, options.gpus, round_step_ms)
-    return _csv_rows(path, _chain(first, lines), zone(options.zone), places, facts_only=facts_only)
+    where = zone(options.zone)
+    return _csv_rows(path, chain([first], lines), where, places, facts_only=facts_only)
 
 
 def _csv_rows(
     path: Path, lines: Iterator[str], where: tzinfo, places: "_Places", *, facts_only: bool
 ) -> Iterator[Row]:
-    columns: Optional[smi_text.Table] = None
     stamps = Stamps(where)
-    seen: "Counter[Key]" = Counter()
-    for line in lines:
-        if columns is None:
-            columns = _header(path, line) if smi_text.is_header(line) else None
-            continue
-        row = columns.row(line)
-        at_ms = stamps.parse(row["timestamp"]) if row is not None else None
-        if row is None or at_ms is None:
+    counts: "Counter[Key]" = Counter()
+    for row in _table_rows(path, lines):
+        at_ms = stamps.parse(row.cells["timestamp"])
+        if at_ms is None:
             continue
         index = smi_text.csv_index(row)
         key: Key = smi_text.csv_uuid(row) or (index if index is not None else places.next(at_ms))
-        seen[key] += 1
+        counts[key] += 1
         if not facts_only:
-            yield Row(key, smi_text.csv_reading(columns, row, at_ms=at_ms), None, {})
-        elif seen[key] <= FACT_ROWS:
-            yield Row(
-                key,
-                Reading(at_ms),
-                smi_text.csv_gpu(columns, row, uuid=str(key), index=_place(key, index)),
-                {},
-            )
+            yield Row(key, smi_text.csv_reading(row, at_ms=at_ms))
+        elif counts[key] <= FACT_ROWS:
+            place = key if isinstance(key, int) else index
+            yield Row(key, Reading(at_ms), smi_text.csv_gpu(row, uuid=str(key), index=place))
         else:
-            yield Row(key, Reading(at_ms), None, {})
-    if columns is None:
+            yield Row(key, Reading(at_ms))
+
+
+def _table_rows(path: Path, lines: Iterator[str]) -> Iterator[smi_text.Row]:
+    """What follows the first header, without what is no row."""
+    header = next(filter(smi_text.is_header, lines), None)
+    if header is None:
         raise LogError(
             "%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this"
             " agent" % path
         )
-
-
-def _place(key: Key, index: Optional[int]) -> Optional[int]:
-    return key if isinstance(key, int) else index
-
-
-def _header(path: Path, line: str) -> smi_text.Table:
-    columns = smi_text.table(line)
+    columns = smi_text.table(header)
     if "timestamp" not in columns.names:
         raise LogError("%s has no timestamp column: record it with --query-gpu=timestamp,…" % path)
-    return columns
+    yield from filter(None, map(columns.row, lines))
 
 
 class _Places:
     """Rows that name no GPU: they cycle through the GPUs, a new round where the time steps."""
 
     def __init__(self, path: Path, count: int, step_ms: float) -> None:
-        self._path, self._count, self._step_ms = path, count, step_ms
-        self._place, self._newest = -1, 0
+        self._path = path
+        self._count = count
+        self._step_ms = step_ms
+        self._place = -1
+        self._newest = 0
 
     def next(self, at_ms: int) -> int:
         if self._place < 0 or self._count == 1 or at_ms - self._newest > self._step_ms / 2:
@@ -322,50 +314,51 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
             if "gpus" in item:
                 gpus.update((gpu["uuid"], GPUInfo(**gpu)) for gpu in item["gpus"])
             elif "process_counts" in item:
-                yield Row("", Reading(at_ms=item["end_ms"]), None, item["process_counts"])
+                counts = item["process_counts"]
+                yield Row("", Reading(item["end_ms"]), process_counts=counts)
             elif "reading" in item:
-                reading = dict(item["reading"])
-                samples = [(stamp, value) for stamp, value in reading.pop("util_samples", ())]
-                yield Row(
-                    item["uuid"],
-                    Reading(util_samples=samples, **reading),
-                    gpus.get(item["uuid"]),
-                    {},
-                )
+                reading = Reading(**item["reading"])
+                samples = [(stamp, value) for stamp, value in reading.util_samples]
+                uuid = item["uuid"]
+                yield Row(uuid, replace(reading, util_samples=samples), gpus.get(uuid))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LogError("%s is damaged: %s" % (path, error)) from error
 
 
-def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
-    gpus: Dict[Key, GPUInfo] = {}
-    gaps: Dict[Key, "Counter[int]"] = {}
-    newest: Dict[Key, int] = {}
-    for row in _rows(path, options, step_ms, facts_only=True):
-        if row.process_counts or (row.gpu is None and row.key not in gpus):
-            continue
-        if row.key in newest:
-            gaps[row.key][row.reading.at_ms - newest[row.key]] += 1
-        else:
-            gaps[row.key] = Counter()
-        if row.gpu is not None:
-            gpus[row.key] = _filled(gpus.get(row.key), row.gpu)
-        newest[row.key] = max(newest.get(row.key, 0), row.reading.at_ms)
-    if not gpus:
+@dataclass
+class _Track:
+    """What the rows of one GPU said: which it is, and how far apart they are."""
+
+    gpu: GPUInfo
+    newest_ms: int
+    gaps: "Counter[int]" = field(default_factory=Counter)
+
+
+def _log(path: Path, options: Options) -> Log:
+    step_ms = _round_step_ms(path, options)
+    tracks = _tracks(_readings(path, options, step_ms))
+    if not tracks:
         raise LogError("%s holds no reading" % path)
-    _refuse_crowded(path, gaps)
-    first_ms = min(row.reading.at_ms for row in _head(path, options, step_ms, len(gpus)))
+    if any(track.gaps[0] * 2 > sum(track.gaps.values()) for track in tracks.values()):
+        raise LogError(
+            "%s has several rows at one time and names no GPU: say how many with --gpus" % path
+        )
+    # enough to have seen the first round
+    first_rows = islice(_readings(path, options, step_ms), 2 * len(tracks))
+    first_ms = min(row.reading.at_ms for row in first_rows)
     shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
-    named = {key: _named(gpu, key, options, digest) for key, gpu in gpus.items()}
-    medians = {named[key].uuid: _quantile(rows_apart, 0.5) for key, rows_apart in gaps.items()}
-    usual = min((median for median in medians.values() if median), default=DEFAULT_INTERVAL_MS)
-    intervals = {uuid: median or usual for uuid, median in medians.items()}
-    last_ms = max(newest[key] + round(intervals[named[key].uuid]) for key in gpus)
+    medians = {key: _quantile(track.gaps, 0.5) for key, track in tracks.items()}
+    usual = min(filter(None, medians.values()), default=DEFAULT_INTERVAL_MS)
+    intervals = {key: median or usual for key, median in medians.items()}
+    last_ms = max(track.newest_ms + round(intervals[key]) for key, track in tracks.items())
+    digest = _digest(path)
+    gpus = {key: _named(track.gpu, key, options, digest) for key, track in tracks.items()}
     return Log(
         path,
         options,
         digest,
-        named,
-        intervals,
+        gpus,
+        {gpus[key].uuid: interval for key, interval in intervals.items()},
         first_ms + shift_ms,
         last_ms + shift_ms,
         shift_ms,
@@ -373,42 +366,32 @@ def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
     )
 
 
-def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]:
-    """The first rows, enough to have seen the first round."""
-    head = []
-    for row in _rows(path, options, step_ms, facts_only=True):
-        if not row.process_counts:
-            head.append(row)
-        if len(head) >= 2 * count:
-            break
-    return head
+def _readings(path: Path, options: Options, step_ms: float) -> Iterator[Row]:
+    """The rows' GPUs and bare times, without those of processes."""
+    rows = _rows(path, options, step_ms, facts_only=True)
+    return (row for row in rows if not row.process_counts)
 
 
-def _refuse_crowded(path: Path, gaps: Mapping[Key, "Counter[int]"]) -> None:
-    for counts in gaps.values():
-        if counts[0] * 2 > sum(counts.values()):
-            raise LogError(
-                "%s has several rows at one time and names no GPU: say how many with --gpus" % path
-            )
+def _tracks(rows: Iterator[Row]) -> Dict[Key, _Track]:
+    """By GPU, from the first row on that says anything of it."""
+    tracks: Dict[Key, _Track] = {}
+    for row in rows:
+        track = tracks.get(row.key)
+        at_ms = row.reading.at_ms
+        if track is not None:
+            track.gaps[at_ms - track.newest_ms] += 1
+            track.newest_ms = max(track.newest_ms, at_ms)
+            track.gpu = track.gpu if row.gpu is None else _filled(track.gpu, row.gpu)
+        elif row.gpu is not None:
+            tracks[row.key] = _Track(row.gpu, at_ms)
+    return tracks
 
 
-def _filled(known: Optional[GPUInfo], seen: GPUInfo) -> GPUInfo:
+def _filled(gpu: GPUInfo, again: GPUInfo) -> GPUInfo:
     """The first that was read of each fact: a lost GPU's `[N/A]` forgets nothing."""
-    if known is None:
-        return seen
-    unread = {name: why for name, why in known.unread.items() if name in seen.unread}
-    missing = [
-        name
-        for name in (
-            "model",
-            "memory_total_bytes",
-            "power_limit_w",
-            "sm_clock_max_hz",
-            "persistence",
-        )
-        if getattr(known, name) is None
-    ]
-    return replace(known, unread=unread, **{name: getattr(seen, name) for name in missing})
+    unread = {name: why for name, why in gpu.unread.items() if name in again.unread}
+    missing = {name: getattr(again, name) for name in FACTS if getattr(gpu, name) is None}
+    return replace(gpu, unread=unread, **missing)
 
 
 def _named(gpu: GPUInfo, key: Key, options: Options, digest: str) -> GPUInfo:
@@ -429,11 +412,6 @@ def _quantile(counts: Mapping[int, int], share: float) -> Optional[float]:
         if passed >= share * total:
             return float(value)
     return None
-
-
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 class ReplaySource:

@@ -9,7 +9,6 @@ little noise.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from agent.idle_watts import idle_power_w
 from agent.sources.simulated.card import (
     GPM_COLUMNS,
     MEMORY_WARMER_C,
+    MOMENTARY,
     RESERVED_BYTES,
     Card,
-    Shown,
     bare,
     bare_w,
     temperature_c,
@@ -108,7 +107,7 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     util = percents.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
     power_w = span.held(read["power_w"])
     columns = {
-        **{name: mean(span.back(read[name])) for name in bare(hardware).means},
+        **{name: mean(span.back(read[name])) for name in read if name not in MOMENTARY},
         **utilisation(
             percents[2 * SAMPLES_PER_S :].reshape(span.windows, -1), util[: -2 : span.window_s]
         ),
@@ -135,10 +134,10 @@ def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     """Each reading of the span, by name: a bare board, and what each rank adds to it up to what the
     board has.
     """
-    nothing = _by_name(bare(hardware))
+    nothing = bare(hardware)
     columns = {name: np.full(span.readings, value) for name, value in nothing.items()}
     for rank in ranks:
-        for name, values in _by_name(rank.track.shown(hardware, rank.role)).items():
+        for name, values in rank.track.shown(hardware, rank.role).items():
             columns[name][rank.track.places] += values - nothing[name]
     most = {
         "power_w": MOST_POWER * hardware.power_limit_w,
@@ -147,12 +146,6 @@ def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
         **dict.fromkeys((*GPM_COLUMNS, "throttle_thermal_ratio", "throttle_power_ratio"), 1.0),
     }
     return {name: np.minimum(values, most.get(name, np.inf)) for name, values in columns.items()}
-
-
-def _by_name(shown: Shown) -> dict[str, Any]:
-    columns = shown._asdict()
-    means: dict[str, Any] = columns.pop("means")
-    return columns | means
 
 
 def _percents(ranks: Sequence[Rank], span: Span) -> Percents:

@@ -30,16 +30,14 @@ def test_each_reading_of_a_span_is_that_of_a_live_agent(archetype, age_s):
     track, signal = Track(part, SPAN), Signal(part.job)
 
     for role in {signal.role(gpu) for gpu in part.job.gpus}:
-        drawn = track.shown(H100, role)
-        columns = {**drawn._asdict(), **drawn.means}
+        columns = track.shown(H100, role)
         for place in range(0, track.count, 7):
             at_s = float(track.at_s[place])
             shares = signal.shares(at_s - 1.0, at_s)
             live = shown(H100, signal, role, shares, start_s=at_s - 1.0, end_s=at_s)
-            for name, value in {**live._asdict(), **live.means}.items():
-                if name != "means":
-                    array = np.broadcast_to(columns[name], track.count)
-                    assert array[place] == pytest.approx(value, rel=1e-6, abs=1e-6), name
+            for name, value in live.items():
+                array = np.broadcast_to(columns[name], track.count)
+                assert array[place] == pytest.approx(value, rel=1e-6, abs=1e-6), name
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES, ids=lambda archetype: archetype.name)

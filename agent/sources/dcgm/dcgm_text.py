@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from agent.readings import GPUInfo, Reading
+from agent.sources import measured
 from agent.sources.dcgm.prometheus_text import Sample
+from agent.sources.measured import SLOTS
 
 MIB = 1024.0 * 1024
 PERCENT = 0.01
@@ -107,14 +109,19 @@ _BOARD = frozenset((
     "pcie_rx_bytes_s",
     "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
 ))  # fmt: skip
+# Wire column -> the counter of seconds that clocks were held down.
+_THROTTLED = {
+    "throttle_power_ratio": "throttled_power_s",
+    "throttle_thermal_ratio": "throttled_thermal_s",
+}
+_NO_COLUMN = ("util", "memory_util", "memory_reserved_bytes")  # not of these
 # Wire column -> slot: what `gpus[].unread` speaks of.
-_TOLD = {"util_mean": "util", "memory_used_bytes": "memory_used_bytes", "power_w": "power_w",
-"energy_j": "energy_j",
-         "temperature_c": "temperature_c", "memory_temperature_c": "memory_temperature_c",
-         "sm_clock_hz": "sm_clock_hz",
-         "throttle_power_ratio": "throttled_power_s",
-         "throttle_thermal_ratio": "throttled_thermal_s",
-         "ecc_uncorrected": "ecc_uncorrected", **{name: name for name in MEANS}}  # fmt: skip
+_UNREAD = {
+    "util_mean": "util",
+    **{slot: slot for slot in SLOTS if slot not in _NO_COLUMN},
+    **_THROTTLED,
+    **{name: name for name in MEANS},
+}
 
 
 class Holder(NamedTuple):
@@ -156,25 +163,18 @@ def cards_of(samples: Iterable[Sample]) -> Scrape:
     driver: Optional[str] = None
     schedulers: Set[str] = set()
     for sample in samples:
-        known = _BY_NAME.get(sample.name)
-        card = _card(cards, sample.labels) if known is not None else None
-        if known is None or card is None:
+        slot, factor = _BY_NAME.get(sample.name, ("", 0))
+        card = _card(cards, sample.labels) if slot else None
+        if card is None:
             continue
         driver = driver or sample.labels.get("DCGM_FI_DRIVER_VERSION") or None
         schedulers |= _schedulers(sample.labels)
         card.holders.update(_holders(sample.labels))
-        slot, factor = known
-        owner = (
-            cards[card.info.parent_uuid]
-            if slot in _BOARD and card.info.parent_uuid is not None
-            else card
-        )
+        parent = card.info.parent_uuid
+        owner = cards[parent] if parent is not None and slot in _BOARD else card
         _take(owner, slot, sample, factor)
-    return Scrape(
-        {uuid: replace(card, info=_described(card)) for uuid, card in cards.items()},
-        driver,
-        frozenset(schedulers),
-    )
+    described = {uuid: replace(card, info=_described(card)) for uuid, card in cards.items()}
+    return Scrape(described, driver, frozenset(schedulers))
 
 
 def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:
@@ -183,26 +183,9 @@ def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, f
     Without a new collection the energy counter stands still, which is not the GPU's doing: left
     out.
     """
-    values = card.values
-    used, reserved, errors = (
-        values.get("memory_used_bytes"),
-        values.get("memory_reserved_bytes"),
-        values.get("ecc_uncorrected"),
-    )
-    return Reading(
-        at_ms=at_ms,
-        util=values.get("util"),
-        memory_util=values.get("memory_util"),
-        memory_used_bytes=None if used is None else round(used),
-        memory_reserved_bytes=None if reserved is None else round(reserved),
-        power_w=values.get("power_w"),
-        energy_j=values.get("energy_j") if is_fresh else None,
-        temperature_c=values.get("temperature_c"),
-        memory_temperature_c=values.get("memory_temperature_c"),
-        sm_clock_hz=values.get("sm_clock_hz"),
-        ecc_uncorrected=None if errors is None else round(errors),
-        means={**{name: values[name] for name in MEANS if name in values}, **ratios},
-    )
+    means = {name: card.values[name] for name in MEANS if name in card.values}
+    reading = measured.reading_of(card.values, at_ms=at_ms, means={**means, **ratios})
+    return reading if is_fresh else replace(reading, energy_j=None)
 
 
 def throttle_ratios(
@@ -211,19 +194,11 @@ def throttle_ratios(
     """Shares of the time between two collections that clocks were held down, from the counters;
     none after a reset.
     """
-    ratios = {}
-    for column, slot in (
-        ("throttle_power_ratio", "throttled_power_s"),
-        ("throttle_thermal_ratio", "throttled_thermal_s"),
-    ):
-        if (
-            slot in before
-            and slot in after
-            and seconds > 0
-            and 0 <= after[slot] - before[slot] <= seconds * 1.5
-        ):
-            ratios[column] = min(1.0, (after[slot] - before[slot]) / seconds)
-    return ratios
+    earlier, later = (
+        {column: values[slot] for column, slot in _THROTTLED.items() if slot in values}
+        for values in (before, after)
+    )
+    return measured.throttle_ratios(earlier, later, seconds, most=1.5)
 
 
 def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
@@ -233,33 +208,30 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
     uuid = (labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or "")[:64]
     if not uuid or len(cards) >= MAX_GPUS:
         return None
-    index = labels.get("gpu", "")
-    card = cards.setdefault(
-        uuid,
-        Card(
-            GPUInfo(
-                uuid=uuid,
-                index=int(index) if index.isdecimal() and len(index) < 6 else None,
-                model=labels.get("modelName") or labels.get("model_name") or None,
-                bus_id=labels.get("pci_bus_id") or None,
-            )
-        ),
+    info = GPUInfo(
+        uuid=uuid,
+        index=_number(labels.get("gpu", "")),
+        model=labels.get("modelName") or labels.get("model_name") or None,
+        bus_id=labels.get("pci_bus_id") or None,
     )
-    instance, profile = labels.get("GPU_I_ID", ""), labels.get("GPU_I_PROFILE", "")
+    card = cards.setdefault(uuid, Card(info))
+    instance = labels.get("GPU_I_ID", "")
+    profile = labels.get("GPU_I_PROFILE", "")
     if not instance and not profile:
         return card
     # the exporter names an instance by its parent and its number, never by its own UUID
-    own = "MIG-%s-%s" % (uuid, (instance or profile)[:16])
-    part = GPUInfo(
-        uuid=own,
-        index=card.info.index,
-        model=card.info.model,
+    part = replace(
+        card.info,
+        uuid="MIG-%s-%s" % (uuid, (instance or profile)[:16]),
         parent_uuid=uuid,
         mig_profile=profile[:32] or None,
-        bus_id=card.info.bus_id,
-        gpu_instance=int(instance) if instance.isdecimal() and len(instance) < 6 else None,
+        gpu_instance=_number(instance),
     )
-    return cards.setdefault(own, Card(part))
+    return cards.setdefault(part.uuid, Card(part))
+
+
+def _number(label: str) -> Optional[int]:
+    return int(label) if label.isdecimal() and len(label) < 6 else None
 
 
 def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
@@ -270,10 +242,12 @@ def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
     why = _blank(value, lowest=COLDEST if slot.endswith("temperature_c") else 0)
     if sample.name == _UTIL_OF_TWO_UNITS and "." not in sample.text:
         factor = PERCENT
+    # 57 % are 0.57, and not 0.5700000000000001
+    value = value / 100 if factor == PERCENT else value * factor
     if slot == "memory_temperature_c" and value == 0:
         why = "not_supported"  # boards without this sensor say 0
-    if why is None and (slot not in _RATIOS or value * factor <= 1):
-        card.values.setdefault(slot, value / 100 if factor == PERCENT else value * factor)
+    if why is None and (slot not in _RATIOS or value <= 1):
+        card.values.setdefault(slot, value)
     else:
         card.blanks.setdefault(slot, why or "error")
 
@@ -290,28 +264,22 @@ def _blank(value: float, *, lowest: float) -> Optional[str]:
 
 
 def _described(card: Card) -> GPUInfo:
-    values, info = card.values, card.info
-    parts = [values.get(slot) for slot in ("memory_used_bytes", "memory_free_bytes")]
+    values = card.values
     total = values.get("memory_total_bytes")
-    if total is None and all(part is not None for part in parts):
-        total = sum(part for part in parts if part is not None) + values.get(
-            "memory_reserved_bytes", 0.0
-        )
-    slots = {
-        column: slot
-        for column, slot in _TOLD.items()
-        if info.parent_uuid is None or slot not in _BOARD
-    }
+    if total is None and {"memory_used_bytes", "memory_free_bytes"} <= values.keys():
+        reserved = values.get("memory_reserved_bytes", 0.0)
+        total = values["memory_used_bytes"] + values["memory_free_bytes"] + reserved
+    is_board = card.info.parent_uuid is None
     return replace(
-        info,
+        card.info,
         memory_total_bytes=None if total is None else round(total),
         power_limit_w=values.get("power_limit_w"),
         sm_clock_max_hz=values.get("sm_clock_max_hz"),
-        persistence=None if "persistence" not in values else values["persistence"] > 0,
+        persistence=values["persistence"] > 0 if "persistence" in values else None,
         unread={
             column: card.blanks.get(slot, NOT_EXPORTED)
-            for column, slot in slots.items()
-            if slot not in values
+            for column, slot in _UNREAD.items()
+            if slot not in values and (is_board or slot not in _BOARD)
         },
     )
 

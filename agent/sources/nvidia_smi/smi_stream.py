@@ -9,10 +9,10 @@ import signal
 import subprocess
 import threading
 import time
-from typing import IO, Callable, Dict, List, Optional, Sequence
+from typing import IO, Callable, List, Optional, Sequence
 
 from agent.readings import SourceError
-from agent.sources.nvidia_smi import smi_text
+from agent.sources.nvidia_smi.smi_text import Row, Table, table
 
 log = logging.getLogger("agent.nvidia_smi")
 
@@ -33,13 +33,15 @@ class Stream:
         command: Sequence[str],
         *,
         first: str,
-        on_row: Callable[[smi_text.Table, Dict[str, str]], None],
+        on_row: Callable[[Row], None],
     ) -> None:
         self.heard_at = self.started_at = time.monotonic()
         self.said: List[str] = []  # what was no row: the reason, when it ends
         self.has_header = False
-        self._first, self._on_row = first, on_row
-        self._pulse, self._pulse_at = -1, self.started_at
+        self._first = first
+        self._on_row = on_row
+        self._pulse: Optional[int] = None
+        self._pulse_at = self.started_at
         self._child = _start(command)
         self._reader = threading.Thread(target=self._read, args=(self._child.stdout,), daemon=True)
         self._reader.start()
@@ -64,7 +66,8 @@ class Stream:
         """
         pulse = _wakes(self._child.pid)
         if pulse is None or pulse != self._pulse:
-            self._pulse, self._pulse_at = pulse if pulse is not None else -1, time.monotonic()
+            self._pulse = pulse
+            self._pulse_at = time.monotonic()
         return time.monotonic() - max(self._pulse_at, self.heard_at)
 
     def close(self) -> None:
@@ -82,22 +85,18 @@ class Stream:
             log.warning("nvidia-smi does not end, it hangs in the driver pid=%d", self._child.pid)
 
     def _read(self, output: IO[str]) -> None:
+        columns: Optional[Table] = None
         with output:
-            self._read_lines(output)
-
-    def _read_lines(self, output: IO[str]) -> None:
-        columns: Optional[smi_text.Table] = None
-        for line in iter(lambda: output.readline(MAX_LINE), ""):
-            self.heard_at = time.monotonic()
-            if columns is None and line.startswith(self._first + ","):
-                columns = smi_text.table(line)
-                self.has_header = True
-                continue
-            row = columns.row(line) if columns is not None else None
-            if columns is not None and row is not None:
-                self._on_row(columns, row)
-            elif line.strip():
-                self.said = [*self.said, line.strip()[:300]][-5:]
+            for line in iter(lambda: output.readline(MAX_LINE), ""):
+                self.heard_at = time.monotonic()
+                row = None if columns is None else columns.row(line)
+                if columns is None and line.startswith(self._first + ","):
+                    columns = table(line)
+                    self.has_header = True
+                elif row is not None:
+                    self._on_row(row)
+                elif line.strip():
+                    self.said = [*self.said, line.strip()[:300]][-5:]
 
 
 def _start(command: Sequence[str]) -> "subprocess.Popen[str]":

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from agent.readings import GPUInfo, Reading
+from agent.sources.measured import reading_of
 
 MIB = 1024 * 1024
 _FACTORS = {
@@ -19,10 +20,11 @@ _FACTORS = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
 _HEADER = re.compile(r"([^\[\]]+?)\s*(?:\[(.+)\])?")
+NO_TEXT = ("N/A", "ERR!", "Unknown Error")
 _MASKED = re.compile(r"(GPU|MIG)-[0-]+")
 _LOST = re.compile(r"\[?(GPU is lost|GPU requires reset)", re.IGNORECASE)
 _FAILED = re.compile(r"\[?(Unknown Error|ERR!)")  # a broken fan says so too
-ENABLED, DISABLED = "Enabled", "Disabled"
+PERSISTENCE = {"Enabled": True, "Disabled": False}
 
 
 class Field(NamedTuple):
@@ -34,29 +36,32 @@ class Field(NamedTuple):
     unit: str
 
 
-UTIL = Field(("utilization.gpu",), "%")
-MEMORY_UTIL = Field(("utilization.memory",), "%")
-ENCODER = Field(("utilization.encoder",), "%")
-DECODER = Field(("utilization.decoder",), "%")
-ENGINES = {
-    "encoder_ratio": ENCODER,
-    "decoder_ratio": DECODER,
+# What is read of a GPU, by slot: Reading's and GPUInfo's names, and columns of the wire.
+FIELDS = {
+    "util": Field(("utilization.gpu",), "%"),
+    "memory_util": Field(("utilization.memory",), "%"),
+    "encoder_ratio": Field(("utilization.encoder",), "%"),
+    "decoder_ratio": Field(("utilization.decoder",), "%"),
     "jpeg_ratio": Field(("utilization.jpeg",), "%"),
     "ofa_ratio": Field(("utilization.ofa",), "%"),
+    "memory_used_bytes": Field(("memory.used",), "MiB"),
+    "memory_reserved_bytes": Field(("memory.reserved",), "MiB"),
+    "memory_total_bytes": Field(("memory.total",), "MiB"),
+    "power_w": Field(("power.draw", "power.draw.average", "power.draw.instant"), "W"),
+    "power_limit_w": Field(("enforced.power.limit", "power.limit", "power.default_limit"), "W"),
+    "temperature_c": Field(("temperature.gpu",), "C"),
+    "memory_temperature_c": Field(("temperature.memory",), "C"),
+    "sm_clock_hz": Field(("clocks.current.sm", "clocks.sm"), "MHz"),
+    "sm_clock_max_hz": Field(("clocks.max.sm",), "MHz"),
+    "ecc_uncorrected": Field(("ecc.errors.uncorrected.volatile.total",), ""),
 }
-MEMORY_USED = Field(("memory.used",), "MiB")
-MEMORY_RESERVED = Field(("memory.reserved",), "MiB")
-MEMORY_TOTAL = Field(("memory.total",), "MiB")
-POWER = Field(("power.draw", "power.draw.average", "power.draw.instant"), "W")
-POWER_LIMIT = Field(("enforced.power.limit", "power.limit", "power.default_limit"), "W")
-TEMPERATURE = Field(("temperature.gpu",), "C")
-MEMORY_TEMPERATURE = Field(("temperature.memory",), "C")
-SM_CLOCK = Field(("clocks.current.sm", "clocks.sm"), "MHz")
-SM_CLOCK_MAX = Field(("clocks.max.sm",), "MHz")
-ECC_UNCORRECTED = Field(("ecc.errors.uncorrected.volatile.total",), "")
+MEANS = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
+# of a GPU that works at least one is read; each is unread where it is not even asked for
+VITAL = ("util", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz")
+UNREAD = (*VITAL, "memory_temperature_c", "encoder_ratio", "decoder_ratio", "ecc_uncorrected")
 EVENT_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 # NVML: nvmlClocksEventReasons; SwPowerCap and HwPowerBrake, SwThermal and HwThermal.
-POWER_BITS, THERMAL_BITS = 0x04 | 0x80, 0x20 | 0x40
+THROTTLE_BITS = {"throttle_power_ratio": 0x04 | 0x80, "throttle_thermal_ratio": 0x20 | 0x40}
 # Wire column -> counters of the time that clocks were held down, newer drivers' own; exact, where
 # the bits are a sample.
 _COUNTERS = "clocks_event_reasons_counters."
@@ -73,41 +78,52 @@ THROTTLED = {
 
 
 @dataclass(frozen=True)
+class Row:
+    """The cells of one line by column name, and the units that their header named."""
+
+    cells: Mapping[str, str]
+    units: Mapping[str, str]
+
+    def value(self, field: Field) -> Optional[float]:
+        """The first of the field's columns that holds a number, in base units; None when
+        none does.
+        """
+        for name in field.names:
+            if name in self.cells:
+                number = quantity(self.cells[name], self.units.get(name) or field.unit)
+                if number is not None:
+                    return number
+        return None
+
+    def values(self) -> Dict[str, float]:
+        """What is read, by slot, without a share that is none."""
+        values = {}
+        for slot, field in FIELDS.items():
+            value = self.value(field)
+            if value is not None and (field.unit != "%" or 0 <= value <= 1):
+                values[slot] = value
+        return values
+
+    def text(self, *names: str) -> Optional[str]:
+        """The text in the first of the columns that says anything."""
+        text = next((self.cells[name] for name in names if self.cells.get(name)), "")
+        is_text = text and not text.startswith("[") and text not in NO_TEXT
+        return text if is_text else None
+
+
+@dataclass(frozen=True)
 class Table:
     """The header of a CSV: column names without units, and the unit each had."""
 
     names: Sequence[str]
     units: Mapping[str, str]
 
-    def row(self, line: str) -> Optional[Dict[str, str]]:
-        """The line's cells by column name; None for a line that is no row of this table (torn, a
-        notice, a header).
-        """
+    def row(self, line: str) -> Optional[Row]:
+        """The row; None for a line that is no row of this table (torn, a notice, a header)."""
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) != len(self.names) or cells[0].split(" [")[0] == self.names[0]:
             return None
-        return dict(zip(self.names, cells))
-
-    def value(self, row: Mapping[str, str], field: Field) -> Optional[float]:
-        """The first of the field's columns that holds a number, in base units; None when
-        none does.
-        """
-        for name in field.names:
-            if name not in row:
-                continue
-            number = quantity(row[name], self.units.get(name) or field.unit)
-            if number is not None:
-                return number
-        return None
-
-    def count(self, row: Mapping[str, str], field: Field) -> Optional[int]:
-        """The same as a whole number (bytes)."""
-        value = self.value(row, field)
-        return None if value is None else round(value)
-
-    def ratio(self, row: Mapping[str, str], field: Field) -> Optional[float]:
-        """The same as a share; None when it is none."""
-        return _share(self.value(row, field))
+        return Row(dict(zip(self.names, cells)), self.units)
 
 
 def table(header: str) -> Table:
@@ -121,13 +137,8 @@ def table(header: str) -> Table:
 
 def is_header(line: str) -> bool:
     """True for a line that names columns of --query-gpu."""
-    names = {cell.strip().split(" [")[0] for cell in line.strip("\ufeff \r\n").split(",")}
-    known = {
-        name
-        for field in (UTIL, MEMORY_UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK)
-        for name in field.names
-    }
-    return bool(names & known)
+    names = set(table(line).names)
+    return any(names.intersection(FIELDS[slot].names) for slot in (*VITAL, "memory_util"))
 
 
 @lru_cache(maxsize=10_000)  # a log says the same few thousand things over and over
@@ -145,121 +156,78 @@ def quantity(text: str, unit: str) -> Optional[float]:
     return number / 100 if factor == 0.01 else number * factor
 
 
-def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Reading:
+def csv_reading(row: Row, *, at_ms: int) -> Reading:
     """The row as a reading."""
-    means = {name: columns.ratio(row, field) for name, field in ENGINES.items()}
-    means.update(_throttled_now(row))
-    return Reading(
-        at_ms=at_ms,
-        util=columns.ratio(row, UTIL),
-        memory_util=columns.ratio(row, MEMORY_UTIL),
-        memory_used_bytes=columns.count(row, MEMORY_USED),
-        memory_reserved_bytes=columns.count(row, MEMORY_RESERVED),
-        power_w=columns.value(row, POWER),
-        temperature_c=columns.value(row, TEMPERATURE),
-        memory_temperature_c=columns.value(row, MEMORY_TEMPERATURE),
-        sm_clock_hz=columns.value(row, SM_CLOCK),
-        ecc_uncorrected=columns.count(row, ECC_UNCORRECTED),
-        means={name: value for name, value in means.items() if value is not None},
-    )
+    values = row.values()
+    means = {name: values[name] for name in MEANS if name in values}
+    return reading_of(values, at_ms=at_ms, means={**means, **_throttled_now(row)})
 
 
-def _throttled_now(row: Mapping[str, str]) -> Dict[str, float]:
+def _throttled_now(row: Row) -> Dict[str, float]:
     """Whether clocks are held down at this instant, as shares; none where the driver does
     not say.
     """
-    text = next((row[name] for name in EVENT_REASONS if name in row), "")
+    text = next((row.cells[name] for name in EVENT_REASONS if name in row.cells), "")
     if not re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text):
         return {}
-    bits = int(text, 16)
-    return {
-        "throttle_power_ratio": float(bits & POWER_BITS != 0),
-        "throttle_thermal_ratio": float(bits & THERMAL_BITS != 0),
-    }
+    return {column: float(int(text, 16) & bits != 0) for column, bits in THROTTLE_BITS.items()}
 
 
-def throttled_s(columns: Table, row: Mapping[str, str]) -> Dict[str, float]:
+def throttled_s(row: Row) -> Dict[str, float]:
     """Seconds that clocks were held down since the driver was loaded, by wire column; none where
     there is no such counter.
     """
     throttled = {}
     for column, fields in THROTTLED.items():
-        parts = [
-            value for value in (columns.value(row, field) for field in fields) if value is not None
-        ]
+        parts = [value for value in map(row.value, fields) if value is not None]
         if parts:
             # both causes may hold at once: their sum could be more than the time
             throttled[column] = max(parts)
     return throttled
 
 
-def lost_reason(columns: Table, row: Mapping[str, str]) -> Optional[str]:
+def lost_reason(row: Row) -> Optional[str]:
     """The driver's word for a GPU that does not work; None for one that does, or that just lacks
     sensors.
     """
-    is_read = any(
-        columns.value(row, field) is not None
-        for field in (UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK)
-    )
+    is_read = any(row.value(FIELDS[slot]) is not None for slot in VITAL)
     matches = [
-        _LOST.match(cell) or (None if is_read else _FAILED.match(cell)) for cell in row.values()
+        _LOST.match(cell) or (None if is_read else _FAILED.match(cell))
+        for cell in row.cells.values()
     ]
     return next((match.group(1) for match in matches if match is not None), None)
 
 
-def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optional[int]) -> GPUInfo:
+def csv_gpu(row: Row, *, uuid: str, index: Optional[int]) -> GPUInfo:
     """The row's GPU, under the given name."""
+    total = row.value(FIELDS["memory_total_bytes"])
     return GPUInfo(
         uuid=uuid,
         index=index,
-        model=_known(row.get("name") or row.get("gpu_name")),
-        memory_total_bytes=columns.count(row, MEMORY_TOTAL),
-        power_limit_w=columns.value(row, POWER_LIMIT),
-        sm_clock_max_hz=columns.value(row, SM_CLOCK_MAX),
-        persistence={ENABLED: True, DISABLED: False}.get(row.get("persistence_mode", "")),
-        bus_id=_known(row.get("pci.bus_id") or row.get("gpu_bus_id")),
+        model=row.text("name", "gpu_name"),
+        memory_total_bytes=None if total is None else round(total),
+        power_limit_w=row.value(FIELDS["power_limit_w"]),
+        sm_clock_max_hz=row.value(FIELDS["sm_clock_max_hz"]),
+        persistence=PERSISTENCE.get(row.cells.get("persistence_mode", "")),
+        bus_id=row.text("pci.bus_id", "gpu_bus_id"),
         unread={
-            name: "not_supported"
-            for name, field in _UNREAD.items()
-            if columns.value(row, field) is None
-            and (name in _ALWAYS_ASKED or any(column in row for column in field.names))
+            "util_mean" if slot == "util" else slot: "not_supported"
+            for slot in UNREAD
+            if row.value(FIELDS[slot]) is None
+            and (slot in VITAL or row.cells.keys() & FIELDS[slot].names)
         },
     )
 
 
-def csv_uuid(row: Mapping[str, str]) -> Optional[str]:
+def csv_uuid(row: Row) -> Optional[str]:
     """The GPU's name for ever; None where the table has none, or one masked with zeros: that names
     every GPU alike.
     """
-    text = _known(row.get("uuid") or row.get("gpu_uuid"))
+    text = row.text("uuid", "gpu_uuid")
     return None if text is None or _MASKED.fullmatch(text) else text
 
 
-def csv_index(row: Mapping[str, str]) -> Optional[int]:
+def csv_index(row: Row) -> Optional[int]:
     """The GPU's place on its node; None where the table has none."""
-    text = row.get("index", "")
+    text = row.cells.get("index", "")
     return int(text) if text.isdigit() else None
-
-
-def _share(value: Optional[float]) -> Optional[float]:
-    return value if value is not None and 0 <= value <= 1 else None
-
-
-def _known(text: Optional[str]) -> Optional[str]:
-    """The text, unless it says that there is none."""
-    text = (text or "").strip()
-    return (
-        None
-        if not text or text.startswith("[") or text in ("N/A", "ERR!", "Unknown Error")
-        else text
-    )
-
-
-_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER,
-"temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK,
-           "memory_temperature_c": MEMORY_TEMPERATURE, "encoder_ratio": ENCODER,
-           "decoder_ratio": DECODER,
-           "ecc_uncorrected": ECC_UNCORRECTED}  # fmt: skip
-_ALWAYS_ASKED = frozenset(
-    ("util_mean", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz")
-)

@@ -4,6 +4,7 @@ Two child processes print for ever (GPUs each second, compute processes every te
 per poll, because each start costs seconds of driver time on a host with many GPUs.
 """
 
+import math
 import os
 import re
 import shutil
@@ -11,11 +12,13 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Deque, Dict, List, Optional, Sequence
 
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.sources.measured import throttle_ratios
 from agent.sources.nvidia_smi import smi_text
 from agent.sources.nvidia_smi.smi_stream import Stream
+from agent.sources.nvidia_smi.smi_text import Row
 
 # The first is what a header begins with. Drivers refuse what they do not know, before they touch a
 # GPU: then it is left out.
@@ -34,6 +37,7 @@ GPU_FIELDS = (
 )  # fmt: skip
 OLDER_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 PROCESS_FIELDS = ("timestamp", "gpu_uuid", "pid", "used_gpu_memory")
+PROCESS_MEMORY = smi_text.Field(("used_gpu_memory",), "MiB")
 PROCESS_INTERVAL_S = 10
 SETTLED_S = 3.0  # after the header the rows of the first poll come at once
 SILENCE_S = 30.0  # a driver that says nothing for this long is stuck
@@ -57,7 +61,17 @@ class Card:
     rows: Deque[Reading] = field(default_factory=lambda: deque(maxlen=_KEPT_ROWS))
     lost: Optional[str] = None  # why it can't be read
     recovery: str = "None"
-    throttled: Tuple[float, Dict[str, float]] = (0.0, {})  # when, and the counters then
+    # by the counters, in seconds, and when that was
+    throttled_s: Dict[str, float] = field(default_factory=dict)
+    throttled_at: float = 0.0
+
+    def throttled_since(self, counters: Dict[str, float]) -> Dict[str, float]:
+        """Shares of the time since the last call that clocks were held down; none after a reset."""
+        elapsed_s = self.heard_at - self.throttled_at
+        shares = throttle_ratios(self.throttled_s, counters, elapsed_s, most=math.inf)
+        self.throttled_s = counters
+        self.throttled_at = self.heard_at
+        return shares
 
 
 class NvidiaSMI:
@@ -79,15 +93,13 @@ class NvidiaSMI:
         program = command or shutil.which("nvidia-smi")
         if program is None:
             raise SourceError("nvidia-smi is not on PATH")
-        self._command, self._start_s, self._silence_s, self._driver_root = (
-            program,
-            start_s,
-            silence_s,
-            driver_root,
-        )
+        self._command = program
+        self._start_s = start_s
+        self._silence_s = silence_s
+        self._driver_root = driver_root
         self._mutex = threading.Condition()
         self._cards: Dict[str, Card] = {}
-        self._processes: Dict[str, List[Tuple[str, ProcessReading]]] = {}
+        self._processes: Dict[str, List[ProcessReading]] = {}  # of the last poll
         self._last_poll = ""
         self._driver: Optional[str] = None
         self._events: List[Event] = []
@@ -127,34 +139,29 @@ class NvidiaSMI:
 
         Raises SourceError for a GPU that is lost.
         """
-        if self._gpu_stream.silence_s > self._silence_s and not self._is_stuck:
-            self._is_stuck = True
-            self._tell(
-                Event(
-                    now_ms,
-                    "nvml_stuck",
-                    text="nvidia-smi has printed nothing for %d s" % self._silence_s,
-                )
-            )
-            self._gpu_stream.close()
-        if self._is_stuck or not self._gpu_stream.is_alive:
-            why = "hangs" if self._is_stuck else "ended"
-            raise SourceError(
-                "nvidia-smi %s: %s" % (why, " ".join(self._gpu_stream.said or ["without a word"]))
-            )
+        self._refuse_silence(now_ms)
         with self._mutex:
             card = self._cards.get(uuid)
-            if (
-                card is not None
-                and card.lost is None
-                and self._gpu_stream.heard_at - card.heard_at > self._silence_s
-            ):
+            if card is None:
+                raise SourceError("GPU %s is lost: not listed" % uuid)
+            if card.lost is None and self._gpu_stream.heard_at - card.heard_at > self._silence_s:
                 self._note_lost(card, "nvidia-smi no longer lists it", now_ms)
-            if card is None or card.lost is not None:
-                raise SourceError(
-                    "GPU %s is lost: %s" % (uuid, "not listed" if card is None else card.lost)
-                )
+            if card.lost is not None:
+                raise SourceError("GPU %s is lost: %s" % (uuid, card.lost))
             return card.rows.popleft() if card.rows else None
+
+    def _refuse_silence(self, now_ms: int) -> None:
+        """Raises SourceError where the child hangs, which is told once, or has ended."""
+        stream = self._gpu_stream
+        if stream.silence_s > self._silence_s and not self._is_stuck:
+            self._is_stuck = True
+            text = "nvidia-smi has printed nothing for %d s" % self._silence_s
+            self._tell(Event(now_ms, "nvml_stuck", text=text))
+            stream.close()
+        if self._is_stuck or not stream.is_alive:
+            why = "hangs" if self._is_stuck else "ended"
+            last_words = " ".join(stream.said or ["without a word"])
+            raise SourceError("nvidia-smi %s: %s" % (why, last_words))
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
         """The last poll's processes; None before the first poll is surely over, and while the child
@@ -177,11 +184,7 @@ class NvidiaSMI:
             )
             return [] if is_awake else None
         with self._mutex:
-            return [
-                process
-                for poll, process in self._processes.get(uuid, [])
-                if poll == self._last_poll
-            ]
+            return list(self._processes.get(uuid, ()))
 
     def events(self, now_ms: int) -> List[Event]:
         """Hangs, lost and recovered GPUs since the last call."""
@@ -287,37 +290,31 @@ class NvidiaSMI:
         ]
         return [*asked, "-i", ",".join(self._asked_for())] if self._left_out else asked
 
-    def _take_gpu(self, columns: smi_text.Table, row: Dict[str, str]) -> None:
+    def _take_gpu(self, row: Row) -> None:
         uuid = smi_text.csv_uuid(row)
         if uuid is None:
             return
-        now_ms, now = int(time.time() * 1000), time.monotonic()
+        now_ms = int(time.time() * 1000)
         with self._mutex:
-            self._driver = row.get("driver_version") or self._driver
+            self._driver = row.cells.get("driver_version") or self._driver
             card = self._cards.setdefault(uuid, Card(GPUInfo(uuid, smi_text.csv_index(row))))
-            card.heard_at = now
-            self._note_recovery(card, row.get("gpu_recovery_action", ""), now_ms)
-            reason = smi_text.lost_reason(columns, row)
+            card.heard_at = time.monotonic()
+            self._note_recovery(card, row.cells.get("gpu_recovery_action", ""), now_ms)
+            reason = smi_text.lost_reason(row)
             if reason is not None:
                 self._note_lost(card, reason, now_ms)
             else:
-                self._take_reading(card, columns, row, now_ms)
+                self._take_reading(card, row, now_ms)
             self._mutex.notify_all()
 
-    def _take_reading(
-        self, card: Card, columns: smi_text.Table, row: Dict[str, str], now_ms: int
-    ) -> None:
+    def _take_reading(self, card: Card, row: Row, now_ms: int) -> None:
         if card.lost is not None:
             card.lost = None
             self._events.append(Event(now_ms, "gpu_ok", card.info.uuid, text="GPU answers again"))
-        card.info = smi_text.csv_gpu(
-            columns, row, uuid=card.info.uuid, index=smi_text.csv_index(row)
-        )
-        reading = smi_text.csv_reading(columns, row, at_ms=now_ms)
-        before, card.throttled = card.throttled, (card.heard_at, smi_text.throttled_s(columns, row))
-        card.rows.append(
-            replace(reading, means={**reading.means, **_shares(before, card.throttled)})
-        )
+        card.info = smi_text.csv_gpu(row, uuid=card.info.uuid, index=smi_text.csv_index(row))
+        reading = smi_text.csv_reading(row, at_ms=now_ms)
+        shares = card.throttled_since(smi_text.throttled_s(row))
+        card.rows.append(replace(reading, means={**reading.means, **shares}))
 
     def _note_lost(self, card: Card, reason: str, now_ms: int) -> None:
         if card.lost is None:
@@ -328,47 +325,22 @@ class NvidiaSMI:
     def _note_recovery(self, card: Card, action: str, now_ms: int) -> None:
         code = RECOVERY_ACTIONS.get(action)
         if action != card.recovery and code is not None:
-            self._events.append(
-                Event(
-                    now_ms,
-                    "recovery_action",
-                    card.info.uuid,
-                    code,
-                    "the driver asks for: " + action,
-                )
-            )
+            text = "the driver asks for: " + action
+            self._events.append(Event(now_ms, "recovery_action", card.info.uuid, code, text))
         card.recovery = action
 
     def _tell(self, event: Event) -> None:
         with self._mutex:
             self._events.append(event)
 
-    def _take_process(self, columns: smi_text.Table, row: Dict[str, str]) -> None:
-        if not row["pid"].isdigit():
+    def _take_process(self, row: Row) -> None:
+        cells = row.cells
+        if not cells["pid"].isdigit():
             return
-        memory = columns.count(row, smi_text.Field(("used_gpu_memory",), "MiB"))
+        memory = row.value(PROCESS_MEMORY)
+        process = ProcessReading(int(cells["pid"]), None if memory is None else round(memory))
         with self._mutex:
-            if row["timestamp"] != self._last_poll:
+            if cells["timestamp"] != self._last_poll:
                 self._processes.clear()
-                self._last_poll = row["timestamp"]
-            listed = self._processes.setdefault(row["gpu_uuid"], [])
-            listed.append((row["timestamp"], ProcessReading(int(row["pid"]), memory)))
-
-
-def _shares(
-    before: Tuple[float, Dict[str, float]], after: Tuple[float, Dict[str, float]]
-) -> Dict[str, float]:
-    """Shares of the time between two rows that clocks were held down, by the counters; none after a
-    reset of them.
-    """
-    elapsed = after[0] - before[0]
-    grown = {
-        column: value - before[1][column]
-        for column, value in after[1].items()
-        if column in before[1]
-    }
-    return {
-        column: min(1.0, seconds / elapsed)
-        for column, seconds in grown.items()
-        if elapsed > 0 and seconds >= 0
-    }
+                self._last_poll = cells["timestamp"]
+            self._processes.setdefault(cells["gpu_uuid"], []).append(process)

@@ -1,46 +1,48 @@
 """The shape of an archetype: what the rows of the table in `archetypes` are made of."""
 
-from dataclasses import dataclass, field
-from typing import Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional, Tuple
 
 from agent.sources.simulated.hardware import Range
 
 NOTHING: Range = (0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """What one level shows: ratios 0 to 1, traffic in MiB/s; `power` is the part of (limit - idle)
-    above idle.
+    above idle. Ranges of an archetype, or the numbers that one job drew from them.
 
-    `power` (0, 0) with a process means: just the context.
+    `power` 0 with a process means: just the context.
     """
 
-    util: Range = NOTHING
-    power: Range = NOTHING
-    sm: Range = NOTHING
-    tensor: Range = NOTHING
-    dram: Range = NOTHING
-    fp32: Range = NOTHING
-    fp64: Range = NOTHING
-    rx_mib_s: Range = NOTHING  # to the GPU, over PCIe
-    tx_mib_s: Range = NOTHING
-    nvlink_mib_s: Range = NOTHING  # each way
-    clock: Range = (0.96, 0.98)  # part of the highest SM clock
+    util: Any = NOTHING
+    power: Any = NOTHING
+    sm: Any = NOTHING
+    tensor: Any = NOTHING
+    dram: Any = NOTHING
+    fp32: Any = NOTHING
+    fp64: Any = NOTHING
+    rx_mib_s: Any = NOTHING  # to the GPU, over PCIe
+    tx_mib_s: Any = NOTHING
+    nvlink_mib_s: Any = NOTHING  # each way
+    clock: Any = (0.96, 0.98)  # part of the highest SM clock
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """What the job does to its host meanwhile: ratios 0 to 1 of its own cores, MiB/s for each of
-    its GPUs.
+    its GPUs. Ranges of an archetype, or the numbers that one job drew from them.
     """
 
-    cpu: Range = (0.01, 0.03)
-    main_thread: Range = (0.02, 0.08)  # the busiest one
-    read_mib_s: Range = NOTHING
-    write_mib_s: Range = NOTHING
-    nic_mib_s: Range = NOTHING  # each way
-    io_stall: Range = (0.0, 0.01)  # the host's I/O pressure, while this job is on it
+    cpu: Any = (0.01, 0.03)
+    main_thread: Any = (0.02, 0.08)  # the busiest one
+    read_mib_s: Any = NOTHING
+    write_mib_s: Any = NOTHING
+    nic_mib_s: Any = NOTHING  # each way
+    io_stall: Any = (0.0, 0.01)  # the host's I/O pressure, while this job is on it
+
+
+RESTING = Level()
+LIGHT = Load()
 
 
 @dataclass(frozen=True)
@@ -60,28 +62,28 @@ class Archetype:
     kind: str = "batch"
     process: str = "python"
     memory: Range = NOTHING  # part of the GPU's memory
-    low: Level = field(default_factory=Level)
-    pause: Level = field(default_factory=Level)
-    onset: Level = field(default_factory=Level)
+    low: Level = RESTING
+    pause: Level = RESTING
+    onset: Level = RESTING
     # one rank that others wait for: it shows this at `high` and at `low`
     culprit: Optional[Level] = None
-    load: Load = field(default_factory=Load)
+    load: Load = LIGHT
     pause_load: Optional[Load] = None  # None: as `load`, but resting
     workers: Range = (4.0, 12.0)  # of the data loader
     period_s: Range = (1.0, 1.0)
-    duty: Range = (1.0, 1.0)  # part of the period at `high`
+    duty: Optional[Range] = None  # part of the period at `high`; None: all of it
     # by how much periods differ from each other (coefficient of variation)
     jitter: Range = (0.05, 0.20)
     warmup_s: Range = NOTHING
     pause_every_s: Optional[Range] = None  # regular pauses ...
     pause_share: Range = NOTHING  # ... and which part of that period they take ...
     onset_s: float = 0.0  # ... of which this much is `onset`
-    burst_s: Optional[Range] = None  # irregular: bursts of work ...
-    gap_s: Range = NOTHING  # ... after a pause with a mean drawn from here
+    burst_s: Range = NOTHING  # irregular: bursts of work ...
+    gap_s: Optional[Range] = None  # ... after a pause with a mean drawn from here
     is_diurnal: bool = False  # bursts thin out at night
     hangs_after_s: Optional[Range] = None  # from then on `pause`, for ever
     thermal: Optional[Range] = None  # the part of the time for which a thermal limit holds
-    busy_ranks: Range = (1.0, 1.0)  # part of its GPUs that it really uses
+    busy_ranks: Optional[Range] = None  # part of its GPUs that it really uses; None: all
     has_process: bool = True
     is_allocated: bool = True
     sizes: Tuple[int, int] = (1, 8)

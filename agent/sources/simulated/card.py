@@ -3,14 +3,15 @@
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict
 
 from agent.readings import GPUInfo
 from agent.sources.simulated import waves
+from agent.sources.simulated.archetype import Level
 from agent.sources.simulated.hardware import HARDWARE, MIB, Hardware
 from agent.sources.simulated.signal import Shares, Signal, filled, throttled
 from agent.sources.simulated.spec import Spec
-from agent.sources.simulated.traits import IDLE, NO_WORK, DrawnLevel, mixed
+from agent.sources.simulated.traits import IDLE, NO_WORK, mixed
 
 NAMESPACE = uuid.UUID("6f1c1d6e-9a4c-4d0e-8f3b-5b6a2f0f7c11")
 RESERVED_BYTES = 640 * MIB  # what the driver keeps for itself
@@ -60,15 +61,10 @@ class Card:
         )
 
 
-class Shown(NamedTuple):
-    """What a rank makes a usual board of its model show: numbers of a reading, or arrays."""
-
-    power_w: Any
-    sm_clock_hz: Any
-    memory_used_bytes: Any
-    process_count: Any
-    # the wire's columns that the driver averages itself, as far as that model has them
-    means: Dict[str, Any]
+# What a rank makes a usual board of its model show, numbers of a reading or arrays: of its moment
+# MOMENTARY, and the wire's columns that the driver averages itself, as far as that model has them.
+Shown = Dict[str, Any]
+MOMENTARY = ("power_w", "sm_clock_hz", "memory_used_bytes", "process_count")
 
 
 def bare_w(hardware: Hardware) -> float:
@@ -78,8 +74,13 @@ def bare_w(hardware: Hardware) -> float:
 
 def bare(hardware: Hardware) -> Shown:
     """A board with nothing on it."""
-    means = _means(hardware, NO_WORK, thermal=0.0, capped=0.0)
-    return Shown(bare_w(hardware), hardware.clock_idle_hz, 0.0, 0.0, means)
+    return {
+        "power_w": bare_w(hardware),
+        "sm_clock_hz": hardware.clock_idle_hz,
+        "memory_used_bytes": 0.0,
+        "process_count": 0.0,
+        **_means(hardware, NO_WORK, thermal=0.0, capped=0.0),
+    }
 
 
 def shown(
@@ -91,21 +92,29 @@ def shown(
     What a driver tells of a moment is of the end of that time.
     """
     levels = signal.traits.levels_of(role)
-    mean = DrawnLevel(*mixed(shares, levels))
+    mean = mixed(shares, levels)
     context = signal.contexts(role, end_s)
-    levels_w = [_level_w(hardware, level, context) for level in levels]
     flicker = 1.0 + JITTER * waves.noise(end_s, signal.job.number)
+    power_w = sum(
+        share * _level_w(hardware, level, context) for share, level in zip(shares, levels)
+    )
     clock_hz = hardware.clock_max_hz * mean.clock
     capped = sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER)
     thermal = throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s)
-    means = _means(hardware, mean, thermal=thermal, capped=capped)
-    return Shown(
-        flicker * sum(share * power_w for share, power_w in zip(shares, levels_w)),
-        hardware.clock_idle_hz + context * (clock_hz - hardware.clock_idle_hz),
-        memory_used(hardware, signal, role, end_s),
-        context,
-        {name: value if name in STEADY_MEANS else value * flicker for name, value in means.items()},
-    )
+    return {
+        "power_w": flicker * power_w,
+        "sm_clock_hz": hardware.clock_idle_hz + context * (clock_hz - hardware.clock_idle_hz),
+        "memory_used_bytes": memory_used(hardware, signal, role, end_s),
+        "process_count": context,
+        **scaled(_means(hardware, mean, thermal=thermal, capped=capped), flicker),
+    }
+
+
+def scaled(means: Shown, factor: Any) -> Shown:
+    """The means times the factor, but for those that it does not touch."""
+    return {
+        name: value if name in STEADY_MEANS else value * factor for name, value in means.items()
+    }
 
 
 def memory_used(hardware: Hardware, signal: Signal, role: str, at_s: Any) -> Any:
@@ -137,7 +146,7 @@ def card(spec: Spec, *, node: str, index: int) -> Card:
     return Card("GPU-%s" % uuid.uuid5(NAMESPACE, identity), index, hardware, idle_w)
 
 
-def _level_w(hardware: Hardware, level: DrawnLevel, context: Any) -> Any:
+def _level_w(hardware: Hardware, level: Level, context: Any) -> Any:
     """Watts of a usual board at that level; with a context no less than what an idle one draws."""
     idle_w = bare_w(hardware)
     return waves.larger(
@@ -146,28 +155,25 @@ def _level_w(hardware: Hardware, level: DrawnLevel, context: Any) -> Any:
     )
 
 
-def _means(hardware: Hardware, level: DrawnLevel, *, thermal: Any, capped: Any) -> Dict[str, Any]:
+def _means(hardware: Hardware, level: Level, *, thermal: Any, capped: Any) -> Shown:
     columns = {
-        "pcie_rx_bytes_s": level.rx_bytes_s,
-        "pcie_tx_bytes_s": level.tx_bytes_s,
+        "pcie_rx_bytes_s": level.rx_mib_s * MIB,
+        "pcie_tx_bytes_s": level.tx_mib_s * MIB,
         "throttle_thermal_ratio": thermal,
         "throttle_power_ratio": capped,
     }
     if hardware.has_nvlink:
-        columns.update(
-            nvlink_rx_bytes_s=level.nvlink_bytes_s, nvlink_tx_bytes_s=level.nvlink_bytes_s
-        )
+        both_ways = ("nvlink_rx_bytes_s", "nvlink_tx_bytes_s")
+        columns.update(dict.fromkeys(both_ways, level.nvlink_mib_s * MIB))
     if hardware.has_gpm:
-        sm, fp32 = level.sm, level.fp32
-        gpm = (
-            level.util,
-            sm,
-            OCCUPANCY * sm,
-            level.tensor,
-            level.dram,
-            level.fp64,
-            fp32,
-            0.15 * fp32,
+        columns.update(
+            gr_engine_active=level.util,
+            sm_active=level.sm,
+            sm_occupancy=OCCUPANCY * level.sm,
+            tensor_active=level.tensor,
+            dram_active=level.dram,
+            fp64_active=level.fp64,
+            fp32_active=level.fp32,
+            fp16_active=0.15 * level.fp32,
         )
-        columns.update(zip(GPM_COLUMNS, gpm))
     return columns

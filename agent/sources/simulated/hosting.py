@@ -6,14 +6,15 @@ For floats (live) and arrays (history).
 from typing import Any, Dict, NamedTuple, Sequence
 
 from agent.sources.simulated import waves
-from agent.sources.simulated.hardware import GIB
+from agent.sources.simulated.archetype import Load
+from agent.sources.simulated.hardware import GIB, MIB
 from agent.sources.simulated.signal import Shares, Signal
-from agent.sources.simulated.traits import IDLE, DrawnLoad, mixed
+from agent.sources.simulated.traits import IDLE, mixed
 
 CORES_PER_GPU = 16  # of the node; a job asks for 8 to 16 of them with each GPU
 SYSTEM_CPU = 0.01
-# the node's own, and what a job takes beside each of its GPUs
-MEMORY_BYTES, MEMORY_PER_GPU_BYTES = 18 * GIB, 60 * GIB
+MEMORY_BYTES = 18 * GIB  # the node's own
+MEMORY_PER_GPU_BYTES = 60 * GIB  # what a job takes beside each of its GPUs
 WAITING_SHARE = 0.4  # processors that idle while a task waits for I/O, as part of the I/O pressure
 CROWDED_CPU = 0.6  # part of the processors in use from which tasks begin to wait for each other
 
@@ -36,9 +37,9 @@ class Guest(NamedTuple):
         """How many processors it asked for."""
         return self.signal.traits.cores_per_gpu * self.gpus
 
-    def load(self) -> DrawnLoad:
+    def load(self) -> Load:
         """What it does to its host, on the mean over that time."""
-        return DrawnLoad(*mixed(self.shares, self.signal.traits.loads))
+        return mixed(self.shares, self.signal.traits.loads)
 
 
 def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
@@ -47,7 +48,7 @@ def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
     return {
         "job_cpu_ratio": load.cpu,
         "job_main_thread_ratio": load.main_thread * float(role != IDLE),
-        "job_io_read_bytes_s": load.read_bytes_s * guest.gpus,
+        "job_io_read_bytes_s": load.read_mib_s * MIB * guest.gpus,
         "job_cores": here * guest.cores,
         "job_workers": here * (traits.workers * traits.busy_count),
     }
@@ -56,9 +57,12 @@ def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
 def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> Dict[str, Any]:
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
     loads = [(guest, guest.load()) for guest in guests]
+
+    def bytes_s(name: str) -> Any:
+        return nothing + MIB * sum(getattr(load, name) * guest.gpus for guest, load in loads)
+
     cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
     held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
-    nic_bytes_s = nothing + sum(load.nic_bytes_s * guest.gpus for guest, load in loads)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
     io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
     return {
@@ -67,9 +71,8 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
         "memory_used_bytes": MEMORY_BYTES + held * MEMORY_PER_GPU_BYTES,
         "cpu_psi_ratio": waves.larger(cpu_ratio - CROWDED_CPU, 0.0),
         "io_psi_ratio": io_psi_ratio,
-        "disk_read_bytes_s": nothing + sum(load.read_bytes_s * guest.gpus for guest, load in loads),
-        "disk_write_bytes_s": nothing
-        + sum(load.write_bytes_s * guest.gpus for guest, load in loads),
-        "nic_rx_bytes_s": nic_bytes_s,
-        "nic_tx_bytes_s": nic_bytes_s,
+        "disk_read_bytes_s": bytes_s("read_mib_s"),
+        "disk_write_bytes_s": bytes_s("write_mib_s"),
+        "nic_rx_bytes_s": bytes_s("nic_mib_s"),
+        "nic_tx_bytes_s": bytes_s("nic_mib_s"),
     }

@@ -14,14 +14,15 @@ from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import GPUS, GPUS_EACH, Run, runs_of_day
 from agent.sources.simulated.spec import Spec
-from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
+from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team, Weights
 from agent.sources.simulated.troubles import DAY_MS, HOUR_MS, faults_between
 
 SLOT_MS = 48 * HOUR_MS
 FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
 JOBS_PER_SLOT = 256
 NODES = 128  # seeds that differ modulo this give different job numbers
-SHORTEST_MS, LONGEST_MS = 300_000, 40 * HOUR_MS
+SHORTEST_MS = 300_000
+LONGEST_MS = 40 * HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -104,22 +105,17 @@ def _recurring(spec: Spec, run: Run, number: int) -> SimulatedJob:
     numbers: it is the same program.
     """
     first = spec.count - GPUS + run.place * GPUS_EACH
-    gpus, seed = (
-        tuple(range(first, first + GPUS_EACH)),
-        "%d/%s/%s" % (spec.seed, run.name, run.archetype),
-    )
-    series = run.series
     return SimulatedJob(
         number,
         spec.cluster,
         run.name,
-        series.user,
-        series.account,
+        run.series.user,
+        run.series.account,
         BY_NAME[run.archetype],
-        gpus,
+        tuple(range(first, first + GPUS_EACH)),
         run.start_ms,
         run.end_ms,
-        seed,
+        "%d/%s/%s" % (spec.seed, run.name, run.archetype),
     )
 
 
@@ -137,11 +133,11 @@ def _lanes(rng: random.Random, mix: Mix, count: int) -> List[Tuple[int, ...]]:
     sizes = list(rng.choice(mix.partings))
     rng.shuffle(sizes)
     lanes: List[Tuple[int, ...]] = []
-    taken = 0
-    while taken < count:
-        size = min(sizes[len(lanes) % len(sizes)], count - taken)
-        lanes.append(tuple(range(taken, taken + size)))
-        taken += size
+    first = 0
+    while first < count:
+        size = min(sizes[len(lanes) % len(sizes)], count - first)
+        lanes.append(tuple(range(first, first + size)))
+        first += size
     return lanes
 
 
@@ -154,52 +150,45 @@ def _lane(
     at_ms = start_ms + int(rng.uniform(0, 600)) * 1000
     while at_ms < end_of_slot - SHORTEST_MS:
         team, archetype = _choose(rng, MIXES[spec.mix], size=len(gpus), at_ms=at_ms)
-        hours = rng.lognormvariate(0.0, archetype.hours[1]) * archetype.hours[0]
-        end_ms = min(
-            at_ms + max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS)), end_of_slot
-        )
+        end_ms = min(at_ms + _length_ms(rng, archetype), end_of_slot)
         if archetype.name != "free":
             number = first_number + len(jobs)
-            user = rng.choices(
-                team.users, weights=[1 / (rank + 1) for rank in range(len(team.users))]
-            )[0]
-            seed = "%d/%d" % (spec.seed, number)
+            user = _weighed(rng, {user: 1 / rank for rank, user in enumerate(team.users, 1)})
             name = rng.choice(archetype.names)
-            jobs.append(
-                SimulatedJob(
-                    number,
-                    spec.cluster,
-                    name,
-                    user,
-                    team.account,
-                    archetype,
-                    gpus,
-                    at_ms,
-                    end_ms,
-                    seed,
-                )
-            )
+            seed = "%d/%d" % (spec.seed, number)
+            who = (number, spec.cluster, name, user, team.account)
+            jobs.append(SimulatedJob(*who, archetype, gpus, at_ms, end_ms, seed))
         at_ms = end_ms + 20_000 + int(rng.expovariate(1 / 240)) * 1000
     return jobs
 
 
+def _length_ms(rng: random.Random, archetype: Archetype) -> int:
+    hours = rng.lognormvariate(0.0, archetype.hours[1]) * archetype.hours[0]
+    return max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS))
+
+
+def _weighed(rng: random.Random, weights: Weights) -> str:
+    return rng.choices(list(weights), weights=list(weights.values()))[0]
+
+
 def _choose(rng: random.Random, mix: Mix, *, size: int, at_ms: int) -> Tuple[Team, Archetype]:
     """Who takes a free group of GPUs next, and for what."""
-    team = TEAMS[rng.choices(list(mix.teams), weights=list(mix.teams.values()))[0]]
-    fitting = {
-        name: weight
-        for name, weight in team.habits.items()
-        if BY_NAME[name].sizes[0] <= size <= BY_NAME[name].sizes[1]
-    }
+    team = TEAMS[_weighed(rng, mix.teams)]
+    fitting = {name: weight for name, weight in team.habits.items() if _fits(name, size)}
     draw = rng.random()
     if not fitting or draw < mix.free:
         return team, BY_NAME["free"]
     if draw < mix.free + mix.leftover and size <= BY_NAME["leftover"].sizes[1]:
         return team, BY_NAME["leftover"]
-    archetype = BY_NAME[rng.choices(list(fitting), weights=list(fitting.values()))[0]]
+    archetype = BY_NAME[_weighed(rng, fitting)]
     if archetype.in_office_hours and not 7 <= at_ms // HOUR_MS % 24 < 18:
         return team, BY_NAME["free"]
     return team, archetype
+
+
+def _fits(name: str, size: int) -> bool:
+    smallest, largest = BY_NAME[name].sizes
+    return smallest <= size <= largest
 
 
 def _cut(job: SimulatedJob, faults: List[Tuple[int, int]], faulty: Optional[int]) -> SimulatedJob:

@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 from agent.sources.simulated import waves
-from agent.sources.simulated.archetype import NOTHING
 from agent.sources.simulated.schedule import SimulatedJob
-from agent.sources.simulated.traits import IDLE, NO_PAUSES_S, Traits, draw_traits
+from agent.sources.simulated.traits import IDLE, NEVER_S, Traits, draw_traits
 
 KEPT_SPANS = 32
 PROCESS_AFTER_S = 4  # a job's processes appear this long after its start
@@ -22,41 +21,49 @@ Interpolate = Callable[
 ]  # waves.between, or numpy.interp
 
 
+Count = Tuple[Any, Any]  # seconds of something by then, and the clock that they are counted by
+
+
 class Progress(NamedTuple):
-    """How far a job is at some time: seconds of it by then, as the wall and as its own two clocks
-    count; floats or arrays.
+    """How far a job is at some time, as the wall and as its own two clocks count; floats or
+    arrays.
     """
 
-    at_s: Any
-    warm_s: Any
-    run_s: Any
-    step_clock_s: Any
-    high_s: Any
-    pause_clock_s: Any
-    unpaused_s: Any
-    begun_s: Any  # unpaused or at the onset of a pause
+    warm: Count
+    running: Count
+    high: Count
+    unpaused: Count
+    begun: Count  # unpaused or at the onset of a pause
 
 
 def progress(traits: Traits, at_s: Any) -> Progress:
     """How far the job is at_s seconds after its start."""
-    step_clock_s = high_s = at_s
-    if traits.duty < 1.0:
-        step_clock_s = waves.warped(at_s, period_s=traits.period_s, jitter=traits.jitter)
-        high_s = waves.high_seconds(step_clock_s, period_s=traits.period_s, duty=traits.duty)
-    pause_clock_s = unpaused_s = begun_s = at_s
-    if traits.pause_every_s < NO_PAUSES_S:
-        every_s, until = traits.pause_every_s, 1.0 - traits.pause_share
-        pause_clock_s = waves.warped(at_s - traits.warmup_s, period_s=every_s, jitter=traits.jitter)
-        unpaused_s = begun_s = waves.high_seconds(pause_clock_s, period_s=every_s, duty=until)
-        if traits.onset_s:
-            begun_s = waves.high_seconds(
-                pause_clock_s, period_s=every_s, duty=min(1.0, until + traits.onset_s / every_s)
-            )
     run_s = waves.running_seconds(
         at_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s
     )
     warm_s = waves.larger(0.0, waves.smaller(at_s, traits.warmup_s))
-    return Progress(at_s, warm_s, run_s, step_clock_s, high_s, pause_clock_s, unpaused_s, begun_s)
+    high = (at_s, at_s) if traits.duty == 1.0 else _wave(traits, at_s, traits.period_s, traits.duty)
+    return Progress((warm_s, at_s), (run_s, at_s), high, *_pauses(traits, at_s))
+
+
+def _pauses(traits: Traits, at_s: Any) -> Tuple[Count, Count]:
+    """(unpaused, begun) of a progress; the same where pauses have no onset."""
+    every_s = traits.pause_every_s
+    if every_s >= NEVER_S:
+        return ((at_s, at_s),) * 2
+    until = 1.0 - traits.pause_share
+    unpaused = _wave(traits, at_s - traits.warmup_s, every_s, until)
+    if not traits.onset_s:
+        return unpaused, unpaused
+    until = min(1.0, until + traits.onset_s / every_s)
+    clock_s = unpaused[1]
+    return unpaused, (waves.high_seconds(clock_s, period_s=every_s, duty=until), clock_s)
+
+
+def _wave(traits: Traits, at_s: Any, period_s: float, duty: float) -> Count:
+    """Seconds at the high level of a square wave, by a clock of the job's own."""
+    clock_s = waves.warped(at_s, period_s=period_s, jitter=traits.jitter)
+    return waves.high_seconds(clock_s, period_s=period_s, duty=duty), clock_s
 
 
 def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
@@ -66,19 +73,14 @@ def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
     pause. `working` is the
     part of them inside a burst, for a job that works in bursts.
     """
-    warming = _part(before.warm_s, after.warm_s, before.at_s, after.at_s)
-    high = _part(before.high_s, after.high_s, before.step_clock_s, after.step_clock_s)
+    warming = _part(before.warm, after.warm)
+    high = _part(before.high, after.high)
     if working is not None:
         return working * high, working * (1.0 - high), 1.0 - warming - working, 0.0, warming
-    running = _part(before.run_s, after.run_s, before.at_s, after.at_s)
-    unpaused = running * _part(
-        before.unpaused_s, after.unpaused_s, before.pause_clock_s, after.pause_clock_s
-    )
-    begun = unpaused
-    if before.begun_s is not before.unpaused_s:
-        begun = running * _part(
-            before.begun_s, after.begun_s, before.pause_clock_s, after.pause_clock_s
-        )
+    running = _part(before.running, after.running)
+    begun = unpaused = running * _part(before.unpaused, after.unpaused)
+    if after.begun is not after.unpaused:
+        begun = running * _part(before.begun, after.begun)
     return (
         unpaused * high,
         unpaused * (1.0 - high),
@@ -88,11 +90,13 @@ def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
     )
 
 
-def _part(before_s: Any, after_s: Any, clock_before_s: Any, clock_after_s: Any) -> Any:
-    """By how much a count of seconds grew for each second of a clock; 1 where it is that clock."""
-    if after_s is clock_after_s:
+def _part(before: Count, after: Count) -> Any:
+    """By how much a count of seconds grew for each second of its clock; 1 where it is that
+    clock.
+    """
+    if after[0] is after[1]:
         return 1.0
-    return (after_s - before_s) / (clock_after_s - clock_before_s)
+    return (after[0] - before[0]) / (after[1] - before[1])
 
 
 def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
@@ -101,23 +105,17 @@ def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
     """
     if not traits.thermal_share:
         return 0.0 * left_s
-    left_s, right_s = (
-        waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter)
+    left, right = (
+        _wave(traits, at_s, traits.thermal_period_s, traits.thermal_share)
         for at_s in (left_s, right_s)
     )
-    done_s = [
-        waves.high_seconds(at_s, period_s=traits.thermal_period_s, duty=traits.thermal_share)
-        for at_s in (left_s, right_s)
-    ]
-    return (done_s[1] - done_s[0]) / (right_s - left_s)
+    return _part(left, right)
 
 
 def hot_c(traits: Traits, at_s: Any) -> Any:
     """The temperature of a throttled GPU: a sawtooth below its peak, in step with it."""
-    turns = (
-        waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter)
-        / traits.thermal_period_s
-    )
+    period_s = traits.thermal_period_s
+    turns = waves.warped(at_s, period_s=period_s, jitter=traits.jitter) / period_s
     return traits.thermal_peak_c - SAWTOOTH_C * (turns - waves.rounds(turns))
 
 
@@ -188,18 +186,18 @@ class Signal:
         """(times, seconds of bursts done by then) of these hours since the epoch, as points of a
         line.
         """
-        kind, gap_s = self.job.archetype, self.traits.mean_gap_s
+        kind = self.job.archetype
         warm_s = self.start_s + self.traits.warmup_s
-        times, done_s = [first * waves.HOUR_S], [0.0]
+        times = [first * waves.HOUR_S]
+        done_s = [0.0]
         for hour in range(first, last + 1):
-            bursts = waves.bursts_of_hour(
+            for begin_s, end_s in waves.bursts_of_hour(
                 self.job.seed,
                 hour,
-                burst_s=kind.burst_s or NOTHING,
-                gap_s=gap_s,
+                burst_s=kind.burst_s,
+                gap_s=self.traits.mean_gap_s,
                 is_diurnal=kind.is_diurnal,
-            )
-            for begin_s, end_s in bursts:
+            ):
                 if end_s > warm_s:
                     times += [max(begin_s, warm_s), end_s]
                     done_s += [done_s[-1], done_s[-1] + end_s - times[-2]]

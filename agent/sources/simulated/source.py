@@ -21,14 +21,15 @@ from agent.sources.simulated.card import (
     GPM_COLUMNS,
     JITTER,
     MEMORY_WARMER_C,
+    MOMENTARY,
     RESERVED_BYTES,
-    STEADY_MEANS,
     Card,
     Shown,
     bare,
     bare_w,
     card,
     memory_used,
+    scaled,
     shown,
     temperature_c,
     utilisation,
@@ -201,6 +202,7 @@ class _Counter:
 
     def __init__(self, card: Card, spec: Spec, start_ms: int) -> None:
         self.card = card
+        self._is_faulty = card.index == spec.faulty
         self._spec = spec
         self._at_ms = start_ms
         self._energy_j = 0.0
@@ -211,56 +213,46 @@ class _Counter:
         if now_ms <= self._at_ms:
             return None
         since_ms, self._at_ms = self._at_ms, now_ms
-        seen = bare(self.card.hardware) if signal is None else self._shown(signal, since_ms, now_ms)
-        factor = (
-            1.0 + JITTER * waves.noise(now_ms / 1000, self.card.index)
-            if signal is None
-            else signal.factor(self.card.index)
-        )
-        power_w = self._power_w(seen, factor)
-        self._energy_j += power_w * (now_ms - since_ms) / 1000
-        self._warm(power_w, (now_ms - since_ms) / 1000)
-        samples = self._samples(signal, since_ms, now_ms)
-        temperature_c = self._hot_c(signal, now_ms)
+        seen, factor = self._seen(signal, since_ms, now_ms)
         means = _rounded(
-            {
-                name: value if name in STEADY_MEANS else value * factor
-                for name, value in seen.means.items()
-            }
+            scaled({name: seen[name] for name in seen if name not in MOMENTARY}, factor)
         )
+        power_w = self._power_w(seen["power_w"] * factor)
+        passed_s = (now_ms - since_ms) / 1000
+        self._energy_j += power_w * passed_s
+        self._warm(power_w, passed_s)
+        temperature_c = self._hot_c(signal, now_ms)
+        samples = self._samples(signal, since_ms, now_ms)
         return Reading(
             at_ms=now_ms,
             util=samples[-1][1] if samples else 0.0,
             util_samples=samples,
             memory_util=means.get("dram_active"),
-            memory_used_bytes=int(seen.memory_used_bytes),
+            memory_used_bytes=int(seen["memory_used_bytes"]),
             memory_reserved_bytes=RESERVED_BYTES,
             power_w=round(power_w, 3),
             energy_j=round(self._energy_j, 3),
             temperature_c=round(temperature_c, 1),
             memory_temperature_c=round(temperature_c + MEMORY_WARMER_C, 1),
-            sm_clock_hz=seen.sm_clock_hz,
-            ecc_uncorrected=ecc_errors(self._spec, now_ms)
-            if self.card.index == self._spec.faulty
-            else 0,
+            sm_clock_hz=seen["sm_clock_hz"],
+            ecc_uncorrected=ecc_errors(self._spec, now_ms) if self._is_faulty else 0,
             means=means,
         )
 
-    def _shown(self, signal: Signal, since_ms: int, now_ms: int) -> Shown:
-        start_s, end_s = since_ms / 1000, now_ms / 1000
+    def _seen(self, signal: Optional[Signal], since_ms: int, now_ms: int) -> Tuple[Shown, float]:
+        """What a usual board would show, and by what this one's activity differs from it."""
+        start_s = since_ms / 1000
+        end_s = now_ms / 1000
+        if signal is None:
+            return bare(self.card.hardware), 1.0 + JITTER * waves.noise(end_s, self.card.index)
+        role = signal.role(self.card.index)
         shares = signal.shares(start_s, end_s)
-        return shown(
-            self.card.hardware,
-            signal,
-            signal.role(self.card.index),
-            shares,
-            start_s=start_s,
-            end_s=end_s,
-        )
+        seen = shown(self.card.hardware, signal, role, shares, start_s=start_s, end_s=end_s)
+        return seen, signal.factor(self.card.index)
 
-    def _power_w(self, seen: Shown, factor: float) -> float:
+    def _power_w(self, usual_w: float) -> float:
         """Watts of this board, which differs from a usual one."""
-        power_w: float = seen.power_w * factor + self.card.idle_w - bare_w(self.card.hardware)
+        power_w = usual_w + self.card.idle_w - bare_w(self.card.hardware)
         return min(power_w, MOST_POWER * self.card.hardware.power_limit_w)
 
     def _warm(self, power_w: float, passed_s: float) -> None:

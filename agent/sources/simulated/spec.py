@@ -1,15 +1,15 @@
 """What a simulated node is, from its specification on the command line."""
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Dict, Iterable, Optional, Tuple
 
 from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.recurring import GPUS as RECURRING_GPUS
 from agent.sources.simulated.teams import MIXES
 
-OPTIONS = ("seed", "mix", "cluster", "faulty", "outages", "queue", "recurring")
 SWITCHES = ("outages", "queue", "recurring")
+OPTIONS = ("seed", "mix", "cluster", "faulty", *SWITCHES)
 
 
 @dataclass(frozen=True)
@@ -32,67 +32,63 @@ def parse_spec(text: str) -> Spec:
 
     Raises BadArgumentError with what is wrong and what is known.
     """
+    try:
+        return _spec(text)
+    except ValueError as error:
+        raise BadArgumentError("simulated:%s: %s" % (text, error)) from error
+
+
+def _spec(text: str) -> Spec:
     head, *options = text.strip().split(",")
     count, times, model = head.strip().partition("x")
     if not times or not count.isdigit() or not 1 <= int(count) <= 16:
-        raise BadArgumentError(
-            "simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text
-        )
+        raise ValueError("expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100")
     if model.upper() not in HARDWARE:
-        raise BadArgumentError(
-            "simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE))
-        )
-    values = dict(_option(text, option) for option in options)
-    unknown = set(values) - set(OPTIONS)
-    if unknown:
-        raise BadArgumentError(
-            "simulated:%s: unknown option %s; known: %s"
-            % (text, ", ".join(sorted(unknown)), ", ".join(OPTIONS))
-        )
+        raise _unknown("model", model, HARDWARE)
+    values = dict(_option(option) for option in options)
+    others = sorted(set(values) - set(OPTIONS))
+    if others:
+        raise _unknown("option", ", ".join(others), OPTIONS)
     mix = values.get("mix", "mixed")
     if mix not in MIXES:
-        raise BadArgumentError(
-            "simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES))
-        )
-    faulty = _number(text, values, "faulty")
+        raise _unknown("mix", mix, MIXES)
+    faulty = _number(values, "faulty")
     if faulty is not None and faulty >= int(count):
-        raise BadArgumentError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
-    for name in SWITCHES:
-        if values.get(name, "no") not in ("yes", "no"):
-            raise BadArgumentError(
-                "simulated:%s: %s must be yes or no, not %r" % (text, name, values[name])
-            )
-    is_recurring = values.get("recurring") == "yes"
-    if is_recurring and int(count) <= RECURRING_GPUS:
-        raise BadArgumentError(
-            "simulated:%s: recurring=yes needs more than %d GPUs" % (text, RECURRING_GPUS)
-        )
+        raise ValueError("there is no GPU %d to be faulty" % faulty)
+    switches = {name: _switch(values, name) for name in SWITCHES}
+    if switches["recurring"] and int(count) <= RECURRING_GPUS:
+        raise ValueError("recurring=yes needs more than %d GPUs" % RECURRING_GPUS)
     return Spec(
         int(count),
         model.upper(),
-        _number(text, values, "seed") or 0,
-        mix,
-        values.get("cluster", "sim"),
-        values.get("outages") == "yes",
-        values.get("queue") == "yes",
-        faulty,
-        is_recurring,
+        seed=_number(values, "seed") or 0,
+        mix=mix,
+        cluster=values.get("cluster", "sim"),
+        faulty=faulty,
+        **switches,
     )
 
 
-def _option(text: str, option: str) -> Tuple[str, str]:
+def _unknown(what: str, name: str, names: Iterable[str]) -> ValueError:
+    return ValueError("unknown %s %s; known: %s" % (what, name, ", ".join(names)))
+
+
+def _option(option: str) -> Tuple[str, str]:
     key, equals, value = option.strip().partition("=")
     if not equals or not value:
-        raise BadArgumentError("simulated:%s: expected key=value, not %r" % (text, option))
+        raise ValueError("expected key=value, not %r" % option)
     return key, value
 
 
-def _number(text: str, values: Dict[str, str], key: str) -> Optional[int]:
+def _switch(values: Dict[str, str], name: str) -> bool:
+    value = values.get(name, "no")
+    if value not in ("yes", "no"):
+        raise ValueError("%s must be yes or no, not %r" % (name, value))
+    return value == "yes"
+
+
+def _number(values: Dict[str, str], key: str) -> Optional[int]:
     value = values.get(key)
-    if value is None:
-        return None
-    if not value.isdigit():
-        raise BadArgumentError(
-            "simulated:%s: %s must be a whole number, not %r" % (text, key, value)
-        )
-    return int(value)
+    if value is not None and not value.isdigit():
+        raise ValueError("%s must be a whole number, not %r" % (key, value))
+    return None if value is None else int(value)

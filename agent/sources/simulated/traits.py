@@ -2,13 +2,12 @@
 
 import random
 from dataclasses import dataclass
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple, TypeVar
 
 from agent.sources.simulated.archetype import Archetype, Level, Load
-from agent.sources.simulated.hardware import MIB, Range
+from agent.sources.simulated.hardware import Range
 
 NEVER_S = 1e9
-NO_PAUSES_S = 1e9
 WARMING_UP = Level(power=(0.07, 0.09))
 WARMUP_LOAD = Load(
     cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40)
@@ -19,36 +18,13 @@ BUSY, CULPRIT, IDLE = "busy", "culprit", "idle"  # roles of a job's ranks
 HIGH, LOW, PAUSE, ONSET, WARMUP = range(5)  # places in every tuple of levels, loads and shares
 
 
-class DrawnLevel(NamedTuple):
-    """A level with this job's own numbers; ratios 0 to 1, bytes per second."""
-
-    util: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
-    fp32: float
-    fp64: float
-    rx_bytes_s: float
-    tx_bytes_s: float
-    nvlink_bytes_s: float
-    clock: float
+Drawn = TypeVar("Drawn", Level, Load)
 
 
-class DrawnLoad(NamedTuple):
-    """A load with this job's own numbers; bytes per second and GPU."""
-
-    cpu: float
-    main_thread: float
-    read_bytes_s: float
-    write_bytes_s: float
-    nic_bytes_s: float
-    io_stall: float
-
-
-def mixed(shares: Sequence[Any], drawn: Sequence[Tuple[float, ...]]) -> List[Any]:
+def mixed(shares: Sequence[Any], drawn: Sequence[Drawn]) -> Drawn:
     """The mean of levels or loads over these shares of a time; floats or arrays."""
-    return [sum(share * value for share, value in zip(shares, values)) for values in zip(*drawn)]
+    means = (sum(share * value for share, value in zip(shares, values)) for values in zip(*drawn))
+    return drawn[0].__class__(*means)
 
 
 @dataclass(frozen=True)
@@ -58,9 +34,9 @@ class Traits:
     `levels` and `loads` are in the order HIGH, LOW, PAUSE, ONSET, WARMUP.
     """
 
-    levels: Tuple[DrawnLevel, ...]
-    loads: Tuple[DrawnLoad, ...]
-    culprit: Optional[DrawnLevel]
+    levels: Tuple[Level, ...]
+    loads: Tuple[Load, ...]
+    culprit: Optional[Level]
     culprit_rank: int
     period_s: float
     duty: float
@@ -87,7 +63,7 @@ class Traits:
             return IDLE
         return CULPRIT if self.culprit is not None and rank == self.culprit_rank else BUSY
 
-    def levels_of(self, role: str) -> Tuple[DrawnLevel, ...]:
+    def levels_of(self, role: str) -> Tuple[Level, ...]:
         """The levels that a rank of that role shows; an idle one never leaves its context."""
         if role == IDLE:
             return (NO_WORK,) * len(self.levels)
@@ -96,7 +72,7 @@ class Traits:
         return self.levels
 
 
-NO_WORK = DrawnLevel(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.97)
+NO_WORK = Level(*[0.0] * len(Level._fields))._replace(clock=0.97)
 
 
 class Draw:
@@ -105,17 +81,22 @@ class Draw:
     """
 
     def __init__(self, seed: str, spread: float, *, is_outside: bool) -> None:
-        self._rng, self._spread, self._is_outside = random.Random(seed), spread, is_outside
+        self._rng = random.Random(seed)
+        self._spread = spread
+        self._is_outside = is_outside
 
-    def value(self, low_high: Range, *, most: float = NEVER_S) -> float:
+    def value(
+        self, low_high: Optional[Range], *, most: float = NEVER_S, otherwise: float = 0.0
+    ) -> float:
         """A number of the range, times 1 +- spread; or one below or above it, by a part of it up to
-        the spread. At most `most`.
+        the spread. At most `most`; `otherwise` where there is no range.
         """
+        if low_high is None:
+            return otherwise
         if self._is_outside:
             edge = self._rng.randrange(2)
-            return min(
-                low_high[edge] * (1.0 + (-1, 1)[edge] * self._rng.uniform(0.0, self._spread)), most
-            )
+            beyond = self._rng.uniform(0.0, self._spread)
+            return min(low_high[edge] * (1.0 + (-1, 1)[edge] * beyond), most)
         drawn = self._rng.uniform(*low_high)
         if self._spread:
             drawn *= self._rng.uniform(1.0 - self._spread, 1.0 + self._spread)
@@ -131,15 +112,13 @@ class Draw:
             return self._rng.uniform(*low_high)
         return self.value(low_high, most=1.0)
 
-    def duty(self, low_high: Range) -> float:
+    def duty(self, low_high: Optional[Range]) -> float:
         """The part of a period at `high`, at most 0.97; of a job that hardly ever waits it is the
         waiting that varies.
         """
-        if low_high == (1.0, 1.0):
-            return 1.0
-        if low_high[0] >= HARDLY_WAITS:
+        if low_high is not None and low_high[0] >= HARDLY_WAITS:
             return 1.0 - self.value((1.0 - low_high[1], 1.0 - low_high[0]))
-        return self.value(low_high, most=0.97)
+        return self.value(low_high, most=0.97, otherwise=1.0)
 
     def whole(self, low_high: Range) -> int:
         """A whole number of the range, the same with any spread."""
@@ -149,33 +128,13 @@ class Draw:
         """A number from 0 to 1."""
         return self._rng.random()
 
-    def level(self, level: Level) -> DrawnLevel:
-        """The level with numbers."""
-        ratios = (
-            level.util,
-            level.power,
-            level.sm,
-            level.tensor,
-            level.dram,
-            level.fp32,
-            level.fp64,
+    def numbers(self, ranges: Drawn) -> Drawn:
+        """The level or load with numbers."""
+        numbers = (
+            self.value(low_high) if name.endswith("_mib_s") else self.ratio(low_high)
+            for name, low_high in zip(ranges._fields, ranges)
         )
-        traffic = (level.rx_mib_s, level.tx_mib_s, level.nvlink_mib_s)
-        return DrawnLevel._make(
-            [
-                *map(self.ratio, ratios),
-                *(self.value(rate) * MIB for rate in traffic),
-                self.ratio(level.clock),
-            ]
-        )
-
-    def load(self, load: Load) -> DrawnLoad:
-        """The load with numbers."""
-        traffic = (load.read_mib_s, load.write_mib_s, load.nic_mib_s)
-        ratios = (self.ratio(load.cpu), self.ratio(load.main_thread))
-        return DrawnLoad._make(
-            [*ratios, *(self.value(rate) * MIB for rate in traffic), self.ratio(load.io_stall)]
-        )
+        return ranges.__class__(*numbers)
 
 
 def draw_traits(
@@ -183,38 +142,38 @@ def draw_traits(
 ) -> Traits:
     """The numbers of the job of that seed on so many GPUs, always the same for the same seed."""
     draw = Draw(seed + "/traits", spread, is_outside=is_outside)
-    levels = tuple(
-        draw.level(level) for level in (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP)
-    )
-    working = draw.load(kind.load)
-    resting = (
-        draw.load(kind.pause_load)
-        if kind.pause_load
-        else working._replace(cpu=working.cpu / 4, main_thread=working.main_thread / 4)
-    )
+    levels = (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP)
     return Traits(
-        levels=levels,
-        loads=(working, working, resting, resting, draw.load(WARMUP_LOAD)),
-        culprit=draw.level(kind.culprit) if kind.culprit else None,
+        levels=tuple(draw.numbers(level) for level in levels),
+        loads=_loads(kind, draw),
+        culprit=draw.numbers(kind.culprit) if kind.culprit else None,
         culprit_rank=int(draw.chance() * ranks),
         period_s=draw.value(kind.period_s),
         duty=draw.duty(kind.duty),
         jitter=draw.value(kind.jitter),
         warmup_s=draw.value(kind.warmup_s),
-        pause_every_s=draw.value(kind.pause_every_s) if kind.pause_every_s else NO_PAUSES_S,
+        pause_every_s=draw.value(kind.pause_every_s, otherwise=NEVER_S),
         pause_share=draw.value(kind.pause_share),
         onset_s=kind.onset_s,
-        hangs_after_s=draw.value(kind.hangs_after_s) if kind.hangs_after_s else NEVER_S,
-        mean_gap_s=draw.value(kind.gap_s) if kind.burst_s else 0.0,
-        thermal_share=draw.value(kind.thermal, most=0.95) if kind.thermal else 0.0,
+        hangs_after_s=draw.value(kind.hangs_after_s, otherwise=NEVER_S),
+        mean_gap_s=draw.value(kind.gap_s),
+        thermal_share=draw.value(kind.thermal, most=0.95),
         thermal_period_s=draw.value((40.0, 160.0)),
         thermal_peak_c=86.0 + 4.0 * draw.chance(),
         memory_share=draw.value(kind.memory, most=MAX_MEMORY),
         cores_per_gpu=draw.whole((8, 16)),
         workers=draw.whole(kind.workers),
-        busy_count=min(ranks, max(1, round(ranks * draw.value(kind.busy_ranks))))
-        if kind.busy_ranks != (1.0, 1.0)
-        else ranks,
+        busy_count=min(ranks, max(1, round(ranks * draw.value(kind.busy_ranks, otherwise=1.0)))),
         idle_ranks_have_context=draw.chance() < 0.5,
         rank_factors=tuple(1.0 + 0.02 * (2.0 * draw.chance() - 1.0) for _ in range(ranks)),
     )
+
+
+def _loads(kind: Archetype, draw: Draw) -> Tuple[Load, ...]:
+    """By level; a job that says nothing of its pauses works on at a quarter in them."""
+    working = draw.numbers(kind.load)
+    if kind.pause_load is None:
+        resting = working._replace(cpu=working.cpu / 4, main_thread=working.main_thread / 4)
+    else:
+        resting = draw.numbers(kind.pause_load)
+    return working, working, resting, resting, draw.numbers(WARMUP_LOAD)

@@ -15,7 +15,7 @@ needs_recordings = pytest.mark.skipif(
 
 def read(header, line):
     table = smi_text.table(header)
-    return smi_text.csv_reading(table, table.row(line), at_ms=0)
+    return smi_text.csv_reading(table.row(line), at_ms=0)
 
 
 def test_columns_are_found_by_name_in_any_order():
@@ -102,7 +102,7 @@ def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
     )
     row = table.row("GPU-1, NVIDIA H200, 3, 143771 MiB, 700.00 W, [N/A], 0 MiB, Enabled")
 
-    gpu = smi_text.csv_gpu(table, row, uuid=smi_text.csv_uuid(row), index=smi_text.csv_index(row))
+    gpu = smi_text.csv_gpu(row, uuid=smi_text.csv_uuid(row), index=smi_text.csv_index(row))
 
     assert (gpu.uuid, gpu.index, gpu.model, gpu.memory_total_bytes, gpu.power_limit_w) == (
         "GPU-1",
@@ -172,17 +172,17 @@ def test_a_real_capture_tells_throttling_errors_and_video_too(name):
     table = smi_text.table(header)
     row = table.row(line)
 
-    reading = smi_text.csv_reading(table, row, at_ms=0)
+    reading = smi_text.csv_reading(row, at_ms=0)
 
-    assert smi_text.throttled_s(table, row) == {
+    assert smi_text.throttled_s(row) == {
         "throttle_power_ratio": (
-            float(row["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6
+            float(row.cells["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6
         ),
         "throttle_thermal_ratio": 0.0,
     }
     engines = {"encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"}
     assert set(reading.means) == engines | {"throttle_power_ratio", "throttle_thermal_ratio"}
-    assert (reading.ecc_uncorrected, smi_text.lost_reason(table, row)) == (0, None)
+    assert (reading.ecc_uncorrected, smi_text.lost_reason(row)) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_the_reasons_for_low_clocks_are_power_or_heat(name, bits, power, thermal
 def test_a_lost_gpu_is_told_from_one_without_sensors(cells, reason):
     table = smi_text.table("utilization.gpu [%], memory.used [MiB], power.draw [W]")
 
-    assert smi_text.lost_reason(table, table.row(cells)) == reason
+    assert smi_text.lost_reason(table.row(cells)) == reason

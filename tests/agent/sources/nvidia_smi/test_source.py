@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from agent.readings import SourceError
+from agent.readings import GPUInfo, SourceError
 from agent.sources.nvidia_smi import NvidiaSMI, smi_stream
 from agent.sources.nvidia_smi import source as nvidia_smi
 from agent.sources.nvidia_smi.smi_stream import Stream
@@ -161,7 +161,7 @@ def test_a_driver_that_falls_silent_is_noticed_and_told_once(tmp_path, opened):
 
 def test_a_stream_ends_with_its_reason(tmp_path):
     stream = Stream(
-        ["sh", "-c", "echo a, b; echo 1, 2; echo broken"], first="a", on_row=lambda table, row: None
+        ["sh", "-c", "echo a, b; echo 1, 2; echo broken"], first="a", on_row=lambda row: None
     )
 
     until(lambda: not stream.is_alive and stream.said)
@@ -304,11 +304,13 @@ def test_the_counters_of_throttling_give_its_share(tmp_path, opened):
     [(1.0, 1.1, 0.5), (1.0, 1.0, 0.0), (1.0, 1.3, 1.0), (1.0, 0.0, None)],
 )
 def test_a_counter_of_seconds_gives_a_share_of_the_time_between_two_rows(before, after, share):
-    found = nvidia_smi._shares(
-        (10.0, {"throttle_power_ratio": before}), (10.2, {"throttle_power_ratio": after})
-    )
+    card = nvidia_smi.Card(GPUInfo("GPU-1"), heard_at=10.0)
+    card.throttled_since({"throttle_power_ratio": before})
+    card.heard_at = 10.2
 
-    assert found.get("throttle_power_ratio") == (None if share is None else pytest.approx(share))
+    shares = card.throttled_since({"throttle_power_ratio": after})
+
+    assert shares.get("throttle_power_ratio") == (None if share is None else pytest.approx(share))
 
 
 def test_what_the_driver_asks_for_is_told_once(tmp_path, opened):
