@@ -96,7 +96,6 @@ FUNCTIONS_THAT_SAY_NOTHING = {
     "figures": 23,
     "finance": 28,
     "ledger": 41,
-    "reports": 17,
 }
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
@@ -114,7 +113,6 @@ LARGE_FUNCTIONS = {
     "ingest": 3,
     "inventory": 6,
     "ledger": 61,
-    "reports": 16,
     "stack": 8,
     "telemetry": 20,
 }

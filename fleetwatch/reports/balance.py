@@ -9,7 +9,7 @@ from typing import Any
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from fleetwatch.reports.monthly import FLEET, STATEMENT
-from fleetwatch.reports.statement import NO_USD
+from fleetwatch.reports.statement import NO_USD, summed
 
 Shape = dict[str, Any]
 
@@ -36,22 +36,17 @@ def faults(interval: Interval) -> Iterator[str]:
 
 def _faults(run: MonthRun, fleet: Report) -> Iterator[str]:
     content = fleet.content
-    lines = _sum(content["own_lines"]) + sum((_lines(each) for each in _statements(run)), NO_USD)
-    if lines != fleet.cost_usd:
+    statements = (_sum(statement.content["lines"]) for statement in _statements(run))
+    more = _sum(content["own_lines"]) + summed(statements) - (fleet.cost_usd or NO_USD)
+    if more:
         yield (
             f"reports of {run.month}: statements and own lines have"
-            f" {lines - (fleet.cost_usd or NO_USD):f} dollars more than the fleet"
+            f" {more:f} dollars more than the fleet"
         )
     beside = ("adjusted_usd", "not_delivered_usd", "invoiced_usd")
-    # older reports have nothing beside the ledger
-    paid = (
-        sum((Decimal(content[name]) for name in beside), NO_USD) if "paid_usd" in content else None
-    )
-    if paid is not None and paid != Decimal(content["paid_usd"]):
-        yield (
-            f"reports of {run.month}: the lines have {paid - Decimal(content['paid_usd']):f}"
-            " dollars more than what was paid"
-        )
+    unpaid = summed(content[name] for name in beside) - Decimal(content["paid_usd"])
+    if unpaid:
+        yield (f"reports of {run.month}: the lines have {unpaid:f} dollars more than what was paid")
 
 
 def _statements(run: MonthRun) -> Iterator[Report]:
@@ -61,9 +56,5 @@ def _statements(run: MonthRun) -> Iterator[Report]:
     ).iterator(chunk_size=1)
 
 
-def _lines(statement: Report) -> Decimal:
-    return _sum(statement.content["lines"])
-
-
 def _sum(lines: Iterable[Shape]) -> Decimal:
-    return sum((Decimal(line["cost_usd"]) for line in lines), NO_USD)
+    return summed(line["cost_usd"] for line in lines)

@@ -27,5 +27,5 @@ class Beside:
 
 def beside() -> Beside:
     """Who says what is paid beside the ledger."""
-    found: Beside = import_string(settings.BESIDE_THE_LEDGER)
-    return found
+    named: Beside = import_string(settings.BESIDE_THE_LEDGER)
+    return named

@@ -15,6 +15,7 @@ from fleetwatch.budgets.month_end import Step
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports.statement import text
 
 Shape = dict[str, Any]
 KINDS = ("fleet", "team")
@@ -25,25 +26,27 @@ def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
 
     `subject` is a team's slug, "" the fleet.
     """
-    if subject in WHY:  # time without a team is nobody's budget
-        return {"budget": None}
+    # time without a team is nobody's budget
+    return {"budget": None if subject in WHY else _budget(subject, month, cost_usd)}
+
+
+def _budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
     first, rest = _around(month)
     limit = _limit(subject, first)
     outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
     budget_usd = None if limit is None else limit.usd
     ahead = outlooks.until_month_end(outlook, rest, cost_usd, budget_usd=budget_usd)
     if limit is None and ahead is None:
-        return {"budget": None}
+        return None
     end = None if ahead is None else ahead.end
+    is_open = rest is not None
     return {
-        "budget": {
-            "budget_usd": None if budget_usd is None else f"{usd(budget_usd):f}",
-            "spent_usd": f"{cost_usd:f}",
-            "is_open": rest is not None,
-            "risk": _risk(cost_usd, limit, end, is_open=rest is not None),
-            "note": _note(limit, outlook if rest is not None else None, is_open=rest is not None),
-            **_expected(end),
-        }
+        "budget_usd": None if budget_usd is None else text(usd(budget_usd)),
+        "spent_usd": text(cost_usd),
+        "is_open": is_open,
+        "risk": _risk(cost_usd, limit, end, is_open=is_open),
+        "note": _note(limit, outlook, is_open=is_open),
+        **_expected(end),
     }
 
 
@@ -107,6 +110,6 @@ def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str
 def _expected(end: Step | None) -> Shape:
     names = ("expected_usd", "low_usd", "high_usd")
     return {
-        name: None if end is None else f"{usd(Decimal(getattr(end, name)), CENT):f}"
+        name: None if end is None else text(usd(Decimal(getattr(end, name)), CENT))
         for name in names
     }

@@ -13,7 +13,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures.selectors import without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.reports.statement import NO_JOB
+from fleetwatch.reports.statement import NO_JOB, summed, text
 
 Shape = dict[str, Any]
 _ADJUSTMENTS = read_statement("reports/sql/adjustments.sql")
@@ -24,54 +24,37 @@ def booked(month: Interval) -> list[Shape]:
 
     Their signed dollars sum to those of all adjustments booked in the month, to the micro-dollar.
     """
-    parts: dict[tuple[str, str, str, str], list[tuple[int, Decimal | None]]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
-        for (
-            is_held,
-            team,
-            is_named,
-            state,
-            corrects,
-            cause,
-            usd_per_gpu_hour,
-            gpu_ms,
-        ) in cursor.fetchall():
-            key = (
-                (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB,
-                corrects,
-                cause,
-                state,
-            )
-            parts[key].append((gpu_ms, usd_per_gpu_hour))
-    keys = sorted(parts)
-    amounts = pricing.lines([pricing.price(parts[key]) for key in keys])
-    lines = [
-        _line(key, sum(ms for ms, _ in parts[key]), amount)
-        for key, amount in zip(keys, amounts, strict=True)
+    parts = _parts(month)
+    amounts = pricing.lines([pricing.price(parts[key]) for key in sorted(parts)])
+    lines: list[Shape] = [
+        {
+            **dict(zip(("team", "corrects", "cause", "state"), key, strict=True)),
+            "gpu_ms": sum(gpu_ms for gpu_ms, _ in parts[key]),
+            "cost_usd": text(amount),
+        }
+        for key, amount in zip(sorted(parts), amounts, strict=True)
     ]
     return [line for line in lines if line["gpu_ms"] or Decimal(line["cost_usd"])]
+
+
+def _parts(month: Interval) -> dict[tuple[str, ...], list[tuple[int, Decimal | None]]]:
+    """By team, corrected month, cause and state GPU time at each rate."""
+    parts: dict[tuple[str, ...], list[tuple[int, Decimal | None]]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
+        for is_held, team, is_named, state, corrects, cause, rate, gpu_ms in cursor.fetchall():
+            owner = (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB
+            parts[owner, corrects, cause, state].append((gpu_ms, rate))
+    return parts
 
 
 def with_adjustments(lines: list[Shape], cost_usd: Decimal) -> Shape:
     """The part of a report that tells them: the lines, their sum and what the month comes to with
     them.
     """
-    total = sum((Decimal(line["cost_usd"]) for line in lines), Decimal("0.000000"))
+    total = summed(line["cost_usd"] for line in lines)
     return {
         "adjustments": lines,
-        "adjustments_usd": f"{total:f}",
-        "adjusted_usd": f"{cost_usd + total:f}",
-    }
-
-
-def _line(key: tuple[str, str, str, str], gpu_ms: int, amount: Decimal) -> Shape:
-    team, corrects, cause, state = key
-    return {
-        "team": team,
-        "corrects": corrects,
-        "cause": cause,
-        "state": state,
-        "gpu_ms": gpu_ms,
-        "cost_usd": f"{amount:f}",
+        "adjustments_usd": text(total),
+        "adjusted_usd": text(cost_usd + total),
     }

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, time
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleetwatch.figures import pricing
-from fleetwatch.figures.totals import Group, Totals
+from fleetwatch.figures import boundaries, pricing
+from fleetwatch.figures.totals import Group, Totals, nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
@@ -16,6 +16,19 @@ from fleetwatch.notify.message import Message, one_line
 SEND_AT = time(9)  # Monday, the organisation's clock
 TOP_ITEMS = 5
 UNALLOCATED = "GPUs that no job held"
+HEAD = ("Wasted", "GPU time", "Job", "Owner")
+# of a week's totals, as they are
+KEPT = (
+    "wasted_ms",
+    "capacity_ms",
+    "wasted_share_of_observed",
+    "spend_efficiency",
+    "coverage",
+    "unpriced_ms",
+    "has_example_rates",
+)
+
+Shape = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,53 +43,41 @@ class WasteItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """A week in numbers; ratios 0 to 1, None = not known; dollars as decimal strings."""
-
-    cost_usd: str
-    wasted_usd: str
-    wasted_ms: int
-    capacity_ms: int
-    busy_unverified_ms: int
-    busy_unverified_usd: str
-    wasted_share_of_observed: float | None
-    spend_efficiency: float | None
-    coverage: float | None
-    unpriced_ms: int
-    has_example_rates: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Digest:
     """What is stored of a week and said about it."""
 
     week: str
     zone: str
-    this: Figures
-    before: Figures | None
+    this: Totals
+    before: Totals | None  # None = no GPU was capacity
     top: tuple[WasteItem, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Shape:
         """The digest as plain data, for the Report row."""
-        return asdict(self)
+        return {
+            "week": self.week,
+            "zone": self.zone,
+            "this": _figures(self.this),
+            "before": self.before and _figures(self.before),
+            "top": [asdict(item) for item in self.top],
+        }
 
 
 def last_week(now: datetime, zone: ZoneInfo) -> Interval:
     """The last full week, Monday to Monday, of the zone; 167 or 169 hours where clocks change."""
-    monday = _monday(now, zone)
-    return Interval(_midnight(monday - timedelta(days=7), zone), _midnight(monday, zone))
-
-
-def week_before(week: Interval, zone: ZoneInfo) -> Interval:
-    """The week before that one."""
-    return last_week(week.start, zone)
+    weekday = now.astimezone(zone).weekday()
+    return Interval(
+        boundaries.midnight(now, zone, days=-weekday - 7),
+        boundaries.midnight(now, zone, days=-weekday),
+    )
 
 
 def is_due(now: datetime, zone: ZoneInfo) -> bool:
     """Whether this week's Monday 09:00 has come: a hub that was down then sends later in
     the week.
     """
-    return now >= datetime.combine(_monday(now, zone), SEND_AT, tzinfo=zone)
+    monday = last_week(now, zone).end.astimezone(zone)
+    return now >= datetime.combine(monday, SEND_AT, tzinfo=zone)
 
 
 def week_name(week: Interval, zone: ZoneInfo) -> str:
@@ -85,21 +86,18 @@ def week_name(week: Interval, zone: ZoneInfo) -> str:
     return f"{year}-W{number:02}"
 
 
-def figures(totals: Totals) -> Figures:
-    """The totals as the digest keeps them."""
-    return Figures(
-        cost_usd=str(pricing.usd(totals.cost_usd)),
-        wasted_usd=str(pricing.usd(totals.wasted_usd)),
-        wasted_ms=totals.wasted_ms,
-        capacity_ms=totals.capacity_ms,
-        busy_unverified_ms=totals.busy_only_ms,
-        busy_unverified_usd=str(pricing.usd(totals.busy_only_usd)),
-        wasted_share_of_observed=totals.wasted_share_of_observed,
-        spend_efficiency=totals.spend_efficiency,
-        coverage=totals.coverage,
-        unpriced_ms=totals.unpriced_ms,
-        has_example_rates=totals.has_example_rates,
-    )
+def _figures(totals: Totals) -> Shape:
+    """The totals as they are kept; dollars are decimal strings, None = not known."""
+    dollars = {
+        "cost_usd": totals.cost_usd,
+        "wasted_usd": totals.wasted_usd,
+        "busy_unverified_usd": totals.busy_only_usd,
+    }
+    return {
+        **{name: str(pricing.usd(amount)) for name, amount in dollars.items()},
+        "busy_unverified_ms": totals.busy_only_ms,
+        **{name: getattr(totals, name) for name in KEPT},
+    }
 
 
 def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> tuple[WasteItem, ...]:
@@ -121,66 +119,63 @@ def message(digest: Digest, *, url: str) -> Message:
     """The digest for people: what it cost, what was wasted, by whom, and how much of it was
     seen.
     """
-    this, before = digest.this, digest.before
-    cost, wasted = Decimal(this.cost_usd), Decimal(this.wasted_usd)
-    was_cost = Decimal(before.cost_usd) if before else None
-    was_wasted = Decimal(before.wasted_usd) if before else None
-    was_efficiency = before.spend_efficiency if before else None
-    rows = [("Wasted", "GPU time", "Job", "Owner")]
-    rows += [
-        (
-            wording.usd(Decimal(item.wasted_usd)),
-            wording.gpu_hours(item.wasted_ms),
-            one_line(item.name, 40),
-            one_line(item.owner, 40),
-        )
-        for item in digest.top
-    ]
+    this = digest.this
     return Message(
-        title=f"GPU week {digest.week}: {wording.usd(wasted)} wasted of {wording.usd(cost)}",
+        title=(
+            f"GPU week {digest.week}: {wording.usd(pricing.usd(this.wasted_usd))} wasted of"
+            f" {wording.usd(pricing.usd(this.cost_usd))}"
+        ),
         summary=(
             f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
             " (certain and probable)."
         ),
-        fields=(
-            ("Spend", f"{wording.usd(cost)} ({wording.change(cost, was_cost)})"),
-            (
-                "Wasted",
-                (
-                    f"{wording.usd(wasted)}, {wording.gpu_hours(this.wasted_ms)}"
-                    f" ({wording.change(wasted, was_wasted)})"
-                ),
-            ),
-            (
-                "Spend efficiency",
-                (
-                    f"{wording.share(this.spend_efficiency)}"
-                    f" ({wording.points(this.spend_efficiency, was_efficiency)})"
-                ),
-            ),
-            *_unverified(this),
-            ("Telemetry coverage", wording.share(this.coverage)),
-        ),
-        rows=tuple(rows) if digest.top else (),
+        # with nothing there is nothing to compare
+        fields=_fields(this, digest.before or nothing()),
+        rows=(HEAD, *map(_row, digest.top)) if digest.top else (),
         url=url,
         text="\n".join(_notes(digest)),
     )
 
 
-def _unverified(this: Figures) -> tuple[tuple[str, str], ...]:
-    """What only utilisation says is busy: of its efficiency nobody knows."""
-    if not this.busy_unverified_ms:
-        return ()
-    amount = (
-        f"{wording.usd(Decimal(this.busy_unverified_usd))},"
-        f" {wording.gpu_hours(this.busy_unverified_ms)}"
+def _fields(this: Totals, before: Totals) -> tuple[tuple[str, str], ...]:
+    cost = pricing.usd(this.cost_usd)
+    wasted = pricing.usd(this.wasted_usd)
+    cost_change = wording.change(cost, pricing.usd(before.cost_usd))
+    waste_change = wording.change(wasted, pricing.usd(before.wasted_usd))
+    efficiency_change = wording.points(this.spend_efficiency, before.spend_efficiency)
+    return (
+        ("Spend", f"{wording.usd(cost)} ({cost_change})"),
+        ("Wasted", f"{_amount(wasted, this.wasted_ms)} ({waste_change})"),
+        ("Spend efficiency", f"{wording.share(this.spend_efficiency)} ({efficiency_change})"),
+        *_unverified(this),
+        ("Telemetry coverage", wording.share(this.coverage)),
     )
+
+
+def _row(item: WasteItem) -> tuple[str, ...]:
+    return (
+        wording.usd(Decimal(item.wasted_usd)),
+        wording.gpu_hours(item.wasted_ms),
+        one_line(item.name, 40),
+        one_line(item.owner, 40),
+    )
+
+
+def _unverified(this: Totals) -> tuple[tuple[str, str], ...]:
+    """What only utilisation says is busy: of its efficiency nobody knows."""
+    if not this.busy_only_ms:
+        return ()
+    amount = _amount(pricing.usd(this.busy_only_usd), this.busy_only_ms)
     return (
         (
             "Busy, unverified",
             f"{amount}: utilisation alone tells of it; left out of spend efficiency",
         ),
     )
+
+
+def _amount(usd: Decimal, gpu_ms: int) -> str:
+    return f"{wording.usd(usd)}, {wording.gpu_hours(gpu_ms)}"
 
 
 def _notes(digest: Digest) -> list[str]:
@@ -192,13 +187,3 @@ def _notes(digest: Digest) -> list[str]:
             f"{wording.gpu_hours(digest.this.unpriced_ms)} had no rate and are in no dollar figure."
         )
     return notes
-
-
-def _monday(now: datetime, zone: ZoneInfo) -> date:
-    """The Monday of the zone's week that `now` falls in."""
-    today = now.astimezone(zone).date()
-    return today - timedelta(days=today.weekday())
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)

@@ -35,7 +35,6 @@ def focus(report: Report) -> str:
     """FOCUS 1.2: the lines of a statement; of the fleet, those of all teams and its own."""
     contents = [report.content]
     if report.kind == FLEET:
-        contents = [
-            each.content for _, each in sorted(selectors.statements(report).items())
-        ] + contents
-    return to_csv(list(focus_rows.COLUMNS), focus_rows.rows(contents))
+        statements = sorted(selectors.statements(report).items())
+        contents = [each.content for _, each in statements] + contents
+    return to_csv(focus_rows.COLUMNS, focus_rows.rows(contents))

@@ -40,10 +40,12 @@ def effects(
     where there was nothing at all before, everything is volume. `difference_usd` is the difference
     as shown: what rounding leaves of it goes to the largest effect.
     """
-    hours_before, hours_now = _hours(before.values()), _hours(now.values())
+    hours_before = _hours(before.values())
+    hours_now = _hours(now.values())
     if not hours_before:
         return Effects(difference_usd, ZERO, ZERO)
-    cost_before, cost_now = _cost(before.values()), _cost(now.values())
+    cost_before = _cost(before.values())
+    cost_now = _cost(now.values())
     at_average = EXACT.divide(EXACT.multiply(cost_before, hours_now), hours_before)
     at_old_rates = ZERO
     for model, spent in now.items():

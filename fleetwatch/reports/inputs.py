@@ -23,19 +23,16 @@ def digest(month: Interval, *before: Interval) -> str:
     still the same.
     """
     zone_name = zone().key
-    found = [
-        f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval, zone_name)}"
-        for interval in (month, *before)
-    ]
-    found += [
+    parts = [
+        *(f"{FORMAT} {each.start} {each.end} {_of(each, zone_name)}" for each in (month, *before)),
         beside().digest(month),
         statement_choices.free_capacity(),
         budgeted.digest(month),
     ]
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _of(statement: str, interval: Interval, zone_name: str) -> str:
+def _of(interval: Interval, zone_name: str) -> str:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"start": interval.start, "end": interval.end, "zone": zone_name})
+        cursor.execute(_INPUTS, {"start": interval.start, "end": interval.end, "zone": zone_name})
         return str(cursor.fetchone()[0])

@@ -7,6 +7,8 @@ from decimal import Decimal
 from django.db import models
 from django.db.models import Q
 
+from fleetwatch.lib.intervals import Interval
+
 
 class Report(models.Model):
     """One version of one computed report over [start, end).
@@ -90,6 +92,14 @@ class MonthRun(models.Model):
                 name="one_open_run_per_month",
             )
         ]
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.start, self.end)
+
+    @property
+    def previous(self) -> Interval:
+        return Interval(self.previous_start, self.previous_end)
 
 
 class StatementChoice(models.Model):

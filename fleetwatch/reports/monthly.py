@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import structlog
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs.spreading import OWN_LINE, spread
@@ -30,13 +30,17 @@ from fleetwatch.reports import (
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
-FLEET, STATEMENT = "fleet", "statement"
+FLEET = "fleet"
+STATEMENT = "statement"
 COMPUTE_AT = time(6)  # of the organisation's clock: the last day's late data has come
 # longer than any part takes, shorter than anybody waits for a lost message
 HAND_OUT_AGAIN = timedelta(minutes=5)
 MAX_FAILURES = 3
 MAX_RESTARTS = 5
+NO_CHANGE = "nothing has changed since the newest version"
+NO_TIME = "the ledger has no GPU time in this month, and nothing was paid beside it"
 NO_USD = statement.NO_USD
+NO_TEAM = statement.NO_JOB  # the subject of the fleet's report
 OPEN = (MonthRun.State.WAITING, MonthRun.State.COMPUTING)
 
 log = structlog.get_logger(__name__)
@@ -47,10 +51,9 @@ def ask(name: str, *, now: datetime, by: str = "") -> MonthRun:
 
     Raises ValueError where no day of it is over.
     """
-    wanted = months.month(name, now=now, zone=organisation_zone())
-    return _open_run(wanted.name) or _new_run(
-        wanted.name, wanted.interval, wanted.previous, now=now, by=by, restarts=0
-    )
+    month = months.month(name, now=now, zone=organisation_zone())
+    waiting = MonthRun.objects.filter(month=name, state__in=OPEN).first()
+    return waiting or _new_run(name, month.interval, month.previous, now=now, by=by)
 
 
 def ask_for_last_month(now: datetime) -> dict[str, int]:
@@ -90,19 +93,19 @@ def hand_out(now: datetime) -> list[int]:
     """The parts that wait for a worker, each handed out once; again after five minutes if nothing
     came of it.
     """
-    waiting = ReportPart.objects.filter(
-        Q(handed_out_at__isnull=True) | Q(handed_out_at__lt=now - HAND_OUT_AGAIN),
-        done_at__isnull=True,
-        run__state=MonthRun.State.COMPUTING,
-    )
+    idle = Q(handed_out_at__isnull=True) | Q(handed_out_at__lt=now - HAND_OUT_AGAIN)
     with transaction.atomic():
-        found = list(
-            waiting.select_for_update(skip_locked=True, of=("self",))
-            .order_by("pk")
-            .values_list("pk", flat=True)
+        claimed = (
+            _waiting().filter(idle).select_for_update(skip_locked=True, of=("self",)).order_by("pk")
         )
-        ReportPart.objects.filter(pk__in=found).update(handed_out_at=now)
-    return found
+        part_ids = list(claimed.values_list("pk", flat=True))
+        ReportPart.objects.filter(pk__in=part_ids).update(handed_out_at=now)
+    return part_ids
+
+
+def _waiting() -> QuerySet[ReportPart]:
+    """Parts of open runs that are not computed."""
+    return ReportPart.objects.filter(done_at__isnull=True, run__state=MonthRun.State.COMPUTING)
 
 
 def compute_part(part_id: int, now: datetime) -> dict[str, int]:
@@ -118,10 +121,13 @@ def compute_part(part_id: int, now: datetime) -> dict[str, int]:
 
 
 def _compute(part_id: int, now: datetime) -> bool:
-    waiting = ReportPart.objects.filter(
-        pk=part_id, done_at__isnull=True, run__state=MonthRun.State.COMPUTING
+    part = (
+        _waiting()
+        .filter(pk=part_id)
+        .select_for_update(skip_locked=True, of=("self",))
+        .select_related("run")
+        .first()
     )
-    part = waiting.select_for_update(skip_locked=True, of=("self",)).select_related("run").first()
     if part is None:
         return False
     content = contents.fleet(part) if part.kind == FLEET else contents.team(part)
@@ -129,10 +135,11 @@ def _compute(part_id: int, now: datetime) -> bool:
     run = MonthRun.objects.select_for_update().get(pk=part.run_id)
     if run.state != MonthRun.State.COMPUTING:
         return False
-    if inputs.digest(*_intervals(run)) != run.inputs:
+    if inputs.digest(run.interval, run.previous) != run.inputs:
         _start_again(run, now)
         return False
-    part.report, part.done_at = _store(part, run, content, now), now
+    part.report = _store(part, run, content, now)
+    part.done_at = now
     part.save(update_fields=["report", "done_at"])
     if not run.parts.filter(done_at__isnull=True).exists():
         _finish(run, MonthRun.State.DONE, now)
@@ -162,82 +169,69 @@ def _plan(run: MonthRun, now: datetime) -> int:
     """How many parts the run got; none where the month's newest reports are of the same inputs, or
     there is nothing to report.
     """
-    month, previous = _intervals(run)
-    digest = inputs.digest(month, previous)
-    newest = (
-        MonthRun.objects.filter(month=run.month, state=MonthRun.State.DONE)
-        .exclude(inputs="")
-        .order_by("-finished_at", "-pk")
-        .first()
-    )
-    if newest is not None and newest.inputs == digest:
+    digest = inputs.digest(run.interval, run.previous)
+    if digest == _newest_inputs(run.month):
         run.inputs = digest
-        return _finish(
-            run, MonthRun.State.DONE, now, note="nothing has changed since the newest version"
-        )
-    groups, corrected = costs.totals_by(month, "team"), corrections.booked(month)
-    if not groups and not corrected and not beside().has_lines(month, run.month):
-        return _finish(
-            run,
-            MonthRun.State.DONE,
-            now,
-            note="the ledger has no GPU time in this month, and nothing was paid beside it",
-        )
-    run.state, run.planned_at, run.inputs, run.free_capacity = (
-        MonthRun.State.COMPUTING,
-        now,
-        digest,
-        statement_choices.free_capacity(),
-    )
-    run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
-    others = ({line["team"] for line in corrected} - {statement.NO_JOB}) | budgeted.teams(month)
-    parts = _parts(
-        run, *statement.split(groups), before=costs.totals_by(previous, "team"), others=others
-    )
+        return _finish(run, MonthRun.State.DONE, now, note=NO_CHANGE)
+    groups = costs.totals_by(run.interval, "team")
+    corrected = {line["team"] for line in corrections.booked(run.interval)}
+    if not groups and not corrected and not beside().has_lines(run.interval, run.month):
+        return _finish(run, MonthRun.State.DONE, now, note=NO_TIME)
+    _begin(run, digest, now)
+    parts = _parts(run, groups, corrected | budgeted.teams(run.interval))
     return len(ReportPart.objects.bulk_create(parts))
 
 
-def _parts(
-    run: MonthRun,
-    teams: dict[str, Decimal],
-    states: dict[str, Decimal],
-    *,
-    before: list[costs.Group],
-    others: set[str],
-) -> list[ReportPart]:
-    """A part per team, also of those that are gone since the period before, were only corrected or
-    have but a budget, and the fleet's.
+def _begin(run: MonthRun, digest: str, now: datetime) -> None:
+    run.inputs = digest
+    run.free_capacity = statement_choices.free_capacity()
+    run.planned_at = now
+    run.state = MonthRun.State.COMPUTING
+    run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
+
+
+def _newest_inputs(name: str) -> str | None:
+    """The digest of what the month's newest reports are made of."""
+    done = MonthRun.objects.filter(month=name, state=MonthRun.State.DONE).exclude(inputs="")
+    return done.order_by("-finished_at", "-pk").values_list("inputs", flat=True).first()
+
+
+def _parts(run: MonthRun, groups: list[costs.Group], others: set[str]) -> list[ReportPart]:
+    """A part per team, also of those that are gone since the period before, and of `others`, which
+    were only corrected or have but a budget; and the fleet's, whose subject is empty.
     """
-    teams_before, states_before = statement.split(before)
-    nothing = NO_USD if before else None
-    shared = (
-        None
-        if run.free_capacity == OWN_LINE
-        else spread(teams, states.get("free", NO_USD), run.free_capacity)
-    )
-    parts = [
+    before = costs.totals_by(run.previous, "team")
+    usd = _by_subject(groups)
+    usd_before = _by_subject(before)
+    free_usd = _free_by_subject(run.free_capacity, groups)
+    subjects = usd.keys() | usd_before.keys() | others
+    return [
         ReportPart(
             run=run,
-            kind=STATEMENT,
-            subject=slug,
-            cost_usd=teams.get(slug, NO_USD),
-            previous_usd=teams_before.get(slug, nothing),
-            free_usd=None if shared is None else shared.free_usd.get(slug, NO_USD),
+            kind=STATEMENT if subject else FLEET,
+            subject=subject,
+            cost_usd=usd.get(subject, NO_USD),
+            previous_usd=usd_before.get(subject, NO_USD) if before else None,
+            free_usd=free_usd.get(subject, NO_USD) if free_usd else None,
         )
-        for slug in sorted(teams.keys() | teams_before.keys() | others)
+        for subject in sorted(subjects, key=lambda subject: (not subject, subject))
     ]
-    fleet = sum(teams.values(), NO_USD) + sum(states.values(), NO_USD)
-    fleet_before = sum(teams_before.values(), NO_USD) + sum(states_before.values(), NO_USD)
-    left_usd = None if shared is None else shared.left_usd
-    whole = ReportPart(
-        run=run,
-        kind=FLEET,
-        subject="",
-        cost_usd=fleet,
-        previous_usd=fleet_before if before else None,
-        free_usd=left_usd,
-    )
-    return [*parts, whole]
+
+
+def _by_subject(groups: list[costs.Group]) -> dict[str, Decimal]:
+    teams, states = statement.split(groups)
+    return teams | {NO_TEAM: statement.summed([*teams.values(), *states.values()])}
+
+
+def _free_by_subject(way: str, groups: list[costs.Group]) -> dict[str, Decimal]:
+    """The teams' parts of the free capacity, and what of it no team gets; nothing where it is not
+    spread.
+    """
+    if way == OWN_LINE:
+        return {}
+    teams, states = statement.split(groups)
+    shared = spread(teams, states.get("free", NO_USD), way)
+    return shared.free_usd | {NO_TEAM: shared.left_usd}
 
 
 def _start_again(run: MonthRun, now: datetime) -> None:
@@ -253,7 +247,9 @@ def _start_again(run: MonthRun, now: datetime) -> None:
         )
         return
     _finish(run, MonthRun.State.STALE, now, note="the ledger changed meanwhile: computed again")
-    _new_run(run.month, *_intervals(run), now=now, by=run.asked_by, restarts=run.restarts + 1)
+    _new_run(
+        run.month, run.interval, run.previous, now=now, by=run.asked_by, restarts=run.restarts + 1
+    )
     log.info("report run stale", run=run.pk, month=run.month, restarts=run.restarts)
 
 
@@ -271,18 +267,16 @@ def _note_failure(part_id: int, error: Exception, now: datetime) -> None:
 
 
 def _finish(run: MonthRun, state: MonthRun.State, now: datetime, *, note: str = "") -> int:
-    run.state, run.finished_at, run.note = state, now, note
+    run.state = state
+    run.finished_at = now
+    run.note = note
     run.save(update_fields=["state", "finished_at", "note", "inputs"])
     log.info("report run finished", run=run.pk, month=run.month, state=state.value, note=note)
     return 0
 
 
-def _open_run(name: str) -> MonthRun | None:
-    return MonthRun.objects.filter(month=name, state__in=OPEN).first()
-
-
 def _new_run(
-    name: str, month: Interval, previous: Interval, *, now: datetime, by: str, restarts: int
+    name: str, month: Interval, previous: Interval, *, now: datetime, by: str, restarts: int = 0
 ) -> MonthRun:
     try:
         with transaction.atomic():
@@ -298,7 +292,3 @@ def _new_run(
             )
     except IntegrityError:  # somebody asked at the same moment: theirs is as good
         return MonthRun.objects.filter(month=name).latest("pk")
-
-
-def _intervals(run: MonthRun) -> tuple[Interval, Interval]:
-    return Interval(run.start, run.end), Interval(run.previous_start, run.previous_end)

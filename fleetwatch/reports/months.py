@@ -4,11 +4,13 @@ running one has come. Pure.
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
+DAY = timedelta(days=1)
 _NAME = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 
 
@@ -29,47 +31,43 @@ def month(name: str, *, now: datetime, zone: ZoneInfo) -> Month:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"a month is called 2026-10, not {name!r}")
-    first = date(int(name[:4]), int(name[5:]), 1)
-    after, today = _next(first), now.astimezone(zone).date()
-    until = min(after, today)
-    if until <= first:
+    whole = boundaries.month(start(name, zone), zone)
+    until = min(whole.end, boundaries.midnight(now, zone))
+    if until <= whole.start:
         raise ValueError(f"no day of {name} is over yet")
-    before = _before(first)
-    until_before = first if until == after else min(first, before + (until - first))
+    before = boundaries.month(whole.start - DAY, zone)
+    is_over = until == whole.end
+    days = until.astimezone(zone).day - 1
+    same_day = whole.start if is_over else boundaries.midnight(before.start, zone, days=days)
     return Month(
         name=name,
-        interval=Interval(_midnight(first, zone), _midnight(until, zone)),
-        previous=Interval(_midnight(before, zone), _midnight(until_before, zone)),
-        is_over=until == after,
+        interval=Interval(whole.start, until),
+        previous=Interval(before.start, min(whole.start, same_day)),
+        is_over=is_over,
     )
 
 
 def start(name: str, zone: ZoneInfo) -> datetime:
     """The midnight that begins a month that month() took."""
-    return _midnight(date(int(name[:4]), int(name[5:]), 1), zone)
+    return datetime.strptime(name, "%Y-%m").replace(tzinfo=zone).astimezone(UTC)
 
 
 def names(first: datetime, *, now: datetime, zone: ZoneInfo) -> list[str]:
     """The months from the one of `first` on of which a day is over, the newest first."""
-    day, found = first.astimezone(zone).date().replace(day=1), []
-    while day < now.astimezone(zone).date():
-        found.append(f"{day:%Y-%m}")
-        day = _next(day)
-    return found[::-1]
+    begins = boundaries.month(first, zone).start
+    today = boundaries.midnight(now, zone)
+    by_age: list[str] = []
+    while begins < today:
+        by_age.append(name_at(begins, zone))
+        begins = boundaries.month(begins, zone).end
+    return by_age[::-1]
 
 
 def last_full(now: datetime, zone: ZoneInfo) -> str:
     """The name of the month that was over last."""
-    return f"{_before(now.astimezone(zone).date().replace(day=1)):%Y-%m}"
+    return name_at(boundaries.month(now, zone).start - DAY, zone)
 
 
-def _next(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
-
-
-def _before(first: date) -> date:
-    return (first - timedelta(days=1)).replace(day=1)
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)
+def name_at(moment: datetime, zone: ZoneInfo) -> str:
+    """The name of the month that holds the moment."""
+    return f"{moment.astimezone(zone):%Y-%m}"

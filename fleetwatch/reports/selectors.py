@@ -1,11 +1,12 @@
 """Reads of reports."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Min, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
@@ -34,21 +35,21 @@ def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) 
         with one_view():
             total = costs.totals(interval, scope=scope)
             return WasteReport(interval, group_by, tuple(by_cause(interval, scope, total)), total)
-    found = costs.breakdown(interval, group_by, scope=scope)
-    return WasteReport(interval, group_by, tuple(found.lines), found.totals)
+    groups = costs.breakdown(interval, group_by, scope=scope)
+    return WasteReport(interval, group_by, tuple(groups.lines), groups.totals)
 
 
 def by_cause(interval: Interval, scope: Scope, total: Totals) -> list[Group]:
     """Causes, and a line for the time that has none: the lines sum to `total`, all there is in the
     interval and scope.
     """
-    found = waste_by_cause(interval, scope=scope)
-    without = rest(total, [found.totals])
+    causes = waste_by_cause(interval, scope=scope)
+    without = rest(total, [causes.totals])
     if not without.capacity_ms:
-        return list(found.lines)
+        return list(causes.lines)
     states = [state for state in NO_CAUSE if without.states[state]]
     label = f"no cause: {', '.join(states)} time" if states else "no cause"
-    return [*found.lines, Group("", label, without)]
+    return [*causes.lines, Group("", label, without)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,7 @@ class MonthLine:
     """
 
     name: str
-    run: MonthRun | None
-    parts: int
-    done: int
+    run: Any  # with parts_all and parts_done; None = nobody asked
     fleet: Report | None
 
     @property
@@ -70,28 +69,22 @@ class MonthLine:
 
 def month_lines(now: datetime) -> list[MonthLine]:
     """Every month that the ledger or a report knows, the newest first."""
-    first = [
-        moment
-        for moment in (
-            Entry.objects.aggregate(first=Min("start"))["first"],
-            Report.objects.filter(kind=FLEET).aggregate(first=Min("start"))["first"],
-        )
-        if moment is not None
-    ]
-    names = months.names(min(first), now=now, zone=zone()) if first else []
-    counted = {
-        "parts_all": Count("parts"),
-        "parts_done": Count("parts", filter=Q(parts__done_at__isnull=False)),
-    }
-    newest = (
-        MonthRun.objects.filter(month__in=names)
-        .values("month")
-        .annotate(newest=Max("pk"))
-        .values("newest")
+    fleets = Report.objects.filter(kind=FLEET)
+    starts = [rows.aggregate(first=Min("start"))["first"] for rows in (Entry.objects, fleets)]
+    first = min((start for start in starts if start is not None), default=None)
+    names = [] if first is None else months.names(first, now=now, zone=zone())
+    run_of = {run.month: run for run in _newest_runs(names)}
+    fleet_of_month = {report.month: report for report in _newest_fleets()}
+    return [MonthLine(name, run_of.get(name), fleet_of_month.get(name)) for name in names]
+
+
+def _newest_runs(names: list[str]) -> Iterable[Any]:
+    """The newest run of each month that has one, with the number of its parts."""
+    newest = MonthRun.objects.filter(month__in=names).order_by("month", "-pk").distinct("month")
+    return MonthRun.objects.filter(pk__in=newest.values("pk")).annotate(
+        parts_all=Count("parts"),
+        parts_done=Count("parts", filter=Q(parts__done_at__isnull=False)),
     )
-    runs = {run.month: run for run in MonthRun.objects.filter(pk__in=newest).annotate(**counted)}
-    fleets = {report.month: report for report in _fleets()}
-    return [_month_line(name, runs.get(name), fleets.get(name)) for name in names]
 
 
 def report(pk: int) -> Report | None:
@@ -101,28 +94,19 @@ def report(pk: int) -> Report | None:
 
 def versions(of: Report) -> list[Report]:
     """All versions of the report, the newest first; without what they say."""
-    found = Report.objects.filter(kind=of.kind, subject=of.subject, start=of.start)
-    return list(found.order_by("-version").only("version", "computed_at", "cost_usd"))
+    of_all = Report.objects.filter(kind=of.kind, subject=of.subject, start=of.start)
+    return list(of_all.order_by("-version").only("version", "computed_at", "cost_usd"))
 
 
 def statements(fleet: Report) -> dict[str, Report]:
     """The statements, by team, that sum with the fleet's own lines to its cost: those of the newest
     run that made or confirmed it.
     """
-    run = (
-        ReportPart.objects.filter(report=fleet, run__state=MonthRun.State.DONE)
-        .order_by("-run_id")
-        .values_list("run_id", flat=True)
-        .first()
-    )
-    found = (
-        Report.objects.filter(
-            pk__in=ReportPart.objects.filter(run_id=run, kind=STATEMENT).values("report_id")
-        )
-        if run
-        else ()
-    )
-    return {each.subject: each for each in found}
+    done = ReportPart.objects.filter(report=fleet, run__state=MonthRun.State.DONE)
+    run = done.order_by("-run_id").values("run_id")[:1]
+    parts = ReportPart.objects.filter(run_id__in=run, kind=STATEMENT)
+    reports = Report.objects.filter(pk__in=parts.values("report_id"))
+    return {each.subject: each for each in reports}
 
 
 def fleet_of(statement: Report) -> Report | None:
@@ -167,11 +151,7 @@ def _amounts(value: Any) -> Any:
     return None if value is None else Decimal(value)
 
 
-def _fleets() -> list[Any]:
+def _newest_fleets() -> Iterable[Any]:
     """The newest version of each month's report of the fleet, with its month's name."""
-    found = Report.objects.filter(kind=FLEET).order_by("start", "-version").distinct("start")
-    return list(found.annotate(month=KeyTextTransform("month", "content")).defer("content"))
-
-
-def _month_line(name: str, run: Any, fleet: Report | None) -> MonthLine:
-    return MonthLine(name, run, run.parts_all if run else 0, run.parts_done if run else 0, fleet)
+    newest = Report.objects.filter(kind=FLEET).order_by("start", "-version").distinct("start")
+    return newest.annotate(month=KeyTextTransform("month", "content")).defer("content")

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import structlog
 from django.conf import settings
@@ -31,47 +32,45 @@ def compute_weekly_digest(now: datetime) -> dict[str, int]:
     """
     zone = organisation_zone()
     week = digest.last_week(now, zone)
-    nothing = {"computed": 0, "queued": 0}
-    if (
-        not digest.is_due(now, zone)
-        or Report.objects.filter(kind=WEEKLY_DIGEST, start=week.start, end=week.end).exists()
-    ):
-        return nothing
-    made = _digest(week)
-    if made is None:
-        return nothing
+    done = Report.objects.filter(kind=WEEKLY_DIGEST, start=week.start, end=week.end)
+    made = None if not digest.is_due(now, zone) or done.exists() else _digest(week, zone)
+    return {"computed": 0, "queued": 0} if made is None else _kept_and_sent(made, week, now)
+
+
+def _kept_and_sent(made: digest.Digest, week: Interval, now: datetime) -> dict[str, int]:
     message = digest.message(
         made, url=f"{settings.PUBLIC_URL}/waste?from={week.start_ms}&to={week.end_ms}&group_by=job"
     )
-    content = made.to_json() | {"message": asdict(message)}
+    queued = 0
     with transaction.atomic():
         _, is_new = Report.objects.get_or_create(
             kind=WEEKLY_DIGEST,
             start=week.start,
             end=week.end,
-            defaults={"computed_at": now, "content": content},
+            defaults={
+                "computed_at": now,
+                "content": made.to_json() | {"message": asdict(message)},
+            },
         )
-        queued = (
-            enqueue(notify.digest_channels(), message, key=f"digest/{made.week}", now=now)
-            if is_new
-            else 0
-        )
+        if is_new:
+            key = f"digest/{made.week}"
+            queued = enqueue(notify.digest_channels(), message, key=key, now=now)
     log.info("digest computed", week=made.week, queued=queued)
     return {"computed": int(is_new), "queued": queued}
 
 
-def _digest(week: Interval) -> digest.Digest | None:
+def _digest(week: Interval, zone: ZoneInfo) -> digest.Digest | None:
     """The digest of the week; None when no GPU was capacity in it."""
-    zone = organisation_zone()
-    this, before = costs.totals(week), costs.totals(digest.week_before(week, zone))
+    this = costs.totals(week)
+    before = costs.totals(digest.last_week(week.start, zone))
     if not this.capacity_ms:
         return None
     groups = costs.ranked(week, "job", size=digest.TOP_ITEMS).groups
     return digest.Digest(
         week=digest.week_name(week, zone),
         zone=str(zone),
-        this=digest.figures(this),
-        before=digest.figures(before) if before.capacity_ms else None,
+        this=this,
+        before=before if before.capacity_ms else None,
         top=digest.top_items(groups, _owners([group.key for group in groups], before=week.end)),
     )
 

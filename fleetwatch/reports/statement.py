@@ -4,15 +4,16 @@ ledger in, plain data out.
 Dollars are decimal strings and milliseconds integers, so that what is stored is read back exactly.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports.effects import Effects, Spent, average_usd_per_gpu_hour, effects
+from fleetwatch.reports.effects import Spent, average_usd_per_gpu_hour, effects
 
 Shape = dict[str, Any]
 NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
@@ -29,39 +30,51 @@ class Held:
     user: str
 
 
-def statement_lines(held: Sequence[Held], cost_usd: Decimal) -> list[Shape]:
+def statement_lines(held: Iterable[Held], cost_usd: Decimal) -> list[Shape]:
     """One line per job and GPU model, dearest first; their dollars sum to cost_usd."""
     ordered = sorted(
         held, key=lambda each: (-each.job.totals.cost_usd, each.job.key, each.gpu_model)
     )
-    costs = pricing.lines([each.job.totals.cost_usd for each in ordered], total=cost_usd)
-    shapes = figures([each.job.totals for each in ordered], costs)
-    return [
+    heads = [
         {
             "job": each.job.key,
             "name": each.job.label,
             "user": each.user,
             "gpu_model": each.gpu_model,
         }
-        | shape
-        for each, shape in zip(ordered, shapes, strict=True)
+        for each in ordered
     ]
+    return lines_of(heads, [each.job for each in ordered], cost_usd)
 
 
 def own_lines(unheld: Mapping[str, Sequence[Group]], costs: Mapping[str, Decimal]) -> list[Shape]:
     """What no job held, one line per state and GPU model; `unheld` by state, whose dollars sum to
     those of `costs`.
     """
-    lines: list[Shape] = []
-    for state, models in unheld.items():
-        ordered = sorted(models, key=lambda group: group.key)
-        amounts = pricing.lines([group.totals.cost_usd for group in ordered], total=costs[state])
-        shapes = figures([group.totals for group in ordered], amounts)
-        lines += [
-            {"state": state, "gpu_model": group.key} | shape
-            for group, shape in zip(ordered, shapes, strict=True)
-        ]
-    return lines
+    return [
+        {"state": state} | line
+        for state, models in unheld.items()
+        for line in by_model(sorted(models, key=lambda group: group.key), costs[state])
+    ]
+
+
+def by_model(models: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
+    """One line per GPU model; their dollars sum to cost_usd."""
+    return lines_of([{"gpu_model": group.key} for group in models], models, cost_usd)
+
+
+def lines_of(heads: Iterable[Shape], groups: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
+    """What a line says first, and the figures of its group; their dollars sum to cost_usd."""
+    costs = pricing.lines([group.totals.cost_usd for group in groups], total=cost_usd)
+    return with_figures(heads, groups, costs)
+
+
+def with_figures(
+    heads: Iterable[Shape], groups: Iterable[Group], costs: Sequence[Decimal]
+) -> list[Shape]:
+    """What a line says first, and the figures of its group, at that cost."""
+    shapes = figures([group.totals for group in groups], costs)
+    return [head | shape for head, shape in zip(heads, shapes, strict=True)]
 
 
 def figures(every: Sequence[Totals], costs: Sequence[Decimal]) -> list[Shape]:
@@ -75,40 +88,37 @@ def figures(every: Sequence[Totals], costs: Sequence[Decimal]) -> list[Shape]:
     ]
 
 
-def together(lines: Iterable[Shape]) -> Shape:
+def together(lines: Sequence[Shape]) -> Shape:
     """The sum of lines as figures() made them."""
-    total: Shape = {
-        "gpu_ms": 0,
-        "priced_ms": 0,
-        "states": {},
-        "cost_usd": NO_USD,
-        "waste_usd": dict.fromkeys(TIERS, NO_USD),
-    }
-    unverified_ms = 0
+    states: Counter[str] = Counter()
     for line in lines:
-        unverified_ms += line.get("busy_unverified_ms", 0)
-        total["gpu_ms"] += line["gpu_ms"]
-        total["priced_ms"] += line["priced_ms"]
-        total["cost_usd"] += Decimal(line["cost_usd"])
-        for state, gpu_ms in line["states"].items():
-            total["states"][state] = total["states"].get(state, 0) + gpu_ms
-        for tier in TIERS:
-            total["waste_usd"][tier] += Decimal(line["waste_usd"][tier])
-    wasted = sum((total["waste_usd"][tier] for tier in HEADLINE_TIERS), NO_USD)
-    return total | {
-        "states": {state: total["states"][state] for state in STATES if state in total["states"]},
-        "cost_usd": f"{total['cost_usd']:f}",
-        "waste_usd": {tier: f"{amount:f}" for tier, amount in total["waste_usd"].items()},
-        "wasted_usd": f"{wasted:f}",
-        **_unverified(unverified_ms),
+        states.update(line["states"])
+    waste_usd = {tier: summed(line["waste_usd"][tier] for line in lines) for tier in TIERS}
+    return {
+        "gpu_ms": sum(line["gpu_ms"] for line in lines),
+        "priced_ms": sum(line["priced_ms"] for line in lines),
+        "states": {state: states[state] for state in STATES if state in states},
+        "cost_usd": text(summed(line["cost_usd"] for line in lines)),
+        **_waste(waste_usd),
+        **_unverified(sum(line.get("busy_unverified_ms", 0) for line in lines)),
     }
+
+
+def text(amount: Decimal) -> str:
+    """The amount with all its digits and no exponent, as it is stored."""
+    return f"{amount:f}"
+
+
+def summed(amounts: Iterable[str | Decimal]) -> Decimal:
+    """Their sum; a text is an amount as it is stored."""
+    return sum(map(Decimal, amounts), NO_USD)
 
 
 def by_user(lines: Iterable[Shape]) -> list[Shape]:
     """The lines of each user together, dearest first; a job that names none is under ""."""
-    users: dict[str, list[Shape]] = {}
+    users: dict[str, list[Shape]] = defaultdict(list)
     for line in lines:
-        users.setdefault(line["user"], []).append(line)
+        users[line["user"]].append(line)
     shapes = [
         {"user": user, "jobs": len({line["job"] for line in held})} | together(held)
         for user, held in users.items()
@@ -123,12 +133,8 @@ def breakdown(groups: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
     if all(group.key in WHY for group in groups):
         return []
     ordered = sorted(groups, key=lambda group: (-group.totals.cost_usd, group.key))
-    amounts = pricing.lines([group.totals.cost_usd for group in ordered], total=cost_usd)
-    shapes = figures([group.totals for group in ordered], amounts)
-    return [
-        {"key": group.key, "name": group.label} | shape
-        for group, shape in zip(ordered, shapes, strict=True)
-    ]
+    heads = [{"key": group.key, "name": group.label} for group in ordered]
+    return lines_of(heads, ordered, cost_usd)
 
 
 def comparison(
@@ -144,11 +150,12 @@ def comparison(
     """
     if previous_usd is None:
         return None
-    found = effects(_spent(before), _spent(now), difference_usd=cost_usd - previous_usd)
+    difference_usd = cost_usd - previous_usd
+    parts = effects(_spent(before), _spent(now), difference_usd=difference_usd)
     return {
-        "cost_usd": f"{previous_usd:f}",
-        "difference_usd": f"{cost_usd - previous_usd:f}",
-        **{name: f"{getattr(found, name):f}" for name in Effects.__slots__},
+        "cost_usd": text(previous_usd),
+        "difference_usd": text(difference_usd),
+        **{name: text(amount) for name, amount in asdict(parts).items()},
     }
 
 
@@ -159,20 +166,16 @@ def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decima
     `groups` are by team. A team or state without GPU time has no share.
     """
     held = sorted((group for group in groups if group.key != NO_JOB), key=lambda group: group.key)
-    unheld = [group.totals for group in groups if group.key == NO_JOB]
-    states = [
-        (state, totals.cost_by_state[state])
-        for totals in unheld
+    unheld = {
+        state: group.totals.cost_by_state[state]
+        for group in groups
+        if group.key == NO_JOB
         for state in STATES
-        if totals.states[state]
-    ]
-    amounts = pricing.lines(
-        [group.totals.cost_usd for group in held] + [amount for _, amount in states]
-    )
-    by_team = {group.key: amount for group, amount in zip(held, amounts[: len(held)], strict=True)}
-    return by_team, {
-        state: amount for (state, _), amount in zip(states, amounts[len(held) :], strict=True)
+        if group.totals.states[state]
     }
+    amounts = iter(pricing.lines([*(group.totals.cost_usd for group in held), *unheld.values()]))
+    by_team = {group.key: next(amounts) for group in held}
+    return by_team, {state: next(amounts) for state in unheld}
 
 
 def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Shape:
@@ -182,11 +185,17 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
         "priced_ms": priced_ms,
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
         **_unverified(totals.busy_only_ms),
-        "cost_usd": f"{cost_usd:f}",
+        "cost_usd": text(cost_usd),
         "usd_per_gpu_hour": _price(average_usd_per_gpu_hour(Spent(priced_ms, totals.cost_usd))),
-        "waste_usd": {tier: f"{amount:f}" for tier, amount in waste_usd.items()},
-        "wasted_usd": f"{sum((waste_usd[tier] for tier in HEADLINE_TIERS), NO_USD):f}",
+        **_waste(waste_usd),
         "has_example_rates": totals.has_example_rates,
+    }
+
+
+def _waste(waste_usd: Mapping[str, Decimal]) -> Shape:
+    return {
+        "waste_usd": {tier: text(amount) for tier, amount in waste_usd.items()},
+        "wasted_usd": text(summed(waste_usd[tier] for tier in HEADLINE_TIERS)),
     }
 
 
@@ -201,8 +210,8 @@ def _price(price: Decimal | None) -> str | None:
     """Twelve places: exact for a rate (six), near enough for the average of several."""
     if price is None:
         return None
-    text = f"{price.quantize(TWELVE_PLACES, context=pricing.EXACT):f}".rstrip("0")
-    return text + "00" if text.endswith(".") else text
+    digits = text(pricing.usd(price, TWELVE_PLACES)).rstrip("0")
+    return digits + "00" if digits.endswith(".") else digits
 
 
 def _spent(groups: Iterable[Group]) -> dict[str, Spent]:

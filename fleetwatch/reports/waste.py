@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import Group, Totals
@@ -58,26 +59,29 @@ def _cells(report: WasteReport) -> list[list[str]]:
     every = [group.totals for group in report.lines]
     cost = pricing.lines([totals.cost_usd for totals in every])
     unverified = pricing.lines([totals.busy_only_usd for totals in every])
-    tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
-    rows = []
-    for number, group in enumerate(report.lines):
-        totals = group.totals
-        usd = {tier: tiers[tier][number] for tier in TIERS}
-        rows.append(
-            [
-                *period, defused(group.key), defused(group.label), _hours(totals.capacity_ms),
-                *(_hours(totals.states[state]) for state in STATES),
-                *(_hours(totals.waste_ms[tier]) for tier in TIERS),
-                f"{cost[number]:f}",
-                *(f"{usd[tier]:f}" for tier in TIERS),
-                f"{usd['certain'] + usd['probable']:f}",
-                *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency,
-                totals.coverage)),
-                _hours(totals.unpriced_ms), "yes" if totals.has_example_rates else "no",
-                _hours(totals.busy_only_ms), f"{unverified[number]:f}",
-            ]
-        )  # fmt: skip
-    return rows
+    tiers = [pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS]
+    usd = zip(cost, unverified, zip(*tiers, strict=True), strict=True)
+    return [
+        [*period, defused(group.key), defused(group.label), *_line(group.totals, *amounts)]
+        for group, amounts in zip(report.lines, usd, strict=True)
+    ]
+
+
+def _line(
+    totals: Totals, cost: Decimal, unverified: Decimal, waste: tuple[Decimal, ...]
+) -> list[str]:
+    certain, probable, _ = waste
+    return [
+        _hours(totals.capacity_ms),
+        *(_hours(totals.states[state]) for state in STATES),
+        *(_hours(totals.waste_ms[tier]) for tier in TIERS),
+        *(f"{amount:f}" for amount in (cost, *waste, certain + probable)),
+        *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency, totals.coverage)),
+        _hours(totals.unpriced_ms),
+        "yes" if totals.has_example_rates else "no",
+        _hours(totals.busy_only_ms),
+        f"{unverified:f}",
+    ]
 
 
 def _hours(gpu_ms: int) -> str:

@@ -171,7 +171,7 @@ def test_a_week_is_as_long_as_its_days(now, hours):
 
     assert week.duration_ms == hours * HOUR_MS
     assert week.start.astimezone(BERLIN).strftime("%a %H:%M") == "Mon 00:00"
-    assert digest.week_before(week, BERLIN).end == week.start
+    assert digest.last_week(week.start, BERLIN).end == week.start
 
 
 @pytest.mark.parametrize(

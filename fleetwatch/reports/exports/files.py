@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import xlsxwriter
+from xlsxwriter.format import Format
+from xlsxwriter.worksheet import Worksheet
 
 from fleetwatch.lib.formulas import defused
 from fleetwatch.reports.exports.tables import Cell, Table
@@ -47,37 +49,39 @@ def to_xlsx(tables: Iterable[Table]) -> bytes:
         "strings_to_numbers": False,
     }
     with xlsxwriter.Workbook(out, options) as book:
-        bold, money, hours = (
-            book.add_format({"bold": True}),
-            book.add_format({"num_format": "#,##0.00"}),
-            book.add_format({"num_format": "#,##0.0"}),
-        )
+        bold = book.add_format({"bold": True})
+        money = book.add_format({"num_format": "#,##0.00"})
+        hours = book.add_format({"num_format": "#,##0.0"})
         for table in tables:
             sheet = book.add_worksheet(table.name)
-            sheet.freeze_panes(1, 0)
-            sheet.autofilter(0, 0, len(table.rows), len(table.columns) - 1)
-            sheet.set_landscape()
-            sheet.set_paper(9)  # A4
-            sheet.fit_to_pages(1, 0)
-            sheet.repeat_rows(0)
-            sheet.set_footer("&C&P / &N")
-            for column, name in enumerate(table.columns):
-                sheet.write_string(0, column, name, bold)
-                sheet.set_column(column, column, WIDTHS.get(name, 12))
+            _lay_out(sheet, table, bold)
             for number, row in enumerate(table.rows, start=1):
                 for column, cell in enumerate(row):
-                    if isinstance(cell, str):
-                        sheet.write_string(number, column, cell[:LONGEST_CELL])
-                    elif cell is not None:
-                        shape = (
-                            hours
-                            if table.columns[column].endswith("gpu_hours")
-                            else money
-                            if isinstance(cell, Decimal)
-                            else None
-                        )
-                        sheet.write_number(number, column, float(cell), shape)
+                    is_hours = table.columns[column].endswith("gpu_hours")
+                    _write(sheet, (number, column), cell, hours if is_hours else money)
     return out.getvalue()
+
+
+def _lay_out(sheet: Worksheet, table: Table, bold: Format) -> None:
+    """What is on screen and on paper beside the rows."""
+    sheet.freeze_panes(1, 0)
+    sheet.autofilter(0, 0, len(table.rows), len(table.columns) - 1)
+    sheet.set_landscape()
+    sheet.set_paper(9)  # A4
+    sheet.fit_to_pages(1, 0)
+    sheet.repeat_rows(0)
+    sheet.set_footer("&C&P / &N")
+    for column, name in enumerate(table.columns):
+        sheet.write_string(0, column, name, bold)
+        sheet.set_column(column, column, WIDTHS.get(name, 12))
+
+
+def _write(sheet: Worksheet, place: tuple[int, int], cell: Cell, amount: Format) -> None:
+    """Counts have no format, amounts theirs."""
+    if isinstance(cell, str):
+        sheet.write_string(*place, cell[:LONGEST_CELL])
+    elif cell is not None:
+        sheet.write_number(*place, float(cell), amount if isinstance(cell, Decimal) else None)
 
 
 def _text(cell: Cell) -> str:

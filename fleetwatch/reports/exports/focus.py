@@ -22,70 +22,55 @@ from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell
 
 Shape = dict[str, Any]
-NINE_PLACES, TWELVE_PLACES = Decimal("0.000000001"), Decimal("0.000000000001")
+Charge = dict[str, Cell]
+NINE_PLACES = Decimal("0.000000001")
+TWELVE_PLACES = Decimal("0.000000000001")
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 UNIT = "GPU-Hours"
 
-# name -> whether it may be null; the order of the file
-COLUMNS: dict[str, bool] = {
-    "AvailabilityZone": True, "BilledCost": False, "BillingAccountId": False,
-    "BillingAccountName": True,
-    "BillingAccountType": False, "BillingCurrency": False, "BillingPeriodEnd": False,
-    "BillingPeriodStart": False,
-    "CapacityReservationId": True, "CapacityReservationStatus": True, "ChargeCategory": False,
-    "ChargeClass": True,
-    "ChargeDescription": True, "ChargeFrequency": False, "ChargePeriodEnd": False,
-    "ChargePeriodStart": False,
-    "CommitmentDiscountCategory": True, "CommitmentDiscountId": True,
-    "CommitmentDiscountName": True,
-    "CommitmentDiscountQuantity": True, "CommitmentDiscountStatus": True,
-    "CommitmentDiscountType": True,
-    "CommitmentDiscountUnit": True, "ConsumedQuantity": True, "ConsumedUnit": True,
-    "ContractedCost": False,
-    "ContractedUnitPrice": True, "EffectiveCost": False, "InvoiceId": True,
-    "InvoiceIssuerName": False, "ListCost": False,
-    "ListUnitPrice": True, "PricingCategory": True, "PricingCurrency": True,
-    "PricingCurrencyContractedUnitPrice": True,
-    "PricingCurrencyEffectiveCost": True, "PricingCurrencyListUnitPrice": True,
-    "PricingQuantity": True, "PricingUnit": True,
-    "ProviderName": False, "PublisherName": False, "RegionId": True, "RegionName": True,
-    "ResourceId": True,
-    "ResourceName": True, "ResourceType": True, "ServiceCategory": False, "ServiceName": False,
-    "ServiceSubcategory": False,
-    "SkuId": True, "SkuMeter": True, "SkuPriceDetails": True, "SkuPriceId": True,
-    "SubAccountId": True,
-    "SubAccountName": True, "SubAccountType": True, "Tags": True,
-}  # fmt: skip
+# the order of the file
+COLUMNS = (
+    "AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName",
+    "BillingAccountType", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart",
+    "CapacityReservationId", "CapacityReservationStatus", "ChargeCategory", "ChargeClass",
+    "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart",
+    "CommitmentDiscountCategory", "CommitmentDiscountId", "CommitmentDiscountName",
+    "CommitmentDiscountQuantity", "CommitmentDiscountStatus", "CommitmentDiscountType",
+    "CommitmentDiscountUnit", "ConsumedQuantity", "ConsumedUnit", "ContractedCost",
+    "ContractedUnitPrice", "EffectiveCost", "InvoiceId", "InvoiceIssuerName", "ListCost",
+    "ListUnitPrice", "PricingCategory", "PricingCurrency", "PricingCurrencyContractedUnitPrice",
+    "PricingCurrencyEffectiveCost", "PricingCurrencyListUnitPrice", "PricingQuantity",
+    "PricingUnit", "ProviderName", "PublisherName", "RegionId", "RegionName", "ResourceId",
+    "ResourceName", "ResourceType", "ServiceCategory", "ServiceName", "ServiceSubcategory",
+    "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId", "SubAccountName",
+    "SubAccountType", "Tags",
+)  # fmt: skip
 
 
 def rows(contents: Iterable[Shape]) -> list[list[Cell]]:
     """One row per charge of statements, and of what the fleet's report has beside them, in the
     order of COLUMNS.
     """
-    found = [
-        row
+    return [
+        [charge.get(name) for name in COLUMNS]
         for content in contents
-        for row in (_of_team(content) if "team" in content else _of_fleet(content))
-    ]
-    return [[row.get(name) for name in COLUMNS] for row in found]
-
-
-def _of_team(content: Shape) -> list[dict[str, Cell]]:
-    """Its lines and its corrections: they sum to what the statement comes to with these."""
-    return [
-        *(_used(content, line) for line in content["lines"] if line["priced_ms"]),
-        *(_correction(content, line) for line in content["adjustments"]),
+        for charge in _charges(content)
     ]
 
 
-def _of_fleet(content: Shape) -> list[dict[str, Cell]]:
-    """What is in no statement; with all statements it sums to what was paid.
-
-    Older reports have nothing beside the ledger.
+def _charges(content: Shape) -> list[Charge]:
+    """Of a statement its lines and its corrections: they sum to what it comes to with these. Of the
+    fleet's report what is in no statement; with all statements it sums to what was paid.
     """
+    is_fleet = "team" not in content
+    lines = content["own_lines"] if is_fleet else content["lines"]
     return [
-        *(_used(content, line) for line in content["own_lines"] if line["priced_ms"]),
-        *(_correction(content, line) for line in content["adjustments"] if not line["team"]),
+        *(_used(content, line) for line in lines if line["priced_ms"]),
+        *(
+            _correction(content, line)
+            for line in content["adjustments"]
+            if not (is_fleet and line["team"])
+        ),
         *(
             _undelivered(content, line)
             for line in content.get("commitments", [])
@@ -95,33 +80,25 @@ def _of_fleet(content: Shape) -> list[dict[str, Cell]]:
     ]
 
 
-def _used(content: Shape, line: Shape) -> dict[str, Cell]:
+def _used(content: Shape, line: Shape) -> Charge:
     """GPU time that was there, at the price that an hour of the line cost on average: its rate,
     where it had one.
     """
     what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
-    tags = (
-        {"user": line["user"]}
-        if line.get("user")
-        else {"state": line["state"]}
-        if "state" in line
-        else {}
-    )
+    tags = {name: line[name] for name in ("user", "state") if line.get(name)}
     charge = _charge(content, "Usage", "Usage-Based", f"{line['gpu_model']}, {what}", tags)
     prices = _prices(
         line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"]
     )
-    return (
-        _account(content)
-        | charge
-        | prices
-        | _consumed(prices["PricingQuantity"])
-        | _resource(line)
-        | _team(content)
+    resource = (
+        {"ResourceId": line["job"], "ResourceName": line["name"], "ResourceType": "GPU job"}
+        if "job" in line
+        else {}
     )
+    return charge | prices | _consumed(prices["PricingQuantity"]) | resource
 
 
-def _correction(content: Shape, line: Shape) -> dict[str, Cell]:
+def _correction(content: Shape, line: Shape) -> Charge:
     """What a closed month is judged to be now, in the month in which that was booked: hours at
     several rates, so without a price.
     """
@@ -134,16 +111,10 @@ def _correction(content: Shape, line: Shape) -> dict[str, Cell]:
         tags,
         of=line["corrects"],
     )
-    return (
-        _account(content)
-        | charge
-        | _cost(line["cost_usd"])
-        | _consumed(_hours(line["gpu_ms"]))
-        | _team(content)
-    )
+    return charge | _cost(line["cost_usd"]) | _consumed(_hours(line["gpu_ms"]))
 
 
-def _undelivered(content: Shape, line: Shape) -> dict[str, Cell]:
+def _undelivered(content: Shape, line: Shape) -> Charge:
     """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers
     nothing to come.
     """
@@ -157,23 +128,19 @@ def _undelivered(content: Shape, line: Shape) -> dict[str, Cell]:
         f"Committed, not delivered: {line['name'] or line['gpu_model']}",
         {},
     )
-    return (
-        _account(content)
-        | charge
-        | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
-    )
+    return charge | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
 
 
-def _booked(content: Shape, line: Shape) -> dict[str, Cell]:
+def _booked(content: Shape, line: Shape) -> Charge:
     """A difference between an invoice and the ledger that somebody booked: dollars alone."""
     what = f"Invoice of {line['invoice_of']}: {line['label']}"
     charge = _charge(
         content, "Adjustment", "One-Time", what, {"reason": line["reason"]}, of=line["invoice_of"]
     )
-    return _account(content) | charge | _cost(line["cost_usd"])
+    return charge | _cost(line["cost_usd"])
 
 
-def _account(content: Shape) -> dict[str, Cell]:
+def _account(content: Shape) -> Charge:
     ours = content["organisation"]
     return {
         "BillingAccountId": "fleetwatch",
@@ -187,18 +154,19 @@ def _account(content: Shape) -> dict[str, Cell]:
         "ServiceCategory": "Compute",
         "ServiceName": "GPU fleet",
         "ServiceSubcategory": "Virtual Machines",
+        **_team(content),
     }
 
 
 def _charge(
     content: Shape, category: str, frequency: str, what: str, tags: Shape, *, of: str = ""
-) -> dict[str, Cell]:
+) -> Charge:
     """`of` is the month that the charge is of, where that may be another: what corrects one that
     was billed before says so.
     """
     is_correction = bool(of) and of != content["month"]
     start, end = _month(of, content["zone"]) if is_correction else (content["from"], content["to"])
-    return {
+    return _account(content) | {
         "BillingPeriodStart": content["from"],
         "BillingPeriodEnd": content["to"],
         "ChargePeriodStart": start,
@@ -217,7 +185,7 @@ def _month(name: str, zone: str) -> tuple[str, str]:
     return f"{month.start:{MOMENT}}", f"{month.end:{MOMENT}}"
 
 
-def _cost(cost_usd: str) -> dict[str, Cell]:
+def _cost(cost_usd: str) -> Charge:
     """The four costs of a charge without a price."""
     names = (
         "BilledCost",
@@ -229,7 +197,7 @@ def _cost(cost_usd: str) -> dict[str, Cell]:
     return dict.fromkeys(names, Decimal(cost_usd))
 
 
-def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> dict[str, Cell]:
+def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> Charge:
     quantity = _hours(priced_ms)
     product = pricing.EXACT.multiply(price, quantity)
     names = (
@@ -253,7 +221,7 @@ def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> di
     }
 
 
-def _consumed(quantity: Cell) -> dict[str, Cell]:
+def _consumed(quantity: Cell) -> Charge:
     return {"ConsumedQuantity": quantity, "ConsumedUnit": UNIT}
 
 
@@ -261,13 +229,7 @@ def _hours(gpu_ms: int) -> Decimal:
     return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(NINE_PLACES)
 
 
-def _resource(line: Shape) -> dict[str, Cell]:
-    if "job" not in line:
-        return {}
-    return {"ResourceId": line["job"], "ResourceName": line["name"], "ResourceType": "GPU job"}
-
-
-def _team(content: Shape) -> dict[str, Cell]:
+def _team(content: Shape) -> Charge:
     if "team" not in content or content["team"]["slug"] in WHY:
         return {}
     return {
