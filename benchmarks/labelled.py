@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from agent.idle_watts import idle_power_w
 from benchmarks.cases import CELL_MS, HOUR_MS, Case
 from fleetwatch.diagnosis.judgement import cell_figures, lane_figures
-from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes, warm_up
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, warm_up
 from fleetwatch.diagnosis.judgement.verdicts import UNDETERMINED, WASTEFUL
 from fleetwatch.ledger.judgement import cell_states, states
 from fleetwatch.ledger.judgement.observations import Capacity, Outage, Question
@@ -99,7 +100,7 @@ def lanes_of(case: Case) -> Lanes:
     return Lanes(
         gpu_id=np.array(at) + 1,
         job_id=np.array([job.job_id for job, _ in rows]),
-        kind=tuple(job.kind for job, _ in rows),
+        kind=np.array([job.kind for job, _ in rows]),
         is_serving=np.array([job.is_serving for job, _ in rows]),
         idle_w=np.full(len(rows), np.nan if idle_w is None else idle_w),
         limit_w=np.full(len(rows), np.nan if limit_w is None else limit_w),

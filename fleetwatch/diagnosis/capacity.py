@@ -13,11 +13,11 @@ import numpy as np
 from django.db import connection
 
 from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Floats
-from fleetwatch.diagnosis.judgement.features import Mask
 from fleetwatch.diagnosis.judgement.waiting import waited
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Floats, Mask
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement

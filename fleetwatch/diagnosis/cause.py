@@ -5,19 +5,28 @@ Pure.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import Detector
 from fleetwatch.diagnosis.shell import NOWHERE, Place, nothing
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 
 # What a cause says of the time that it explains: it could have been used, it was used well, nobody
 # saw it, or nobody knows why it was not used.
-WASTED, WELL, UNSEEN, UNKNOWN = "wasted", "well", "unseen", "unknown"
+WASTED = "wasted"
+WELL = "well"
+UNSEEN = "unseen"
+UNKNOWN = "unknown"
 
 # Of which idle jobs a cause is: of a part of whose GPUs, on whose GPUs nothing or something is.
-PART, EMPTY, HELD = "part", "empty", "held"
+PART = "part"
+EMPTY = "empty"
+HELD = "held"
 
-MINUTES, HOURS, DAYS = "minutes", "hours", "days"
-OWNER, ADMIN = "the job's owner", "whoever runs the machines"
+MINUTES = "minutes"
+HOURS = "hours"
+DAYS = "days"
+OWNER = "the job's owner"
+ADMIN = "whoever runs the machines"
 FASTER = "the same work could end so much earlier; GPUs become free only when it does"
 FREED = "the GPU is free for others at once"
 

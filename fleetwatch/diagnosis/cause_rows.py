@@ -11,12 +11,13 @@ import numpy as np
 from django.db import connection
 
 from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Ints
-from fleetwatch.diagnosis.judgement.features import Lanes
+from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.verdicts import CAUSES, Verdicts
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.ledger.judgement import cell_states
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement

@@ -13,9 +13,9 @@ import numpy as np
 from django.db.models import F
 
 from fleetwatch.costs.rates.book import cheaper_than, prices_of_models
-from fleetwatch.diagnosis.judgement.cell_figures import Floats, Ints
-from fleetwatch.diagnosis.judgement.features import Offers
+from fleetwatch.diagnosis.judgement.lanes import Offers
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.judgement.observations import Floats, Ints
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rows import fetched
 

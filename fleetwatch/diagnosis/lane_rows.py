@@ -11,12 +11,13 @@ from django.db import connection
 
 from fleetwatch.diagnosis import lane_facts
 from fleetwatch.diagnosis.judgement import cell_figures, packing, pauses, single_values
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.judgement.features import STATES, Lanes, shared, warm_up
 from fleetwatch.diagnosis.judgement.lane_figures import NOWHERE, Figures
+from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, shared, warm_up
 from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement import cell_states
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Floats, Ints
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import frames
@@ -272,7 +273,7 @@ def lanes(
     return Lanes(
         gpu_id=gpu_id,
         job_id=job_id,
-        kind=tuple(one.kind for one in said),
+        kind=np.array([one.kind for one in said], dtype=np.str_),
         is_serving=np.array([one.is_serving for one in said], dtype=bool),
         idle_w=gpus.idle_w,
         limit_w=gpus.limit_w,

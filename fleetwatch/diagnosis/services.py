@@ -11,11 +11,11 @@ from django.db import connection, transaction
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, sums
 from fleetwatch.diagnosis.judgement import packing, pauses, verdicts
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
 from fleetwatch.diagnosis.judgement.features import LONG
 from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.ledger import hour_cuts
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.judgement import cell_figures, features, pauses
-from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.judgement import cell_figures, pauses
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.lane_figures import of as of_arrays
+from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, shared
 
 NAMES = {
     *cell_figures.MEANS,
@@ -53,7 +54,7 @@ def lanes(
     return Lanes(
         gpu_id=np.arange(count) if gpus is None else np.array(gpus),
         job_id=np.array(jobs),
-        kind=(kind,) * count,
+        kind=np.full(count, kind),
         is_serving=np.zeros(count, dtype=bool),
         idle_w=np.full(count, 100.0),
         limit_w=np.full(count, 700.0),
@@ -62,9 +63,7 @@ def lanes(
         start_ms=0,
         held=is_held,
         held_ms=np.where(is_held, held_ms, 0.0),
-        shared=np.zeros(shape, dtype=bool)
-        if gpus is None
-        else features.shared(np.array(gpus), is_held),
+        shared=np.zeros(shape, dtype=bool) if gpus is None else shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
         warm_up=np.full(count, warm_up),
         is_over=np.full(count, is_over),
@@ -82,5 +81,5 @@ def evidence(
     nothing = lanes(kind=kind, failures=failures, util_mean=[np.nan])
     nothing.is_serving[:] = is_serving
     found = Features(nothing, 6)
-    found._known.update({name: np.array([[float(value)]]) for name, value in known.items()})
+    found._made.update({name: np.array([[float(value)]]) for name, value in known.items()})
     return found

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.diagnosis import cause_rows
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
 from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.diagnosis.told import NOW, cause, finding, gpu, job
 

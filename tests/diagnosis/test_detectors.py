@@ -393,7 +393,7 @@ def test_a_rank_that_works_while_the_others_wait_is_a_straggler(one, most, is_fo
 )
 def test_the_slow_rank_is_the_one_that_a_met_sign_is_about(read, rank):
     f = Features(lanes(jobs=[7] * 4, util_mean=[[1.0]] * 4), 1)
-    f._known.update({name: np.array(values)[:, None] for name, values in read.items()})
+    f._made.update({name: np.array(values)[:, None] for name, values in read.items()})
 
     assert straggler.slow_rank(f, np.arange(4), 0) == rank
 

@@ -2,14 +2,14 @@
 
 from fleetwatch.diagnosis.cause import DAYS, FREED, Cause, Facts, Step
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Judged, at_least, below, judged
 from fleetwatch.diagnosis.shell import ending
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """It works half of the time, always."""
     signs = (at_least(f, "util", 0.4), below(f, "util", 0.6))
-    return found(signs, confidence=MEDIUM, low=0.1, high=0.2)
+    return judged(signs, confidence=MEDIUM, low=0.1, high=0.2)
 
 
 def fewer(facts: Facts) -> tuple[Step, ...]:

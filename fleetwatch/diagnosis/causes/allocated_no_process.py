@@ -6,20 +6,20 @@ from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     OF_IDLE,
     Detector,
-    Found,
+    Judged,
     all_idle,
     below,
-    found,
+    judged,
 )
 from fleetwatch.diagnosis.shell import ending
 
 NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Known only where processes are read: memory alone does not tell a context from none."""
     signs = (*all_idle(f), below(f, "processes", NO_PROCESS))
-    return found(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
 DETECTOR = Detector("allocated_no_process", find, (1,), holds_of_shared=True, turn=OF_IDLE)

@@ -3,23 +3,25 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import DAYS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.judgement.features import Features, Floats, ratio
+from fleetwatch.diagnosis.judgement.features import Features, ratio
 from fleetwatch.diagnosis.judgement.rules import (
     LOW,
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     at_least,
     below,
-    found,
+    judged,
 )
 from fleetwatch.diagnosis.sizing import smaller_gpu
+from fleetwatch.ledger.judgement.observations import Floats, Mask
 
 PAUSES = 0.30
 LONG_PAUSES = 0.15  # share of time in pauses of five seconds and more
 # of what is known to be a service, pauses are waiting for requests: fewer of them say so
-SERVICE_PAUSES, SERVICE_LONG_PAUSES = 0.15, 0.08
+SERVICE_PAUSES = 0.15
+SERVICE_LONG_PAUSES = 0.08
 LONGEST_S = 10.0
 FULL = 0.70  # utilisation at which one more replica is wanted
 REPLICAS = 2  # GPUs of which one could be given back
@@ -27,34 +29,36 @@ HELD = 0.02  # of the GPU's memory: a model
 USED = 0.02  # of the time: what never works serves nobody, unless it is known to be a service
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Irregular pauses; without the driver's samples only for what is known to be a service."""
     is_service = f.lanes.serves
-    sampled, of_service = at_least(f, "lo", PAUSES), at_least(f, "lo", SERVICE_PAUSES)
+    sampled = at_least(f, "lo", PAUSES)
     by_window = at_least(f, "window_lo", PAUSES)
-    long_pauses, of_service_long = (
-        at_least(f, "long_frac", LONG_PAUSES),
+    long_pauses = at_least(f, "long_frac", LONG_PAUSES)
+    of_service = (
+        at_least(f, "lo", SERVICE_PAUSES),
         at_least(f, "long_frac", SERVICE_LONG_PAUSES),
     )
     has_room = (below(f, "util", FULL), at_least(f, "longest_low_s", LONGEST_S))
-    # a person thinks between cells: that is no service
-    is_interactive = f.lanes.of_kind("interactive")
-    waits = (sampled.met & long_pauses.met) | (is_service & of_service.met & of_service_long.met)
+    waits = (sampled.met & long_pauses.met) | (is_service & all_met(of_service))
     waits |= is_service & np.isnan(sampled.values) & by_window.met & long_pauses.met
-    hits = ~is_interactive & all_met(has_room) & waits
-    # a service rests at least as long as the GPU that it shares; why other work does, the GPU does
-    # not tell
-    hits &= is_service | (~f.is_shared & at_least(f, "util", USED).met)
-    confidence = np.where(is_service, MEDIUM, LOW)
     low, high = _spare(f)
-    return found(
-        (*has_room, of_service, of_service_long),
-        confidence=confidence,
-        hits=hits,
+    return judged(
+        (*has_room, *of_service),
+        confidence=np.where(is_service, MEDIUM, LOW),
+        hits=all_met(has_room) & waits & _may_serve(f),
         low=low,
         high=high,
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
     )
+
+
+def _may_serve(f: Features) -> Mask:
+    """What may be a service: a person who thinks between cells is none. One rests at least as long
+    as the GPU that it shares; why other work does, the GPU does not tell.
+    """
+    has_own = ~f.is_shared & at_least(f, "util", USED).met
+    return ~f.lanes.of_kind("interactive") & (f.lanes.serves | has_own)
 
 
 def _spare(f: Features) -> tuple[Floats, Floats]:
@@ -66,9 +70,9 @@ def _spare(f: Features) -> tuple[Floats, Floats]:
     minutes shows. One GPU alone can be shared, but not given back: at least nothing.
     """
     gpus = f["job_gpus"]
-    needed, most = f["job_util_peak"] / FULL, f["job_minute_peak"] / FULL
     has_several = gpus >= REPLICAS
-    low = np.where(has_several, 1.0 - ratio(np.ceil(most), gpus), 0.0)
+    needed = f["job_util_peak"] / FULL
+    low = np.where(has_several, 1.0 - ratio(np.ceil(f["job_minute_peak"] / FULL), gpus), 0.0)
     return low, np.where(has_several, 1.0 - ratio(np.ceil(needed), gpus), 1.0 - needed)
 
 

@@ -2,19 +2,21 @@
 
 from fleetwatch.diagnosis.cause import ADMIN, MINUTES, WELL, Cause, Step
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Judged, at_least, below, judged
 
 UTIL = 0.85
 # shorter steps than the driver samples read as a lower utilisation: then by what it draws
-PAUSES, POWER = 0.05, 0.45
+PAUSES = 0.05
+POWER = 0.45
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Only where the profiling counters are not read."""
-    busy, steady = at_least(f, "util", UTIL), below(f, "lo", PAUSES)
+    busy = at_least(f, "util", UTIL)
+    steady = below(f, "lo", PAUSES)
     power = at_least(f, "pr", POWER)
     hits = (busy.met | (steady.met & power.met)) & ~f.has("ten")
-    return found((busy,), confidence=MEDIUM, hits=hits, strengthens=(steady, power))
+    return judged((busy,), confidence=MEDIUM, hits=hits, strengthens=(steady, power))
 
 
 DETECTOR = Detector("busy", find)

@@ -5,19 +5,20 @@ that looks like one.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, PY_SPY, Cause, Step
-from fleetwatch.diagnosis.judgement.features import LONG, MIDDLE, SHORT, Features, Mask
+from fleetwatch.diagnosis.judgement.features import LONG, MIDDLE, SHORT, Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     any_met,
     at_least,
     below,
     contradicts,
-    found,
+    judged,
 )
+from fleetwatch.ledger.judgement.observations import Mask
 
 PAUSES = 3
 SHARE = 0.08  # of the time
@@ -29,7 +30,7 @@ WRITES = 200e6  # bytes/s of the node, as a mean: a checkpoint is gigabytes
 BURST = 4 * 1024**3  # bytes/s from a GPU: what it copies out at the pause's beginning
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Of what is no service.
 
     Sure where something is written too; an evaluation pass looks the same without it.
@@ -49,7 +50,7 @@ def find(f: Features) -> Found:
     hits &= ~f.lanes.serves
     confidence = np.where(any_met(writes), HIGH, MEDIUM)
     share = f["long_frac"]
-    return found(
+    return judged(
         signs,
         confidence=confidence,
         hits=hits,

@@ -5,22 +5,27 @@ from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
+    any_met,
     at_least,
     below,
-    found,
+    judged,
 )
 
-GPUS, UTIL = 2, 0.85
-SM, TENSOR = 0.70, 0.28
+GPUS = 2
+UTIL = 0.85
+SM = 0.70
+TENSOR = 0.28
 NETWORK = 2e9  # bytes/s, network or PCIe
 # NVLink alone is busy in healthy tensor-parallel work too: there the units must wait more
-NVLINK, NVLINK_SM, NVLINK_TENSOR = 20e9, 0.50, 0.20
+NVLINK = 20e9
+NVLINK_SM = 0.50
+NVLINK_TENSOR = 0.20
 FULL_SM = 0.85
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Known only where the profiling counters are read: low power alone has other reasons."""
     signs = (
         at_least(f, "job_gpus", GPUS),
@@ -30,9 +35,9 @@ def find(f: Features) -> Found:
     )
     network = (at_least(f, "nic_rx", NETWORK), at_least(f, "rx", NETWORK))
     nvlink = (at_least(f, "nvl", NVLINK), below(f, "sm", NVLINK_SM), below(f, "ten", NVLINK_TENSOR))
-    hits = all_met(signs) & (network[0].met | network[1].met | all_met(nvlink))
+    hits = all_met(signs) & (any_met(network) | all_met(nvlink))
     waits = 1.0 - f["sm"] / FULL_SM
-    return found(
+    return judged(
         signs,
         confidence=MEDIUM,
         hits=hits,

@@ -1,5 +1,7 @@
 """The GPU waits for its input: short regular pauses, or a loader that takes all the job's cores."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, TORCH_PROFILER, Cause, Facts, Step
@@ -8,15 +10,16 @@ from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     any_met,
     at_least,
     below,
-    found,
+    judged,
     less_sure,
 )
 from fleetwatch.diagnosis.sizing import workers_per_gpu
+from fleetwatch.ledger.judgement.observations import Mask
 
 UTIL = 0.85
 USED = 0.02  # below it is idle
@@ -30,7 +33,7 @@ READS = 0.2  # share of time in which something waits for the disk
 ONE_THREAD = 0.95
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """By the rhythm of the pauses, which needs the driver's samples, or by the job's cores, which
     needs the host's.
     """
@@ -42,30 +45,33 @@ def find(f: Features) -> Found:
     )
     # a cycle too long for several in one window has no variation of its own: then that of windows
     # among each other
-    even, even_windows = below(f, "cyc_cv", VARIATION), below(f, "dips_cv", VARIATION)
+    even = below(f, "cyc_cv", VARIATION)
+    even_windows = below(f, "dips_cv", VARIATION)
     is_even = even.met | (np.isnan(even.values) & even_windows.met)
-    cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
+    cores = at_least(f, "cpu", CORES)
+    calm = below(f, "long_frac", LONG_PAUSES)
     # of a service even pauses are waiting for requests: then only its full cores say that it waits
     # for its input
-    hits = busy.met & ((all_met(rhythm) & is_even & ~f.lanes.serves) | (cores.met & calm.met))
+    by_rhythm = all_met(rhythm) & is_even & ~f.lanes.serves
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
-    # where nobody read what is copied to the GPU, the pauses may as well be copies
-    confidence = np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx")))
-    # without the driver's samples nobody sees a rhythm, without the host's facts nobody sees its
-    # cores
-    is_unknown = (
-        busy.met & at_least(f, "util", USED).met & ~f.lanes.serves & ~(f.has("lo") & f.has("cpu"))
-    )
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
-    return found(
+    rule = judged(
         (busy, *rhythm),
-        confidence=confidence,
-        hits=hits,
+        # where nobody read what is copied to the GPU, the pauses may as well be copies
+        confidence=np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx"))),
+        hits=busy.met & (by_rhythm | (cores.met & calm.met)),
         low=0.4 * waits,
         high=0.9 * waits,
         strengthens=(even, even_windows, *reasons, calm),
-        possible=is_unknown,
     )
+    return replace(rule, possible=busy.met & _is_unknown(f))
+
+
+def _is_unknown(f: Features) -> Mask:
+    """Without the driver's samples nobody sees a rhythm, without the host's facts nobody sees its
+    cores.
+    """
+    return at_least(f, "util", USED).met & ~f.lanes.serves & ~f.has("lo", "cpu")
 
 
 DETECTOR = Detector("data_starved", find)

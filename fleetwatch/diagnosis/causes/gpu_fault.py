@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Overruled, Step
-from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import HIGH
 from fleetwatch.diagnosis.shell import drain
+from fleetwatch.ledger.judgement.observations import Mask
 
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 MEMORY_ERRORS = 1  # uncorrected ones, new in the cell

@@ -5,11 +5,13 @@ full link (PCIe 3 x16 and faster: 15.75e9 bytes/s) 40 % are more than COPIES; of
 nothing is said below COPIES.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Cause, Step
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Judged, at_least, below, judged
 
 MIB = 1024 * 1024
 UTIL = 0.85
@@ -17,21 +19,21 @@ PAUSES = 0.10  # share of time below 10 % utilisation
 COPIES = 4000 * MIB  # bytes/s to the GPU, as a mean
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Known only where PCIe traffic and the driver's samples are read; without the traffic pauses
     may still be copies.
     """
-    signs, pauses = (below(f, "util", UTIL), at_least(f, "rx", COPIES)), at_least(f, "lo", PAUSES)
-    is_unknown = signs[0].met & pauses.met & ~f.has("rx")
+    rests = below(f, "util", UTIL)
+    pauses = at_least(f, "lo", PAUSES)
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
-    return found(
-        signs,
+    rule = judged(
+        (rests, at_least(f, "rx", COPIES)),
         confidence=MEDIUM,
         low=0.3 * waits,
         high=0.8 * waits,
         strengthens=(pauses,),
-        possible=is_unknown,
     )
+    return replace(rule, possible=rests.met & pauses.met & ~f.has("rx"))
 
 
 DETECTOR = Detector("h2d_transfer", find)

@@ -2,7 +2,7 @@
 
 from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Judged, at_least, below, judged
 
 UTIL = 0.85
 TENSOR = 0.15  # 30 to 45 % is excellent
@@ -10,18 +10,22 @@ POWER = 0.65  # power ratio
 FP64 = 0.20  # double precision work
 # shorter steps than the driver samples read as a lower utilisation: then by what the units do
 # without a pause
-SM, PAUSES = 0.60, 0.05
+SM = 0.60
+PAUSES = 0.05
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Only where the profiling counters are read: without them nothing is called healthy."""
-    busy, full, steady = at_least(f, "util", UTIL), at_least(f, "sm", SM), below(f, "lo", PAUSES)
-    tensor, double = at_least(f, "ten", TENSOR), at_least(f, "fp64", FP64)
+    busy = at_least(f, "util", UTIL)
+    full = at_least(f, "sm", SM)
+    steady = below(f, "lo", PAUSES)
+    tensor = at_least(f, "ten", TENSOR)
+    double = at_least(f, "fp64", FP64)
     power = at_least(f, "pr", POWER)
     hits = f.has("ten") & (
         busy.met & (tensor.met | double.met | power.met) | (full.met & steady.met & tensor.met)
     )
-    return found(
+    return judged(
         (busy,), confidence=HIGH, hits=hits, strengthens=(tensor, double, power, full, steady)
     )
 

@@ -5,21 +5,22 @@ and more.
 import numpy as np
 
 from fleetwatch.diagnosis.cause import MINUTES, PY_SPY, Cause, Step
-from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     Sign,
     all_met,
     any_contradicts,
     at_least,
     below,
-    found,
+    judged,
     less_sure,
 )
 from fleetwatch.diagnosis.shell import ending
+from fleetwatch.ledger.judgement.observations import Mask
 
 MIB = 1024 * 1024
 TEN_MINUTES = 2  # cells; PyTorch's NCCL watchdog gives up after ten minutes by default
@@ -29,40 +30,37 @@ POWER_IN_SILENCE = 0.30  # where the units were read and do nothing
 LINK = 50 * MIB  # bytes/s
 PCIE = 10 * MIB  # a small batch copies more than that
 SM = 0.30  # a kernel that polls occupies a few
-TENSOR, DRAM = 0.005, 0.02
+TENSOR = 0.005
+DRAM = 0.02
 MOST = 0.5  # of the cell in which it begins
 # One rank may be apart (it crashed, or still works): then at least so many GPUs, that most of them
 # are stuck.
 GPUS_FOR_ONE_APART = 3
-NONE_APART, ONE_APART = 1.0, 2.0  # ranks apart, below which there is none, or at most one
+# ranks apart, below which there is none, or at most one
+NONE_APART = 1.0
+ONE_APART = 2.0
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Of the ranks that are stuck.
 
     Without GPM less sure, as with one rank apart; without a rank's power it says nothing of the
     rank.
     """
-    own = (at_least(f, "p5", BUSY), below(f, "pr_max", POWER))
-    silent = (
-        below(f, "pr_max", POWER_IN_SILENCE),
-        below(f, "sm", SM),
-        below(f, "ten", TENSOR),
-        below(f, "dram", DRAM),
-    )
-    is_stuck = own[0].met & (own[1].met | all_met(silent))
+    busy = at_least(f, "p5", BUSY)
+    rests = below(f, "pr_max", POWER)
+    still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
+    silent = (below(f, "pr_max", POWER_IN_SILENCE), below(f, "sm", SM), *still)
+    is_stuck = busy.met & (rests.met | all_met(silent))
     none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), is_stuck)
-    beside = (
-        below(f, "nvl", LINK),
-        below(f, "rx", PCIE),
-        below(f, "ten", TENSOR),
-        below(f, "dram", DRAM),
-    )
+    beside = (below(f, "nvl", LINK), below(f, "rx", PCIE), *still)
     hits = is_stuck & one_apart.met & ~any_contradicts(beside)
     confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
-    return found(
-        (*own, one_apart),
-        confidence=np.where(_is_serving(f), np.minimum(confidence, MEDIUM), confidence),
+    # an inference engine may keep a polling kernel
+    most = np.where(f.lanes.is_serving[:, None], MEDIUM, HIGH)
+    return judged(
+        (busy, rests, one_apart),
+        confidence=np.minimum(confidence, most),
         hits=hits,
         low=1.0,
         high=1.0,
@@ -88,11 +86,6 @@ def _apart(f: Features, is_read: Mask, is_stuck: Mask) -> tuple[Sign, Sign]:
         none.met | (f["job_gpus"] >= GPUS_FOR_ONE_APART), apart, np.fmax(apart, ONE_APART)
     )
     return none, Sign("ranks_apart", counted, ONE_APART, is_lower_bound=False)
-
-
-def _is_serving(f: Features) -> np.ndarray:
-    """An inference engine may keep a polling kernel."""
-    return np.broadcast_to(f.lanes.is_serving[:, None], f.lanes.held.shape)
 
 
 DETECTOR = Detector("hung", find, (TEN_MINUTES,), begins=begins, spared=TEN_MINUTES)

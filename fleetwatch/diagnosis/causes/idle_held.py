@@ -12,12 +12,12 @@ from fleetwatch.diagnosis.judgement.rules import (
     OF_IDLE,
     OF_SESSIONS,
     Detector,
-    Found,
+    Judged,
     all_idle,
     all_met,
     at_least,
     below,
-    found,
+    judged,
 )
 from fleetwatch.diagnosis.shell import ending, nothing
 
@@ -25,19 +25,19 @@ PAUSE_S = 600.0  # of a session: longer than between two cells of work
 QUIET = 0.05  # mean utilisation
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Asked after the rule that no process is there: what is left is held by something."""
     signs = all_idle(f)
-    return found(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
-def find_thinking(f: Features) -> Found:
+def find_thinking(f: Features) -> Judged:
     """A session whose pauses are too short for the ledger to call it idle: a person who thinks, or
     one who left.
     """
     is_interactive = f.lanes.of_kind("interactive")
     signs = (below(f, "util", QUIET), at_least(f, "longest_low_s", PAUSE_S))
-    return found(signs, confidence=LOW, hits=all_met(signs) & is_interactive, high=0.9)
+    return judged(signs, confidence=LOW, hits=all_met(signs) & is_interactive, high=0.9)
 
 
 DETECTOR = Detector("idle_held", find, (1,), holds_of_shared=True, turn=OF_IDLE)

@@ -6,8 +6,9 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause import ADMIN, MINUTES, UNSEEN, Cause, Machine, Overruled, Step
 from fleetwatch.diagnosis.causes.undetermined import TOO_SHORT
-from fleetwatch.diagnosis.judgement.features import Features, Mask
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import COVERAGE
+from fleetwatch.ledger.judgement.observations import Mask
 
 ENTRIES = """
 SELECT node_id, gpu_id, '', start, 'no_telemetry', sum(gpu_ms), 0, 0

@@ -5,22 +5,26 @@ from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
     Detector,
-    Found,
+    Judged,
     all_met,
     at_least,
     below,
     contradicts,
-    found,
+    judged,
     less_sure,
 )
 
-UTIL, SM = 0.85, 0.50
-TENSOR, FP32 = 0.03, 0.20
+UTIL = 0.85
+SM = 0.50
+TENSOR = 0.03
+FP32 = 0.20
 FP64 = 0.20  # from here on it is double precision work, for which tensor cores are no answer
-LOW_FACTOR, HIGH_FACTOR = 1.3, 3.0  # how much faster mixed precision was seen to make such work
+# how much faster mixed precision was seen to make such work
+LOW_FACTOR = 1.3
+HIGH_FACTOR = 3.0
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Known only where the profiling counters (GPM, DCGM) are read; less sure where nobody read
     double precision.
     """
@@ -31,7 +35,7 @@ def find(f: Features) -> Found:
         at_least(f, "fp32", FP32),
     )
     double = below(f, "fp64", FP64)
-    return found(
+    return judged(
         signs,
         confidence=less_sure(HIGH, ~f.has("fp64")),
         hits=all_met(signs) & ~contradicts(double),

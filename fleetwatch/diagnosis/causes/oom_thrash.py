@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, WITH_MEMORY, Cause, Step
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import LOW, Detector, Found, Sign, at_least, found
+from fleetwatch.diagnosis.judgement.rules import LOW, Detector, Judged, Sign, at_least, judged
 
 DROPS = 1.0  # per minute, each of a fifth of the GPU's memory
 DIPS = 1.0  # per minute
@@ -14,13 +14,13 @@ FULL = 0.95  # of a GPU's memory, when its job ended
 FAILURES = 3  # short runs of one name
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Fragmentation itself can't be seen from outside: the allocator caches."""
     signs = (at_least(f, "memory_drops_per_min", DROPS), at_least(f, "dips_per_min", DIPS))
-    return found(signs, confidence=LOW, high=0.2)
+    return judged(signs, confidence=LOW, high=0.2)
 
 
-def find_restarts(f: Features) -> Found:
+def find_restarts(f: Features) -> Judged:
     """All of a run that failed soon with the memory of one of its GPUs full, as others of its name
     did.
     """
@@ -32,7 +32,7 @@ def find_restarts(f: Features) -> Found:
         is_lower_bound=True,
     )
     full = at_least(f, "memory_at_end", FULL)
-    return found((failures, full), confidence=LOW, high=0.2)
+    return judged((failures, full), confidence=LOW, high=0.2)
 
 
 DETECTOR = Detector("oom_thrash", find)

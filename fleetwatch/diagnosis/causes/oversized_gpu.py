@@ -1,23 +1,26 @@
 """A large GPU for small work: little of its time and little of its memory are used."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fleetwatch.diagnosis.cause import HOURS, NSYS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Offers
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.lanes import Offers
 from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     at_least,
     below,
     contradicts,
-    found,
+    judged,
     less_sure,
 )
 from fleetwatch.diagnosis.sizing import smaller_gpu
+from fleetwatch.ledger.judgement.observations import Floats, Ints
 
 ONE_HOUR = 12  # cells
 UTIL = 0.30
@@ -32,7 +35,7 @@ EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 OFFERED = (1, 2, 3)  # 4g has no more memory than 3g
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """What is left of the price: beside the cheapest smaller GPU whose price is known, else beside
     the smallest slice.
 
@@ -50,40 +53,39 @@ def find(f: Features) -> Found:
     # busier work whose units mostly rest may fit a part of the GPU as well; where none is, nothing
     # is too small for it
     is_possible = all_met((signs[2], below(f, "sm", SM))) & ~contradicts(signs[1])
-    return found(
+    rule = judged(
         signs,
         confidence=less_sure(MEDIUM, ~sampled),
         low=np.where(sampled, low, 0.0),
         high=high,
-        possible=is_possible,
     )
+    return replace(rule, possible=is_possible)
 
 
 def _slice(sevenths: Ints, need: Floats) -> Floats:
     """The part of the GPU's compute that the smallest slice of it has whose memory is that part of
     the GPU's; 1 where there is none.
     """
-    found = np.ones(need.shape)
+    part = np.ones(need.shape)
     for own, memory in EIGHTHS.items():
-        slices = [one for one in OFFERED if one < own]
         rows = sevenths == own
-        fits = [need[rows] <= EIGHTHS[one] / memory for one in slices]
-        found[rows] = np.select(fits, [one / own for one in slices], default=1.0) if slices else 1.0
-    return found
+        # the smallest that fits is written last
+        for size in reversed([size for size in OFFERED if size < own]):
+            part[rows] = np.where(need[rows] <= EIGHTHS[size] / memory, size / own, part[rows])
+    return part
 
 
 def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
     """The least share of the GPU's price for which a smaller one has that memory; NaN where no
     price is known of any.
     """
-    found = np.full(need_bytes.shape, np.nan)
-    for several in set(offers) - {()}:
-        rows = [row for row, one in enumerate(offers) if one == several]
-        for memory, share in several:
-            found[rows] = np.where(
-                need_bytes[rows] <= memory, np.fmin(found[rows], share), found[rows]
-            )
-    return found
+    cheapest = np.full(need_bytes.shape, np.nan)
+    for offered in set(offers) - {()}:
+        rows = [row for row, of_lane in enumerate(offers) if of_lane == offered]
+        for memory, share in offered:
+            least = np.fmin(cheapest[rows], share)
+            cheapest[rows] = np.where(need_bytes[rows] <= memory, least, cheapest[rows])
+    return cheapest
 
 
 DETECTOR = Detector("oversized_gpu", find, (ONE_HOUR,))

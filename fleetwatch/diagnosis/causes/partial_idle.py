@@ -9,10 +9,10 @@ from fleetwatch.diagnosis.judgement.rules import (
     IDLE,
     OF_IDLE,
     Detector,
-    Found,
+    Judged,
     at_least,
     below,
-    found,
+    judged,
     less_sure,
 )
 
@@ -21,17 +21,17 @@ USED_UTIL = 0.20  # mean of the job's busiest GPU
 GPUS = 2
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """The unused GPUs alone are affected."""
     signs = (
         at_least(f, "job_gpus", GPUS),
         below(f, "util_max", UNUSED_UTIL),
         at_least(f, "job_util_max", USED_UTIL),
     )
-    return found(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
-def find_idle(f: Features) -> Found:
+def find_idle(f: Features) -> Judged:
     """What the ledger calls idle in a part of a job; less sure where nobody saw another GPU of it
     work.
     """
@@ -41,7 +41,7 @@ def find_idle(f: Features) -> Found:
         below(f, "job_ledger_idle_min", IDLE),
     )
     used = at_least(f, "job_util_max", USED_UTIL)
-    return found(
+    return judged(
         signs, confidence=less_sure(HIGH, ~used.met), low=0.9, high=1.0, strengthens=(used,)
     )
 

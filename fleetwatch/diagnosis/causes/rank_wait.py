@@ -7,17 +7,18 @@ from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     any_contradicts,
     at_least,
     below,
     contradicts,
-    found,
+    judged,
     less_sure,
 )
 
-GPUS, UTIL = 2, 0.85
+GPUS = 2
+UTIL = 0.85
 SPIN = 0.30  # share of time
 POWER = 0.35  # power ratio, as a mean, where what they spin is not measured
 # Of readings below full utilisation nobody says that they spin. A mean so near idle is what a
@@ -25,30 +26,24 @@ POWER = 0.35  # power ratio, as a mean, where what they spin is not measured
 # (26 to 50 W on boards of 400 to 700 W): whatever is resident does nothing, all the time. Nor does
 # what neither computes nor moves data.
 NEAR_IDLE = 0.12
-TENSOR, DRAM = 0.005, 0.02
+TENSOR = 0.005
+DRAM = 0.02
 SM = 0.30  # a kernel that polls occupies a few of them
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """What neither a hang, nor one slow rank, nor a checkpoint's rhythm explains."""
     common = (at_least(f, "job_gpus", GPUS), at_least(f, "util", UTIL))
-    spins, draws_little, rests = (
-        at_least(f, "spin", SPIN),
-        below(f, "pr", POWER),
-        below(f, "pr", NEAR_IDLE),
-    )
+    spins = at_least(f, "spin", SPIN)
+    draws_little = below(f, "pr", POWER)
+    rests = below(f, "pr", NEAR_IDLE)
     still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    is_working = any_contradicts(still)
-    is_resting = (
-        draws_little.met
-        & ~is_working
-        & (rests.met | (all_met(still) & ~contradicts(below(f, "sm", SM))))
-    )
-    waits = np.fmax(f["spin"], np.where(is_resting, 1.0, 0.0))
-    confidence = less_sure(MEDIUM, ~f.has("ten", "dram"))
-    return found(
+    is_still = all_met(still) & ~contradicts(below(f, "sm", SM))
+    is_resting = draws_little.met & ~any_contradicts(still) & (rests.met | is_still)
+    waits = np.fmax(f["spin"], is_resting)
+    return judged(
         (*common, spins),
-        confidence=confidence,
+        confidence=less_sure(MEDIUM, ~f.has("ten", "dram")),
         hits=all_met(common) & (spins.met | is_resting),
         low=0.3 * waits,
         high=0.9 * waits,

@@ -1,5 +1,7 @@
 """Too little work in each step: the GPU is busy launching kernels that fill a part of it."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, WITH_MEMORY, Cause, Facts, Step
@@ -8,27 +10,29 @@ from fleetwatch.diagnosis.judgement.rules import (
     LOW,
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     all_met,
     any_contradicts,
     at_least,
     below,
     contradicts,
-    found,
+    judged,
 )
 from fleetwatch.diagnosis.sizing import batch_factor, smaller_gpu
 
 UTIL = 0.30
 USED = 0.02  # below it is idle
-SM, TENSOR = 0.30, 0.06
+SM = 0.30
+TENSOR = 0.06
 POWER = 0.38  # power ratio, where SM activity is not read
 LONG_PAUSES = 0.10
 ONE_THREAD = 0.90
 MEMORY = 0.50
-LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
+LOW_FACTOR = 1.2
+HIGH_FACTOR = 2.5
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """By SM and tensor activity; where either is not read by power, with little confidence, and not
     against the other.
     """
@@ -40,18 +44,17 @@ def find(f: Features) -> Found:
     # work that fills the memory and draws little may as well be bound by memory
     has_room = below(f, "mem", MEMORY)
     hits = all_met(common) & ~is_working & (~is_blind | (power.met & ~contradicts(has_room)))
-    # of a GPU that rests most of the time in between, each step may still be too small
-    is_possible = at_least(f, "util", USED).met & ~is_working & has_room.met
-    beside = (power, at_least(f, "main1", ONE_THREAD), has_room)
-    return found(
+    rule = judged(
         (*common, *counters),
         confidence=np.where(is_blind, LOW, MEDIUM),
         hits=hits,
         low=1 - 1 / LOW_FACTOR,
         high=1 - 1 / HIGH_FACTOR,
-        strengthens=beside,
-        possible=is_possible,
+        strengthens=(power, at_least(f, "main1", ONE_THREAD), has_room),
     )
+    # of a GPU that rests most of the time in between, each step may still be too small
+    is_used = at_least(f, "util", USED).met
+    return replace(rule, possible=is_used & ~is_working & has_room.met)
 
 
 DETECTOR = Detector("small_batch", find)

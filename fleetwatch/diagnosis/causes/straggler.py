@@ -6,18 +6,19 @@ Why it is slower (its link's generation and width, other work on its host) is no
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Beside, Cause, Facts, Step
-from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Mask
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
-    Found,
+    Judged,
     Sign,
     all_met,
     any_met,
     at_least,
-    found,
+    judged,
 )
 from fleetwatch.diagnosis.shell import word
+from fleetwatch.ledger.judgement.observations import Floats, Ints
 
 GPUS = 2
 UTIL = 0.60  # of every rank: they are all at work
@@ -27,10 +28,11 @@ POINTS = 0.15  # and at least so much
 COMPARED = ("ten", "pr_max")
 RANKS_FOR_MAD = 4  # with fewer ranks the deviation of the deviant decides its own median
 # correlation with the job's other GPUs: of the one, downwards, while most ranks move together
-INVERTED, TOGETHER = 0.5, 0.5
+INVERTED = 0.5
+TOGETHER = 0.5
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """All of the job is affected: the waiting ranks and the one that they wait for.
 
     What is lost is what a step of the median rank takes less than the slow one's: by the clocks,
@@ -50,14 +52,15 @@ def find(f: Features) -> Found:
         Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
         at_least(f, "job_corr_median", TOGETHER),
     )
-    hits: Mask = all_met(signs) & (any_met(evidence) | all_met(inverted))
-    by_clock, by_wait = (
-        np.maximum(lost, 0.0)
-        for lost in (1.0 - slow_clock, f["job_spin_median"] - f["job_spin_min"])
-    )
-    low, high = np.fmin(by_clock, by_wait), np.fmax(by_clock, by_wait)
-    return found(
-        signs, confidence=MEDIUM, hits=hits, low=low, high=high, strengthens=(*evidence, *inverted)
+    by_clock = np.maximum(1.0 - slow_clock, 0.0)
+    by_wait = np.maximum(f["job_spin_median"] - f["job_spin_min"], 0.0)
+    return judged(
+        signs,
+        confidence=MEDIUM,
+        hits=all_met(signs) & (any_met(evidence) | all_met(inverted)),
+        low=np.fmin(by_clock, by_wait),
+        high=np.fmax(by_clock, by_wait),
+        strengthens=(*evidence, *inverted),
     )
 
 
@@ -65,9 +68,9 @@ def _largest_deviation(f: Features, name: str) -> np.ndarray:
     """How far the rank that is farthest from the job's median lies from it; 0 where that is within
     the ranks' own spread.
     """
-    median, mad = f[f"job_{name}_median"], f[f"job_{name}_mad"]
+    median = f[f"job_{name}_median"]
     farthest = np.fmax(f[f"job_{name}_max"] - median, median - f[f"job_{name}_min"])
-    is_far = (f["job_gpus"] >= RANKS_FOR_MAD) & (farthest > MADS * mad)
+    is_far = (f["job_gpus"] >= RANKS_FOR_MAD) & (farthest > MADS * f[f"job_{name}_mad"])
     return np.where(np.isnan(farthest), np.nan, np.where(is_far, farthest, 0.0))
 
 
@@ -84,11 +87,8 @@ def slow_rank(f: Features, rows: Ints, cell: int) -> int:
     for name in COMPARED:
         if _largest_deviation(f, name)[rows[0], cell] >= POINTS:
             return int(rows[np.nanargmax(np.abs(read(name) - read(f"job_{name}_median")))])
-    return (
-        int(rows[np.nanargmin(read("corr"))])
-        if read("job_corr_min")[0] < -INVERTED
-        else int(rows[0])
-    )
+    is_inverted = read("job_corr_min")[0] < -INVERTED
+    return int(rows[np.nanargmin(read("corr")) if is_inverted else 0])
 
 
 DETECTOR = Detector("straggler", find)

@@ -4,7 +4,7 @@ from functools import partial
 
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Step
 from fleetwatch.diagnosis.judgement.features import Features
-from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, below, found
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Judged, at_least, below, judged
 from fleetwatch.diagnosis.shell import drain
 
 # share of time in hardware or thermal slow-down; a software power cap at full load is normal
@@ -13,14 +13,14 @@ CLOCK = 0.85  # SM clock by its maximum
 UTIL = 0.50  # below it a clock says nothing
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """Known only where the throttle counters are read.
 
     What was lost is the missing clock, for as long as it was held down.
     """
     signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
     lost = (1.0 - f["clk"]) * f["thr"]
-    return found(signs, confidence=HIGH, low=lost, high=lost)
+    return judged(signs, confidence=HIGH, low=lost, high=lost)
 
 
 DETECTOR = Detector("throttled", find, holds_of_shared=True)

@@ -3,17 +3,18 @@ optical flow computed.
 """
 
 from fleetwatch.diagnosis.cause import MINUTES, WELL, Cause
-from fleetwatch.diagnosis.judgement.features import Features, Mask
-from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Found, at_least, found
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Judged, at_least, judged
+from fleetwatch.ledger.judgement.observations import Mask
 
 FULL = 0.85  # share of time of the busiest one
 SOME = 0.10  # from here on they do more than leave a trace
 
 
-def find(f: Features) -> Found:
+def find(f: Features) -> Judged:
     """An engine is busy: that the compute units hardly are is its nature, and wastes nothing."""
     busy = at_least(f, "eng", FULL)
-    return found((busy,), confidence=HIGH, hits=busy.met)
+    return judged((busy,), confidence=HIGH, hits=busy.met)
 
 
 def lead(f: Features) -> Mask:

@@ -16,9 +16,9 @@ from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.stopped import stopped
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
-from fleetwatch.diagnosis.judgement.features import LONG, Features, Ints, Lanes
-from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Found, Sign
+from fleetwatch.diagnosis.judgement.features import LONG, Features
+from fleetwatch.diagnosis.judgement.lanes import Lanes
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.shell import Place
 from fleetwatch.inventory.models import GPU
@@ -26,6 +26,8 @@ from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.outcomes import ENDED
 from fleetwatch.jobs.scheduled import ended_by
 from fleetwatch.ledger.judgement import cell_states
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 MAX_PIDS = 8
@@ -183,7 +185,7 @@ class _Place:
     `lane`.
     """
 
-    found: Found
+    found: Judged
     features: Features
     lane: int
     cell: int

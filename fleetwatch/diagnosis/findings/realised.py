@@ -11,9 +11,8 @@ from enum import StrEnum
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fleetwatch.ledger.judgement.observations import Floats
 
 MIN_RUNS = 3  # on each side; with fewer an interval says nothing
 MOST_RUNS = 50  # on each side, those nearest to the fix

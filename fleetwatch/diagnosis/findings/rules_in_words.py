@@ -9,7 +9,8 @@ import numpy as np
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.judgement import lane_figures
-from fleetwatch.diagnosis.judgement.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.judgement.features import Features
+from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes
 from fleetwatch.diagnosis.judgement.rules import Detector
 from fleetwatch.diagnosis.lane_rows import NAMES
 
@@ -55,7 +56,7 @@ def _nothing() -> Lanes:
     unread = np.full((1, 1), np.nan)
     one = np.ones(1, dtype=np.int64)
     return Lanes(
-        gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool),
+        gpu_id=one, job_id=one, kind=np.array(["batch"]), is_serving=np.zeros(1, dtype=bool),
         idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
         memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool),
         held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),

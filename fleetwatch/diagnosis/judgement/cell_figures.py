@@ -9,18 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.judgement import pauses
 from fleetwatch.ledger.judgement.activity import ENGINES as ENGINE_COLUMNS
 from fleetwatch.ledger.judgement.activity import busiest_engine
-from fleetwatch.ledger.judgement.observations import Columns, Windows
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-CELL_MS = 300_000
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Windows
 
 # Means over the observed time in which the column was read; the names are the wire's
 # (docs/wire.md).

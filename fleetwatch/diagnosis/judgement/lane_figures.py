@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 
 NOWHERE = -1  # the place of what nobody read: the last value of every name
 

@@ -6,14 +6,15 @@ every array would be nobody's time.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.judgement.features import Ints, Lanes
+from fleetwatch.diagnosis.judgement.lanes import Lanes
+from fleetwatch.ledger.judgement.observations import Ints
 
 SHORTEST = 16  # cells: jobs of up to so many are one part, then of up to twice as many, and so on
 FEW = 10_000  # cells more that cost as much to judge as a part costs by itself
@@ -42,19 +43,22 @@ def parts(lanes: Lanes, *, since: int, few: int = FEW) -> Iterator[Part]:
     """
     count = lanes.held.shape[1]
     first, last = _extents(lanes)
-    size = np.minimum(
-        SHORTEST << np.ceil(np.log2(np.maximum((last - first) / SHORTEST, 1))).astype(np.int64),
-        count,
-    )
-    is_wanted = last > since
-    for length, longer in pairwise(np.unique(size[is_wanted]).tolist()):
-        here = np.flatnonzero(is_wanted & (size == length))
-        if len(here) * (longer - length) <= few:
-            size[here] = longer
-    for length in np.unique(size[is_wanted]).tolist():
-        rows = np.flatnonzero(is_wanted & (size == length))
+    size = np.where(last > since, _rounded(last - first, count), 0)  # 0 = nobody asks
+    for length, longer in pairwise(np.unique(size[size > 0]).tolist()):
+        is_shorter = size == length
+        if np.count_nonzero(is_shorter) * (longer - length) <= few:
+            size[is_shorter] = longer
+    for length in np.unique(size[size > 0]).tolist():
+        rows = np.flatnonzero(size == length)
         columns = np.minimum(first[rows], count - length)[:, None] + np.arange(length)
-        yield Part(_taken(lanes, rows, columns), rows, columns)
+        yield Part(lanes.at(rows, columns), rows, columns)
+
+
+def _rounded(cells: Ints, most: int) -> Ints:
+    """Up to SHORTEST, its double and so on; at most all of them."""
+    doubled = np.ceil(np.log2(np.maximum(cells / SHORTEST, 1))).astype(np.int64)
+    rounded: Ints = np.minimum(SHORTEST << doubled, most)
+    return rounded
 
 
 def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
@@ -69,35 +73,5 @@ def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
     sizes = np.diff(starts, append=len(first))
     if not len(starts):
         return first, last
-    return np.repeat(np.minimum.reduceat(first, starts), sizes), np.repeat(
-        np.maximum.reduceat(last, starts), sizes
-    )
-
-
-def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
-    places = rows[:, None] * lanes.held.shape[1] + columns
-
-    def taken(values: NDArray[Any]) -> Any:
-        return np.take(values, places)
-
-    return replace(
-        lanes,
-        gpu_id=lanes.gpu_id[rows],
-        job_id=lanes.job_id[rows],
-        kind=tuple(lanes.kind[row] for row in rows.tolist()),
-        is_serving=lanes.is_serving[rows],
-        idle_w=lanes.idle_w[rows],
-        limit_w=lanes.limit_w[rows],
-        memory_bytes=lanes.memory_bytes[rows],
-        sevenths=lanes.sevenths[rows],
-        held=taken(lanes.held),
-        held_ms=taken(lanes.held_ms),
-        shared=taken(lanes.shared),
-        age=taken(lanes.age),
-        warm_up=lanes.warm_up[rows],
-        is_over=lanes.is_over[rows],
-        failures=lanes.failures[rows],
-        cheaper=tuple(lanes.cheaper[row] for row in rows.tolist()),
-        figures=lanes.figures.at(rows[:, None], columns),
-        states={name: taken(values) for name, values in lanes.states.items()},
-    )
+    first = np.repeat(np.minimum.reduceat(first, starts), sizes)
+    return first, np.repeat(np.maximum.reduceat(last, starts), sizes)

@@ -8,13 +8,8 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fleetwatch.ledger.judgement.observations import Windows
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask, Windows
 
 LOW = 0.10  # utilisation below which a GPU pauses (the wire's util_low_fraction)
 LONG_S = 5.0  # a shorter pause is a step's own rhythm

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.judgement.features import SHORT, Features, Floats, Mask
+from fleetwatch.diagnosis.judgement.features import SHORT, Features
+from fleetwatch.ledger.judgement.observations import Floats, Mask
 
 Levels = NDArray[np.int8]
 
@@ -75,12 +76,12 @@ def any_met(signs: Sequence[Sign]) -> Mask:
 
 def any_contradicts(signs: Sequence[Sign]) -> Mask:
     """Where one of the signs was read and is not met."""
-    found: Mask = np.logical_or.reduce([contradicts(sign) for sign in signs])
-    return found
+    is_contradicted: Mask = np.logical_or.reduce([contradicts(sign) for sign in signs])
+    return is_contradicted
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Judged:
     """Where a rule holds, over lanes x cells.
 
     `confidence` is one of LOW, MEDIUM, HIGH where it does. `low` and `high` are the recoverable
@@ -111,7 +112,7 @@ class Detector:
     """
 
     cause: str
-    find: Callable[[Features], Found]
+    find: Callable[[Features], Judged]
     lengths: tuple[int, ...] = (SHORT,)
     shows: Callable[[Features], Mask] | None = None
     begins: Callable[[Features], Mask] | None = None
@@ -128,7 +129,7 @@ class Detector:
         return self.turn == OF_WORK and not self.is_told
 
 
-def found(
+def judged(
     signs: Sequence[Sign],
     *,
     confidence: Levels | int,
@@ -136,20 +137,18 @@ def found(
     low: Floats | float = 0.0,
     high: Floats | float = 0.0,
     strengthens: Sequence[Sign] = (),
-    possible: Mask | None = None,
-) -> Found:
-    """A Found from scalars or arrays, where every sign is met unless `hits` says where; shares are
+) -> Judged:
+    """A Judged from scalars or arrays, where every sign is met unless `hits` says where; shares are
     kept within 0 to 1, and 0 where the rule does not hold.
     """
     where = all_met(signs) if hits is None else hits
-    return Found(
+    return Judged(
         where,
         np.where(where, confidence, NO_WORD).astype(np.int8),
         _share(low, where),
         _share(high, where),
         tuple(signs),
         tuple(strengthens),
-        possible,
     )
 
 

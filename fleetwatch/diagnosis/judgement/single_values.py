@@ -7,13 +7,10 @@ the GPU only waited.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement.activity import sent_spin, spin_fraction
-from fleetwatch.ledger.judgement.observations import Columns, Windows
+from fleetwatch.ledger.judgement.observations import Columns, Floats, Windows
 from fleetwatch.ledger.policy import Policy
-
-Floats = NDArray[np.float64]
 
 SPIN = "spin_fraction"
 # What is not told -> what speaks for it.
@@ -26,11 +23,11 @@ def filled(windows: Windows, *, idle_w: Floats, limit_w: Floats) -> dict[str, Fl
     What is told stays as it is, but a share of busy-waiting that can't be (ledger's activity).
     """
     columns = Columns(windows)
-    known = dict(windows.columns)
+    columns_with = dict(windows.columns)
     if np.isnan(sent_spin(columns, Policy())).any():
-        known[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())
+        columns_with[SPIN] = spin_fraction(windows, idle_w=idle_w, limit_w=limit_w, policy=Policy())
     for name, other in SPEAKS.items():
         own = columns[name]
         if np.isnan(own).any():
-            known[name] = np.where(np.isnan(own), columns[other], own)
-    return known
+            columns_with[name] = np.where(np.isnan(own), columns[other], own)
+    return columns_with

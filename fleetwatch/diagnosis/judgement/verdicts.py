@@ -9,9 +9,8 @@ for a third in the cause may hold its rule, so the stretch reaches over where it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,15 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS, UNDETERMINED
 from fleetwatch.diagnosis.judgement import lane_parts
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS
-from fleetwatch.diagnosis.judgement.features import Features, Floats, Ints, Lanes, Mask
-from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector, Found, Levels
+from fleetwatch.diagnosis.judgement.features import Features, extreme, windowed
+from fleetwatch.diagnosis.judgement.lanes import Lanes
+from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector, Judged, Levels
+from fleetwatch.ledger.judgement.cell_states import CELLS_PER_HOUR
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
-HOUR = 12  # cells
-EDGE = HOUR  # at each end of a stretch that may be left out, at most half a window
+EDGE = CELLS_PER_HOUR  # at each end of a stretch that may be left out, at most half a window
 # of the held time, by the ledger: what wastes more is neither well nor without telemetry
 WASTEFUL = 0.15
 ROUNDING = 1e-9
@@ -51,6 +51,17 @@ class Verdicts:
     low: Floats
     high: Floats
 
+    @classmethod
+    def all(cls, cause: int, shape: tuple[int, ...]) -> "Verdicts":
+        """The one cause everywhere, not sure at all."""
+        return cls(
+            cause=np.full(shape, cause, dtype=np.int8),
+            confidence=np.zeros(shape, dtype=np.int8),
+            also=np.zeros(shape, dtype=np.int64),
+            low=np.zeros(shape),
+            high=np.zeros(shape),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -70,6 +81,21 @@ class Covered:
     high: Floats
     possible: Mask
 
+    @classmethod
+    def nothing(cls, detector: Detector, rows: Ints, first: int, count: int) -> "Covered":
+        """Of so many cells from that one on none."""
+        shape = (len(rows), count)
+        return cls(
+            detector,
+            rows,
+            first,
+            cells=np.zeros(shape, dtype=bool),
+            confidence=np.zeros(shape, dtype=np.int8),
+            low=np.zeros(shape),
+            high=np.zeros(shape),
+            possible=np.zeros(shape, dtype=bool),
+        )
+
     def at(self, where: Mask) -> tuple[Ints, Ints]:
         """The places, in arrays of all lanes and cells, at which a mask of this one's is true."""
         row, cell = np.nonzero(where)
@@ -80,54 +106,51 @@ def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
     """The cause of each cell from `since` on (before, it means nothing); the cells before are the
     context of long windows.
     """
-    shape = lanes.held.shape
-    told = Verdicts(
-        cause=np.full(shape, NOT_HELD, dtype=np.int8),
-        confidence=np.zeros(shape, dtype=np.int8),
-        also=np.zeros(shape, dtype=np.int64),
-        low=np.zeros(shape),
-        high=np.zeros(shape),
-    )
+    verdicts = Verdicts.all(NOT_HELD, lanes.held.shape)
     for part in lane_parts.parts(lanes, since=since):
-        one = _judged(part.lanes, max(since - int(part.columns[:, 0].max()), 0))
-        part.put(told.cause, one.cause)
-        part.put(told.confidence, one.confidence)
-        part.put(told.also, one.also)
-        part.put(told.low, one.low)
-        part.put(told.high, one.high)
-    return told
+        judged = _judged(part.lanes, max(since - int(part.columns[:, 0].max()), 0))
+        for field in fields(Verdicts):
+            part.put(getattr(verdicts, field.name), getattr(judged, field.name))
+    return verdicts
 
 
 def _judged(lanes: Lanes, since: int) -> Verdicts:
-    shape = lanes.held.shape
-    cause = np.full(shape, NUMBER[UNDETERMINED], dtype=np.int8)
-    confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
-    low, high = np.zeros(shape), np.zeros(shape)
+    verdicts = Verdicts.all(NUMBER[UNDETERMINED], lanes.held.shape)
     now = Features(lanes, 1)
     with np.errstate(invalid="ignore"):
         is_wasteful = now["wasted_of_cell"] > WASTEFUL + ROUNDING
     # the last written wins: from the bottom of the table to its top
-    for one in reversed(list(covered(lanes, since=since))):
-        number = NUMBER[one.detector.cause]
-        cells = one.cells
-        if BY_CODE[one.detector.cause].verdict == WELL:
-            cells = cells & ~is_wasteful[one.rows, one.first :]
-        else:
-            also[one.at(cells | one.possible)] |= 1 << number
-        at = one.at(cells)
-        cause[at], confidence[at] = number, one.confidence[cells]
-        low[at], high[at] = one.low[cells], one.high[cells]
-    told = Verdicts(cause, confidence, also, low, high)
-    _overrule(told, now, is_wasteful)
+    for part in reversed(list(covered(lanes, since=since))):
+        _write(verdicts, part, is_wasteful)
+    _overrule(verdicts, now, is_wasteful)
+    cause, also = (verdicts.cause, verdicts.also)
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
     # what was read of these leaves nothing else: without any process there is no session, service
     # or small model
     also[np.isin(cause, ALONE)] = 0
-    return told
+    return verdicts
 
 
-def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
+def _write(verdicts: Verdicts, part: Covered, is_wasteful: Mask) -> None:
+    number = NUMBER[part.detector.cause]
+    cells = part.cells
+    if _is_well(part.detector):
+        cells = cells & ~is_wasteful[part.rows, part.first :]
+    else:
+        verdicts.also[part.at(cells | part.possible)] |= 1 << number
+    at = part.at(cells)
+    verdicts.cause[at] = number
+    verdicts.confidence[at] = part.confidence[cells]
+    verdicts.low[at] = part.low[cells]
+    verdicts.high[at] = part.high[cells]
+
+
+def _is_well(detector: Detector) -> bool:
+    return BY_CODE[detector.cause].verdict == WELL
+
+
+def _overrule(verdicts: Verdicts, now: Features, is_wasteful: Mask) -> None:
     """What no window decides: a GPU that can't work, a cell that nobody saw, one that is
     not held.
     """
@@ -138,9 +161,9 @@ def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
         for overruled in cause.overrule(now, is_wasteful)
     ]
     for number, cells, sure, share in (*decided, (NOT_HELD, ~now.lanes.held, 0, 0.0)):
-        told.cause[cells] = number
-        told.confidence[cells] = sure
-        told.low[cells] = told.high[cells] = share
+        verdicts.cause[cells] = number
+        verdicts.confidence[cells] = sure
+        verdicts.low[cells] = verdicts.high[cells] = share
 
 
 @dataclass(frozen=True)
@@ -153,9 +176,9 @@ class _Look:
     @cached_property
     def is_well(self) -> Mask:
         """Each cell by itself."""
-        well = [detector for detector in DETECTORS if BY_CODE[detector.cause].verdict == WELL]
-        found: Mask = np.logical_or.reduce([detector.find(self.alone).hits for detector in well])
-        return found
+        hits = [detector.find(self.alone).hits for detector in DETECTORS if _is_well(detector)]
+        is_well: Mask = np.logical_or.reduce(hits)
+        return is_well
 
 
 @dataclass(frozen=True)
@@ -171,8 +194,8 @@ class _Windows:
         """Where enough was observed to say something."""
         f = self.features
         with np.errstate(invalid="ignore"):
-            known: Mask = (f["coverage"] >= COVERAGE) & f.lanes.held
-            return known & (f["observed_s"] >= DATA_S) if self.running else known
+            enough: Mask = (f["coverage"] >= COVERAGE) & f.lanes.held
+            return enough & (f["observed_s"] >= DATA_S) if self.running else enough
 
     @cached_property
     def enough_of_one(self) -> Mask:
@@ -183,47 +206,42 @@ class _Windows:
     def is_of_units(self) -> Mask:
         """Where the compute units do no less than the engines beside them."""
         leads = [detector.lead(self.features) for detector in DETECTORS if detector.lead]
-        led: Mask = np.logical_or.reduce(leads)
-        return ~led
+        is_led: Mask = np.logical_or.reduce(leads)
+        return ~is_led
+
+    def judged_by(self, detector: Detector) -> Mask:
+        """Where the detector may say something."""
+        enough = self.enough if detector.holds_of_shared else self.enough_of_one
+        return enough if detector.lead else enough & self.is_of_units
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
     """Each detector of the table that says something with the cells that it covers, in the table's
     order.
     """
-    looks: dict[tuple[int, bool], _Look] = {}
-    windows: dict[tuple[int, bool], _Windows] = {}
-    warm = _warm(lanes)
+    of = {False: lanes, True: lanes.warm()}
+
+    @cache
+    def look(first: int, running: bool) -> _Look:
+        return _Look(first, Features(of[running].since(first), 1))
+
+    @cache
+    def windows(length: int, running: bool) -> _Windows:
+        # a window of the first wanted cell looks so far back, its stretch may begin before, and the
+        # two before that may have opened it
+        reach = max(length, CELLS_PER_HOUR)
+        here = look(max(since - reach - _edge(reach) - MISSES, 0), running)
+        features = here.alone if length == 1 else Features(here.alone.lanes, length)
+        return _Windows(here, features, running)
+
     for detector in DETECTORS:
-        parts = []
-        running = detector.is_of_running_work
-        for length in detector.lengths:
-            # a window of the first wanted cell looks so far back, its stretch may begin before, and
-            # the two before that may have opened it
-            reach = max(length, HOUR)
-            first = max(since - reach - _edge(reach) - MISSES, 0)
-            if (first, running) not in looks:
-                looks[first, running] = _Look(
-                    first, Features(_from(warm if running else lanes, first), 1)
-                )
-            look = looks[first, running]
-            if (length, running) not in windows:
-                features = look.alone if length == 1 else Features(look.alone.lanes, length)
-                windows[length, running] = _Windows(look, features, running)
-            if (part := _covered_by(windows[length, running], detector)) is not None:
-                parts.append(part)
+        by_length = [
+            _covered_by(windows(length, detector.is_of_running_work), detector)
+            for length in detector.lengths
+        ]
+        parts = [part for part in by_length if part is not None]
         if parts:
-            yield parts[0] if len(parts) == 1 else _joined(detector, parts, lanes.held.shape[1])
-
-
-def _warm(lanes: Lanes) -> Lanes:
-    """The lanes without what jobs did while they warmed up: a pause then is no pause of
-    their work.
-    """
-    is_cold = lanes.held & (lanes.age < lanes.warm_up[:, None])
-    if not is_cold.any():
-        return lanes
-    return replace(lanes, held=lanes.held & ~is_cold, figures=lanes.figures.without(is_cold))
+            yield parts[0] if len(parts) == 1 else _joined(parts, lanes.held.shape[1])
 
 
 def _edge(length: int) -> int:
@@ -231,68 +249,46 @@ def _edge(length: int) -> int:
     return min(length // 2, EDGE)
 
 
-def _from(lanes: Lanes, first: int) -> Lanes:
-    """The lanes from that cell on."""
-    if first == 0:
-        return lanes
-    return replace(
-        lanes,
-        start_ms=lanes.start_ms + first * CELL_MS,
-        held=lanes.held[:, first:],
-        held_ms=lanes.held_ms[:, first:],
-        shared=lanes.shared[:, first:],
-        age=lanes.age[:, first:],
-        figures=lanes.figures.since(first),
-        states={name: values[:, first:] for name, values in lanes.states.items()},
-    )
-
-
 def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     """None: the rule holds of no lane."""
-    f, look = windows.features, windows.look
-    enough = windows.enough if detector.holds_of_shared else windows.enough_of_one
-    if not detector.lead:
-        enough = enough & windows.is_of_units
-    found = detector.find(f)
-    hits = found.hits & enough
-    is_possible = np.zeros_like(hits) if found.possible is None else found.possible & enough
+    f = windows.features
+    enough = windows.judged_by(detector)
+    rule = detector.find(f)
+    hits = rule.hits & enough
+    is_possible = np.zeros_like(hits) if rule.possible is None else rule.possible & enough
     # of few lanes a rule says anything: what follows looks at these alone
     rows = np.flatnonzero((hits | is_possible).any(axis=1))
     if not len(rows):
         return None
-    hits, is_possible, enough, held = (
-        hits[rows],
-        is_possible[rows],
-        enough[rows],
-        f.lanes.held[rows],
-    )
-    if not hits.any():
-        return _only_possible(_most(is_possible, enough, f.length), rows, look.first, detector)
-    is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
-    part = _spread(replace(found, hits=is_open), rows, enough, windows, detector)
-    if BY_CODE[detector.cause].verdict != WELL:
+    hits = hits[rows]
+    enough = enough[rows]
+    part = Covered.nothing(detector, rows, windows.look.first, hits.shape[1])
+    if hits.any():
+        is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
+        part = _trimmed(_spread(part, rule, is_open, enough, f.length), windows)
+    if is_possible.any():
+        part = replace(part, possible=_most(is_possible[rows], enough, f.length))
+    return part
+
+
+def _trimmed(part: Covered, windows: _Windows) -> Covered:
+    """As the detector has it: without a warm-up and the edges, with the cell in which it begins,
+    and nothing to recover of those that are spared.
+    """
+    detector = part.detector
+    alone = windows.look.alone
+    held = alone.lanes.held[part.rows]
+    if not _is_well(detector):
         # nobody is accused of warming up
         part = replace(part, cells=part.cells & held)
-    if (edge := _edge(f.length)) and part.cells.any():
-        shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
-        part = replace(
-            part, cells=part.cells & ~at_the_edges(part.cells, (look.is_well & ~shows)[rows], edge)
-        )
+    edge = _edge(windows.features.length)
+    if edge and part.cells.any():
+        shows = detector.shows(alone) if detector.shows else detector.find(alone).hits
+        is_loose = (windows.look.is_well & ~shows)[part.rows]
+        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, is_loose, edge))
     if detector.begins:
-        part = _begun(part, detector.begins(look.alone)[rows] & held)
-    if detector.spared:
-        part = _spared(part, detector.spared)
-    return (
-        replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
-    )
-
-
-def _only_possible(possible: Mask, rows: Ints, first: int, detector: Detector) -> Covered:
-    """Of a rule that no window meets, where nothing rules it out."""
-    nothing = np.zeros(possible.shape)
-    return Covered(
-        detector, rows, first, nothing > 0, nothing.astype(np.int8), nothing, nothing, possible
-    )
+        part = _begun(part, detector.begins(alone)[part.rows] & held)
+    return _spared(part, detector.spared) if detector.spared else part
 
 
 def _whole(f: Features, rows: Ints) -> Mask | bool:
@@ -312,11 +308,11 @@ def _begun(part: Covered, begins: Mask) -> Covered:
     """With the cell before each stretch too, where it begins in it."""
     onset = np.zeros_like(part.cells)
     onset[:, :-1] = part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1]
-    confidence, low, high = (
-        np.where(onset, np.roll(values, -1, axis=1), values)
-        for values in (part.confidence, part.low, part.high)
-    )
-    return replace(part, cells=part.cells | onset, confidence=confidence, low=low, high=high)
+    after = {
+        name: np.where(onset, np.roll(getattr(part, name), -1, axis=1), getattr(part, name))
+        for name in ("confidence", "low", "high")
+    }
+    return replace(part, cells=part.cells | onset, **after)
 
 
 def _spared(part: Covered, count: int) -> Covered:
@@ -329,9 +325,8 @@ def at_the_edges(cells: Mask, is_loose: Mask, edge: int) -> Mask:
     """Of each stretch of cells in a row the loose ones at its beginning and at its end, at most
     `edge` each.
     """
-    return (
-        _leading(cells, is_loose, edge) | _leading(cells[:, ::-1], is_loose[:, ::-1], edge)[:, ::-1]
-    )
+    trailing = _leading(cells[:, ::-1], is_loose[:, ::-1], edge)[:, ::-1]
+    return _leading(cells, is_loose, edge) | trailing
 
 
 def _leading(cells: Mask, is_loose: Mask, edge: int) -> Mask:
@@ -349,8 +344,9 @@ def opened(hits: Mask) -> Mask:
     """
     by_cell = np.ascontiguousarray(hits.T)  # a cell of all lanes lies together
     is_open = np.zeros_like(by_cell)
-    before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), MISSES)
-    state = np.zeros(len(hits), dtype=bool)
+    before = np.zeros(len(hits), dtype=bool)
+    missed = np.full(len(hits), MISSES)
+    state = before
     for cell, now in enumerate(by_cell):
         missed += 1
         missed[now] = 0
@@ -364,38 +360,29 @@ def opened(hits: Mask) -> Mask:
     return np.ascontiguousarray(is_open.T)
 
 
-def _spread(
-    found: Found, rows: Ints, enough: Mask, windows: _Windows, detector: Detector
-) -> Covered:
+def _spread(part: Covered, rule: Judged, is_open: Mask, enough: Mask, length: int) -> Covered:
     """From windows to cells: one is covered where the rule is open in at least half of the windows
     that look at it.
 
     So a cause begins where it began: windows that reach back before it are the fewer half there.
-    Shares are means over the open windows, confidence is the surest. `found.hits` and `enough` are
-    of the lanes `rows`.
+    Shares are means over the open windows, confidence is the surest. `is_open` and `enough` are of
+    the part's rows.
     """
-    is_open, length = found.hits, windows.features.length
     count = _ahead(is_open.astype(np.float64), length)
     cells = _most(is_open, enough, length)
     low, high = (
         np.divide(
-            _ahead(np.where(is_open, share[rows], 0.0), length),
+            _ahead(np.where(is_open, share[part.rows], 0.0), length),
             count,
             out=np.zeros_like(count),
             where=cells,
         )
-        for share in (found.low, found.high)
+        for share in (rule.low, rule.high)
     )
-    sure = np.where(is_open, found.confidence[rows], 0)
-    width = 1
-    while width < length:
-        step = min(width, length - width)
-        sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
-        width += step
-    confidence = np.where(cells, sure, 0).astype(np.int8)
-    return Covered(
-        detector, rows, windows.look.first, cells, confidence, low, high, np.zeros_like(cells)
-    )
+    sure = np.where(is_open, rule.confidence[part.rows], 0)
+    surest = extreme(sure[:, ::-1], length, np.maximum)[:, ::-1]
+    confidence = np.where(cells, surest, 0).astype(np.int8)
+    return replace(part, cells=cells, confidence=confidence, low=low, high=high)
 
 
 def _most(hits: Mask, enough: Mask, length: int) -> Mask:
@@ -408,42 +395,25 @@ def _ahead(values: Floats, length: int) -> Floats:
     """Sum over this cell and the `length` - 1 after it: the windows that end there look at this
     cell.
     """
-    total = np.cumsum(values[:, ::-1], axis=1)
-    total[:, length:] -= total[:, :-length].copy()
-    return total[:, ::-1]
+    return windowed(values[:, ::-1], length)[:, ::-1]
 
 
-def _joined(detector: Detector, parts: Sequence[Covered], count: int) -> Covered:
-    """What several say, of all lanes that one of them says something of, and of all `count`
-    cells.
+def _joined(parts: Sequence[Covered], count: int) -> Covered:
+    """What windows of several lengths say, of all lanes that one of them says something of, and of
+    all `count` cells.
     """
     rows = np.unique(np.concatenate([part.rows for part in parts]))
-    wide = [_widened(part, rows, count) for part in parts]
-    return Covered(
-        detector,
-        rows,
-        0,
-        np.logical_or.reduce([part.cells for part in wide]),
-        np.maximum.reduce(
-            [np.where(part.cells, part.confidence, 0).astype(np.int8) for part in wide]
-        ),
-        np.min([np.where(part.cells, part.low, 1.0) for part in wide], axis=0),
-        np.max([np.where(part.cells, part.high, 0.0) for part in wide], axis=0),
-        np.logical_or.reduce([part.possible for part in wide]),
-    )
-
-
-def _widened(part: Covered, rows: Ints, count: int) -> Covered:
-    """The same of these lanes and all `count` cells: nothing covers the others."""
-
-    def wide(values: NDArray[Any]) -> Any:
-        found = np.zeros((len(rows), count), dtype=values.dtype)
-        found[np.searchsorted(rows, part.rows), part.first :] = values
-        return found
-
-    return Covered(
-        part.detector,
-        rows,
-        0,
-        *map(wide, (part.cells, part.confidence, part.low, part.high, part.possible)),
-    )
+    whole = Covered.nothing(parts[0].detector, rows, 0, count)
+    whole.low[:] = 1.0
+    for part in parts:
+        at = np.ix_(np.searchsorted(rows, part.rows), np.arange(part.first, count))
+        whole.cells[at] |= part.cells
+        whole.possible[at] |= part.possible
+        for best, name, nothing in (
+            (np.maximum, "confidence", 0),
+            (np.minimum, "low", 1.0),
+            (np.maximum, "high", 0.0),
+        ):
+            values = np.where(part.cells, getattr(part, name), nothing)
+            getattr(whole, name)[at] = best(getattr(whole, name)[at], values)
+    return whole

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.diagnosis.judgement.cell_figures import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.judgement.features import Mask
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 
 # A scheduler starts what fits within minutes: only what waits in two cells in a row beside a free
 # GPU is left waiting.

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fleetwatch.diagnosis.judgement import cell_figures
-from fleetwatch.diagnosis.judgement.features import MEANS, Features, warm_up
+from fleetwatch.diagnosis.judgement.features import MEANS, Features
+from fleetwatch.diagnosis.judgement.lanes import warm_up
 from tests.diagnosis.factories import lanes
 
 

@@ -306,7 +306,7 @@ def told_of_one_gpu(figures, *, jobs, kinds, since=0):
     held = np.ones((len(jobs), 24), dtype=bool)
     held[1:, :since] = False
     values = {name: np.where(held, value, np.nan) for name, value in figures.items()}
-    of = replace(lanes(jobs=jobs, gpus=[1] * len(jobs), held=held, **values), kind=kinds)
+    of = replace(lanes(jobs=jobs, gpus=[1] * len(jobs), held=held, **values), kind=np.array(kinds))
     return [
         {CAUSES[cause] for cause in row[on]} for row, on in zip(judge(of).cause, held, strict=True)
     ]
