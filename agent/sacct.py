@@ -6,26 +6,16 @@ command line and no comment.
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent.errors import AgentError
 from agent.json_parts import part, parts
 from agent.readings import Job
-from agent.wire import MAX_COUNT, MAX_TIME_MS
+from agent.wire import MAX_TIME_MS
 from agent.workloads.slurm.lists import gpu_count
-from agent.workloads.slurm.scontrol import (
-    FINAL,
-    digits,
-    elapsed_s,
-    epoch_ms,
-    is_over,
-    labels,
-    text,
-    whole,
-    words,
-)
+from agent.workloads.slurm.scontrol import FINAL, elapsed_s, record_of, text, whole, words
 
 MAX_JOBS = 2_000_000
 DELIMITER = "|"
@@ -36,6 +26,29 @@ _STEP = re.compile(r"[0-9_+\[\],%-]+\.\S+")
 _NOT_YET = re.compile(r"\d+_\[")  # the tasks of an array that wait: no jobs of their own so far
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _NO_TIME = ("", "Unknown", "None", "N/A", "0")
+# scontrol's name of what a column tells
+_COLUMNS = {
+    "name": "jobname",
+    "user_name": "user",
+    "account": "account",
+    "restart_cnt": "restarts",
+    "partition": "partition",
+    "qos": "qos",
+    "node_count": "nnodes",
+    "tres_req_str": "reqtres",
+    "time_limit": "timelimitraw",
+}
+# and of what stands in JSON's groups
+_IN_GROUPS = {
+    "submit_time": ("time", "submission"),
+    "start_time": ("time", "start"),
+    "end_time": ("time", "end"),
+    "time_limit": ("time", "limit"),
+    "array_job_id": ("array", "job_id"),
+    "array_task_id": ("array", "task_id"),
+    "het_job_id": ("het", "job_id"),
+    "het_job_offset": ("het", "job_offset"),
+}
 
 
 class HistoryError(AgentError):
@@ -64,7 +77,7 @@ class Reader:
         ):
             before = by_key.pop(job.key, None)
             if before is not None and not is_told:  # sacct -D: one row per run
-                job = _with_restarts(job, before.restarts + 1)
+                job = replace(job, restarts=max(job.restarts, before.restarts + 1))
             by_key[job.key] = job
             if len(by_key) > MAX_JOBS:
                 raise HistoryError("more than %d jobs: give it in parts" % MAX_JOBS)
@@ -92,12 +105,7 @@ class Reader:
         its restarts.
         """
         lines = content.split("\n")
-        columns = [name.strip().lower() for name in lines[0].strip().split(DELIMITER)]
-        if "state" not in columns or not {"jobid", "jobidraw"} & set(columns):
-            raise HistoryError(
-                "line 1: expected JSON, or a header with JobIDRaw (or JobID), State and others,"
-                " parted by '|'"
-            )
+        columns = _columns(lines[0])
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip():
                 continue
@@ -107,142 +115,99 @@ class Reader:
                 yield self._job_of_row(row, number), bool(row.get("restarts"))
 
     def _job_of_row(self, row: Mapping[str, str], number: int) -> Job:
-        start_ms, end_ms = self._times(row, number)
-        states = tuple(words(row["state"]))
-        requested = row.get("reqtres", "")
-        return _job(
-            identity=_identity(row, number),
-            cluster=text(row.get("cluster")) or self.cluster,
-            states=states,
-            name=text(row.get("jobname")),
-            user=text(row.get("user")),
-            account=text(row.get("account")),
-            times=(
-                self._moment(row, "submit", number),
-                start_ms,
-                end_ms if is_over(states) else None,
-            ),
-            restarts=min(whole(row.get("restarts")) or 0, MAX_COUNT),
-            facts={
-                **labels(
-                    partition=text(row.get("partition")),
-                    qos=text(row.get("qos")),
-                    nodes=whole(row.get("nnodes")),
-                    requested=requested,
-                    time_limit_minutes=whole(row.get("timelimitraw")),
-                    array=_parts(row.get("jobid", ""), "_"),
-                    het=_parts(row.get("jobid", ""), "+"),
-                ),
-                **_outcome(row.get("alloctres", ""), row.get("exitcode", "")),
-            },
-        )
+        start_s, end_s = self._times(row, number)
+        shown = row.get("jobid", "")
+        array, task = _parts(shown, "_")
+        het, offset = _parts(shown, "+")
+        job = {
+            **{name: row.get(column) for name, column in _COLUMNS.items()},
+            "job_id": _identity(row, number),
+            "submit_time": self._moment_s(row, "submit", number),
+            "start_time": start_s,
+            "end_time": end_s,
+            "array_job_id": array,
+            "array_task_id": task,
+            "het_job_id": het,
+            "het_job_offset": offset,
+        }
+        outcome = _outcome(row.get("alloctres", ""), row.get("exitcode", ""))
+        return _job(job, row["state"], text(row.get("cluster")) or self.cluster, outcome)
 
     def _times(self, row: Mapping[str, str], number: int) -> Tuple[Optional[int], Optional[int]]:
         """Start and end; an end that is not told follows from the time elapsed."""
-        start_ms = self._moment(row, "start", number)
-        end_ms = self._moment(row, "end", number)
+        start_s = self._moment_s(row, "start", number)
+        end_s = self._moment_s(row, "end", number)
+        if start_s is None:
+            return None, end_s
         ran_s = elapsed_s(row.get("elapsed", ""))
-        if end_ms is None and start_ms is not None and ran_s is not None:
-            return start_ms, start_ms + ran_s * 1000
-        # the hour that autumn repeats
-        if end_ms is not None and start_ms is not None and end_ms < start_ms:
-            return start_ms, max(start_ms, self._moment(row, "end", number, fold=1) or start_ms)
-        return start_ms, end_ms
+        if end_s is None:
+            return start_s, None if ran_s is None else start_s + ran_s
+        if end_s < start_s:  # the hour that autumn repeats
+            end_s = max(start_s, self._moment_s(row, "end", number, fold=1) or start_s)
+        return start_s, end_s
 
-    def _moment(
+    def _moment_s(
         self, row: Mapping[str, str], column: str, number: int, *, fold: int = 0
     ) -> Optional[int]:
-        """Milliseconds of the time in the column; it may be epoch seconds.
+        """Seconds of the time in the column; it may be epoch seconds.
 
         None where there is none. Raises HistoryError.
         """
         value = row.get(column, "").strip()
         if value in _NO_TIME:
             return None
+        at_s = -1
         try:
             if _ID.fullmatch(value):
-                at_ms = int(value) * 1000
+                at_s = int(value)
             elif _TIME.fullmatch(value):
-                at_ms = round(
-                    datetime.fromisoformat(value).replace(tzinfo=self.zone, fold=fold).timestamp()
-                    * 1000
-                )
-            else:
-                at_ms = -1
+                moment = datetime.fromisoformat(value).replace(tzinfo=self.zone, fold=fold)
+                at_s = round(moment.timestamp())
         except (ValueError, OverflowError):
-            at_ms = -1
-        if not 0 <= at_ms <= MAX_TIME_MS:
+            pass
+        if not 0 <= at_s <= MAX_TIME_MS // 1000:
             raise HistoryError(
                 "line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00"
                 % (number, column, value)
             )
-        return at_ms
+        return at_s
 
 
 def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
     state = job.get("state")
-    states = tuple(words(state.get("current") if isinstance(state, Mapping) else state))
-    times = part(job, "time")
-    moments = [epoch_ms(times.get(name)) for name in ("submission", "start", "end")]
-    array = part(job, "array")
-    het = part(job, "het")
     tres = part(job, "tres")
+    as_scontrol = {
+        **job,
+        **{name: part(job, group).get(key) for name, (group, key) in _IN_GROUPS.items()},
+        "user_name": text(job.get("user")) or part(job, "association").get("user"),
+        "node_count": job.get("allocation_nodes"),
+        "tres_req_str": _tres(parts(tres, "requested")),
+    }
     return _job(
-        identity=str(whole(job.get("job_id"))),
-        cluster=text(job.get("cluster")) or cluster,
-        states=states,
-        name=text(job.get("name")),
-        user=text(job.get("user")) or text(part(job, "association").get("user")),
-        account=text(job.get("account")),
-        times=(moments[0], moments[1], moments[2] if is_over(states) else None),
-        restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
-        facts={
-            **labels(
-                partition=text(job.get("partition")),
-                qos=text(job.get("qos")),
-                nodes=whole(job.get("allocation_nodes")),
-                requested=_tres(parts(tres, "requested")),
-                time_limit_minutes=whole(times.get("limit")),
-                array=(digits(array.get("job_id")), digits(array.get("task_id"))),
-                het=(digits(het.get("job_id")), digits(het.get("job_offset"))),
-            ),
-            **_outcome(_tres(parts(tres, "allocated")), _exit_code(part(job, "exit_code"))),
-        },
+        as_scontrol,
+        state.get("current") if isinstance(state, Mapping) else state,
+        text(job.get("cluster")) or cluster,
+        _outcome(_tres(parts(tres, "allocated")), _exit_code(part(job, "exit_code"))),
     )
 
 
-def _job(
-    *,
-    identity: str,
-    cluster: str,
-    states: Tuple[str, ...],
-    name: str,
-    user: str,
-    account: str,
-    times: Tuple[Optional[int], Optional[int], Optional[int]],
-    restarts: int,
-    facts: Mapping[str, str],
-) -> Job:
-    state = next((state for state in states if state in FINAL), states[0] if states else "")
-    return Job(
-        key="slurm/%s/%s" % (cluster, identity),
-        scheduler="slurm",
-        cluster=cluster,
-        id=identity,
-        name=name,
-        user=user,
-        account=account,
-        state=state,
-        submit_ms=times[0],
-        start_ms=times[1],
-        end_ms=times[2],
-        restarts=restarts,
-        labels=facts,
-    )
+def _job(job: Mapping[str, Any], state: Any, cluster: str, outcome: Mapping[str, str]) -> Job:
+    """The job of the fields that scontrol's JSON has; of several states the final one counts."""
+    states = words(state)
+    final = [word for word in states if word in FINAL]
+    record = record_of({**job, "job_state": (final or states)[:1]})
+    return replace(record, labels={**record.labels, **outcome}).job(cluster)
 
 
-def _with_restarts(job: Job, restarts: int) -> Job:
-    return Job(**{**vars(job), "restarts": max(job.restarts, restarts)})
+def _columns(header: str) -> List[str]:
+    """Raises HistoryError where it is no header of sacct."""
+    columns = [name.strip().lower() for name in header.strip().split(DELIMITER)]
+    if "state" not in columns or not {"jobid", "jobidraw"} & set(columns):
+        raise HistoryError(
+            "line 1: expected JSON, or a header with JobIDRaw (or JobID), State and others,"
+            " parted by '|'"
+        )
+    return columns
 
 
 def _identity(row: Mapping[str, str], number: int) -> str:
@@ -250,7 +215,7 @@ def _identity(row: Mapping[str, str], number: int) -> str:
     JobIDRaw.
     """
     shown = (row.get("jobidraw") or row.get("jobid") or "").strip()
-    if _ID.fullmatch(shown):
+    if _ID.fullmatch(shown) and whole(shown):
         return shown
     if re.fullmatch(r"\d+[_+]\d+", shown):
         raise HistoryError(
@@ -281,21 +246,16 @@ def _cells(line: str, columns: List[str], number: int) -> List[str]:
 
 
 def _parts(shown: str, sign: str) -> Tuple[str, str]:
-    first, sign_found, second = shown.strip().partition(sign)
-    return (
-        (first, second)
-        if sign_found and _ID.fullmatch(first) and _ID.fullmatch(second)
-        else ("", "")
-    )
+    """The numbers on both sides of the sign; empty where they are none."""
+    match = re.fullmatch(r"(\d{1,18})%s(\d{1,18})" % re.escape(sign), shown.strip())
+    return ("", "") if match is None else (match.group(1), match.group(2))
 
 
 def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
+    """Labels of how the job ended."""
     gpus = gpu_count(allocated)
-    values = {
-        "allocated_gpus": "" if gpus is None else str(gpus),
-        "exit_code": "" if exit_code in ("0:0", "") else exit_code,
-    }
-    return {name: value for name, value in values.items() if value}
+    outcome = {} if gpus is None else {"allocated_gpus": str(gpus)}
+    return outcome if exit_code in ("0:0", "") else {**outcome, "exit_code": exit_code}
 
 
 def _exit_code(value: Mapping[str, Any]) -> str:

@@ -10,14 +10,14 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, SchedulerError
 from agent.workloads.slurm import devices, queue
 from agent.workloads.slurm.command import CommandError, Commands
 from agent.workloads.slurm.granted import Order, Share, granted, uuid_at, uuid_of
 from agent.workloads.slurm.hpc_files import Claim, HPCFiles, user_name
 from agent.workloads.slurm.job_runs import Run, Runs
 from agent.workloads.slurm.queue import Listed, RecordError
-from agent.workloads.slurm.scontrol import NodeRecord, Record, node_from_text, utc_ms
+from agent.workloads.slurm.scontrol import NodeRecord, Record, epoch_ms, node_from_text
 from agent.workloads.slurm.traces import Traces, Watch
 
 log = logging.getLogger("agent.workloads")
@@ -234,10 +234,9 @@ class Slurm:
             self._add_missed(answer.records[number], gpus, now_ms)
         self._runs.see(holding, answer.records, now_ms)
         runs = [run for run in self._runs.ended(now_ms) if run.shares] + list(holding.values())
-        jobs = {run.record.id: self._job(run.record, cluster) for run in runs}
+        jobs = {run.record.id: run.record.job(cluster) for run in runs}
         jobs.update(
-            (number, self._job(self._doubtful(number, answer.records), cluster))
-            for number in doubts
+            (number, self._doubtful(number, answer.records).job(cluster)) for number in doubts
         )
         return Holdings(
             jobs=list(jobs.values()),
@@ -327,7 +326,7 @@ class Slurm:
         """The job's record; where that can't be read, what the list tells."""
         listed = self._listed[number]
         return records.get(number) or Record(
-            number, states=(listed.state,), start_ms=utc_ms(listed.start)
+            number, states=(listed.state,), start_ms=epoch_ms(listed.start)
         )
 
     def _add_missed(self, record: Record, gpus: Sequence[GPUInfo], now_ms: int) -> None:
@@ -370,24 +369,6 @@ class Slurm:
         if listed is None:
             return claim.written_ms <= self._listed_ms - STALE_MS
         return not listed.is_holding and claim.written_ms <= self._listed_ms
-
-    def _job(self, record: Record, cluster: str) -> Job:
-        return Job(
-            key="slurm/%s/%d" % (cluster, record.id),
-            scheduler=self.kind,
-            cluster=cluster,
-            id=str(record.id),
-            name=record.name,
-            user=record.user,
-            account=record.account,
-            kind="batch" if record.is_batch else "interactive",
-            state=record.state,
-            submit_ms=record.submit_ms,
-            start_ms=record.start_ms,
-            end_ms=record.end_ms,
-            restarts=record.restarts,
-            labels=record.labels,
-        )
 
     def _devices(self, gpus: Sequence[GPUInfo], node: NodeRecord, *, is_needed: bool) -> Order:
         """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm

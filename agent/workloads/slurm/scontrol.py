@@ -7,9 +7,11 @@ which hold secrets.
 import calendar
 import re
 import time
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from agent.readings import Job
 from agent.wire import MAX_COUNT
 from agent.workloads.slurm.lists import gpu_count, grants, hosts
 
@@ -43,6 +45,7 @@ _NODE_STATE_MARKS = "*~#!%$@^-+"
 _ABSENT = ("", "(null)", "N/A", "None", "Unknown", "NONE")
 _GROUP = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
 _RECORD_HEAD = re.compile(r"JobId=(\d+) (?:(?!JobName=)\S+ )*JobName=")
+_AFTER_REASON = re.compile(r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=")
 _SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # who gave a reason, and when
 
 
@@ -82,6 +85,25 @@ class Record:
         """Whether the job holds its nodes: it runs, is suspended, or is being started or ended."""
         return any(state in HOLDING or state in HOLDING_FLAGS for state in self.states)
 
+    def job(self, cluster: str) -> Job:
+        """The job as the wire names it."""
+        return Job(
+            key="slurm/%s/%d" % (cluster, self.id),
+            scheduler="slurm",
+            cluster=cluster,
+            id=str(self.id),
+            name=self.name,
+            user=self.user,
+            account=self.account,
+            kind="batch" if self.is_batch else "interactive",
+            state=self.state,
+            submit_ms=self.submit_ms,
+            start_ms=self.start_ms,
+            end_ms=self.end_ms,
+            restarts=self.restarts,
+            labels=self.labels,
+        )
+
 
 @dataclass(frozen=True)
 class NodeRecord:
@@ -109,6 +131,15 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
 
     Raises ValueError without an id.
     """
+    return replace(record_of(job), gres=_gres_here(job, nodes))
+
+
+def record_of(job: Mapping[str, Any]) -> Record:
+    """The job of the fields that scontrol's JSON has, whoever told them; it has no part of this
+    node.
+
+    Raises ValueError without an id.
+    """
     number = whole(job.get("job_id"))
     if not number:
         raise ValueError("a job without an id")
@@ -125,17 +156,8 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
         start_ms=epoch_ms(job.get("start_time")),
         end_ms=epoch_ms(job.get("end_time")) if is_over(states) else None,
         restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
-        gres=_gres_here(job, nodes),
         sluid=text(job.get("sluid")),
-        labels=labels(
-            partition=text(job.get("partition")),
-            qos=text(job.get("qos")),
-            nodes=whole(job.get("node_count")),
-            requested=text(job.get("tres_req_str")),
-            time_limit_minutes=whole(job.get("time_limit")),
-            array=_pair(job, "array_job_id", "array_task_id"),
-            het=_pair(job, "het_job_id", "het_job_offset"),
-        ),
+        labels=_labels(job),
     )
 
 
@@ -149,107 +171,107 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
     head = _RECORD_HEAD.match(record)
     if head is None or not record[head.end() :].startswith(name + " "):
         raise ValueError("scontrol's answer does not begin with the job")
-    rest = record[head.end() + len(name) :]
-    rest = rest[
-        : min(
-            place
-            for place in (rest.find(" Command="), rest.find(" WorkDir="), len(rest))
-            if place >= 0
-        )
-    ]
-    first = _fields(record[: head.end()])
-    known = _fields(rest)
-    states = tuple(words(known.get("JobState")))
-    return Record(
-        id=int(head.group(1)),
-        name=name,
-        user=_absent(known.get("UserId", "")).rpartition("(")[0]
-        or _absent(known.get("UserId", "")),
-        account=_absent(known.get("Account", "")),
-        states=states,
-        is_batch=known.get("BatchFlag", "1") != "0",
-        is_exclusive=known.get("OverSubscribe") == "NO",
-        submit_ms=utc_ms(known.get("SubmitTime", "")),
-        start_ms=utc_ms(known.get("StartTime", "")),
-        end_ms=_end_ms(known) if is_over(states) or "COMPLETING" in states else None,
-        restarts=min(_number(known.get("Restarts", "")) or 0, MAX_COUNT),
-        gres=_gres_in_groups(rest, nodes),
-        sluid=_absent(known.get("SLUID", "") or first.get("SLUID", "")),
-        labels=labels(
-            partition=_absent(known.get("Partition", "")),
-            qos=_absent(known.get("QOS", "")),
-            nodes=_number(known.get("NumNodes", "")),
-            requested=known.get("ReqTRES") or known.get("TRES") or "",
-            time_limit_minutes=_minutes(known.get("TimeLimit", "")),
-            array=(first.get("ArrayJobId", ""), first.get("ArrayTaskId", "")),
-            het=(first.get("HetJobId", ""), first.get("HetJobOffset", "")),
-        ),
+    rest = re.split(" (?:Command|WorkDir)=", record[head.end() + len(name) :])[0]
+    fields = {**_fields(rest), **_fields(record[: head.end()])}
+    job = record_of(
+        {
+            **{json_name: fields.get(text_name) for json_name, text_name in _AS_TEXT.items()},
+            "name": name,
+            "user_name": re.sub(r"\([^(]*$", "", fields.get("UserId", "")),
+            "batch_flag": fields.get("BatchFlag") != "0",
+            "exclusive": fields.get("OverSubscribe") == "NO",
+            "tres_req_str": fields.get("ReqTRES") or fields.get("TRES"),
+            "time_limit": _minutes(fields.get("TimeLimit", "")),
+        }
     )
+    has_end = is_over(job.states) or "COMPLETING" in job.states
+    return replace(
+        job,
+        name=name,
+        end_ms=_end_ms(fields) if has_end else None,
+        gres=_gres_in_groups(rest, nodes),
+    )
+
+
+# What text calls the fields that mean the same there.
+_AS_TEXT = {
+    "job_id": "JobId",
+    "account": "Account",
+    "job_state": "JobState",
+    "submit_time": "SubmitTime",
+    "start_time": "StartTime",
+    "restart_cnt": "Restarts",
+    "sluid": "SLUID",
+    "partition": "Partition",
+    "qos": "QOS",
+    "node_count": "NumNodes",
+    "array_job_id": "ArrayJobId",
+    "array_task_id": "ArrayTaskId",
+    "het_job_id": "HetJobId",
+    "het_job_offset": "HetJobOffset",
+}
 
 
 def node_from_text(record: str) -> NodeRecord:
     """The node in one line of `scontrol -d -o show node`."""
-    known = _fields(record.partition(" Reason=")[0])
-    reason = re.split(
-        r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=", record.partition(" Reason=")[2]
-    )[0].strip()
-    totals: Dict[str, int] = {}
-    for grant in grants(_absent(known.get("Gres", ""))):
-        totals[grant.name] = totals.get(grant.name, 0) + grant.count
-    states = [word.strip(_NODE_STATE_MARKS).upper() for word in known.get("State", "").split("+")]
-    out = [state for state in states if state in OUT_OF_SERVICE]
-    used = [
-        grant
-        for grant in grants(_absent(known.get("GresUsed", "")))
-        if grant.name == "gpu" and grant.count
-    ]
-    is_placed = all(len(grant.shares) == grant.count for grant in used)
+    before, _, after = record.partition(" Reason=")
+    fields = _fields(before)
+    totals: Dict[str, int] = Counter()
+    for grant in grants(_absent(fields.get("Gres", ""))):
+        totals[grant.name] += grant.count
+    used = fields.get("GresUsed", "")
+    held = [grant for grant in grants(_absent(used)) if grant.name == "gpu" and grant.count]
+    is_placed = all(len(grant.shares) == grant.count for grant in held)
     return NodeRecord(
-        used="%s %s" % (known.get("GresUsed", ""), known.get("AllocTRES", "")),
-        used_gpus=sum(grant.count for grant in used),
+        used="%s %s" % (used, fields.get("AllocTRES", "")),
+        used_gpus=sum(grant.count for grant in held),
         used_indices=(
-            frozenset(index for grant in used for index in grant.shares) if is_placed else None
+            frozenset(index for grant in held for index in grant.shares) if is_placed else None
         ),
-        gpus=totals.get("gpu"),
-        parts={name: total for name, total in totals.items() if name != "gpu"},
-        drained=(
-            ""
-            if not out
-            else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason))
-            if reason
-            else out[0].lower()
-        ),
+        gpus=totals.pop("gpu", None),
+        parts=totals,
+        drained=_drained(fields.get("State", ""), _AFTER_REASON.split(after)[0].strip()),
     )
 
 
-def labels(
-    *,
-    partition: str,
-    qos: str,
-    nodes: Optional[int],
-    requested: str,
-    time_limit_minutes: Optional[int],
-    array: Tuple[str, str] = ("", ""),
-    het: Tuple[str, str] = ("", ""),
-) -> Dict[str, str]:
-    """The few facts of a job that are worth a label; `requested` are trackable resources such as
-    `cpu=16,mem=64G`.
-    """
-    wanted = dict(pair.partition("=")[::2] for pair in requested.split(",") if "=" in pair)
-    gpus = gpu_count(requested)
+def _drained(state: str, reason: str) -> str:
+    """Why the node takes no jobs; "" when it takes them."""
+    states = [word.strip(_NODE_STATE_MARKS).upper() for word in state.split("+")]
+    out = next((word.lower() for word in states if word in OUT_OF_SERVICE), "")
+    return "%s: %s" % (out, _SIGNED.sub("", reason)) if out and reason else out
+
+
+def _labels(job: Mapping[str, Any]) -> Dict[str, str]:
+    """The few facts of a job that are worth a label."""
+    array = _counted(job, "array_job_id")
+    het = _counted(job, "het_job_id")
     values = {
-        "partition": partition,
-        "qos": qos,
-        "nodes": "" if not nodes else str(nodes),
+        "partition": text(job.get("partition")),
+        "qos": text(job.get("qos")),
+        "nodes": _counted(job, "node_count"),
+        **_requested(text(job.get("tres_req_str"))),
+        "time_limit_minutes": _counted(job, "time_limit"),
+        "array_job": array,
+        "array_task": array and digits(job.get("array_task_id")),
+        "het_job": het and "%s+%s" % (het, digits(job.get("het_job_offset"))),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _requested(tres: str) -> Dict[str, str]:
+    """Of trackable resources such as `cpu=16,mem=64G`."""
+    wanted = dict(pair.partition("=")[::2] for pair in tres.split(",") if "=" in pair)
+    gpus = gpu_count(tres)
+    return {
         "requested_gpus": "" if gpus is None else str(gpus),
         "requested_cpus": wanted.get("cpu", ""),
         "requested_memory": wanted.get("mem", ""),
-        "time_limit_minutes": "" if not time_limit_minutes else str(time_limit_minutes),
-        "array_job": "" if array[0] in ("", "0") else array[0],
-        "array_task": "" if array[0] in ("", "0") else array[1],
-        "het_job": "" if het[0] in ("", "0") else "+".join(het),
     }
-    return {name: value for name, value in values.items() if value}
+
+
+def _counted(job: Mapping[str, Any], name: str) -> str:
+    """The number; "" for none and for 0."""
+    return str(whole(job.get(name)) or "")
 
 
 def is_over(states: Iterable[str]) -> bool:
@@ -297,21 +319,19 @@ def text(value: Any) -> str:
     return _absent(value) if isinstance(value, str) else ""
 
 
-def utc_ms(stamp: str) -> Optional[int]:
-    """A time as Slurm prints it in UTC, `2026-11-03T09:00:00`, in milliseconds; None for Unknown
-    and N/A.
+def epoch_ms(value: Any) -> Optional[int]:
+    """A time in milliseconds, of seconds or as Slurm prints it in UTC, `2026-11-03T09:00:00`; None
+    where it has not come yet, for Unknown and N/A.
     """
+    seconds = whole(_utc_s(value) if isinstance(value, str) else value)
+    return None if not seconds else seconds * 1000  # 0: not yet
+
+
+def _utc_s(stamp: str) -> Optional[int]:
     try:
-        seconds = calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+        return calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
         return None
-    return seconds * 1000 if 0 < seconds < NO_VALUE else None
-
-
-def epoch_ms(value: Any) -> Optional[int]:
-    """A time in seconds as milliseconds; None where it has not come yet."""
-    seconds = whole(value)
-    return None if not seconds else seconds * 1000  # 0: not yet
 
 
 def _is_exclusive(job: Mapping[str, Any]) -> bool:
@@ -384,10 +404,6 @@ def _fields(line: str) -> Dict[str, str]:
     return fields
 
 
-def _pair(job: Mapping[str, Any], first: str, second: str) -> Tuple[str, str]:
-    return (digits(job.get(first)), digits(job.get(second))) if whole(job.get(first)) else ("", "")
-
-
 def _absent(value: str) -> str:
     return "" if value.strip() in _ABSENT else value.strip()
 
@@ -397,19 +413,19 @@ def _number(value: str) -> Optional[int]:
     return None if match is None or int(match.group()) >= NO_VALUE else int(match.group())
 
 
-def _end_ms(known: Mapping[str, str]) -> Optional[int]:
+def _end_ms(fields: Mapping[str, str]) -> Optional[int]:
     """The end of a job that has ended, or completes.
 
     None for one that completes to be requeued: the text hides its state, its start goes on moving,
     and its end is what the limit allows from there.
     """
-    end_ms = utc_ms(known.get("EndTime", ""))
-    start_ms = utc_ms(known.get("StartTime", ""))
-    ran_s = elapsed_s(known.get("RunTime", ""))
-    if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
-        is_requeued = ran_s == 0 and end_ms != start_ms
-        return None if is_requeued else end_ms
-    return end_ms
+    end_ms = epoch_ms(fields.get("EndTime"))
+    is_requeued = (
+        fields.get("JobState") == "COMPLETING"
+        and elapsed_s(fields.get("RunTime", "")) == 0
+        and epoch_ms(fields.get("StartTime")) not in (None, end_ms)
+    )
+    return None if is_requeued else end_ms
 
 
 def _minutes(limit: str) -> Optional[int]:
