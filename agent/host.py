@@ -19,6 +19,8 @@ MICROSECONDS = 1_000_000
 MIN_ELAPSED_S = 0.5  # a rate over less says nothing
 STAT_BYTES = 1024 * 1024  # hosts with hundreds of CPUs and thousands of interrupts
 
+_MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+)", re.MULTILINE)
+
 Pair = Tuple[int, int]  # bytes read and written, or received and sent
 
 
@@ -70,7 +72,7 @@ class HostReader:
         """Ticks of all CPUs: user nice system idle iowait irq softirq steal (proc(5); guest time is
         within user).
         """
-        first = (procfs.read(os.path.join(self._proc, "stat"), 512) or "").split("\n", 1)[0].split()
+        first = procfs.text(self._proc, "stat", limit=512).split("\n", 1)[0].split()
         return (
             [int(ticks) for ticks in first[1:9]]
             if first[:1] == ["cpu"] and len(first) >= 9
@@ -83,7 +85,7 @@ class HostReader:
         """
         match = re.search(
             r"^some .*total=(\d+)",
-            procfs.read(os.path.join(self._proc, "pressure", name)) or "",
+            procfs.text(self._proc, "pressure", name),
             re.MULTILINE,
         )
         return None if match is None else int(match.group(1))
@@ -92,12 +94,8 @@ class HostReader:
         """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes
         again.
         """
-        rows = [
-            line.split()
-            for line in (
-                procfs.read(os.path.join(self._proc, "diskstats"), STAT_BYTES) or ""
-            ).splitlines()
-        ]
+        text = procfs.text(self._proc, "diskstats", limit=STAT_BYTES)
+        rows = [line.split() for line in text.splitlines()]
         return {
             row[2]: (int(row[5]) * SECTOR_BYTES, int(row[9]) * SECTOR_BYTES)
             for row in rows
@@ -111,11 +109,7 @@ class HostReader:
         """Bytes of physical interfaces: bridges, bonds, VLANs and containers' ends count the same
         bytes again.
         """
-        text = (
-            procfs.read(os.path.join(self._proc, "1/net/dev"))
-            or procfs.read(os.path.join(self._proc, "net/dev"))
-            or ""
-        )
+        text = procfs.read(self._proc, "1/net/dev") or procfs.text(self._proc, "net/dev")
         rows = [line.partition(":") for line in text.splitlines()]
         counts = {name.strip(): words.split() for name, colon, words in rows if colon}
         return {
@@ -133,36 +127,29 @@ class HostReader:
         root = os.path.join(self._sys, "class/infiniband")
         for device in procfs.names(root):
             for port in procfs.names(os.path.join(root, device, "ports")):
-                counters = os.path.join(root, device, "ports", port, "counters")
-                words = [
-                    procfs.whole(procfs.read(os.path.join(counters, name)))
-                    for name in ("port_rcv_data", "port_xmit_data")
-                ]
-                if words[0] is not None and words[1] is not None:
+                counters = (root, device, "ports", port, "counters")
+                received = procfs.whole(procfs.read(*counters, "port_rcv_data"))
+                sent = procfs.whole(procfs.read(*counters, "port_xmit_data"))
+                if received is not None and sent is not None:
                     ports["infiniband/%s/%s" % (device, port)] = (
-                        words[0] * INFINIBAND_WORD_BYTES,
-                        words[1] * INFINIBAND_WORD_BYTES,
+                        received * INFINIBAND_WORD_BYTES,
+                        sent * INFINIBAND_WORD_BYTES,
                     )
         return ports
 
     def _is_physical(self, folder: str, name: str) -> bool:
         path = os.path.join(self._sys, folder, name.replace("/", "!"))
         if path not in self._physical:
-            kind = procfs.read(os.path.join(path, "type")) or ""
+            kind = procfs.text(path, "type")
             self._physical[path] = (
                 os.path.exists(os.path.join(path, "device")) and kind.strip() != INFINIBAND_TYPE
             )
         return self._physical[path]
 
     def _memory_used_bytes(self) -> Optional[int]:
-        lines = [
-            line.replace(":", " ").split()
-            for line in (procfs.read(os.path.join(self._proc, "meminfo")) or "").splitlines()
-        ]
-        kibibytes = {
-            words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()
-        }
-        if "MemTotal" not in kibibytes or "MemAvailable" not in kibibytes:
+        text = procfs.text(self._proc, "meminfo")
+        kibibytes = {name: int(count) for name, count in _MEMORY.findall(text)}
+        if len(kibibytes) < 2:
             return None
         return (kibibytes["MemTotal"] - kibibytes["MemAvailable"]) * 1024
 
@@ -213,24 +200,18 @@ def _rates(
 
 def own_rss_bytes(proc_root: str = "/proc") -> Optional[int]:
     """The agent's resident memory; None where /proc does not say."""
-    words = (procfs.read(os.path.join(proc_root, "self/statm")) or "").split()
-    return (
-        int(words[1]) * os.sysconf("SC_PAGE_SIZE")
-        if len(words) > 1 and words[1].isdigit()
-        else None
-    )
+    words = procfs.text(proc_root, "self/statm").split()
+    pages = procfs.whole(words[1]) if len(words) > 1 else None
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def boot_start_ms(proc_root: str = "/proc") -> Optional[int]:
     """When the kernel started, by the clock as it is now; None where /proc does not say."""
-    match = re.search(
-        r"^btime (\d+)$",
-        procfs.read(os.path.join(proc_root, "stat"), STAT_BYTES) or "",
-        re.MULTILINE,
-    )
+    text = procfs.text(proc_root, "stat", limit=STAT_BYTES)
+    match = re.search(r"^btime (\d+)$", text, re.MULTILINE)
     return None if match is None else int(match.group(1)) * 1000
 
 
 def kernel_boot_id(proc_root: str = "/proc") -> Optional[str]:
     """The kernel's own name for this boot; None where /proc does not say."""
-    return (procfs.read(os.path.join(proc_root, "sys/kernel/random/boot_id")) or "").strip() or None
+    return procfs.text(proc_root, "sys/kernel/random/boot_id").strip() or None

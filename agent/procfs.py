@@ -6,10 +6,13 @@ from typing import Dict, List, Optional
 MAX_BYTES = 64 * 1024
 
 
-def read(path: str, limit: int = MAX_BYTES) -> Optional[str]:
-    """The first `limit` bytes as text; None where the file is not there or not for us."""
+def read(*path: object, limit: int = MAX_BYTES) -> Optional[str]:
+    """The first `limit` bytes as text; None where the file is not there or not for us.
+
+    The path is given in parts: folders and numbers, then the file.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open("/".join(map(str, path)), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     parts: List[bytes] = []
@@ -25,6 +28,11 @@ def read(path: str, limit: int = MAX_BYTES) -> Optional[str]:
     finally:
         os.close(descriptor)
     return b"".join(parts).decode("utf-8", "replace")
+
+
+def text(*path: object, limit: int = MAX_BYTES) -> str:
+    """As read; "" for None."""
+    return read(*path, limit=limit) or ""
 
 
 def names(path: str) -> List[str]:

@@ -5,7 +5,6 @@ are claims: whoever starts a process writes there what he likes. A control group
 more.
 """
 
-import os
 import re
 from typing import Dict, FrozenSet, Mapping, Optional, Tuple
 
@@ -42,7 +41,7 @@ ALLOWED: FrozenSet[str] = frozenset(
 
 def read_variables(proc_root: str, pid: int) -> Dict[str, str]:
     """The allowed variables of the process; empty where it is not ours to read."""
-    return parse(procfs.read(os.path.join(proc_root, str(pid), "environ"), MAX_BYTES) or "")
+    return parse(procfs.text(proc_root, pid, "environ", limit=MAX_BYTES))
 
 
 def parse(text: str) -> Dict[str, str]:

@@ -7,7 +7,18 @@ without a group of its own is the tree of its processes.
 
 import os
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import (
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from agent import procfs
 from agent.clock import elapsed_s
@@ -91,26 +102,23 @@ class FactsReader:
         jobs = set(holders.values())
         self._forget_others(jobs, {member.pid for member in members})
         self._paths.update((member.job_key, member.path) for member in members if member.path)
-        by_job: Dict[str, List[Member]] = {key: [] for key in jobs}
-        for member in members:
-            if member.job_key in jobs:
-                by_job[member.job_key].append(member)
-        of_jobs = {key: self._of_job(key, of_job, now_s) for key, of_job in by_job.items()}
-        busiest = {
-            uuid: self._busiest(
-                [process.pid for process in by_job[key] if process.uuid == uuid], now_s
-            )
+        pids = {key: {member.pid for member in members if member.job_key == key} for key in jobs}
+        of_jobs = {key: self._of_job(key, pids[key], now_s) for key in jobs}
+        on_gpus = {
+            uuid: [member.pid for member in members if member[:2] == (uuid, key)]
             for uuid, key in holders.items()
         }
-        columns_by_gpu = {uuid: {**of_jobs[key], **busiest[uuid]} for uuid, key in holders.items()}
-        return {uuid: columns for uuid, columns in columns_by_gpu.items() if columns}
+        columns = {
+            uuid: {**of_jobs[key], **self._busiest(on_gpus[uuid], now_s)}
+            for uuid, key in holders.items()
+        }
+        return {uuid: columns[uuid] for uuid in holders if columns[uuid]}
 
-    def _of_job(self, key: str, members: Sequence[Member], now_s: float) -> Dict[str, float]:
-        pids = {member.pid for member in members}
+    def _of_job(self, key: str, pids: Set[int], now_s: float) -> Dict[str, float]:
         tree = self._tree(key, pids, now_s) if pids else None
         usage = self._cgroups.usage(self._paths.get(key, ""), key, now_s=now_s)
-        if usage is None:
-            usage = None if tree is None else self._tree_usage(key, tree, now_s)
+        if usage is None and tree is not None:
+            usage = self._tree_usage(key, tree, now_s)
         columns = _rates(self._before.get(key), usage)
         if usage is not None:
             self._before[key] = usage
@@ -122,11 +130,20 @@ class FactsReader:
         """The job's processes and their descendants, looked for once a minute, and when another
         process came to a GPU.
         """
-        known = self._trees.get(key)
-        if known is not None and now_s - known.seen_s < TREE_S and pids <= known.ticks.keys():
-            return known
+        tree = self._trees.get(key)
+        if tree is None or now_s - tree.seen_s >= TREE_S or not pids <= tree.ticks.keys():
+            before = {} if tree is None else tree.ticks
+            workers, descendants = self._descendants(pids)
+            ticks = {pid: before.get(pid, -1) for pid in descendants}
+            tree = self._trees[key] = _Tree(now_s, workers, ticks)
+        return tree
+
+    def _descendants(self, pids: Set[int]) -> Tuple[Optional[int], Iterable[int]]:
+        """How many of the processes' children load data, None where the kernel names no children;
+        and all of them, these too.
+        """
         workers: Optional[int] = 0
-        seen = dict.fromkeys(pids, 0)
+        seen = dict.fromkeys(pids)
         waiting = list(pids)
         while waiting and len(seen) < MAX_TREE:
             pid = waiting.pop()
@@ -137,30 +154,24 @@ class FactsReader:
             fresh = [child for child in children if child not in seen][: MAX_TREE - len(seen)]
             if workers is not None and pid in pids:
                 workers += self._count_workers(pid, fresh)
-            seen.update(dict.fromkeys(fresh, 0))
+            seen.update(dict.fromkeys(fresh))
             waiting.extend(fresh)
-        before = {} if known is None else known.ticks
-        self._trees[key] = _Tree(now_s, workers, {pid: before.get(pid, -1) for pid in seen})
-        return self._trees[key]
+        return workers, seen
 
     def _children(self, pid: int) -> Optional[List[int]]:
         """The processes that this one's main thread started; None where the kernel does not tell
         (CONFIG_PROC_CHILDREN).
         """
-        text = procfs.read(os.path.join(self._root, str(pid), "task", str(pid), "children"))
+        text = procfs.read(self._root, pid, "task", pid, "children")
         return None if text is None else [int(word) for word in text.split() if word.isdigit()]
 
     def _count_workers(self, pid: int, children: Sequence[int]) -> int:
         """How many of the children load data: those that say so, else those that run the same
         program.
         """
-        parent = read_stat(os.path.join(self._root, str(pid)))
-        names = {
-            child: stat.name
-            for child in children
-            for stat in [read_stat(os.path.join(self._root, str(child)))]
-            if stat is not None
-        }
+        parent = read_stat(self._root, pid)
+        stats = {child: read_stat(self._root, child) for child in children}
+        names = {child: stat.name for child, stat in stats.items() if stat is not None}
         named = sum(name.startswith(DATA_WORKER) for name in names.values())
         if named or parent is None:
             return named
@@ -169,67 +180,50 @@ class FactsReader:
         )
 
     def _is_helper(self, pid: int) -> bool:
-        command = procfs.read(os.path.join(self._root, str(pid), "cmdline"), 4096) or ""
+        command = procfs.text(self._root, pid, "cmdline", limit=4096)
         return any(helper in command for helper in HELPERS)
 
     def _tree_usage(self, key: str, tree: _Tree, now_s: float) -> Usage:
         """CPU seconds that go on counting while processes come and go: what each one gained, added
         up.
         """
-        gained = 0
-        for pid, before in list(tree.ticks.items()):
-            stat = read_stat(os.path.join(self._root, str(pid)))
-            if stat is None:
-                del tree.ticks[pid]
-            else:
-                gained += max(0, stat.cpu_ticks - before) if before >= 0 else 0
-                tree.ticks[pid] = stat.cpu_ticks
+        ticks = _ticks(tree.ticks, self._root)
+        before = tree.ticks
+        gained = sum(max(0, ticks[pid] - before[pid]) for pid in ticks if before[pid] >= 0)
+        tree.ticks = ticks
         earlier = self._before.get(key)
         total_s = (earlier.cpu_s if earlier is not None else 0.0) + gained / self._ticks_per_s
         return Usage(now_s, total_s, self._cgroups.host_cores(now_s=now_s))
 
     def _busiest(self, pids: Sequence[int], now_s: float) -> Dict[str, float]:
         """The share of one core that the busiest thread on this GPU used."""
-        ratios = [
-            ratio for pid in pids for ratio in [self._busiest_of(pid, now_s)] if ratio is not None
-        ]
-        return {"job_main_thread_ratio": min(1.0, max(ratios))} if ratios else {}
+        ratios = [self._busiest_of(pid, now_s) for pid in pids]
+        read = [ratio for ratio in ratios if ratio is not None]
+        return {"job_main_thread_ratio": min(1.0, max(read))} if read else {}
 
     def _busiest_of(self, pid: int, now_s: float) -> Optional[float]:
-        known = self._threads.get(pid)
-        folder = os.path.join(self._root, str(pid), "task")
-        is_due = known is None or now_s - known.chosen_s >= THREADS_S
-        chosen = self._choose_threads(folder, pid) if known is None or is_due else list(known.ticks)
-        ticks = {
-            tid: stat.cpu_ticks
-            for tid in chosen
-            for stat in [read_stat(os.path.join(folder, str(tid)))]
-            if stat is not None
-        }
-        self._threads[pid] = _Threads(
-            now_s, ticks, now_s if known is None or is_due else known.chosen_s
-        )
-        if known is None or now_s - known.read_s < MIN_ELAPSED_S:
+        before = self._threads.get(pid)
+        if before is None or now_s - before.chosen_s >= THREADS_S:
+            after = _Threads(now_s, self._choose_threads(pid), now_s)
+        else:
+            after = _Threads(now_s, before.ticks, before.chosen_s)
+        after.ticks = _ticks(after.ticks, self._root, pid, "task")
+        self._threads[pid] = after
+        if before is None or now_s - before.read_s < MIN_ELAPSED_S:
             return None
-        gained = [ticks[tid] - known.ticks[tid] for tid in ticks if tid in known.ticks]
-        return max(0, *gained) / self._ticks_per_s / (now_s - known.read_s) if gained else None
+        gained = [
+            after.ticks[tid] - before.ticks[tid] for tid in after.ticks.keys() & before.ticks.keys()
+        ]
+        return max(0, *gained) / self._ticks_per_s / (now_s - before.read_s) if gained else None
 
-    def _choose_threads(self, folder: str, pid: int) -> List[int]:
+    def _choose_threads(self, pid: int) -> Dict[int, int]:
         """The main thread and those that have used most CPU so far: a process of PyTorch has
         hundreds that sleep.
         """
-        tids = [
-            int(name)
-            for name in procfs.names(folder)[:MAX_THREADS]
-            if name.isdigit() and int(name) != pid
-        ]
-        used = [
-            (stat.cpu_ticks, tid)
-            for tid in tids
-            for stat in [read_stat(os.path.join(folder, str(tid)))]
-            if stat is not None
-        ]
-        return [pid, *(tid for _, tid in sorted(used, reverse=True)[: BUSY_THREADS - 1])]
+        names = procfs.names(os.path.join(self._root, str(pid), "task"))[:MAX_THREADS]
+        ticks = _ticks([int(name) for name in names if name.isdigit()], self._root, pid, "task")
+        busiest = sorted(ticks.keys() - {pid}, key=lambda tid: (ticks[tid], tid), reverse=True)
+        return dict.fromkeys([pid, *busiest[: BUSY_THREADS - 1]], 0)
 
     def _forget_others(self, jobs: Set[str], pids: Set[int]) -> None:
         self._before = {key: usage for key, usage in self._before.items() if key in jobs}
@@ -237,6 +231,12 @@ class FactsReader:
         self._paths = {key: path for key, path in self._paths.items() if key in jobs}
         self._threads = {pid: threads for pid, threads in self._threads.items() if pid in pids}
         self._cgroups.forget_others(jobs)
+
+
+def _ticks(ids: Iterable[int], *folder: object) -> Dict[int, int]:
+    """CPU ticks of the processes or threads in the folder that are still there."""
+    stats = {number: read_stat(*folder, number) for number in ids}
+    return {number: stat.cpu_ticks for number, stat in stats.items() if stat is not None}
 
 
 def _rates(before: Optional[Usage], after: Optional[Usage]) -> Dict[str, float]:

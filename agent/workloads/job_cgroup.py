@@ -1,8 +1,9 @@
 """A job's control group in /sys/fs/cgroup, v1 or v2: CPU used and given, bytes read."""
 
 import os
+import re
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Set, Tuple
+from typing import Dict, List, Mapping, Optional, Set, Tuple
 
 from agent import procfs
 
@@ -12,7 +13,7 @@ NANOSECONDS = 1e9
 MICROSECONDS = 1e6
 # Where a job's group lies while no process of it shows: it prepares data, or does nothing at all.
 PLACES = {
-    "slurm": ("/system.slice/slurmstepd.scope/job_%s",),
+    "slurm": ("/system.slice/slurmstepd.scope/job_%(uid)s",),
     "kubernetes": (
         "/kubepods.slice/kubepods-pod%(under)s.slice",
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%(under)s.slice",
@@ -22,6 +23,9 @@ PLACES = {
         "/kubepods/besteffort/pod%(uid)s",
     ),
 }
+# Per disk: `8:0 rbytes=1 wbytes=2 …`; in v1 also per direction, `8:0 Read 4096`.
+_READ_V2 = re.compile(r"^(\d+:\d+) .*?\brbytes=(\d+)", re.MULTILINE)
+_READ_V1 = re.compile(r"^(\d+:\d+) Read (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,18 @@ class Cgroups:
         # as another cgroup namespace sees it: where that lies nobody says
         if not path or ".." in path.split("/"):
             return None
-        return self._usage_v2(path, now_s) if self._is_v2 else self._usage_v1(path, now_s)
+        stat = procfs.numbers(self._read("cpu", path, "cpu.stat"))
+        used_s = self._used_s(path, stat)
+        if used_s is None:
+            return None
+        return Usage(
+            now_s,
+            used_s,
+            self._remembered(path, now_s),
+            self._read_bytes(path),
+            stat.get("nr_periods", 0),
+            stat.get("nr_throttled", 0),
+        )
 
     def host_cores(self, *, now_s: float) -> Optional[float]:
         """The CPUs of this host that are switched on."""
@@ -72,33 +87,12 @@ class Cgroups:
         if len(self._cores) > 4 * len(jobs) + 64:
             self._cores = {}
 
-    def _usage_v2(self, path: str, now_s: float) -> Optional[Usage]:
-        stat = procfs.numbers(self._read(path, "cpu.stat"))
-        if "usage_usec" not in stat:
-            return None
-        return Usage(
-            now_s,
-            stat["usage_usec"] / MICROSECONDS,
-            self._remembered(path, now_s),
-            self._read_bytes(self._read(path, "io.stat")),
-            stat.get("nr_periods", 0),
-            stat.get("nr_throttled", 0),
-        )
-
-    def _usage_v1(self, path: str, now_s: float) -> Optional[Usage]:
-        used = procfs.whole(self._read("cpuacct" + path, "cpuacct.usage"))
-        if used is None:
-            return None
-        stat = procfs.numbers(self._read("cpu" + path, "cpu.stat"))
-        served = self._read("blkio" + path, "blkio.throttle.io_service_bytes_recursive")
-        return Usage(
-            now_s,
-            used / NANOSECONDS,
-            self._remembered(path, now_s),
-            self._served_bytes(served),
-            stat.get("nr_periods", 0),
-            stat.get("nr_throttled", 0),
-        )
+    def _used_s(self, path: str, stat: Mapping[str, int]) -> Optional[float]:
+        """CPU seconds."""
+        if self._is_v2:
+            return stat["usage_usec"] / MICROSECONDS if "usage_usec" in stat else None
+        used = procfs.whole(self._read("cpuacct", path, "cpuacct.usage"))
+        return None if used is None else used / NANOSECONDS
 
     def _remembered(self, path: str, now_s: float) -> Optional[float]:
         read_s, cores = self._cores.get(path, (-LIMITS_S, None))
@@ -111,67 +105,40 @@ class Cgroups:
         """CPUs that the group may use: those it is bound to, and the tightest limit of it and of
         what it lies in.
         """
-        quotas = [
-            quota for level in _levels(path) for quota in [self._quota(level)] if quota is not None
-        ]
+        limits = [self._quota(level) for level in _levels(path)]
+        quotas = [limit for limit in limits if limit is not None]
         bound = count_cpus(self._cpus(path)) or count_cpus(
-            procfs.read(os.path.join(self._sys, "devices/system/cpu/online"))
+            procfs.read(self._sys, "devices/system/cpu/online")
         )
         return min((*quotas, float(bound))) if bound else min(quotas, default=None)
 
     def _quota(self, path: str) -> Optional[float]:
         """The limit of CPU time per time; None where there is none."""
         if self._is_v2:
-            words = (self._read(path, "cpu.max") or "").split()
-            quota, period = (
-                (procfs.whole(words[0]), procfs.whole(words[1]))
-                if len(words) == 2
-                else (None, None)
-            )
+            words = (self._read("cpu", path, "cpu.max") or "").split()
         else:
-            quota = procfs.whole(self._read("cpu" + path, "cpu.cfs_quota_us"))
-            period = procfs.whole(self._read("cpu" + path, "cpu.cfs_period_us"))
+            words = [
+                self._read("cpu", path, name) or ""
+                for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            ]
+        numbers = [procfs.whole(word) for word in words]
+        quota, period = numbers if len(numbers) == 2 else (None, None)
         return quota / period if quota and period else None
 
     def _cpus(self, path: str) -> Optional[str]:
         """The list of CPUs, of the group itself or of the nearest above it that has one."""
-        for level in _levels(path):
-            text = (
-                self._read(level, "cpuset.cpus.effective")
-                if self._is_v2
-                else self._read("cpuset" + level, "cpuset.effective_cpus")
-            )
-            if text and text.strip():
-                return text
-        return None
+        name = "cpuset.cpus.effective" if self._is_v2 else "cpuset.effective_cpus"
+        lists = (self._read("cpuset", level, name) for level in _levels(path))
+        return next((text for text in lists if text and text.strip()), None)
 
-    def _read_bytes(self, text: Optional[str]) -> Optional[int]:
-        """v2: `8:0 rbytes=1 wbytes=2 …` per disk.
-
-        An empty file: nothing read yet; no file: not known.
-        """
+    def _read_bytes(self, path: str) -> Optional[int]:
+        """An empty file: nothing read yet; no file: not known."""
+        name = "io.stat" if self._is_v2 else "blkio.throttle.io_service_bytes_recursive"
+        text = self._read("blkio", path, name)
         if text is None:
             return None
-        total = 0
-        for words in _disk_lines(text):
-            if not self._is_stacked(words[0]):
-                total += sum(
-                    int(word[7:])
-                    for word in words[1:]
-                    if word.startswith("rbytes=") and word[7:].isdigit()
-                )
-        return total
-
-    def _served_bytes(self, text: Optional[str]) -> Optional[int]:
-        """v1: `8:0 Read 4096` per disk and direction."""
-        if text is None:
-            return None
-        reads = [
-            words
-            for words in _disk_lines(text)
-            if len(words) == 3 and words[1] == "Read" and words[2].isdigit()
-        ]
-        return sum(int(words[2]) for words in reads if not self._is_stacked(words[0]))
+        lines = (_READ_V2 if self._is_v2 else _READ_V1).findall(text)
+        return sum(int(count) for disk, count in lines if not self._is_stacked(disk))
 
     def _is_stacked(self, device: str) -> bool:
         """True for a disk that is made of others (LVM, RAID, loop): those count the same bytes
@@ -188,19 +155,15 @@ class Cgroups:
         """Where the job's group should lie, tried once a minute; "" where it does not."""
         looked_s, path = self._found.get(key, (-LIMITS_S, ""))
         if not path and now_s - looked_s >= LIMITS_S:
-            path = next(
-                (
-                    place
-                    for place in _places(key)
-                    if self._is_v2 and os.path.isdir(self._root + place)
-                ),
-                "",
-            )
+            places = _places(key) if self._is_v2 else ()
+            path = next((place for place in places if os.path.isdir(self._root + place)), "")
             self._found[key] = (now_s, path)
         return path
 
-    def _read(self, path: str, name: str) -> Optional[str]:
-        return procfs.read(os.path.join(self._root, path.lstrip("/"), name))
+    def _read(self, controller: str, path: str, name: str) -> Optional[str]:
+        """A file of the group; v1 has a hierarchy for each controller."""
+        root = self._root if self._is_v2 else os.path.join(self._root, controller)
+        return procfs.read(root, path, name)
 
 
 def count_cpus(text: Optional[str]) -> int:
@@ -220,17 +183,10 @@ def _levels(path: str) -> List[str]:
     return ["/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1)]
 
 
-def _places(key: str) -> Iterable[str]:
+def _places(key: str) -> List[str]:
     scheduler, _, rest = key.partition("/")
     identity = rest.rpartition("/")[2]
     if not identity or not identity.replace("-", "").isalnum():
         return []
-    if scheduler == "slurm":
-        return [place % identity for place in PLACES["slurm"]]
     names = {"uid": identity, "under": identity.replace("-", "_")}
     return [place % names for place in PLACES.get(scheduler, ())]
-
-
-def _disk_lines(text: str) -> List[List[str]]:
-    lines = [line.split() for line in text.splitlines()]
-    return [words for words in lines if len(words) > 1 and words[0].replace(":", "").isdigit()]

@@ -7,11 +7,12 @@ Never more of its environment than the listed variables, never its command line:
 import os
 import pwd
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from agent import procfs
 from agent.clock import elapsed_s
+from agent.host import boot_start_ms
 from agent.workloads import environment, programs
 from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
 
@@ -88,18 +89,6 @@ class ProcessFacts:
         return (self.pid, self.start_ticks)
 
 
-@dataclass(frozen=True)
-class _Known:
-    read_s: float
-    started_ms: Optional[int]
-    user: str
-    owner: Optional[Owner]
-    kind: Optional[str]
-    environment: Mapping[str, str]
-    launcher: Identity
-    launched_ms: Optional[int]
-
-
 class Proc:
     """The process table under `root`, which is /proc but in tests and in containers that mount the
     host's elsewhere.
@@ -109,64 +98,59 @@ class Proc:
         self._root = root
         self._clock_s = clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
-        self._known: Dict[Identity, _Known] = {}
+        # -> (read at, what does not change by the second)
+        self._facts: Dict[Identity, Tuple[float, ProcessFacts]] = {}
         self._users: Dict[int, Tuple[float, str]] = {}
-
-    def boot_id(self) -> str:
-        """This boot's id; "" where the kernel does not tell."""
-        return (procfs.read(os.path.join(self._root, "sys/kernel/random/boot_id")) or "").strip()
 
     def facts(self, pid: int) -> Optional[ProcessFacts]:
         """The process; None when it is gone, hidden (hidepid), or of another pid namespace."""
-        stat = read_stat(os.path.join(self._root, str(pid)))
+        stat = read_stat(self._root, pid)
         if stat is None:
             return None
-        known = self._identified(pid, stat)
-        return ProcessFacts(
-            pid,
-            stat.start_ticks,
-            known.started_ms,
-            stat.name,
-            stat.state,
-            known.user,
-            known.owner,
-            known.kind,
-            known.environment,
-            known.launcher,
-            known.launched_ms,
-        )
+        return replace(self._identified(pid, stat), name=stat.name, state=stat.state)
 
     def forget_others(self, identities: List[Identity]) -> None:
         """Keeps what is known of these processes only."""
-        self._known = {
-            identity: self._known[identity] for identity in identities if identity in self._known
+        self._facts = {
+            identity: self._facts[identity] for identity in identities if identity in self._facts
         }
 
-    def _identified(self, pid: int, stat: Stat) -> _Known:
+    def _identified(self, pid: int, stat: Stat) -> ProcessFacts:
+        identity = (pid, stat.start_ticks)
         now_s = self._clock_s()
-        known = self._known.get((pid, stat.start_ticks))
-        if known is not None and now_s - known.read_s < IDENTITY_S:
-            return known
-        owner = owner_of(procfs.read(os.path.join(self._root, str(pid), "cgroup"), MAX_BYTES) or "")
-        # the environment is that of the start and never changes (proc(5))
-        variables = (
-            environment.read_variables(self._root, pid) if known is None else known.environment
+        read_s, facts = self._facts.get(identity, (0.0, None))
+        if facts is None:
+            facts = self._first_facts(pid, stat)
+        elif now_s - read_s < IDENTITY_S:
+            return facts
+        owner = owner_of(procfs.text(self._root, pid, "cgroup", limit=MAX_BYTES))
+        is_notebook = environment.NOTEBOOK in facts.environment
+        facts = replace(
+            facts,
+            user=self._user(pid, owner),
+            owner=owner,
+            kind=programs.kind_of_process(self._root, pid)
+            or ("interactive" if is_notebook else None),
         )
-        # and who launched it can be seen only while he lives
-        launcher = self._launcher(pid, stat) if known is None else known.launcher
-        fresh = _Known(
-            now_s,
-            self._started_ms(stat.start_ticks) if known is None else known.started_ms,
-            self._user(pid, owner),
-            owner,
-            programs.kind_of_process(self._root, pid)
-            or ("interactive" if environment.NOTEBOOK in variables else None),
-            variables,
-            launcher,
-            self._started_ms(launcher[1]) if known is None else known.launched_ms,
+        self._facts[identity] = (now_s, facts)
+        return facts
+
+    def _first_facts(self, pid: int, stat: Stat) -> ProcessFacts:
+        """What never changes, as the environment of the start (proc(5)), and who launched it, which
+        can be seen only while he lives.
+        """
+        launcher = self._launcher(pid, stat)
+        return ProcessFacts(
+            pid,
+            stat.start_ticks,
+            self._started_ms(stat.start_ticks),
+            stat.name,
+            stat.state,
+            user="",
+            environment=environment.read_variables(self._root, pid),
+            launcher=launcher,
+            launched_ms=self._started_ms(launcher[1]),
         )
-        self._known[pid, stat.start_ticks] = fresh
-        return fresh
 
     def _launcher(self, pid: int, stat: Stat) -> Identity:
         """The topmost of the programs above the process that are known to start one process per
@@ -174,9 +158,7 @@ class Proc:
         """
         identity = (pid, stat.start_ticks)
         for _ in range(MAX_LAUNCHERS):
-            parent = (
-                read_stat(os.path.join(self._root, str(stat.parent))) if stat.parent > 1 else None
-            )
+            parent = read_stat(self._root, stat.parent) if stat.parent > 1 else None
             if parent is None or not _is_launching(parent.name, stat.name):
                 break
             identity = (stat.parent, parent.start_ticks)
@@ -184,36 +166,30 @@ class Proc:
         return identity
 
     def _started_ms(self, start_ticks: int) -> Optional[int]:
-        match = re.search(
-            r"^btime (\d+)$",
-            procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "",
-            re.MULTILINE,
-        )
-        return (
-            None
-            if match is None
-            else int(match.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
-        )
+        boot_ms = boot_start_ms(self._root)
+        return None if boot_ms is None else boot_ms + start_ticks * 1000 // self._ticks_per_s
 
     def _user(self, pid: int, owner: Optional[Owner]) -> str:
         """The process's real user; behind sudo, the one whose session it is.
 
         "" where nobody says.
         """
-        status = procfs.read(os.path.join(self._root, str(pid), "status")) or ""
+        status = procfs.text(self._root, pid, "status")
         match = re.search(r"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
-        uid = None if match is None else int(match.group(1))
+        if match is None:
+            return ""
+        uid = int(match.group(1))
         if uid == 0 and owner is not None and owner.user_id is not None:
             uid = owner.user_id
-        return "" if uid is None else self._user_name(uid)
+        return self._user_name(uid)
 
     def _user_name(self, uid: int) -> str:
         """The user's name, looked up once an hour (it may be a question to a directory server);
         else his number.
         """
         now_s = self._clock_s()
-        known_s, name = self._users.get(uid, (0.0, ""))
-        if not name or now_s - known_s >= NAMES_S:
+        read_s, name = self._users.get(uid, (0.0, ""))
+        if not name or now_s - read_s >= NAMES_S:
             name = self._look_up(uid) or str(uid)
             self._users[uid] = (now_s, name)
         return name
@@ -229,10 +205,8 @@ class Proc:
                 return pwd.getpwuid(uid).pw_name
             except KeyError:
                 return None
-        lines = (
-            procfs.read(os.path.join(self._root, "1/root/etc/passwd"), 1024 * 1024) or ""
-        ).splitlines()
-        entries = (line.split(":") for line in lines)
+        users = procfs.text(self._root, "1/root/etc/passwd", limit=1024 * 1024)
+        entries = (line.split(":") for line in users.splitlines())
         return next(
             (entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None
         )
@@ -247,12 +221,12 @@ def _is_launching(parent: str, child: str) -> bool:
     )
 
 
-def read_stat(folder: str) -> Optional[Stat]:
-    """The stat of a process or a thread; None when it is gone.
+def read_stat(*folder: object) -> Optional[Stat]:
+    """The stat of a process or a thread, whose folder is given in parts; None when it is gone.
 
     The name stands in brackets and may hold any character.
     """
-    before, bracket, after = (procfs.read(os.path.join(folder, "stat"), 4096) or "").rpartition(")")
+    before, bracket, after = procfs.text(*folder, "stat", limit=4096).rpartition(")")
     fields = after.split()
     if (
         not bracket

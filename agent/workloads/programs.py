@@ -24,8 +24,7 @@ _SERVICE = re.compile(
 
 def kind_of_process(proc_root: str, pid: int) -> Optional[str]:
     """interactive or service; None where the command line says neither."""
-    text = procfs.read(os.path.join(proc_root, str(pid), "cmdline"), MAX_BYTES) or ""
-    return kind_of(text.split("\0"))
+    return kind_of(procfs.text(proc_root, pid, "cmdline", limit=MAX_BYTES).split("\0"))
 
 
 def kind_of(arguments: Sequence[str]) -> Optional[str]:

@@ -2,6 +2,7 @@
 
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from agent.host import kernel_boot_id
 from agent.readings import (
     Allocation,
     GPUInfo,
@@ -60,9 +61,8 @@ class Resolver:
         self._facts = FactsReader(proc_root)
         self._schedulers = schedulers
         self._pollers: Dict[str, Poller] = {}  # by kind
-        self._naming = Naming(
-            node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8]
-        )
+        boot = (kernel_boot_id(proc_root) or "").replace("-", "")[:8]
+        self._naming = Naming(node=node, cluster=cluster, boot=boot)
         self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
         self._hints: Dict[str, Hints] = {}  # by job

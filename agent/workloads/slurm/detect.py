@@ -52,7 +52,4 @@ def _has_scontrol(folders: Sequence[str]) -> bool:
 def _runs(name: str, proc_root: str) -> bool:
     """Whether a process of this name runs."""
     pids = (pid for pid in procfs.names(proc_root) if pid.isdigit())
-    return any(
-        (procfs.read(os.path.join(proc_root, pid, "comm"), 64) or "").strip() == name
-        for pid in pids
-    )
+    return any(procfs.text(proc_root, pid, "comm", limit=64).strip() == name for pid in pids)

@@ -129,4 +129,4 @@ def test_what_left_the_gpu_is_forgotten(root):
 
     proc.forget_others([kept.identity])
 
-    assert list(proc._known) == [kept.identity]
+    assert list(proc._facts) == [kept.identity]
