@@ -7,7 +7,7 @@ environment alone (a claim, believed only where it contradicts nothing), the pro
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Dict, Mapping, Optional, Sequence
 
 from agent.readings import Holdings, Job
 from agent.wire import BOOKED_LABELS
@@ -21,6 +21,8 @@ ENGINES = ("docker", "podman", "containerd")  # one word on the wire: docker
 OF_A_NODE = (*ENGINES, "lxc", "libvirt", "systemd")  # names that mean something on this node only
 SHORT_ID = 12  # digits that people know a container by
 MAX_ID = 120  # characters; a key that the hub refuses would cost the whole batch
+# The variables that name a job, the last of them its own.
+_NAMES = {"slurm": ("SLURM_JOB_NAME",), "kubernetes": ("POD_NAMESPACE", "POD_NAME")}
 # Services in which other people's work runs: their unit says nothing of whose it is.
 HOSTING_UNITS = re.compile(
     r"(?:slurmd|slurmstepd|pbs|pbs_mom|lim|sbatchd|ssh|sshd|ssh@.*|sshd@.*|cron|crond|atd|docker|containerd|crio|podman|kubelet|k3s|"
@@ -30,16 +32,13 @@ HOSTING_UNITS = re.compile(
 
 @dataclass(frozen=True)
 class Books:
-    """What all schedulers said: `fresh` kinds answered lately, of the others only names are used.
-
-    `aliases` by scheduler: what a control group may name -> the job's key.
+    """What all schedulers said, by kind: `fresh` of those that answered lately; of the others only
+    names are used. `jobs` by key.
     """
 
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     fresh: Mapping[str, Holdings] = field(default_factory=dict)
-    silent: Sequence[str] = ()
     jobs: Mapping[str, Job] = field(default_factory=dict)
-    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    seen_ms: Mapping[str, int] = field(default_factory=dict)  # by scheduler: when it answered last
 
     def may_hold(self, kind: str, key: str, started_ms: Optional[int]) -> bool:
         """Whether a job may hold what its books do not give it: they can't tell, or its process is
@@ -47,36 +46,30 @@ class Books:
         """
         if key in self.fresh[kind].unplaced:
             return True
-        return (
-            key not in self.jobs
-            and started_ms is not None
-            and started_ms >= self.seen_ms.get(kind, 0)
-        )
+        seen_ms = self.answers[kind].status.seen_ms or 0
+        return key not in self.jobs and started_ms is not None and started_ms >= seen_ms
+
+    def aliases(self, kind: str) -> Mapping[str, str]:
+        """What control groups call the kind's jobs -> their keys."""
+        return self.answers[kind].known.aliases if kind in self.answers else {}
 
     @property
     def has_scheduler(self) -> bool:
         """True on a node whose GPUs somebody gives out, whether he answers now or not."""
-        return any(kind in SCHEDULERS for kind in (*self.fresh, *self.silent))
+        return any(kind in SCHEDULERS for kind in self.answers)
 
 
-def books_of(answers: Iterable[Answer]) -> Books:
+def books_of(answers: Sequence[Answer]) -> Books:
     """The answers as one; where two know a job, the first."""
-    fresh: Dict[str, Holdings] = {}
-    silent: List[str] = []
     jobs: Dict[str, Job] = {}
-    aliases: Dict[str, Mapping[str, str]] = {}
-    seen_ms: Dict[str, int] = {}
     for answer in answers:
-        kind = answer.status.kind
-        seen_ms[kind] = answer.status.seen_ms or 0
-        if answer.fresh is None:
-            silent.append(kind)
-        else:
-            fresh[kind] = answer.fresh
-        aliases[kind] = answer.known.aliases
         for job in answer.known.jobs:
             jobs.setdefault(job.key, job)
-    return Books(fresh, silent, jobs, aliases, seen_ms)
+    return Books(
+        {answer.status.kind: answer for answer in answers},
+        {answer.status.kind: answer.fresh for answer in answers if answer.fresh is not None},
+        jobs,
+    )
 
 
 class Naming:
@@ -129,62 +122,40 @@ class Naming:
         return job if _is_believable(claim[0], job, facts, books) else None
 
     def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
-        key = "%s/%s/%s" % (
-            kind,
-            self._clusters.get(kind) or self._cluster or "default",
-            _clean(identity),
-        )
-        key = books.aliases.get(kind, {}).get(identity, key)
+        cluster = self._clusters.get(kind) or self._cluster or "default"
+        key = books.aliases(kind).get(identity, "%s/%s/%s" % (kind, cluster, _clean(identity)))
         return books.jobs.get(key) or self._bare_job(key, kind, identity, facts)
 
     def _bare_job(self, key: str, kind: str, identity: str, facts: ProcessFacts) -> Job:
         """All that the process itself says of the scheduler's job."""
+        names = _NAMES.get(kind, ())
         variables = facts.environment
-        name = ""
-        account = ""
-        if kind == "slurm":
-            name = variables.get("SLURM_JOB_NAME", "")
-            account = variables.get("SLURM_JOB_ACCOUNT", "")
-        elif kind == "kubernetes" and "POD_NAME" in variables:
-            name = "/".join(
-                variables[word] for word in ("POD_NAMESPACE", "POD_NAME") if word in variables
-            )
+        name = "/".join(variables[word] for word in names if word in variables)
+        if not names or names[-1] not in variables:
+            name = identity
+        account = variables.get("SLURM_JOB_ACCOUNT", "") if kind == "slurm" else ""
         cluster = key.split("/", 2)[1] if key.count("/") >= 2 else ""
-        return Job(
-            key, kind, cluster, identity, name or identity, facts.user, account, state="RUNNING"
-        )
+        return Job(key, kind, cluster, identity, name, facts.user, account, state="RUNNING")
 
     def _of_this_node(self, facts: ProcessFacts) -> Job:
         """The container, VM, service or bare process."""
         owner = facts.owner
         if owner is None or owner.kind == CONTAINER or _is_hosting(owner):
             identity = "%s-%d-%d" % (self._boot, *facts.launcher)
-            return self._local("process", identity, facts.name, facts, start_ms=facts.launched_ms)
+            job = self._local("process", identity, facts.name, facts)
+            return replace(job, start_ms=facts.launched_ms)
         if owner.container:
             return self._local(owner.kind, owner.id[:SHORT_ID], owner.id[:SHORT_ID], facts)
         # in his slice a user names a container as he likes, also as root's is named
         is_made_up = owner.kind in ("lxc", "libvirt") and owner.user_id is not None
-        return self._local(
-            owner.kind,
-            "user-%s-%s" % (owner.user_id, owner.id) if is_made_up else owner.id,
-            owner.id,
-            facts,
-        )
+        identity = "user-%s-%s" % (owner.user_id, owner.id) if is_made_up else owner.id
+        return self._local(owner.kind, identity, owner.id, facts)
 
-    def _local(
-        self,
-        kind: str,
-        identity: str,
-        name: str,
-        facts: ProcessFacts,
-        *,
-        start_ms: Optional[int] = None,
-    ) -> Job:
+    def _local(self, kind: str, identity: str, name: str, facts: ProcessFacts) -> Job:
         identity = _clean(identity)
-        key = "%s/%s/%s" % (kind, self._node, identity)
         is_service = kind == "systemd" and identity.endswith(".service")
         return Job(
-            key,
+            "%s/%s/%s" % (kind, self._node, identity),
             kind,
             self._node,
             identity,
@@ -192,7 +163,6 @@ class Naming:
             facts.user,
             kind="service" if is_service else "batch",
             state="RUNNING",
-            start_ms=start_ms,
         )
 
 
@@ -247,16 +217,12 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
     names = [owner.id, owner.container, owner.container[:SHORT_ID]]
     if owner.container and owner.user_id is not None:
         names = [alias(owner.container, owner.user_id)]
-    kinds = (
-        list(books.aliases)
-        if owner.kind == CONTAINER
-        else [owner.kind, *(("docker",) if owner.kind == "podman" else ())]
-    )
-    for kind in kinds:
-        aliases = books.aliases.get(kind, {})
-        key = next((aliases[name] for name in names if name and name in aliases), None)
-        if key is not None:
-            return key
+    kinds = [owner.kind, "docker"] if owner.kind == "podman" else [owner.kind]
+    for kind in books.answers if owner.kind == CONTAINER else kinds:
+        aliases = books.aliases(kind)
+        for name in names:
+            if name and name in aliases:
+                return aliases[name]
     return None
 
 
@@ -264,11 +230,8 @@ def _is_forged(owner: Owner, books: Books) -> bool:
     """True for a user's own control group that bears the name of a container which root's engine
     runs.
     """
-    return (
-        bool(owner.container)
-        and owner.user_id is not None
-        and any(owner.container in known for known in books.aliases.values())
-    )
+    is_users = bool(owner.container) and owner.user_id is not None
+    return is_users and any(owner.container in books.aliases(kind) for kind in books.answers)
 
 
 def _job_id_of_sluid(owner: Owner, variables: Mapping[str, str]) -> Optional[str]:

@@ -39,6 +39,14 @@ class SeenProcess(NamedTuple):
     job: Optional[Job]
 
 
+class Holder(NamedTuple):
+    """A process of a job on a GPU."""
+
+    uuid: str
+    facts: ProcessFacts
+    job: Job
+
+
 class Resolver:
     """Names who holds the GPUs of this host.
 
@@ -63,7 +71,7 @@ class Resolver:
         self._pollers: Dict[str, Poller] = {}  # by kind
         boot = (kernel_boot_id(proc_root) or "").replace("-", "")[:8]
         self._naming = Naming(node=node, cluster=cluster, boot=boot)
-        self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
+        self._seen_ms: Dict[Hold, Optional[int]] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
         self._hints: Dict[str, Hints] = {}  # by job
 
@@ -79,32 +87,27 @@ class Resolver:
         books = books_of(answers)
         self._naming.learn(books)
         seen = self._find(processes, books)
-        self._note_stuck(seen, start_ms)
-        allocations = self._allocations(seen, books, gpus, start_ms=start_ms, end_ms=end_ms)
-        current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
-        statuses = [answer.status for answer in answers] + self._own_statuses(
-            processes, books, seen, end_ms
-        )
-        pending = [
-            holdings.pending_gpus
-            for holdings in books.fresh.values()
-            if holdings.pending_gpus is not None
+        holders = [
+            Holder(process.uuid, process.facts, process.job)
+            for process in seen
+            if process.facts is not None and process.job is not None
         ]
+        self._note_stuck(seen, start_ms)
+        allocations = self._allocations(holders, books, gpus, start_ms=start_ms, end_ms=end_ms)
+        current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
+        fresh = books.fresh.values()
+        pending = [item.pending_gpus for item in fresh if item.pending_gpus is not None]
         return Workload(
-            jobs=self._jobs(seen, books, allocations),
+            jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
             processes=[_process(process) for process in seen],
-            sources=statuses,
-            facts=self._facts.read(_members(seen), holders=_holders(seen, current)),
+            sources=[
+                *(answer.status for answer in answers),
+                *self._own_statuses(processes, books, holders, end_ms),
+            ],
+            facts=self._facts.read(_members(holders), holders=_holders(seen, current)),
             pending_gpus=sum(pending) if pending else None,
-            drained=next(
-                (
-                    holdings.drained
-                    for holdings in books.fresh.values()
-                    if holdings.drained is not None
-                ),
-                None,
-            ),
+            drained=next((item.drained for item in fresh if item.drained is not None), None),
         )
 
     def _look(self, gpus: Sequence[GPUInfo]) -> List[Answer]:
@@ -148,7 +151,7 @@ class Resolver:
 
     def _allocations(
         self,
-        seen: Sequence[SeenProcess],
+        holders: Sequence[Holder],
         books: Books,
         gpus: Sequence[GPUInfo],
         *,
@@ -159,23 +162,20 @@ class Resolver:
         if job is not None:
             since_ms = start_ms if job.start_ms is None else job.start_ms
             return [Allocation(gpu.uuid, job.key, "declared", since_ms, job.end_ms) for gpu in gpus]
+        booked = [
+            item
+            for kind, holdings in books.fresh.items()
+            if kind in SCHEDULERS or not books.has_scheduler
+            for item in holdings.allocations
+        ]
         if books.has_scheduler:
-            given = [
-                item
-                for kind in SCHEDULERS
-                if kind in books.fresh
-                for item in books.fresh[kind].allocations
-            ]
-            return given + self._not_yet_booked(
-                seen, books, {item.uuid for item in given if item.end_ms is None}, end_ms
-            )
-        booked = [item for holdings in books.fresh.values() for item in holdings.allocations]
-        return booked + self._held_by_processes(
-            seen, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms
-        )
+            given = {item.uuid for item in booked if item.end_ms is None}
+            return booked + self._not_yet_booked(holders, books, given, end_ms)
+        held = {(item.uuid, item.job_key) for item in booked}
+        return booked + self._held_by_processes(holders, held, start_ms, end_ms)
 
     def _not_yet_booked(
-        self, seen: Sequence[SeenProcess], books: Books, booked: Set[str], end_ms: int
+        self, holders: Sequence[Holder], books: Books, booked: Set[str], end_ms: int
     ) -> List[Allocation]:
         """What jobs hold by their processes' control groups, where the books are older than the
         process or can't say which GPU.
@@ -183,94 +183,53 @@ class Resolver:
         Only on GPUs that the books give to nobody: they are right about all others.
         """
         since: Dict[Hold, Allocation] = {}
-        for process in seen:
-            if (
-                process.job is None
-                or process.facts is None
-                or process.facts.owner is None
-                or process.uuid in booked
-            ):
+        for uuid, facts, job in holders:
+            kind = facts.owner.kind if facts.owner is not None else ""
+            if uuid in booked or kind not in SCHEDULERS or kind not in books.fresh:
                 continue
-            kind = process.facts.owner.kind
-            if (
-                kind not in books.fresh
-                or kind not in SCHEDULERS
-                or not self._is_alive(process.facts, end_ms)
-            ):
-                continue
-            if not books.may_hold(kind, process.job.key, process.facts.started_ms):
-                continue
-            start_ms = (
-                process.facts.started_ms if process.job.start_ms is None else process.job.start_ms
-            )
-            since.setdefault(
-                (process.uuid, process.job.key),
-                Allocation(process.uuid, process.job.key, kind, start_ms, None, 1.0),
-            )
+            if self._is_alive(facts, end_ms) and books.may_hold(kind, job.key, facts.started_ms):
+                start_ms = facts.started_ms if job.start_ms is None else job.start_ms
+                item = Allocation(uuid, job.key, kind, start_ms, None, 1.0)
+                since.setdefault((uuid, job.key), item)
         return list(since.values())
 
     def _held_by_processes(
-        self, seen: Sequence[SeenProcess], booked: Set[Hold], start_ms: int, end_ms: int
+        self, holders: Sequence[Holder], booked: Set[Hold], start_ms: int, end_ms: int
     ) -> List[Allocation]:
         """What nobody gave out is held by who uses it, from the first window that saw it."""
-        since: Dict[Hold, Tuple[str, int]] = {}
-        for process in seen:
-            if (
-                process.job is None
-                or process.facts is None
-                or not self._is_alive(process.facts, end_ms)
-            ):
+        since: Dict[Hold, Allocation] = {}
+        for uuid, facts, job in holders:
+            hold = (uuid, job.key)
+            if hold in booked or hold in since or not self._is_alive(facts, end_ms):
                 continue
-            hold = (process.uuid, process.job.key)
-            source = "docker" if process.job.scheduler in ENGINES else "process"
-            if hold not in booked:
-                since.setdefault(
-                    hold, (source, max(start_ms, min(process.facts.started_ms or 0, end_ms)))
-                )
-        self._seen_ms = {
-            hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()
-        }
-        return [
-            Allocation(uuid, key, source, self._seen_ms[uuid, key])
-            for (uuid, key), (source, _) in since.items()
-        ]
+            source = "docker" if job.scheduler in ENGINES else "process"
+            first_ms = max(start_ms, min(facts.started_ms or 0, end_ms))
+            since[hold] = Allocation(uuid, job.key, source, self._seen_ms.get(hold, first_ms))
+        self._seen_ms = {hold: item.start_ms for hold, item in since.items()}
+        return list(since.values())
 
     def _jobs(
-        self, seen: Sequence[SeenProcess], books: Books, allocations: Sequence[Allocation]
+        self, holders: Sequence[Holder], books: Books, allocations: Sequence[Allocation]
     ) -> List[Job]:
         """The jobs that hold a GPU, have a process on one or have just ended, with what their
         processes show of them.
         """
-        jobs = {
-            item.job_key: books.jobs[item.job_key]
-            for item in allocations
-            if item.job_key in books.jobs
-        }
         if self._declared is not None:
             return [self._declared]
-        jobs.update(
-            {
-                job.key: job
-                for holdings in books.fresh.values()
-                for job in holdings.jobs
-                if job.end_ms is not None
-            }
-        )
+        keys = [item.job_key for item in allocations]
+        jobs = {key: books.jobs[key] for key in keys if key in books.jobs}
+        for holdings in books.fresh.values():
+            jobs.update({job.key: job for job in holdings.jobs if job.end_ms is not None})
         hints: Dict[str, Hints] = {}
-        for process in seen:
-            if process.job is not None and process.facts is not None:
-                jobs.setdefault(process.job.key, process.job)
-                hints[process.job.key] = hints.get(process.job.key, Hints()).and_of(process.facts)
+        for _, facts, job in holders:
+            jobs.setdefault(job.key, job)
+            hints[job.key] = hints.get(job.key, Hints()).and_of(facts)
         # a kernel that has left the GPU for a while does not make the notebook a batch job
-        self._hints = {
-            key: hints.get(key) or self._hints[key]
-            for key in jobs
-            if key in hints or key in self._hints
-        }
+        self._hints = {key: shown for key, shown in {**self._hints, **hints}.items() if key in jobs}
         return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
 
     def _own_statuses(
-        self, processes: Processes, books: Books, seen: Sequence[SeenProcess], now_ms: int
+        self, processes: Processes, books: Books, holders: Sequence[Holder], now_ms: int
     ) -> List[SourceStatus]:
         """`process` answered where at least one GPU's list could be read; `docker` is named where
         containers were seen.
@@ -279,14 +238,8 @@ class Resolver:
             return [SourceStatus("declared", ok=True, seen_ms=now_ms)]
         is_read = not processes or any(readings is not None for readings in processes.values())
         statuses = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
-        has_seen_containers = any(
-            process.job is not None and process.job.scheduler in ENGINES for process in seen
-        )
-        if (
-            has_seen_containers
-            and not books.has_scheduler
-            and "docker" not in (*books.fresh, *books.silent)
-        ):
+        has_containers = any(holder.job.scheduler in ENGINES for holder in holders)
+        if has_containers and not books.has_scheduler and "docker" not in books.answers:
             statuses.append(SourceStatus("docker", ok=True, seen_ms=now_ms))
         return statuses
 
@@ -310,20 +263,16 @@ def _process(process: SeenProcess) -> Process:
     )
 
 
-def _members(seen: Sequence[SeenProcess]) -> List[Member]:
-    return [
-        Member(process.uuid, process.job.key, process.facts.pid, _path(process.job, process.facts))
-        for process in seen
-        if process.job is not None and process.facts is not None
-    ]
+def _members(holders: Sequence[Holder]) -> List[Member]:
+    return [Member(uuid, job.key, facts.pid, _path(job, facts)) for uuid, facts, job in holders]
 
 
 def _path(job: Job, facts: ProcessFacts) -> str:
     """The job's control group; "" where it has none of its own: a session's holds all that its user
     does.
     """
-    is_own = facts.owner is not None and facts.owner.kind == job.scheduler
-    return facts.owner.path if facts.owner is not None and is_own else ""
+    owner = facts.owner
+    return owner.path if owner is not None and owner.kind == job.scheduler else ""
 
 
 def _holders(seen: Sequence[SeenProcess], allocations: Sequence[Allocation]) -> Dict[str, str]:
