@@ -2,13 +2,14 @@
 
 https://www.rfc-editor.org/rfc/rfc9113 and
 https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md One connection, one stream, one
-answer, then the connection is closed. Everything that is read has a limit.
+answer, then the connection is closed. Everything that is read has a limit. Of HTTP/2 only what
+gRPC's servers send is understood: no padding, no priorities, headers in one frame.
 """
 
 import socket
 import struct
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 from urllib.parse import unquote
 
 from agent.workloads.kubernetes import hpack
@@ -17,7 +18,6 @@ from agent.workloads.kubernetes import hpack
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_S = 5.0  # for the whole call
 MAX_FRAME_BYTES = 16_384  # what a peer may send as long as it is not told otherwise
-MAX_HEADER_BYTES = 64 * 1024
 MAX_FRAMES = 10_000
 DEFAULT_WINDOW_BYTES = 65_535
 UNIMPLEMENTED = 12
@@ -41,8 +41,7 @@ _WINDOW_UPDATE = 8
 _CONTINUATION = 9
 _ACK = _END_STREAM = 0x1
 _END_HEADERS = 0x4
-_PADDED = 0x8
-_PRIORITY = 0x20
+_PADDED_OR_PRIORITY = 0x28
 _HEADER_TABLE_SIZE = 1
 _ENABLE_PUSH = 2
 _INITIAL_WINDOW_SIZE = 4
@@ -70,7 +69,7 @@ def call(path: str, method: str, message: bytes = b"", *, timeout_s: float = TIM
             connection.settimeout(timeout_s)
             connection.connect(path)
             connection.sendall(_request(method, message))
-            return _Answer(connection, deadline_s).read()
+            return _Answer(_Frames(connection, deadline_s)).read()
         except OSError as error:
             raise GRPCError("%s: %s" % (path, error.strerror or error)) from error
         except hpack.HeaderError as error:
@@ -114,38 +113,19 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-class _Answer:
-    """The frames of one answer, put together."""
+class _Frames:
+    """What the peer says, frame by frame, until the deadline."""
 
     def __init__(self, connection: socket.socket, deadline_s: float) -> None:
         self._connection = connection
         self._deadline_s = deadline_s
-        self._headers: Dict[str, str] = {}
-        self._block: Optional[bytearray] = None  # header fragments, until the block is whole
-        self._body = bytearray()
-        self._is_done = False
-        self._take: Dict[int, Callable[[int, bytes], None]] = {
-            _DATA: self._data, _HEADERS: self._begin_headers, _CONTINUATION: self._continue_headers,
-            _RST_STREAM: self._reset,
-            _SETTINGS: self._settings, _PING: self._ping, _GOAWAY: self._go_away,
-            _PUSH_PROMISE: self._push,
-        }  # fmt: skip
 
-    def read(self) -> bytes:
-        """The message, once the stream has ended well. Raises GRPCError."""
-        for _ in range(MAX_FRAMES):
-            kind, flags, stream, payload = self._next()
-            if self._block is not None and kind != _CONTINUATION:
-                raise GRPCError("another frame stands between those of a header block")
-            # WINDOW_UPDATE and what is new is nothing to us
-            if (stream == _STREAM) == (kind in _OURS) and kind in self._take:
-                self._take[kind](flags, payload)
-            if self._is_done and self._block is None:
-                return self._message()
-        raise GRPCError("more than %d frames" % MAX_FRAMES)
+    def acknowledge(self, kind: int, payload: bytes) -> None:
+        """Answers SETTINGS or a PING."""
+        self._connection.sendall(_frame(kind, _ACK, 0, payload))
 
-    def _next(self) -> Tuple[int, int, int, bytes]:
-        """(type, flags, stream, payload) of the next frame."""
+    def next(self) -> Tuple[int, int, int, bytes]:
+        """(type, flags, stream, payload) of the next frame. Raises GRPCError."""
         head = self._receive(9)
         length = int.from_bytes(head[:3], "big")
         if length > MAX_FRAME_BYTES:
@@ -169,50 +149,44 @@ class _Answer:
             length -= len(part)
         return b"".join(parts)
 
-    def _data(self, flags: int, payload: bytes) -> None:
-        self._body += _unpadded(flags, payload)
+
+class _Answer:
+    """The frames of one answer, put together."""
+
+    def __init__(self, frames: _Frames) -> None:
+        self._frames = frames
+        self._headers: Dict[str, str] = {}
+        self._body = bytearray()
+
+    def read(self) -> bytes:
+        """The message, once the stream has ended well. Raises GRPCError."""
+        for _ in range(MAX_FRAMES):
+            kind, flags, stream, payload = self._frames.next()
+            if stream == _STREAM and kind in _OURS:
+                self._take(kind, flags, payload)
+                if flags & _END_STREAM:
+                    return self._message()
+            # nothing in the peer's settings concerns a client that has said all it had to say
+            elif kind == _SETTINGS and not flags & _ACK:
+                self._frames.acknowledge(kind, b"")
+            elif kind == _PING and not flags & _ACK:
+                self._frames.acknowledge(kind, payload[:8])
+            elif kind == _GOAWAY and stream == 0:
+                _go_away(*struct.unpack_from(">II", payload.ljust(8, b"\0")))
+        raise GRPCError("more than %d frames" % MAX_FRAMES)
+
+    def _take(self, kind: int, flags: int, payload: bytes) -> None:
+        if kind == _RST_STREAM:
+            code = int.from_bytes(payload[:4], "big")
+            raise GRPCError("the call was reset: HTTP/2 error %d" % code)
+        if kind == _DATA and not flags & _PADDED_OR_PRIORITY:
+            self._body += payload
+        elif kind == _HEADERS and flags & (_PADDED_OR_PRIORITY | _END_HEADERS) == _END_HEADERS:
+            self._headers.update(hpack.decode(payload))
+        else:
+            raise GRPCError("a frame of a form that gRPC does not use")
         if len(self._body) > MAX_ANSWER_BYTES:
             raise GRPCError("the answer is longer than %d bytes" % MAX_ANSWER_BYTES)
-        self._is_done = bool(flags & _END_STREAM)
-
-    def _begin_headers(self, flags: int, payload: bytes) -> None:
-        payload = _unpadded(flags, payload)
-        self._block = bytearray(payload[5:] if flags & _PRIORITY else payload)
-        self._is_done = bool(flags & _END_STREAM)
-        self._end_headers(flags)
-
-    def _continue_headers(self, flags: int, payload: bytes) -> None:
-        if self._block is None:
-            raise GRPCError("a header block is continued that never began")
-        self._block += payload
-        if len(self._block) > MAX_HEADER_BYTES:
-            raise GRPCError("a header block of more than %d bytes" % MAX_HEADER_BYTES)
-        self._end_headers(flags)
-
-    def _end_headers(self, flags: int) -> None:
-        if flags & _END_HEADERS and self._block is not None:
-            self._headers.update(hpack.decode(bytes(self._block)))
-            self._block = None
-
-    def _settings(self, flags: int, payload: bytes) -> None:
-        if not flags & _ACK:  # nothing in them concerns a client that has said all it had to say
-            self._connection.sendall(_frame(_SETTINGS, _ACK, 0, b""))
-
-    def _ping(self, flags: int, payload: bytes) -> None:
-        if not flags & _ACK:
-            self._connection.sendall(_frame(_PING, _ACK, 0, payload[:8]))
-
-    def _reset(self, flags: int, payload: bytes) -> None:
-        raise GRPCError("the call was reset: HTTP/2 error %d" % int.from_bytes(payload[:4], "big"))
-
-    def _go_away(self, flags: int, payload: bytes) -> None:
-        last = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF
-        code = int.from_bytes(payload[4:8], "big")
-        if code or last < _STREAM:  # else the peer takes no further calls, but ends this one
-            raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
-
-    def _push(self, flags: int, payload: bytes) -> None:
-        raise GRPCError("the peer pushes, which it was forbidden")
 
     def _message(self) -> bytes:
         """The one message of a call that ended with status 0."""
@@ -221,13 +195,15 @@ class _Answer:
         status = self._headers.get("grpc-status")
         if status != "0":
             raise _failure(status, self._headers.get("grpc-message", ""))
-        if (
-            len(self._body) < 5
-            or self._body[0] != 0
-            or int.from_bytes(self._body[1:5], "big") != len(self._body) - 5
-        ):
+        if self._body[:5] != struct.pack(">BI", 0, max(0, len(self._body) - 5)):
             raise GRPCError("the answer is not one plain message")
         return bytes(self._body[5:])
+
+
+def _go_away(last: int, code: int) -> None:
+    """The peer takes no further calls; raises GRPCError where it does not end this one either."""
+    if code or last & 0x7FFFFFFF < _STREAM:
+        raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
 
 
 def _failure(status: Optional[str], message: str) -> GRPCError:
@@ -237,11 +213,3 @@ def _failure(status: Optional[str], message: str) -> GRPCError:
     name = STATUSES[number] if number < len(STATUSES) else "status %d" % number
     text = "".join(character for character in unquote(message) if character.isprintable())
     return GRPCError("%s: %.200s" % (name, text) if text else name, number)
-
-
-def _unpadded(flags: int, payload: bytes) -> bytes:
-    if not flags & _PADDED:
-        return payload
-    if not payload or payload[0] >= len(payload):
-        raise GRPCError("a frame's padding is longer than the frame")
-    return payload[1 : len(payload) - payload[0]]

@@ -210,24 +210,10 @@ def test_a_ping_is_answered_with_its_own_bytes(tmp_path: Path):
 @pytest.mark.parametrize(
     "what",
     [
-        frame(HEADERS, 0, STATUS_200[:0])
-        + frame(CONTINUATION, 4, STATUS_200)
-        + frame(DATA, 0, message(b"pods"))
-        + frame(HEADERS, 5, OK),
-        frame(HEADERS, 0x0C, b"\x02" + STATUS_200 + b"\0\0")
-        + frame(DATA, 8, b"\x01" + message(b"pods") + b"\0")
-        + frame(HEADERS, 5, OK),
-        frame(HEADERS, 0x24, b"\0\0\0\0\x10" + STATUS_200)
-        + frame(DATA, 0, message(b"pods"))
-        + frame(HEADERS, 5, OK),
         frame(HEADERS, 4, STATUS_200)
         + frame(DATA, 0, message(b"pods")[:3])
         + frame(DATA, 0, message(b"pods")[3:])
         + frame(HEADERS, 5, OK),
-        frame(HEADERS, 4, STATUS_200)
-        + frame(DATA, 0, message(b"pods"))
-        + frame(HEADERS, 1, OK[:9])
-        + frame(CONTINUATION, 4, OK[9:]),
         frame(WINDOW_UPDATE, 0, b"\0\0\1\0")
         + frame(0xBE, 7, b"new kinds are to be ignored")
         + WELL,
@@ -238,18 +224,14 @@ def test_a_ping_is_answered_with_its_own_bytes(tmp_path: Path):
         frame(DATA, 0, b"another stream", stream=3) + WELL,
     ],
     ids=[
-        "continued",
-        "padded",
-        "priority",
         "split",
-        "trailers continued",
         "unknown",
         "goaway",
         "table size",
         "other stream",
     ],
 )
-def test_every_lawful_shape_of_an_answer_is_understood(tmp_path: Path, what: bytes):
+def test_every_shape_that_grpc_gives_an_answer_is_understood(tmp_path: Path, what: bytes):
     assert says(tmp_path, what) == b"pods"
 
 
@@ -281,17 +263,13 @@ def test_every_lawful_shape_of_an_answer_is_understood(tmp_path: Path, what: byt
             "not one plain",
         ),
         (b"\x00\x40\x01" + b"\0" * 20000, "16385 bytes"),
-        (
-            frame(HEADERS, 0, b"") + frame(CONTINUATION, 0, b"\0" * 16000) * 5,
-            "header block of more than",
-        ),
-        (
-            frame(HEADERS, 0, b"") + frame(PING, 0, b"12345678", stream=0),
-            "another frame stands between",
-        ),
-        (frame(CONTINUATION, 4, b""), "never began"),
-        (frame(DATA, 8, b"\x05abc"), "padding"),
-        (frame(PUSH, 4, b"\0\0\0\2\x88"), "forbidden"),
+        # lawful HTTP/2 that no server of gRPC sends: its checkpoint tells the same
+        (frame(HEADERS, 0, STATUS_200) + frame(CONTINUATION, 4, b""), "gRPC does not use"),
+        (frame(CONTINUATION, 4, b""), "gRPC does not use"),
+        (frame(HEADERS, 0x0C, b"\x02" + STATUS_200 + b"\0\0"), "gRPC does not use"),
+        (frame(HEADERS, 0x24, b"\0\0\0\0\x10" + STATUS_200), "gRPC does not use"),
+        (frame(DATA, 8, b"\x01abc\0"), "gRPC does not use"),
+        (frame(PUSH, 4, b"\0\0\0\2\x88"), "gRPC does not use"),
         (frame(HEADERS, 4, b"\xbe"), "entry 62"),  # the dynamic table's first
         (frame(HEADERS, 4, b"\x80"), "entry 0"),
         (frame(HEADERS, 4, b"\x00\x7f\xff\xff\xff\xff\xff"), "no end"),
