@@ -5,6 +5,7 @@ The agent asks for the pods that hold GPUs, by name: a node's list of all its po
 megabyte, and ten thousand agents would ask for it. So the account needs no right to list pods.
 """
 
+import contextlib
 import http.client
 import json
 import logging
@@ -27,6 +28,7 @@ DRA_PAGE = 100
 DRA_MAX_PAGES = 10
 
 Answer = Mapping[str, Any]
+UUIDs = Dict[Tuple[str, str], str]  # by pool and device of DRA
 
 
 class APIError(Exception):
@@ -55,9 +57,7 @@ class API:
         """The node; {} where there is none of the name, None where the server can't tell now."""
         return self._calm("/api/v1/nodes/%s?resourceVersion=0" % quote(name, ""), now_ms)
 
-    def gpu_names(
-        self, node: str, driver: str, *, now_ms: int
-    ) -> Optional[Dict[Tuple[str, str], str]]:
+    def gpu_names(self, node: str, driver: str, *, now_ms: int) -> Optional[UUIDs]:
         """(pool, device) -> UUID of what the DRA driver published for the node; None where the
         server can't tell now.
         """
@@ -69,11 +69,9 @@ class API:
                 return names
         return {}
 
-    def _published(
-        self, version: str, selector: str, now_ms: int
-    ) -> Optional[Dict[Tuple[str, str], str]]:
+    def _published(self, version: str, selector: str, now_ms: int) -> Optional[UUIDs]:
         """Of all pages; {} where the server does not know this version."""
-        names: Dict[Tuple[str, str], str] = {}
+        names: UUIDs = {}
         going = ""
         for _ in range(DRA_MAX_PAGES):
             query = urlencode({"fieldSelector": selector, "limit": DRA_PAGE, "continue": going})
@@ -105,27 +103,23 @@ class API:
 
     def get(self, path: str) -> Answer:
         """The object; {} where there is none. Raises APIError."""
-        connection: Optional[http.client.HTTPSConnection] = None
         try:
             context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
-            connection = http.client.HTTPSConnection(
-                self._host, self._port, timeout=TIMEOUT_S, context=context
-            )
             headers = {
                 "Authorization": "Bearer " + self._token(),
                 "Accept": "application/json",
                 "User-Agent": "fleetwatch-agent",
             }
-            connection.request("GET", path, headers=headers)
-            response = connection.getresponse()
-            return _read(response, path.partition("?")[0])
+            connection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=TIMEOUT_S, context=context
+            )
+            with contextlib.closing(connection):
+                connection.request("GET", path, headers=headers)
+                return _read(connection.getresponse(), path.partition("?")[0])
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise APIError(
                 "%s:%d: %s" % (self._host, self._port, error or type(error).__name__)
             ) from error
-        finally:
-            if connection is not None:
-                connection.close()
 
     def _token(self) -> str:
         """Read anew each time: the kubelet renews it every hour."""
@@ -156,8 +150,8 @@ def _read(response: http.client.HTTPResponse, path: str) -> Answer:
     return answer
 
 
-def _uuids(answer: Answer) -> Dict[Tuple[str, str], str]:
-    uuids: Dict[Tuple[str, str], str] = {}
+def _uuids(answer: Answer) -> UUIDs:
+    uuids: UUIDs = {}
     for item in parts(answer, "items"):
         spec = part(item, "spec")
         pool = str(part(spec, "pool").get("name"))

@@ -13,7 +13,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads.kubernetes import checkpoint, node_pods
-from agent.workloads.kubernetes.api_server import API
+from agent.workloads.kubernetes.api_server import API, UUIDs
 from agent.workloads.kubernetes.checkpoint import CheckpointError
 from agent.workloads.kubernetes.devices import (
     DRIVER,
@@ -27,7 +27,7 @@ from agent.workloads.kubernetes.devices import (
 )
 from agent.workloads.kubernetes.grpc import UNIMPLEMENTED, GRPCError, call
 from agent.workloads.kubernetes.places import Paths
-from agent.workloads.kubernetes.pod_job import Pod, bare_job, pod_of
+from agent.workloads.kubernetes.pod_job import Pod, bare_pod, pod_of
 from agent.workloads.kubernetes.protobuf import Device, MessageError, PodDevices, allocatable, pods
 
 log = logging.getLogger("agent.workloads")
@@ -61,7 +61,7 @@ class _Node:
         """The newest living pod's of this name; "" where nothing tells, None where all of them have
         ended.
         """
-        uids = [uid for uid, known in self.names.items() if known == (namespace, name)]
+        uids = [uid for uid, named in self.names.items() if named == (namespace, name)]
         alive = [uid for uid in uids if self.lives((uid,))]
         return alive[-1] if alive else None if uids else ""
 
@@ -84,7 +84,7 @@ class Kubernetes:
         # -> (asked again at, the last answer)
         self._known: Dict[node_pods.Name, Tuple[int, Optional[Pod]]] = {}
         self._devices: Tuple[int, Optional[Sequence[Device]]] = (0, None)
-        self._published: Tuple[int, Mapping[Tuple[str, str], str]] = (0, {})
+        self._published: Tuple[int, UUIDs] = (0, {})
         self._drained: Tuple[int, Optional[str]] = (0, None)
         # (GPU uuid, job key) -> when the books named it first
         self._seen_ms: Dict[Tuple[str, str], int] = {}
@@ -99,23 +99,19 @@ class Kubernetes:
         books = self._books(now_ms)
         on_node = _Node(node_pods.named(self._paths.logs), node_pods.living(self._paths.cgroups))
         by_pod: Dict[str, Tuple[Pod, List[Slot]]] = {}
-        for pod, held in self._holders(
-            [(uid, held) for uid, held in books.held if _has_gpu(held)], on_node, now_ms
-        ):
+        for pod, held in self._holders(books, on_node, now_ms):
             by_pod.setdefault(pod.job.key, (pod, []))[1].extend(self._slots(held, gpus, now_ms))
         if not by_pod:
             self._check_charge(books, now_ms)
-        divided = (
-            parts(books.devices or (), gpus)
-            if any(slot.is_part for _, slots in by_pod.values() for slot in slots)
-            else {}
-        )
+        holders = by_pod.values()
+        is_divided = any(slot.is_part for _, slots in holders for slot in slots)
+        divided = parts(books.devices or (), gpus) if is_divided else {}
         return Holdings(
-            jobs=[pod.job for pod, _ in by_pod.values()],
+            jobs=[pod.job for pod, _ in holders],
             allocations=self._allocations(
-                [(pod.job, shares(slots, divided)) for pod, slots in by_pod.values()], now_ms
+                [(pod.job, shares(slots, divided)) for pod, slots in holders], now_ms
             ),
-            aliases={uid: key for key, (pod, _) in by_pod.items() for uid in pod.uids},
+            aliases={uid: pod.job.key for pod, _ in holders for uid in pod.uids},
             drained=self._cordoned(now_ms),
         )
 
@@ -147,39 +143,37 @@ class Kubernetes:
 
     def _allocatable(self, now_ms: int) -> Optional[Sequence[Device]]:
         """Every device of the node; None where the kubelet does not say (before 1.23)."""
-        again_ms, known = self._devices
+        again_ms, devices = self._devices
         if now_ms < again_ms:
-            return known
+            return devices
+        is_old = False
         try:
-            devices: Optional[Sequence[Device]] = allocatable(call(self._paths.socket, ALLOCATABLE))
-            self._devices = (now_ms + (KEEP_MS if devices else RETRY_MS), devices)
+            devices = allocatable(call(self._paths.socket, ALLOCATABLE))
         except (GRPCError, MessageError) as error:
             is_old = isinstance(error, GRPCError) and error.status == UNIMPLEMENTED
-            self._devices = (now_ms + (KEEP_MS if is_old else RETRY_MS), None if is_old else known)
+            keep_ms = KEEP_MS if is_old else RETRY_MS
+        else:
+            keep_ms = KEEP_MS if devices else RETRY_MS
+        self._devices = (now_ms + keep_ms, None if is_old else devices)
         return self._devices[1]
 
-    def _holders(
-        self, held: Sequence[Tuple[str, PodDevices]], on_node: _Node, now_ms: int
-    ) -> List[Tuple[Pod, PodDevices]]:
-        """The living pods among them."""
+    def _holders(self, books: _Books, on_node: _Node, now_ms: int) -> List[Tuple[Pod, PodDevices]]:
+        """The living pods that hold GPUs."""
+        held = [(uid, pod_devices) for uid, pod_devices in books.held if _has_gpu(pod_devices)]
         if on_node.living is None and not on_node.names and any(uid for uid, _ in held):
             raise SchedulerError(
                 "neither %s nor %s tells which pods live" % (self._paths.cgroups, self._paths.logs)
             )
-        holders: List[Tuple[Pod, PodDevices]] = []
-        for uid, devices in held:
-            pod = (
-                self._of_uid(uid, on_node, now_ms)
-                if uid
-                else self._of_name(devices.namespace, devices.name, on_node, now_ms)
-            )
-            if pod is not None:
-                holders.append((pod, devices))
-        names = {(pod_devices.namespace, pod_devices.name) for _, pod_devices in held} | set(
-            on_node.names.values()
-        )
+        pods = [
+            self._of_uid(uid, on_node, now_ms)
+            if uid
+            else self._of_name(devices.namespace, devices.name, on_node, now_ms)
+            for uid, devices in held
+        ]
+        names = {(devices.namespace, devices.name) for _, devices in held}
+        names.update(on_node.names.values())
         self._known = {name: entry for name, entry in self._known.items() if name in names}
-        return holders
+        return [(pod, devices) for pod, (_, devices) in zip(pods, held) if pod is not None]
 
     def _of_uid(self, uid: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The pod of an entry of the checkpoint; None where it has ended."""
@@ -189,7 +183,7 @@ class Kubernetes:
         pod = self._asked(namespace, name, on_node, now_ms) if name else None
         if pod is not None and uid in pod.uids:
             return None if pod.has_ended else pod
-        return Pod((uid,), False, bare_job(uid, namespace, name, cluster=self._cluster))
+        return bare_pod(uid, namespace, name, cluster=self._cluster)
 
     def _of_name(self, namespace: str, name: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The pod that the socket names; None where it has ended.
@@ -202,66 +196,56 @@ class Kubernetes:
         uid = on_node.uid(namespace, name)
         if uid is None or (pod is not None and not uid):
             return None
-        return Pod(
-            (uid,) if uid else (),
-            False,
-            bare_job(uid or "%s_%s" % (namespace, name), namespace, name, cluster=self._cluster),
-        )
+        return bare_pod(uid, namespace, name, cluster=self._cluster)
 
     def _asked(self, namespace: str, name: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The API server's word, at most five minutes old and of the pod that lives now; None where
         it has none.
         """
-        again_ms, known = self._known.get((namespace, name), (0, None))
-        if self._api is None or (
-            now_ms < again_ms and (known is None or on_node.lives(known.uids))
-        ):
-            return known
+        again_ms, pod = self._known.get((namespace, name), (0, None))
+        is_right = now_ms < again_ms and (pod is None or on_node.lives(pod.uids))
+        if self._api is None or is_right:
+            return pod
         answer = self._api.pod(namespace, name, now_ms=now_ms)
-        if answer is None:
-            return known
-        pod = pod_of(answer, cluster=self._cluster)
-        self._known[namespace, name] = (now_ms + (KEEP_MS if pod else RETRY_MS), pod)
+        if answer is not None:
+            pod = pod_of(answer, cluster=self._cluster)
+            self._known[namespace, name] = (now_ms + (KEEP_MS if pod else RETRY_MS), pod)
         return pod
 
     def _slots(self, held: PodDevices, gpus: Sequence[GPUInfo], now_ms: int) -> List[Slot]:
         try:
-            plugged = [slot_of(device, gpus) for device in held.devices]
-            claimed = [
-                claimed_slot(device, self._names_of_claims(held, now_ms), gpus)
-                for device in held.claimed
-            ]
+            slots = [slot_of(device, gpus) for device in held.devices]
+            if held.claimed:
+                published = self._names_of_claims(held, now_ms)
+                slots += [claimed_slot(device, published, gpus) for device in held.claimed]
         except UnknownDeviceError as error:
             raise SchedulerError(str(error)) from error
-        return [slot for slot in plugged + claimed if slot is not None]
+        return [slot for slot in slots if slot is not None]
 
-    def _names_of_claims(self, held: PodDevices, now_ms: int) -> Mapping[Tuple[str, str], str]:
+    def _names_of_claims(self, held: PodDevices, now_ms: int) -> UUIDs:
         """(pool, device) -> UUID; asked again, once a minute, when it lacks one of the pod's."""
-        again_ms, known = self._published
-        lacks = any(
-            device.driver == DRIVER and (device.pool, device.device) not in known
+        _, names = self._published
+        if any(
+            device.driver == DRIVER and (device.pool, device.device) not in names
             for device in held.claimed
-        )
-        if self._api is not None and lacks and now_ms >= again_ms:
-            names = self._api.gpu_names(self._node, DRIVER, now_ms=now_ms)
-            self._published = (now_ms + RETRY_MS, known if names is None else names)
+        ):
+            self._ask_published(now_ms)
         return self._published[1]
+
+    def _ask_published(self, now_ms: int) -> None:
+        again_ms, names = self._published
+        if self._api is not None and now_ms >= again_ms:
+            answer = self._api.gpu_names(self._node, DRIVER, now_ms=now_ms)
+            self._published = (now_ms + RETRY_MS, names if answer is None else answer)
 
     def _check_charge(self, books: _Books, now_ms: int) -> None:
         """Raises SchedulerError where "no pod holds a GPU" means nothing, because the kubelet hands
         out none.
         """
-        if (
-            books.devices is None
-            or any(is_gpu(device) for device in books.devices)
-            or self._has_claims
-        ):
+        if books.devices is None or self._has_claims or any(map(is_gpu, books.devices)):
             return
-        if self._api is not None and not self._published[1] and now_ms >= self._published[0]:
-            self._published = (
-                now_ms + RETRY_MS,
-                self._api.gpu_names(self._node, DRIVER, now_ms=now_ms) or {},
-            )
+        if not self._published[1]:
+            self._ask_published(now_ms)
         if not self._published[1]:
             raise SchedulerError(
                 "the kubelet hands out no NVIDIA GPU: no device plugin registered any, no DRA"
@@ -285,18 +269,13 @@ class Kubernetes:
         ]
 
     def _cordoned(self, now_ms: int) -> Optional[str]:
-        again_ms, known = self._drained
+        again_ms, reason = self._drained
         if self._api is None or now_ms < again_ms:
-            return known
-        node = self._api.node(self._node, now_ms=now_ms)
-        spec = node.get("spec") if node else None
-        reason = (
-            None
-            if not isinstance(spec, dict)
-            else CORDONED
-            if spec.get("unschedulable") is True
-            else ""
-        )
+            return reason
+        spec = (self._api.node(self._node, now_ms=now_ms) or {}).get("spec")
+        reason = None
+        if isinstance(spec, dict):
+            reason = CORDONED if spec.get("unschedulable") is True else ""
         self._drained = (now_ms + RETRY_MS, reason)
         return reason
 

@@ -117,17 +117,14 @@ def _by_uuid(uuid: str, is_part: bool, gpus: Sequence[GPUInfo]) -> Optional[Slot
 
 
 def _by_minor(name: str, minor: str, instance: Optional[str], gpus: Sequence[GPUInfo]) -> str:
-    parent = next(
-        (gpu for gpu in gpus if gpu.minor == int(minor) and gpu.parent_uuid is None), None
-    )
-    if parent is not None and instance is None:
-        return parent.uuid
-    for gpu in gpus:
-        if (
-            parent is not None
-            and instance is not None
-            and gpu.parent_uuid == parent.uuid
-            and gpu.gpu_instance == int(instance)
-        ):
-            return gpu.uuid
-    raise UnknownDeviceError("the driver lists no GPU that is %s" % name)
+    parents = [gpu.uuid for gpu in gpus if gpu.minor == int(minor) and gpu.parent_uuid is None]
+    uuids = parents[:1]
+    if instance is not None:
+        uuids = [
+            gpu.uuid
+            for gpu in gpus
+            if gpu.parent_uuid in uuids and gpu.gpu_instance == int(instance)
+        ]
+    if not uuids:
+        raise UnknownDeviceError("the driver lists no GPU that is %s" % name)
+    return uuids[0]

@@ -59,13 +59,22 @@ class Pod:
 
 def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
     """The pod; None where the answer is none."""
-    metadata, spec, status = (part(answer, name) for name in ("metadata", "spec", "status"))
-    uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
-    if not uid or not namespace or not name:
+    metadata = part(answer, "metadata")
+    uid = _text(metadata, "uid")
+    if not uid or not _text(metadata, "namespace") or not _text(metadata, "name"):
         return None
     marks = {**_texts(metadata, "annotations"), **_texts(metadata, "labels")}
-    phase = _text(status, "phase")
-    job = Job(
+    uids = dict.fromkeys(filter(None, (uid, marks.get(CONFIG_HASH))))
+    has_ended = part(answer, "status").get("phase") in ENDED
+    return Pod(tuple(uids), has_ended, _job(answer, marks, cluster))
+
+
+def _job(answer: Mapping[str, Any], marks: Mapping[str, str], cluster: str) -> Job:
+    metadata = part(answer, "metadata")
+    status = part(answer, "status")
+    uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
+    owner = _owner(metadata)
+    return Job(
         key="kubernetes/%s/%s" % (cluster, uid),
         scheduler="kubernetes",
         cluster=cluster,
@@ -73,31 +82,28 @@ def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
         name="%s/%s" % (namespace, name),
         user=_first(marks, USERS),
         account=_first(marks, ACCOUNTS) or namespace,
-        kind=_kind(marks, _owner(metadata)),
-        state=phase.upper(),
+        kind=_kind(marks, owner),
+        state=_text(status, "phase").upper(),
         submit_ms=time_ms(metadata.get("creationTimestamp")),
         start_ms=time_ms(status.get("startTime")),
         restarts=_restarts(status),
-        labels=_labels(marks, _owner(metadata), spec),
-    )
-    return Pod(
-        tuple(dict.fromkeys(filter(None, (uid, marks.get(CONFIG_HASH, ""))))),
-        phase in ENDED,
-        job,
+        labels=_labels(marks, owner, part(answer, "spec")),
     )
 
 
-def bare_job(uid: str, namespace: str, name: str, *, cluster: str) -> Job:
-    """The job of a pod of which only the names are known."""
-    return Job(
-        key="kubernetes/%s/%s" % (cluster, uid),
+def bare_pod(uid: str, namespace: str, name: str, *, cluster: str) -> Pod:
+    """A pod of which only the names are known; they stand for the uid where that is ""."""
+    identity = uid or "%s_%s" % (namespace, name)
+    job = Job(
+        key="kubernetes/%s/%s" % (cluster, identity),
         scheduler="kubernetes",
         cluster=cluster,
-        id=uid,
+        id=identity,
         name="%s/%s" % (namespace, name) if name else uid,
         account=namespace,
         state="RUNNING",
     )
+    return Pod((uid,) if uid else (), False, job)
 
 
 def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
