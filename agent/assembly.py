@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable, List
 
 from agent.config import Config
-from agent.enrolment import Access, EnrollingSender
+from agent.enrolment import EnrollingSender
 from agent.host import boot_start_ms, kernel_boot_id
 from agent.readings import HolderSource, Job, Source, Workloads
 from agent.spool import Identity
@@ -36,10 +36,7 @@ def hub(chosen: Config, *, may_enrol: bool = True) -> EnrollingSender:
     """The way to the hub; with may_enrol an enrolment token is exchanged for the node's own at the
     first refusal.
     """
-    access = Access(
-        chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file
-    )
-    return EnrollingSender(access, may_enrol=may_enrol)
+    return EnrollingSender(chosen, may_enrol=may_enrol)
 
 
 def identity(spool_id: str) -> Identity:

@@ -6,21 +6,19 @@ twice changes nothing.
 """
 
 import hashlib
-import shutil
 import sys
-import tempfile
 from pathlib import Path
-from typing import Callable, Iterator, List, Sequence
+from typing import Callable, Sequence
 
-from agent import __version__, batch, wire
+from agent import __version__, batch, replay, wire
 from agent.assembly import hub
 from agent.config import Config
 from agent.readings import Job, Workload
-from agent.replay import ReplayError, maker, send_all
+from agent.replay import ReplayError
 from agent.sacct import HistoryError, Reader
-from agent.sender import Outcome, Pump
+from agent.sender import Outcome
 from agent.sources.recorded_logs import zone
-from agent.spool import Identity, Spool
+from agent.spool import Identity
 
 JOBS_PER_BATCH = 2000  # about 1 MB of JSON
 MAX_BYTES = 512 * 1024 * 1024
@@ -59,44 +57,26 @@ def import_file(path: Path, chosen: Config, deliver: Callable[[bytes], Outcome])
     except HistoryError as error:
         raise HistoryError("%s: %s" % (path, error)) from None
     identity = Identity(_boot_id(content, chosen), BOOT_START_MS)
-    folder = Path(tempfile.mkdtemp(prefix="fleetwatch-history-"))
-    spool = Spool(folder, identity=lambda _: identity)
+    sender = batch.Sender(chosen.node, identity.boot_id, identity.boot_start_ms, WINDOW_S)
+    parts = (jobs[start : start + JOBS_PER_BATCH] for start in range(0, len(jobs), JOBS_PER_BATCH))
     try:
-        pump = Pump(spool, deliver, flush_s=30, ends_at_refusal=True)
-        sender = batch.Sender(chosen.node, identity.boot_id, identity.boot_start_ms, WINDOW_S)
-        for part in _parts(jobs):
-            spool.append(maker(_batch(part, sender)), windows=0)
-            _send(pump)
-    finally:
-        spool.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        for _ in replay.deliver((_batch(part, sender) for part in parts), identity, deliver):
+            pass
+    except ReplayError as error:
+        if error.status == 401:
+            raise ReplayError(MAY_NOT_IMPORT) from None
+        raise
     return len(jobs)
 
 
-def _send(pump: Pump) -> None:
-    """As send_all; of a token that is no node's it says which one an import takes."""
-    try:
-        send_all(pump)
-    except ReplayError:
-        if pump.last is not None and pump.last.status == 401:
-            raise ReplayError(MAY_NOT_IMPORT) from None
-        raise
-
-
 def _batch(jobs: Sequence[Job], sender: batch.Sender) -> wire.Batch:
-    closed = batch.ClosedWindow(0, (), Workload(jobs=jobs))
     return batch.build(
-        [closed],
+        [batch.ClosedWindow(0, (), Workload(jobs=jobs))],
         sender=sender,
         gpus=[],
         agent={"version": __version__, "source": "history"},
         events=[],
     )
-
-
-def _parts(jobs: Sequence[Job]) -> Iterator[List[Job]]:
-    for start in range(0, len(jobs), JOBS_PER_BATCH):
-        yield list(jobs[start : start + JOBS_PER_BATCH])
 
 
 def _content(path: Path) -> bytes:

@@ -7,23 +7,23 @@ on the hub and a run that was killed is simply started again.
 import hashlib
 import logging
 import math
-import shutil
 import sys
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent import __version__, batch, wire
 from agent.assembly import hub
 from agent.config import Config
 from agent.errors import AgentError
-from agent.readings import Allocation, Job, Reading, SourceStatus, Workload
+from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Workload
 from agent.sender import Outcome, Pump
 from agent.sources.recorded_logs import Log, LogError, Options, moment_ms, scan
 from agent.spool import Identity, Spool
-from agent.window import COUNTS_INTERVALS, close_window
+from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
 
 log = logging.getLogger("agent.replay")
 
@@ -34,19 +34,20 @@ STEP_S = 30.0  # between batches when it is not sent as fast as possible
 
 
 class ReplayError(AgentError):
-    """The hub did not take it; the text says why."""
+    """The hub did not take it; the text says why, `status` what it answered at last."""
+
+    def __init__(self, text: str, status: Optional[int] = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
-@dataclass(frozen=True)
+@dataclass
 class Done:
     """What one file became."""
 
-    path: Path
-    windows: int
-    batches: int
-    gpus: int
-    first_ms: int
-    last_ms: int
+    log: Log
+    windows: int = 0
+    batches: int = 0
     refused: Optional[str] = None  # what the hub said of windows that it does not count
 
 
@@ -56,18 +57,19 @@ def send(chosen: Config) -> int:
     Raises what replay raises, and for windows that don't count.
     """
     for done in replay(chosen, hub(chosen).send):
+        recorded = done.log
         if done.refused is not None:
-            raise ReplayError("%s: %s" % (done.path, done.refused))
-        sent = (
-            done.path,
-            done.windows,
-            done.gpus,
-            _minute(done.first_ms),
-            _minute(done.last_ms),
-            done.batches,
-        )
+            raise ReplayError("%s: %s" % (recorded.path, done.refused))
         sys.stdout.write(
-            "%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n" % sent
+            "%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n"
+            % (
+                recorded.path,
+                done.windows,
+                len(recorded.gpus),
+                _minute(recorded.first_ms),
+                _minute(recorded.last_ms),
+                done.batches,
+            )
         )
         sys.stdout.flush()
     return 0
@@ -91,25 +93,17 @@ def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
 
 def windows_of(recorded: Log, window_s: int) -> Iterator[batch.ClosedWindow]:
     """The log's windows, in order; spans that no reading covers have none."""
-    window_ms = window_s * 1000
-    kept: Dict[str, List[Reading]] = {gpu.uuid: [] for gpu in recorded.gpus.values()}
-    counts: Dict[int, Mapping[str, Optional[int]]] = {}
-    reach_ms = COUNTS_INTERVALS * max(recorded.interval_ms.values())
-    start_ms = recorded.first_ms - recorded.first_ms % window_ms
+    windows = _Windows(recorded, window_s * 1000)
     skipped = 0
     for uuid, reading, process_counts in recorded.readings():
-        while reading.at_ms >= start_ms + window_ms + reach_ms:
-            yield from _closed(recorded, kept, counts, start_ms, window_ms)
-            start_ms = _next_start(kept, start_ms + window_ms, window_ms, reading.at_ms, reach_ms)
+        yield from windows.until(reading.at_ms)
         if process_counts:
-            counts[reading.at_ms - 1 - (reading.at_ms - 1) % window_ms] = process_counts
-        elif reading.at_ms < start_ms:
+            windows.note_counts(reading.at_ms, process_counts)
+        elif reading.at_ms < windows.start_ms:
             skipped += 1
         else:
-            kept[uuid].append(reading)
-    while start_ms < recorded.last_ms:
-        yield from _closed(recorded, kept, counts, start_ms, window_ms, is_end=True)
-        start_ms += window_ms
+            windows.kept[uuid].append(reading)
+    yield from windows.rest()
     if skipped:
         log.warning("rows out of order left out file=%s rows=%d", recorded.path, skipped)
 
@@ -128,107 +122,120 @@ def window_seconds(recorded: Log) -> int:
     return max(WINDOW_S, longest_s)
 
 
-def _closed(
-    recorded: Log,
-    kept: Dict[str, List[Reading]],
-    counts: Dict[int, Mapping[str, Optional[int]]],
-    start_ms: int,
-    window_ms: int,
-    *,
-    is_end: bool = False,
-) -> Iterator[batch.ClosedWindow]:
-    """The window of all GPUs, if any of them was read in it; forgets what no later window needs."""
-    known = counts.pop(start_ms, {})
-    windows = []
-    for gpu in recorded.gpus.values():
-        readings = kept[gpu.uuid]
-        interval_ms = recorded.interval_ms[gpu.uuid]
-        end_ms = start_ms + window_ms
+class _Windows:
+    """The window that is open, `kept` the readings that it or a later one needs."""
+
+    def __init__(self, recorded: Log, window_ms: int) -> None:
+        self.kept: Dict[str, List[Reading]] = {gpu.uuid: [] for gpu in recorded.gpus.values()}
+        self.start_ms = recorded.first_ms - recorded.first_ms % window_ms
+        self._log = recorded
+        self._window_ms = window_ms
+        self._reach_ms = COUNTS_INTERVALS * max(recorded.interval_ms.values())
+        self._counts: Dict[int, Mapping[str, Optional[int]]] = {}  # by the window's start
+
+    def note_counts(self, end_ms: int, counts: Mapping[str, Optional[int]]) -> None:
+        """How many processes each GPU had at a window's end."""
+        self._counts[end_ms - 1 - (end_ms - 1) % self._window_ms] = counts
+
+    def until(self, now_ms: int) -> Iterator[batch.ClosedWindow]:
+        """Closes what a reading of this time leaves behind."""
+        while now_ms >= self.start_ms + self._window_ms + self._reach_ms:
+            yield from self._close()
+            newest_ms = max((kept[-1].at_ms for kept in self.kept.values() if kept), default=0)
+            if newest_ms + self._reach_ms <= self.start_ms:  # past a gap in one step
+                self.start_ms = max(self.start_ms, now_ms - now_ms % self._window_ms)
+
+    def rest(self) -> Iterator[batch.ClosedWindow]:
+        """Closes all that are left, up to the log's end."""
+        while self.start_ms < self._log.last_ms:
+            yield from self._close(is_end=True)
+
+    def _close(self, *, is_end: bool = False) -> Iterator[batch.ClosedWindow]:
+        """The window of all GPUs, if any was read in it; forgets what no later one needs."""
+        start_ms = self.start_ms
+        self.start_ms += self._window_ms
+        counts = self._counts.pop(start_ms, {})
+        windows = []
+        for gpu in self._log.gpus.values():
+            window = self._window(gpu, start_ms, is_end=is_end)
+            count = counts.get(gpu.uuid)
+            if count is not None:
+                window.columns["process_count"] = count
+            if window.observed_ms > 0:
+                windows.append(window)
+            readings = self.kept[gpu.uuid]
+            before = [reading for reading in readings if reading.at_ms < self.start_ms]
+            self.kept[gpu.uuid] = before[-1:] + readings[len(before) :]
+        if windows:
+            yield batch.ClosedWindow(start_ms, windows)
+
+    def _window(self, gpu: GPUInfo, start_ms: int, *, is_end: bool) -> GPUWindow:
+        readings = self.kept[gpu.uuid]
+        interval_ms = self._log.interval_ms[gpu.uuid]
+        end_ms = start_ms + self._window_ms
         # the log's last reading counts one interval: nothing after it says more
         if is_end and readings:
-            end_ms = min(end_ms, readings[-1].at_ms + round(interval_ms))
-        window = close_window(
-            readings,
-            gpu=gpu,
-            start_ms=start_ms,
-            end_ms=max(start_ms, end_ms),
-            interval_ms=interval_ms,
+            end_ms = max(start_ms, min(end_ms, readings[-1].at_ms + round(interval_ms)))
+        return close_window(
+            readings, gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=interval_ms
         )
-        count = known.get(gpu.uuid)
-        windows.append(
-            window
-            if count is None
-            else replace(window, columns={**window.columns, "process_count": count})
-        )
-        before = [reading for reading in readings if reading.at_ms < start_ms + window_ms][-1:]
-        kept[gpu.uuid] = before + [
-            reading for reading in readings if reading.at_ms >= start_ms + window_ms
-        ]
-    observed = [window for window in windows if window.observed_ms > 0]
-    if observed:
-        yield batch.ClosedWindow(start_ms, observed)
-
-
-def _next_start(
-    kept: Mapping[str, Sequence[Reading]],
-    start_ms: int,
-    window_ms: int,
-    now_ms: int,
-    reach_ms: float,
-) -> int:
-    """The next window, past a gap in one step: nothing that is kept reaches beyond reach_ms."""
-    newest_ms = max((readings[-1].at_ms for readings in kept.values() if readings), default=0)
-    if newest_ms + reach_ms > start_ms:
-        return start_ms
-    return max(start_ms, now_ms - now_ms % window_ms)
 
 
 def _send_log(
     recorded: Log, config: Config, job: Optional[Job], send: Callable[[bytes], Outcome]
 ) -> Done:
-    window_s = window_seconds(recorded)
+    window_ms = window_seconds(recorded) * 1000
     identity = Identity(_boot_id(recorded, config), recorded.first_ms)
+    done = Done(recorded)
+    started = time.monotonic()
+    for content, refusal in deliver(_contents(recorded, config, job, identity), identity, send):
+        starts = content.windows["start_ms"]
+        done.windows += len(starts)
+        done.batches += 1
+        done.refused = refusal
+        _keep_pace(config.speed, started, recorded.first_ms, starts[-1] + window_ms)
+    return done
+
+
+def _contents(
+    recorded: Log, config: Config, job: Optional[Job], identity: Identity
+) -> Iterator[wire.Batch]:
+    """The log's batches, their sequence still 0."""
+    window_s = window_seconds(recorded)
     sender = batch.Sender(
         config.node, identity.boot_id, identity.boot_start_ms, window_s, config.labels
     )
     workload = _workload(recorded, job, window_s)
-    folder = Path(tempfile.mkdtemp(prefix="fleetwatch-replay-"))
-    spool = Spool(folder, identity=lambda _: identity)
-    pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
-    windows = batches = 0
-    started = time.monotonic()
-    try:
-        for closed in _batches(windows_of(recorded, window_s), window_s, config.speed):
-            content = batch.build(
-                [replace(window, workload=workload) for window in closed],
-                sender=sender,
-                gpus=list(recorded.gpus.values()),
-                agent={"version": __version__, "source": "replay"},
-                events=[],
-            )
-            count = len(content.windows["start_ms"])
-            spool.append(maker(content), windows=count)
-            send_all(pump)
-            windows += count
-            batches += 1
-            _keep_pace(
-                config.speed, started, recorded.first_ms, closed[-1].start_ms + window_s * 1000
-            )
-    finally:
-        spool.close()
-        shutil.rmtree(folder, ignore_errors=True)
-    return Done(
-        recorded.path,
-        windows,
-        batches,
-        len(recorded.gpus),
-        recorded.first_ms,
-        recorded.last_ms,
-        pump.last_refusal,
-    )
+    for closed in _batches(windows_of(recorded, window_s), window_s, config.speed):
+        yield batch.build(
+            [replace(window, workload=workload) for window in closed],
+            sender=sender,
+            gpus=list(recorded.gpus.values()),
+            agent={"version": __version__, "source": "replay"},
+            events=[],
+        )
 
 
-def maker(content: wire.Batch) -> Callable[[int], bytes]:
+def deliver(
+    contents: Iterable[wire.Batch], identity: Identity, send: Callable[[bytes], Outcome]
+) -> Iterator[Tuple[wire.Batch, Optional[str]]]:
+    """Each batch once the hub has it, and what the hub said last of windows that it does not count;
+    by a spool of its own, in a folder that is gone afterwards.
+
+    Raises ReplayError.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="fleetwatch-") as folder,
+        closing(Spool(Path(folder), identity=lambda _: identity)) as spool,
+    ):
+        pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
+        for content in contents:
+            spool.append(_maker(content), windows=len(content.windows["start_ms"]))
+            _send_all(pump)
+            yield content, pump.last_refusal
+
+
+def _maker(content: wire.Batch) -> Callable[[int], bytes]:
     """The payload of the batch, once the spool has given it a sequence."""
     return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
 
@@ -260,7 +267,7 @@ def _batches(
         yield waiting
 
 
-def send_all(pump: Pump) -> None:
+def _send_all(pump: Pump) -> None:
     """Sends until nothing waits.
 
     Raises ReplayError for a refusal, or when the hub can't be reached for PATIENCE_S.
@@ -272,9 +279,10 @@ def send_all(pump: Pump) -> None:
         if delay is None or outcome is None:
             return
         if pump.rejected or outcome.is_refusal:
-            raise ReplayError(outcome.text)
+            raise ReplayError(outcome.text, outcome.status)
         if delay and time.monotonic() + delay > deadline:
-            raise ReplayError("given up after %d s: %s" % (PATIENCE_S, outcome.text))
+            text = "given up after %d s: %s" % (PATIENCE_S, outcome.text)
+            raise ReplayError(text, outcome.status)
         if not delay:
             deadline = time.monotonic() + PATIENCE_S
         time.sleep(delay)

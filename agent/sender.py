@@ -19,7 +19,7 @@ import urllib.request
 import zlib
 from dataclasses import dataclass
 from email.message import Message
-from typing import IO, Callable, Mapping, Optional, Tuple
+from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Tuple
 
 from agent import __version__
 from agent.clock import HubClock, date_s
@@ -47,6 +47,8 @@ MAX_FLUSH_S = 300
 FAILURES_OF_ONE = 5
 RETURN_EVERY_S = 3600.0  # and is tried again so often
 HUB_IS_AWAY = frozenset((502, 503, 504))  # says nothing of the batch
+AGENT = {"User-Agent": "fleetwatch-agent/" + __version__}
+NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 REMIND_EVERY = 20  # the same trouble is logged again after this many attempts
 
 
@@ -57,6 +59,10 @@ class Verdict(enum.Enum):
     REJECTED = "rejected"
     TOO_LARGE = "too large"
     RETRY = "retry"
+
+
+VERDICTS = {422: Verdict.REJECTED, 413: Verdict.TOO_LARGE}
+NEEDS_A_PERSON = (401, 403)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Outcome:
 
     @property
     def is_token_refused(self) -> bool:
-        return self.status in (401, 403)
+        return self.status in NEEDS_A_PERSON
 
     @property
     def is_refusal(self) -> bool:
@@ -85,6 +91,14 @@ class Outcome:
     def is_failure(self) -> bool:
         """Whether the hub failed at this very batch, as far as its answer tells."""
         return self.status is not None and self.status >= 500 and self.status not in HUB_IS_AWAY
+
+
+class Answer(NamedTuple):
+    """One answer of the hub."""
+
+    status: int
+    headers: Message
+    body: bytes
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -105,9 +119,7 @@ class Sender:
         ca_file: Optional[str] = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._url = server.rstrip("/") + PATH
-        self._enroll_url = server.rstrip("/") + ENROLL_PATH
-        self._alive_url = server.rstrip("/") + ALIVE_PATH
+        self._server = server.rstrip("/")
         self._hub_clock = HubClock()
         self._has_asked = False
         self._token = token
@@ -121,50 +133,46 @@ class Sender:
         """
         try:
             if not self._has_asked:
-                self._ask_time()
-            request = urllib.request.Request(
-                self._url, data=payload, headers=self._headers(), method="POST"
+                # without the hub's clock a first batch that is slow on its way would pass for one
+                # of a clock that is behind
+                self.ask("HEAD", ALIVE_PATH)
+                self._has_asked = True
+            return _judge(self.ask("POST", PATH, payload, self._headers("gzip")))
+        except NO_ANSWER as error:
+            return Outcome(
+                Verdict.RETRY, "the hub at %s%s %s" % (self._server, PATH, _trouble(error))
             )
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                self._hub_clock.note(response.headers.get("Date"))
-                return _judge(response.status, response.headers, self._read(response))
-        except urllib.error.HTTPError as error:
-            with error:
-                self._hub_clock.note(error.headers.get("Date"))
-                return _judge(error.code, error.headers, self._read(error))
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return Outcome(Verdict.RETRY, "the hub at %s %s" % (self._url, _trouble(error)))
-
-    def _ask_time(self) -> None:
-        """Hears the hub's clock, whatever it answers: without it a first batch that is slow on its
-        way would pass for one of a clock that is behind. Raises what the opener does.
-        """
-        request = urllib.request.Request(self._alive_url, method="HEAD")
-        try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                self._hub_clock.note(response.headers.get("Date"))
-        except urllib.error.HTTPError as error:
-            with error:
-                self._hub_clock.note(error.headers.get("Date"))
-        self._has_asked = True
 
     def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
         """The hub's status and answer to this token as an enrolment token for the node; no status
         without an answer.
         """
-        headers = {**self._headers(), "Content-Encoding": "identity"}
         body = json.dumps({"node": node}).encode("utf-8")
-        request = urllib.request.Request(
-            self._enroll_url, data=body, headers=headers, method="POST"
-        )
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                return response.status, object_of(self._read(response))
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, object_of(self._read(error))
-        except (OSError, http.client.HTTPException, ValueError):
+            answer = self.ask("POST", ENROLL_PATH, body, self._headers("identity"))
+        except NO_ANSWER:
             return None, {}
+        return answer.status, object_of(answer.body)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Optional[bytes] = None,
+        headers: Mapping[str, str] = {},
+    ) -> Answer:
+        """The hub's answer, whatever it is. Raises one of NO_ANSWER where there is none."""
+        request = urllib.request.Request(
+            self._server + path, data=body, headers={**AGENT, **headers}, method=method
+        )
+        answer: Any  # an error is an answer too
+        try:
+            answer = self._opener.open(request, timeout=self._timeout_s)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            self._hub_clock.note(answer.headers.get("Date"))
+            return Answer(answer.getcode(), answer.headers, self._read(answer))
 
     def _read(self, answer: IO[bytes]) -> bytes:
         """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only
@@ -186,15 +194,14 @@ class Sender:
             return b""
         return b"".join(pieces)
 
-    def _headers(self) -> Mapping[str, str]:
+    def _headers(self, encoding: str) -> Mapping[str, str]:
         hub_ms = self._hub_clock.earliest_ms()
         return {
             **({} if hub_ms is None else {"X-FleetWatch-Hub-Ms": str(hub_ms)}),
             "Authorization": "Bearer " + self._token,
             "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
+            "Content-Encoding": encoding,
             "X-FleetWatch-Sent-Ms": str(int(time.time() * 1000)),
-            "User-Agent": "fleetwatch-agent/" + __version__,
         }
 
 
@@ -216,61 +223,51 @@ def clean(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text[:MAX_SAID])
 
 
-def _judge(status: int, headers: Message, body: bytes) -> Outcome:
-    answer = object_of(body)
-    if 200 <= status < 300:
-        return _accepted(status, answer)
-    reason = (
-        clean("%s: %s" % (answer.get("field") or "batch", answer["error"]))
-        if answer.get("error")
-        else ""
-    )
-    if status == 422:
-        return Outcome(
-            Verdict.REJECTED, "the hub can never accept this batch: " + (reason or "422"), status
-        )
+def _judge(answer: Answer) -> Outcome:
+    content = object_of(answer.body)
+    if 200 <= answer.status < 300:
+        return _accepted(answer.status, content)
+    wait_s = retry_after_s(answer.headers.get("Retry-After"), now=time.time())
+    if answer.status in NEEDS_A_PERSON or 300 <= answer.status < 400:
+        wait_s = TOKEN_WAIT_S
+    verdict = VERDICTS.get(answer.status, Verdict.RETRY)
+    return Outcome(verdict, _refusal(answer, content), answer.status, wait_s=wait_s)
+
+
+def _refusal(answer: Answer, content: Mapping[str, object]) -> str:
+    """What an answer that takes nothing says to the operator."""
+    status = answer.status
+    error = content.get("error")
     if status == 413:
-        return Outcome(Verdict.TOO_LARGE, "the batch is too large for the hub", status)
-    if status in (401, 403):
-        reason = clean(str(answer.get("error") or "no reason given"))
-        text = (
+        return "the batch is too large for the hub"
+    if status in NEEDS_A_PERSON:
+        return (
             "the hub refuses this agent's token (%d: %s): give it a new one, made on the hub's"
-            " settings page" % (status, reason)
+            " settings page" % (status, clean(str(error or "no reason given")))
         )
-        return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     if 300 <= status < 400:
-        text = "the hub answers with a redirect to %s: give that address as the server" % clean(
-            headers.get("Location", "nowhere")
-        )
-        return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
-    wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
-    reason = reason or ("is this the address of a FleetWatch hub?" if status == 404 else "")
-    return Outcome(
-        Verdict.RETRY,
-        "the hub answers %d%s" % (status, reason and ": " + reason),
-        status,
-        wait_s=wait_s,
-    )
+        where = clean(answer.headers.get("Location", "nowhere"))
+        return "the hub answers with a redirect to %s: give that address as the server" % where
+    reason = clean("%s: %s" % (content.get("field") or "batch", error)) if error else ""
+    if status == 422:
+        return "the hub can never accept this batch: " + (reason or "422")
+    if status == 404 and not reason:
+        reason = "is this the address of a FleetWatch hub?"
+    return "the hub answers %d%s" % (status, reason and ": " + reason)
 
 
-def _accepted(status: int, answer: Mapping[str, object]) -> Outcome:
+def _accepted(status: int, content: Mapping[str, object]) -> Outcome:
     """A 200 of a proxy's login page is no acknowledgement: only the hub's own words are."""
-    if "stored" not in answer:
-        return Outcome(
-            Verdict.RETRY,
-            "something that is no FleetWatch hub answers %d" % status,
-            status,
-            wait_s=TOKEN_WAIT_S,
-        )
-    text = _refused(answer.get("refused"))
-    flush_s = answer.get("next_flush_s")
-    if isinstance(flush_s, bool) or not isinstance(flush_s, (int, float)):
-        return Outcome(Verdict.ACCEPTED, text, status)
+    if "stored" not in content:
+        text = "something that is no FleetWatch hub answers %d" % status
+        return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
+    flush_s: Any = content.get("next_flush_s")
+    is_number = isinstance(flush_s, (int, float)) and not isinstance(flush_s, bool)
     return Outcome(
         Verdict.ACCEPTED,
-        text,
+        _refused(content.get("refused")),
         status,
-        next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))),
+        next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))) if is_number else None,
     )
 
 

@@ -1,5 +1,7 @@
 """Small agent objects with everything defaulted; a test names only what it is about."""
 
+from agent.config import Config
+from agent.enrolment import EnrollingSender
 from agent.readings import GPUInfo, Reading
 
 START = 1_794_000_000_000  # a multiple of 10 s
@@ -28,3 +30,8 @@ def mapping(**changes):
         "windows": {"gpu": [0], "start_ms": [START], "observed_ms": [10_000]},
     }
     return {**batch, **changes}
+
+
+def enrolling(hub, folder, *, node="gpu-07", **facts):
+    """The agent's sender as a start of the service makes it, with its state in the folder."""
+    return EnrollingSender(Config("run", node, server=hub.url, spool=folder / "state", **facts))

@@ -5,9 +5,8 @@ import stat
 import pytest
 
 from agent import wire
-from agent.enrolment import Access, EnrollingSender
 from agent.sender import Verdict
-from tests.agent.factories import mapping
+from tests.agent.factories import enrolling, mapping
 
 REFUSED = (401, {}, {"error": "unknown, revoked or expired token", "field": ""})
 LET_IN = (201, {}, {"node": "gpu-07", "token": "fw_own"})
@@ -20,7 +19,7 @@ def start(hub, tmp_path):
     """Starts the agent's sender with a token, as each start of the service does."""
 
     def started(token="fw_enrol", node="gpu-07"):
-        return EnrollingSender(Access(hub.url, node, token, tmp_path / "state"))
+        return enrolling(hub, tmp_path, token=token, node=node)
 
     return started
 

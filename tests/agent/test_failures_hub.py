@@ -12,11 +12,10 @@ import time
 import pytest
 
 from agent import wire
-from agent.enrolment import Access, EnrollingSender
 from agent.sender import TIMEOUT_S, Outcome, Pump, Sender, Verdict
 from agent.spool import Identity, Spool
 from tests.agent.daemon import ACCEPTED, Daemon
-from tests.agent.factories import START, mapping
+from tests.agent.factories import START, enrolling, mapping
 
 PAYLOAD = wire.compress(wire.encode(wire.parse(mapping())))
 
@@ -166,9 +165,7 @@ def test_a_batch_too_large_and_damaged_is_set_aside_and_the_pump_goes_on(hub, tm
 def test_a_new_token_in_its_file_ends_a_refusal_without_a_restart(hub, tmp_path, status):
     file = tmp_path / "token"
     file.write_text("fw_old\n")
-    sender = EnrollingSender(
-        Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file)
-    )
+    sender = enrolling(hub, tmp_path, token="fw_old", token_file=file)
     refused = (status, {}, {"error": "revoked"})
     # an enrolment is tried once after a 401
     hub.answers = [refused, refused] if status == 401 else [refused]
@@ -185,9 +182,7 @@ def test_a_new_token_in_its_file_ends_a_refusal_without_a_restart(hub, tmp_path,
 @pytest.mark.parametrize("content", [None, "", "no token\n", "x" * 513])
 def test_a_token_file_that_holds_none_changes_nothing(hub, tmp_path, content):
     file = tmp_path / "token"
-    sender = EnrollingSender(
-        Access(hub.url, "gpu-07", "fw_old", tmp_path / "state", token_file=file)
-    )
+    sender = enrolling(hub, tmp_path, token="fw_old", token_file=file)
     if content is not None:
         file.write_text(content)
     hub.answers = [(403, {}, {"error": "no"})]
@@ -198,7 +193,7 @@ def test_a_token_file_that_holds_none_changes_nothing(hub, tmp_path, content):
 
 def test_a_node_token_that_can_not_be_kept_still_serves(hub, tmp_path, caplog):
     (tmp_path / "state").write_text("a file where the folder should be")
-    sender = EnrollingSender(Access(hub.url, "gpu-07", "fw_enrol", tmp_path / "state"))
+    sender = enrolling(hub, tmp_path, token="fw_enrol")
     hub.answers = [(401, {}, {}), (201, {}, {"node": "gpu-07", "token": "fw_own"})]
 
     assert sender.send(PAYLOAD).verdict is Verdict.ACCEPTED
