@@ -224,15 +224,14 @@ def deliver(
 
     Raises ReplayError.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="fleetwatch-") as folder,
-        closing(Spool(Path(folder), identity=lambda _: identity)) as spool,
-    ):
-        pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
-        for content in contents:
-            spool.append(_maker(content), windows=len(content.windows["start_ms"]))
-            _send_all(pump)
-            yield content, pump.last_refusal
+    with tempfile.TemporaryDirectory(prefix="fleetwatch-") as folder:
+        spool = Spool(Path(folder), identity=lambda _: identity)
+        with closing(spool):
+            pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
+            for content in contents:
+                spool.append(_maker(content), windows=len(content.windows["start_ms"]))
+                _send_all(pump)
+                yield content, pump.last_refusal
 
 
 def _maker(content: wire.Batch) -> Callable[[int], bytes]:
