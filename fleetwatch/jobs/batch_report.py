@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agent.wire import Batch, Item
 from fleetwatch.inventory.extents import newest_ms
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, JobFacts, Record
+from fleetwatch.lib.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,41 @@ class Report:
     gpu_ids: Sequence[int]  # by position in batch.gpus
     offset_ms: int
     speaks_for: str = ""  # the cluster whose books its token speaks for; "" = none
+
+    @property
+    def spoken_ms(self) -> int | None:
+        """Until when the batch speaks, by its own clock; None for an import of accounting, which
+        speaks of no time of its own.
+        """
+        end_ms = self.batch.end_ms
+        return newest_ms(self.batch, offset_ms=0) if end_ms is None else end_ms
+
+    def is_of_cluster(self, job: Item) -> bool:
+        """Whether its token speaks for the job's cluster."""
+        return bool(self.speaks_for) and job["key"].split("/", 2)[1:2] == [self.speaks_for]
+
+    def run_ms(self, allocation: Item) -> int | None:
+        """When the run began to which the allocation belongs, by the hub's clock; None where nobody
+        says.
+        """
+        start_ms: int | None = allocation.get("start_ms")
+        if start_ms is None:
+            start_ms = self.batch.jobs[allocation["job"]].get("start_ms")
+        return None if start_ms is None else start_ms + self.offset_ms
+
+    def extent(self, allocation: Item) -> Span | None:
+        """What the batch says of when the allocation was, by the hub's clock; None of a batch
+        without windows.
+        """
+        first_ms = self.batch.start_ms
+        last_ms = self.batch.end_ms
+        if first_ms is None or last_ms is None:
+            return None
+        start_ms = allocation.get("start_ms")
+        end_ms = allocation.get("end_ms")
+        start_ms = first_ms if start_ms is None else start_ms
+        end_ms = last_ms if end_ms is None else min(end_ms, last_ms)
+        return start_ms + self.offset_ms, end_ms + self.offset_ms
 
 
 # node id, and what the node calls the job: another node may mean another job by it
@@ -40,13 +76,6 @@ class StoredJob:
     records: tuple[Record, ...] = ()
 
 
-def spoken_ms(batch: Batch) -> int | None:
-    """Until when the batch speaks, by its own clock; None for an import of accounting, which speaks
-    of no time of its own.
-    """
-    return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
-
-
 def known_until(facts: JobFacts) -> int:
     """Until when an import knows the job: past what agents may have said of it at its end, but not
     into a later run.
@@ -54,15 +83,3 @@ def known_until(facts: JobFacts) -> int:
     if facts.end_ms is not None:
         return facts.end_ms + OUTCOME_LAG_MS
     return facts.start_ms or facts.submit_ms or 0
-
-
-def speaks_for_cluster(report: Report, job: Item) -> bool:
-    """Whether its token speaks for the job's cluster."""
-    return bool(report.speaks_for) and job["key"].split("/", 2)[1:2] == [report.speaks_for]
-
-
-def speaks_for_all(report: Report, job: Item) -> bool:
-    """Whether what it says of the job is said of all nodes: accounting, or the books of its
-    cluster.
-    """
-    return spoken_ms(report.batch) is None or speaks_for_cluster(report, job)

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,8 +19,6 @@ from fleetwatch.jobs.batch_report import (
     Report,
     StoredJob,
     known_until,
-    speaks_for_cluster,
-    spoken_ms,
 )
 from fleetwatch.jobs.locked_jobs import HeldTime, LockedJob, jobs_of_records, lock_jobs
 from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
@@ -48,8 +46,8 @@ UNHEARD_MS = 7 * 86_400_000
 # Of what a record newly says, which facts are noted; the end goes with them, alone it is the noise
 # of clocks.
 NOTED = ("user", "account", "kind", "name", "state", "restarts", "labels")
+MAPPED = ("name", "user", "account", "labels")  # the facts that mapping rules go by
 PROCESS = "process"  # the source of allocations that no books know
-RECORD_FIELDS = ("as_of_ms", "boot_start_ms", "sequence")
 FACTS = tuple(JobFacts.__dataclass_fields__)
 
 
@@ -113,7 +111,7 @@ def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJob
     if not given:
         return StoredJobs()
     recorded = _recorded(given, received_at)
-    intake.count(_brought(recorded), received_at)
+    intake.count(_summed(_brought(recorded)), received_at)
     stored = {each.given.name: each.job for each in recorded if each.job is not None}
     keys = {each.given.key for each in recorded if each.is_news}
     if not keys:
@@ -127,17 +125,17 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
     batch = report.batch
     if not batch.jobs:
         return
-    said_ms = spoken_ms(batch)
+    spoken_ms = report.spoken_ms
+    is_import = spoken_ms is None
     holds = _holds(report)
     booked = _booked(batch)
     latest_ms = to_ms(received_at) + FUTURE_MS
+    offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
+    # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
+    newest_ms = latest_ms if is_import else to_ms(received_at)
     for place, job in enumerate(batch.jobs):
-        is_import = said_ms is None
-        offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
-        # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
-        newest_ms = latest_ms if is_import else to_ms(received_at)
         facts = _facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms)
-        as_of_ms = known_until(facts) if said_ms is None else said_ms + offset_ms
+        as_of_ms = known_until(facts) if spoken_ms is None else spoken_ms + offset_ms
         yield Given(
             key=job["key"],
             node_id=report.node_id,
@@ -150,18 +148,12 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
 
 def _holds(report: Report) -> dict[int, int]:
     """Position of each job that the node holds by this batch -> until when, by the hub's clock."""
-    batch = report.batch
-    first_ms = batch.start_ms
-    last_ms = batch.end_ms
-    if first_ms is None or last_ms is None:
-        return {}
     holds: dict[int, int] = {}
-    for item in batch.allocations:
-        start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
-        end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
+    for item in report.batch.allocations:
+        extent = report.extent(item)
         # a hold that ended as it began was one: its end must stand before a batch that names it on
-        if start_ms <= end_ms:
-            holds[item["job"]] = max(holds.get(item["job"], 0), end_ms + report.offset_ms)
+        if extent is not None and extent[0] <= extent[1]:
+            holds[item["job"]] = max(holds.get(item["job"], 0), extent[1])
     return holds
 
 
@@ -175,7 +167,7 @@ def _booked(batch: Batch) -> set[int]:
 
 
 def _voice(report: Report, job: Item, *, is_import: bool, is_booked: bool) -> Voice:
-    if speaks_for_cluster(report, job):
+    if report.is_of_cluster(job):
         return Voice.CLUSTER_IMPORT if is_import else Voice.CLUSTER
     if is_import:
         return Voice.IMPORT
@@ -229,29 +221,37 @@ def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
 
 
 def _record_row(place: int, each: Given, received_at: datetime) -> dict[str, Any]:
-    row = {
+    as_of_ms, boot_start_ms, sequence = each.order
+    return {
         "place": place,
         "key": each.key,
         "node_id": each.node_id,
-        "voice": int(each.voice),
+        "voice": each.voice,
         "user": each.facts.user,
+        "as_of_ms": as_of_ms,
+        "boot_start_ms": boot_start_ms,
+        "sequence": sequence,
+        "facts": each.facts,
+        "held_at": None if each.held_until_ms is None else received_at,
+        "held_until_ms": each.held_until_ms,
     }
-    row |= dict(zip(RECORD_FIELDS, each.order, strict=True))
-    held_at = None if each.held_until_ms is None else received_at
-    return row | {"facts": each.facts, "held_at": held_at, "held_until_ms": each.held_until_ms}
 
 
-def _brought(recorded: Iterable[Recorded]) -> dict[int, Brought]:
-    """Node id -> how much of what it said is new."""
-    brought: dict[int, Brought] = {}
+def _brought(recorded: Iterable[Recorded]) -> Iterator[tuple[Given, Brought]]:
+    """How much of what each said is new."""
     for each in recorded:
         labels = len(each.given.facts.labels) if each.has_new_labels else 0
         if each.is_new or labels:
-            more = Brought(
-                jobs=int(each.is_new), labels=labels, is_import=each.given.voice.is_import
-            )
-            brought[each.given.node_id] = brought.get(each.given.node_id, Brought()) + more
-    return brought
+            yield each.given, Brought(jobs=int(each.is_new), labels=labels)
+
+
+def _summed(brought: Iterable[tuple[Given, Brought]]) -> dict[int, Brought]:
+    """Node id -> how much it brought."""
+    sums: dict[int, Brought] = {}
+    for given, more in brought:
+        own = replace(more, is_import=given.voice.is_import)
+        sums[given.node_id] = sums.get(given.node_id, Brought()) + own
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,14 +269,7 @@ class Believed:
     @property
     def is_renamed(self) -> bool:
         """Whether a mapping rule may give it to somebody else."""
-        was = self.was
-        now = self.now
-        return (was.name, was.user, was.account, was.labels) != (
-            now.name,
-            now.user,
-            now.account,
-            now.labels,
-        )
+        return any(getattr(self.was, name) != getattr(self.now, name) for name in MAPPED)
 
     @property
     def is_changed(self) -> bool:
@@ -320,15 +313,11 @@ def _write(changed: Sequence[Believed]) -> None:
 
 def _believed(locked_job: LockedJob, teams: Mapping[str, int]) -> Believed:
     row = locked_job.row
-    was = JobFacts(**{name: getattr(row, name) for name in FACTS})
-    if locked_job.job is None:
-        nothing = JobFacts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
-        return Believed(row.pk, (), was, nothing, row.team_id, None, locked_job.is_new)
     now = locked_job.job.facts
     return Believed(
         row.pk,
         locked_job.job.records,
-        was,
+        JobFacts(**{name: getattr(row, name) for name in FACTS}),
         now,
         row.team_id,
         teams.get(_slug(now)),
@@ -342,21 +331,12 @@ def _teams(
     """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as
     brought by who spoke.
     """
-    slugs = {
-        each.row.pk: slug
-        for each in locked_jobs
-        if each.job is not None and (slug := _slug(each.job.facts))
-    }
+    slugs = {each.row.pk: slug for each in locked_jobs if (slug := _slug(each.job.facts))}
     unknown = unknown_teams(set(slugs.values()))
     bringers = {
         slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown
     }
-    brought: dict[int, Brought] = {}
-    for given in bringers.values():
-        brought[given.node_id] = brought.get(given.node_id, Brought()) + Brought(
-            teams=1, is_import=given.voice.is_import
-        )
-    intake.count(brought, received_at)
+    intake.count(_summed((given, Brought(teams=1)) for given in bringers.values()), received_at)
     return ensure_teams(set(slugs.values()))
 
 

@@ -1,12 +1,13 @@
 """The stored jobs of keys follow what is believed of their records: rows, records and holds."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.matching import matched
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.records import KnownJob, Record, known_jobs
+from fleetwatch.jobs.records import JobFacts, KnownJob, Record, known_jobs
 from fleetwatch.jobs.selectors import records_of
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.spans import Span
@@ -21,12 +22,12 @@ HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 
 @dataclass(frozen=True, slots=True)
 class LockedJob:
-    """A stored job, locked, and what is believed of it now; None = of it nothing is said any more,
-    its records are another job's.
+    """A stored job, locked, and what is believed of it now: without records where its are another
+    job's, so that nothing is said of it any more.
     """
 
     row: Job
-    job: KnownJob | None
+    job: KnownJob
     is_new: bool
 
 
@@ -35,12 +36,9 @@ def lock_jobs(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[Lock
     now on. `unknown`: keys without a job.
     """
     made = _make(unknown)
-    rows: dict[str, list[Job]] = {key: [] for key in keys}
-    for row in (
-        Job.objects.select_for_update(no_key=True)
-        .filter(said_key__in=list(keys))
-        .order_by("said_key", "pk")
-    ):
+    rows: dict[str, list[Job]] = defaultdict(list)
+    stored = Job.objects.select_for_update(no_key=True).filter(said_key__in=keys)
+    for row in stored.order_by("said_key", "pk"):
         rows[row.said_key].append(row)
     records = records_of(keys)
     locked_jobs = [each for key in keys for each in _locked(records.get(key, []), rows[key], made)]
@@ -62,7 +60,8 @@ def _locked(
             row = left.pop(pk)
             yield LockedJob(row, job, row.key in made)
     for row in left.values():
-        yield LockedJob(row, None, row.key in made)
+        nothing = JobFacts(row.scheduler, row.cluster, row.external_id, kind=row.kind)
+        yield LockedJob(row, KnownJob(nothing, ()), row.key in made)
 
 
 def _numbered(rows: Sequence[Job], count: int) -> list[Job]:
@@ -84,7 +83,7 @@ def jobs_of_records(locked_jobs: Iterable[LockedJob]) -> dict[int, int]:
     """Record id -> the id of its job; the first one's of books that speak of several."""
     jobs: dict[int, int] = {}
     for each in locked_jobs:
-        for record in each.job.records if each.job else ():
+        for record in each.job.records:
             jobs.setdefault(record.pk, each.row.pk)
     return jobs
 
@@ -93,15 +92,11 @@ def _give(records: Sequence[Record], jobs: Mapping[int, int]) -> HeldTime:
     """Gives the records to their jobs, and with a node's last record of a job what it holds
     of it.
     """
-    given = [
-        (record.pk, jobs.get(record.pk))
-        for record in records
-        if record.job_id != jobs.get(record.pk)
-    ]
-    if not given:
+    moved_records = [record for record in records if record.job_id != jobs.get(record.pk)]
+    if not moved_records:
         return frozenset()
-    pks, job_ids = zip(*given, strict=True)
-    run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(job_ids)})
+    pks = [record.pk for record in moved_records]
+    run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(map(jobs.get, pks))})
     moves = _moves(records, jobs)
     moved = {
         (gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)

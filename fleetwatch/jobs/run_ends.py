@@ -1,18 +1,15 @@
 """Ends of runs: what was told of when a job gave its GPUs back, and the holds that end there."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
 NOTE_ENDS = read_statement("jobs/sql/note_ends.sql")
 CUT_HOLDS = read_statement("jobs/sql/cut_holds.sql")
-
-Order = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +20,14 @@ class End:
 
     job_id: int
     node_id: int | None  # on whose GPUs; None: on all nodes
-    gpu_id: int | None  # None: of the whole job there
-    source: str
     start_ms: int | None
     end_ms: int
-    order: Order  # of the batch that told it: (as of when, boot start, sequence)
+    # the order of the batch that told it
+    as_of_ms: int
+    boot_start_ms: int
+    sequence: int
+    gpu_id: int | None = None  # None: of the whole job there
+    source: str = ""
     is_cluster: bool = False  # told by the books of the cluster
 
     @property
@@ -35,9 +35,9 @@ class End:
         return self.job_id, self.node_id, self.gpu_id, self.source, self.start_ms
 
     @property
-    def weight(self) -> tuple[bool, Order, int]:
+    def weight(self) -> tuple[int, ...]:
         """The last word on a run's end has the largest; that of the cluster's books is the last."""
-        return self.is_cluster, self.order, self.end_ms
+        return self.is_cluster, self.as_of_ms, self.boot_start_ms, self.sequence, self.end_ms
 
 
 def note(ends: Iterable[End]) -> set[int]:
@@ -45,37 +45,24 @@ def note(ends: Iterable[End]) -> set[int]:
 
     An end before its start says nothing.
     """
-    last: dict[tuple[int, int | None, int | None, str, int | None], End] = {}
-    for end in ends:
-        newest = last.get(end.run)
-        is_possible = end.start_ms is None or end.start_ms <= end.end_ms
-        if is_possible and (newest is None or newest.weight < end.weight):
-            last[end.run] = end
+    possible = [end for end in ends if end.start_ms is None or end.start_ms <= end.end_ms]
+    last = {end.run: end for end in sorted(possible, key=lambda end: end.weight)}
     if not last:
         return set()
-    # sorted, so that two batches with the same ends wait for each other and do not deadlock
-    changed = run(NOTE_ENDS, _columns(sorted(last.values(), key=_place)))
-    return {job_id for (job_id,) in changed}
-
-
-def _place(end: End) -> tuple[int, int, int, str, int]:
-    return end.job_id, end.node_id or 0, end.gpu_id or 0, end.source, end.start_ms or 0
-
-
-def _columns(ends: Sequence[End]) -> dict[str, Any]:
-    as_of_ms, boots, sequences = zip(*[end.order for end in ends], strict=True)
-    return {
-        "jobs": integers([end.job_id for end in ends]),
-        "nodes": integers([end.node_id for end in ends]),
-        "gpus": integers([end.gpu_id for end in ends]),
-        "sources": [end.source for end in ends],
-        "starts": integers([end.start_ms for end in ends]),
-        "ends": integers([end.end_ms for end in ends]),
-        "are_cluster": [end.is_cluster for end in ends],
-        "as_of": integers(as_of_ms),
-        "boots": integers(boots),
-        "sequences": integers(sequences),
-    }
+    given = columns(
+        last.values(),
+        job_id=integers,
+        node_id=integers,
+        gpu_id=integers,
+        source=list,
+        start_ms=integers,
+        end_ms=integers,
+        is_cluster=list,
+        as_of_ms=integers,
+        boot_start_ms=integers,
+        sequence=integers,
+    )
+    return {job_id for (job_id,) in run(NOTE_ENDS, given)}
 
 
 def cut_holds(job_ids: Collection[int]) -> set[tuple[int, Span]]:

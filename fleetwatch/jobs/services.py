@@ -4,21 +4,13 @@ Jobs' facts: job_writes.py.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.wire import Batch
 from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.allocation_sources import DECLARED
-from fleetwatch.jobs.batch_report import (
-    JobKey,
-    Report,
-    StoredJob,
-    speaks_for_all,
-    speaks_for_cluster,
-    spoken_ms,
-)
+from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
 from fleetwatch.jobs.run_ends import End
@@ -41,21 +33,9 @@ PROCESSES_REFRESH_MS = 60_000
 KEPT_WHYS = 16
 
 AllocationKey = tuple[int, int, str, float | None]  # GPU, job, source, share
-Identity = tuple[int, int, int, str, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Asserted:
-    """What one batch asserts of an allocation: the time, and when the runs began to which it
-    belongs.
-    """
-
-    spans: list[Span] = field(default_factory=list)
-    starts: set[int] = field(default_factory=set)
-
-    @property
-    def union(self) -> list[Span]:
-        return union(self.spans) if len(self.spans) > 1 else self.spans
+Asserted = tuple[list[Span], set[int]]  # the time; when its runs began
+Identity = tuple[Any, ...]  # GPU, pid, when it started, user, name, job
+Stored = Sequence[StoredJob | None]  # by position in the batch; None: a job that nobody holds
 
 
 def assert_allocations(
@@ -69,20 +49,25 @@ def assert_allocations(
     It is held from then on to the end that its source, or the job's accounting, told
     of it: however late, and until its next run.
     """
-    held, to_cut = _assert_time(reports, jobs)
-    ends = [end for report in reports for end in _ends(report, jobs)]
+    stored = [(report, _by_position(report, jobs)) for report in reports]
+    held, to_cut = _assert_time(stored)
+    ends = [end for each in stored for end in (*_job_ends(*each), *_hold_ends(*each))]
     to_cut |= run_ends.note([*ends, *(end for job in jobs.values() for end in _recorded_ends(job))])
     to_cut |= {job.pk for job in jobs.values() if _is_in_books(job)}
     return held | run_ends.cut_holds(to_cut)
 
 
+def _by_position(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Stored:
+    return [jobs.get((report.node_id, job["key"])) for job in report.batch.jobs]
+
+
 def _assert_time(
-    reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]
+    reports: Sequence[tuple[Report, Stored]],
 ) -> tuple[set[tuple[int, Span]], set[int]]:
     """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say
     something.
     """
-    asserted = {key: given for report in reports for key, given in _asserted(report, jobs).items()}
+    asserted = {key: given for each in reports for key, given in _asserted(*each).items()}
     if not asserted:
         return set(), set()
     rows = run(ASSERT_ALLOCATIONS, _columns(asserted))
@@ -91,112 +76,82 @@ def _assert_time(
 
 
 def _columns(asserted: Mapping[AllocationKey, Asserted]) -> dict[str, Any]:
-    keys = sorted(asserted, key=lambda key: (key[:3], key[3] or 0.0))
-    gpu_ids, job_ids, sources, shares = zip(*keys, strict=True)
+    gpu_ids, job_ids, sources, shares = zip(*asserted, strict=True)
     return {
         "gpus": integers(gpu_ids),
         "jobs": integers(job_ids),
         "sources": list(sources),
         "shares": numbers(shares),
-        "asserted": [_multirange(asserted[key].union) for key in keys],
-        "starts": [integers(sorted(asserted[key].starts)) for key in keys],
+        "asserted": [_multirange(union(spans)) for spans, _ in asserted.values()],
+        "starts": [integers(sorted(starts)) for _, starts in asserted.values()],
     }
 
 
-def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[AllocationKey, Asserted]:
-    batch = report.batch
-    asserted: dict[AllocationKey, Asserted] = defaultdict(Asserted)
-    for item in batch.allocations:
-        extent = _extent(report, item)
-        job = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
-        if extent is None or job is None:
-            continue  # no job: one user more than a node may name of one key
+def _asserted(report: Report, stored: Stored) -> dict[AllocationKey, Asserted]:
+    """What the batch asserts of each allocation: the time, and when the runs began to which it
+    belongs.
+    """
+    asserted: dict[AllocationKey, Asserted] = {}
+    for item in report.batch.allocations:
+        extent = report.extent(item)
+        job = stored[item["job"]]
+        # no job: one user more than a node may name of one key
+        if job is None or extent is None or extent[0] >= extent[1]:
+            continue
         gpu_id = report.gpu_ids[item["gpu"]]
-        given = asserted[gpu_id, job.pk, item.get("source") or "", item.get("share")]
-        given.spans.append(extent)
-        run_ms = _corrected(_run_start(batch, item), report.offset_ms)
+        key = gpu_id, job.pk, item.get("source") or "", item.get("share")
+        spans, starts = asserted.setdefault(key, ([], set()))
+        spans.append(extent)
+        run_ms = report.run_ms(item)
         if run_ms is not None:
-            given.starts.add(run_ms)
+            starts.add(run_ms)
     return asserted
 
 
-def _extent(report: Report, item: Mapping[str, Any]) -> Span | None:
-    """The time that an allocation is asserted for; None where there is none."""
-    batch = report.batch
-    if batch.start_ms is None or batch.end_ms is None:
-        return None
-    start_ms = batch.start_ms if item.get("start_ms") is None else item["start_ms"]
-    end_ms = batch.end_ms if item.get("end_ms") is None else min(item["end_ms"], batch.end_ms)
-    if start_ms >= end_ms:
-        return None
-    return start_ms + report.offset_ms, end_ms + report.offset_ms
+def _job_ends(report: Report, stored: Stored) -> Iterator[End]:
+    """The ends of jobs that the batch tells.
 
-
-def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
-    """When the run began to which the allocation belongs, by the agent's clock; None where nobody
-    says.
+    A node ends a job on its own GPUs alone: others may hold it on. Accounting, which has its
+    controller's clock, and the books of a cluster end it everywhere.
     """
-    start_ms: int | None = allocation.get("start_ms")
-    if start_ms is not None:
-        return start_ms
-    job_start_ms: int | None = batch.jobs[allocation["job"]].get("start_ms")
-    return job_start_ms
-
-
-def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
-    """The ends that the batch tells, of jobs and of their holds on its GPUs.
-
-    A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a
-    cluster end it everywhere.
-    """
-    said_ms = spoken_ms(report.batch)
-    offset_ms = 0 if said_ms is None else report.offset_ms  # accounting has its controller's clock
-    yield from _job_ends(report, jobs, said_ms, offset_ms)
-    yield from _hold_ends(report, jobs, offset_ms)
-
-
-def _job_ends(
-    report: Report, jobs: Mapping[JobKey, StoredJob], said_ms: int | None, offset_ms: int
-) -> Iterator[End]:
     batch = report.batch
-    for job in batch.jobs:
-        stored = jobs.get((report.node_id, job["key"]))
-        if job.get("end_ms") is not None and stored is not None:
+    spoken_ms = report.spoken_ms
+    offset_ms = 0 if spoken_ms is None else report.offset_ms
+    for job, row in zip(batch.jobs, stored, strict=True):
+        if job.get("end_ms") is not None and row is not None:
+            start_ms = job.get("start_ms")
             end_ms = job["end_ms"] + offset_ms
-            as_of_ms = end_ms + OUTCOME_LAG_MS if said_ms is None else said_ms + offset_ms
-            run_ms = _corrected(job.get("start_ms"), offset_ms)
-            order = (as_of_ms, batch.boot_start_ms, batch.sequence)
-            node_id = None if speaks_for_all(report, job) else report.node_id
+            is_cluster = report.is_of_cluster(job)
             yield End(
-                stored.pk,
-                node_id,
-                None,
-                "",
-                run_ms,
+                row.pk,
+                None if is_cluster or spoken_ms is None else report.node_id,
+                None if start_ms is None else start_ms + offset_ms,
                 end_ms,
-                order,
-                is_cluster=speaks_for_cluster(report, job),
+                end_ms + OUTCOME_LAG_MS if spoken_ms is None else spoken_ms + offset_ms,
+                batch.boot_start_ms,
+                batch.sequence,
+                is_cluster=is_cluster,
             )
 
 
-def _hold_ends(report: Report, jobs: Mapping[JobKey, StoredJob], offset_ms: int) -> Iterator[End]:
+def _hold_ends(report: Report, stored: Stored) -> Iterator[End]:
+    """The ends that the batch tells of jobs' holds on its GPUs."""
     batch = report.batch
     if batch.end_ms is None:
         return
-    order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
     for item in batch.allocations:
-        stored = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
-        if item.get("end_ms") is not None and stored is not None:
-            gpu_id = report.gpu_ids[item["gpu"]]
-            run_ms = _corrected(_run_start(batch, item), offset_ms)
+        job = stored[item["job"]]
+        if item.get("end_ms") is not None and job is not None:
             yield End(
-                stored.pk,
+                job.pk,
                 report.node_id,
-                gpu_id,
-                item.get("source") or "",
-                run_ms,
-                item["end_ms"] + offset_ms,
-                order,
+                report.run_ms(item),
+                item["end_ms"] + report.offset_ms,
+                batch.end_ms + report.offset_ms,
+                batch.boot_start_ms,
+                batch.sequence,
+                gpu_id=report.gpu_ids[item["gpu"]],
+                source=item.get("source") or "",
             )
 
 
@@ -206,18 +161,15 @@ def _recorded_ends(job: StoredJob) -> Iterator[End]:
     """
     for record in job.records:
         facts = record.facts
-        is_cluster = record.voice.is_cluster
         if facts.end_ms is not None:
             node_id = None if record.voice >= Voice.IMPORT else record.node_id
             yield End(
                 job.pk,
                 node_id,
-                None,
-                "",
                 facts.start_ms,
                 facts.end_ms,
-                record.order,
-                is_cluster=is_cluster,
+                *record.order,
+                is_cluster=record.voice.is_cluster,
             )
 
 
@@ -226,10 +178,6 @@ def _is_in_books(job: StoredJob) -> bool:
     import told of its end.
     """
     return any(record.voice.is_cluster for record in job.records)
-
-
-def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
-    return None if time_ms is None else time_ms + offset_ms
 
 
 def _multirange(spans: Sequence[Span]) -> str:
@@ -242,34 +190,34 @@ def assert_sources(reports: Sequence[Report]) -> None:
 
     A declared allocation is its own source: the batch that names one knows it.
     """
-    rows = sorted(row for report in reports for row in _source_rows(report))
+    rows = [row for report in reports for row in _source_rows(report)]
     if not rows:
         return
     node_ids, kinds, oks, whys, asserted = zip(*rows, strict=True)
-    columns = {
+    given = {
         "node_ids": integers(node_ids),
         "kinds": list(kinds),
         "oks": list(oks),
         "whys": list(whys),
         "asserted": list(asserted),
     }
-    new = run(ASSERT_SOURCES, columns)
+    new = run(ASSERT_SOURCES, given)
     if new:
         run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
 
 
 def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
     batch = report.batch
+    extent = report.extent({})
+    if extent is None:
+        return []
     answers = {
         (source["kind"], source["ok"], "" if source["ok"] else source.get("why") or "")
         for source in batch.sources
     }
     if any(item.get("source") == DECLARED for item in batch.allocations):
         answers.add((DECLARED, True, ""))
-    if not answers or batch.start_ms is None or batch.end_ms is None:
-        return []
-    extent = _multirange([(batch.start_ms + report.offset_ms, batch.end_ms + report.offset_ms)])
-    return [(report.node_id, kind, ok, why, extent) for kind, ok, why in answers]
+    return [(report.node_id, *answer, _multirange([extent])) for answer in answers]
 
 
 def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[int]:
@@ -278,11 +226,7 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
 
     The ids of the nodes whose batches read that there is none, where none was seen before either.
     """
-    readers = [
-        report
-        for report in reports
-        if _has_read_processes(report.batch) and report.batch.windows["start_ms"]
-    ]
+    readers = [report for report in reports if _has_read_processes(report.batch)]
     if not readers:
         return set()
     stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
@@ -292,11 +236,10 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
         there = {
             identity: row
             for gpu_id in report.gpu_ids
-            if gpu_id in stored
-            for identity, row in stored[gpu_id].items()
+            for identity, row in stored.get(gpu_id, {}).items()
         }
         if there or report.batch.processes:
-            same += _same_processes(there, report, jobs)
+            same += _same_processes(there, report, _by_position(report, jobs))
         else:
             quiet.add(report.node_id)
     if same:
@@ -318,31 +261,20 @@ def _refresh(processes: Sequence[tuple[int, int, str, int | None]]) -> None:
 
 
 def _has_read_processes(batch: Batch) -> bool:
-    return bool(batch.processes) or "process_count" in batch.windows
+    is_read = batch.processes or "process_count" in batch.windows
+    return bool(is_read and batch.windows["start_ms"])
 
 
 def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
     """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
-    processes: dict[int, dict[Identity, tuple[int, int]]] = {}
-    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in run(
-        PROCESSES, {"gpus": integers(gpu_ids)}
-    ):
-        processes.setdefault(gpu_id, {})[
-            (gpu_id, pid, started_ms or -1, user, name, job_id or -1)
-        ] = (
-            pk,
-            seen_ms,
-        )
+    processes: dict[int, dict[Identity, tuple[int, int]]] = defaultdict(dict)
+    for *identity, pk, seen_ms in run(PROCESSES, {"gpus": integers(gpu_ids)}):
+        processes[identity[0]][tuple(identity)] = pk, seen_ms
     return processes
 
 
-def _replace(former: Iterable[tuple[int, int]], rows: Collection[GPUProcess]) -> None:
-    GPUProcess.objects.filter(pk__in=[pk for pk, _ in former]).delete()
-    GPUProcess.objects.bulk_create(rows)
-
-
 def _same_processes(
-    there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Mapping[JobKey, StoredJob]
+    there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Stored
 ) -> list[tuple[int, int, str, int | None]]:
     """The rows to refresh, where the batch names the very processes that are stored; else they have
     been replaced.
@@ -363,33 +295,31 @@ def _same_processes(
     ]
 
 
-def _process_rows(
-    report: Report, jobs: Mapping[JobKey, StoredJob], *, seen_ms: int
-) -> list[GPUProcess]:
-    batch = report.batch
-    return [
-        GPUProcess(
-            gpu_id=report.gpu_ids[item["gpu"]],
-            job_id=(
-                None if item.get("job") is None else _job_id(report, batch.jobs[item["job"]], jobs)
-            ),
-            pid=item["pid"],
-            started_ms=item.get("started_ms"),
-            user=item.get("user") or "",
-            name=item.get("name") or "",
-            state=item.get("state") or "",
-            memory_bytes=item.get("memory_bytes"),
-            seen_ms=seen_ms,
+def _replace(former: Iterable[tuple[int, int]], rows: Iterable[GPUProcess]) -> None:
+    GPUProcess.objects.filter(pk__in=[pk for pk, _ in former]).delete()
+    GPUProcess.objects.bulk_create(rows)
+
+
+def _process_rows(report: Report, jobs: Stored, *, seen_ms: int) -> list[GPUProcess]:
+    rows = []
+    for item in report.batch.processes:
+        # None too for a job that nobody holds
+        job = None if item.get("job") is None else jobs[item["job"]]
+        rows.append(
+            GPUProcess(
+                gpu_id=report.gpu_ids[item["gpu"]],
+                job_id=None if job is None else job.pk,
+                pid=item["pid"],
+                started_ms=item.get("started_ms"),
+                user=item.get("user") or "",
+                name=item.get("name") or "",
+                state=item.get("state") or "",
+                memory_bytes=item.get("memory_bytes"),
+                seen_ms=seen_ms,
+            )
         )
-        for item in batch.processes
-    ]
-
-
-def _job_id(report: Report, job: Mapping[str, Any], jobs: Mapping[JobKey, StoredJob]) -> int | None:
-    """None for a job that nobody holds."""
-    stored = jobs.get((report.node_id, job["key"]))
-    return None if stored is None else stored.pk
+    return rows
 
 
 def _identity(row: GPUProcess) -> Identity:
-    return (row.gpu_id, row.pid, row.started_ms or -1, row.user, row.name, row.job_id or -1)
+    return row.gpu_id, row.pid, row.started_ms, row.user, row.name, row.job_id

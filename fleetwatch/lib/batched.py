@@ -2,7 +2,7 @@
 whole columns at a time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import psycopg
@@ -36,3 +36,11 @@ def integers(values: Iterable[int | None]) -> str:
 def numbers(values: Iterable[float | None]) -> str:
     """As `integers`, of finite numbers: every one comes back with the bits it had."""
     return "{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}"
+
+
+def columns(rows: Iterable[object], **written: Callable[[list[Any]], Any]) -> dict[str, Any]:
+    """Parameters of a statement that unnests the rows: each named attribute of all of them, as
+    `integers`, `numbers` or `list` writes it.
+    """
+    every = list(rows)
+    return {name: write([getattr(row, name) for row in every]) for name, write in written.items()}

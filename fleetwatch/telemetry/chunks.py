@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetwatch.lib import rows
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
 from fleetwatch.telemetry.window_tables import (
@@ -79,15 +79,13 @@ def _once(parts: Sequence[Table], ints: Sequence[str], keys: Sequence[str]) -> T
 def store(chunks: Sequence[Packed]) -> None:
     """Writes the chunks; one with the same node and start is replaced."""
     if chunks:
-        run(
-            STORE,
-            {
-                "nodes": integers(chunk.node_id for chunk in chunks),
-                "starts": [chunk.start for chunk in chunks],
-                "ends": [chunk.end for chunk in chunks],
-                "version": codec.VERSION,
-                "counts": integers(chunk.window_count for chunk in chunks),
-                "payloads": [chunk.payload for chunk in chunks],
-                "hosts": [chunk.host for chunk in chunks],
-            },
+        given = columns(
+            chunks,
+            node_id=integers,
+            start=list,
+            end=list,
+            window_count=integers,
+            payload=list,
+            host=list,
         )
+        run(STORE, {"version": codec.VERSION, **given})

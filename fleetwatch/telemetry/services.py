@@ -6,19 +6,30 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
-from django.db import connection
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import partitions, retention
 from fleetwatch.telemetry.locks import POSTING, try_node_lock
-from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
+from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, TouchedHour
 
+RECORD_SEQUENCE = """
+INSERT INTO telemetry_receivedsequence
+AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
+VALUES (%(node)s, %(boot)s, %(boot_start)s, %(offset)s,
+        int8multirange(int8range(%(sequence)s::bigint, %(sequence)s::bigint + 1)))
+ON CONFLICT (node_id, boot_id) DO UPDATE
+SET received = kept.received + EXCLUDED.received,
+clock_offset_ms = EXCLUDED.clock_offset_ms
+WHERE NOT kept.received @> %(sequence)s::bigint
+RETURNING id
+"""
 NOTE_LATE = read_statement("telemetry/sql/note_late.sql")
+APPEND = read_statement("telemetry/sql/append_batch.sql")
 APPEND_STEADY = read_statement("telemetry/sql/append_steady.sql")
 
 log = structlog.get_logger()
@@ -56,14 +67,8 @@ def clock_offset(node_id: int, boot_id: str, clock: ClockBounds | None) -> int:
     """
     if clock is None or abs(clock.most_ms) <= CLOCK_TOLERANCE_MS:
         return 0
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT clock_offset_ms FROM telemetry_receivedsequence WHERE node_id = %s AND boot_id"
-            " = %s",
-            [node_id, boot_id],
-        )
-        row = cursor.fetchone()
-    kept_ms = int(row[0]) if row is not None else 0
+    kept = ReceivedSequence.objects.filter(node_id=node_id, boot_id=boot_id)
+    kept_ms = kept.values_list("clock_offset_ms", flat=True).first() or 0
     lowest_ms = clock.least_ms - CLOCK_TOLERANCE_MS
     if kept_ms and lowest_ms <= kept_ms <= clock.most_ms + CLOCK_TOLERANCE_MS:
         return kept_ms
@@ -76,29 +81,14 @@ def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
     Holds the boot's row until the caller's transaction ends, so of two equal
     batches at once the second waits, and is a duplicate only if the first commits.
     """
-    values: dict[str, int | str] = {
+    values = {
         "node": node.pk,
         "boot": batch.boot_id,
         "boot_start": batch.boot_start_ms,
         "offset": offset_ms,
         "sequence": batch.sequence,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            INSERT INTO telemetry_receivedsequence
-            AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
-            VALUES (%(node)s, %(boot)s, %(boot_start)s, %(offset)s,
-                    int8multirange(int8range(%(sequence)s::bigint, %(sequence)s::bigint + 1)))
-            ON CONFLICT (node_id, boot_id) DO UPDATE
-            SET received = kept.received + EXCLUDED.received,
-            clock_offset_ms = EXCLUDED.clock_offset_ms
-            WHERE NOT kept.received @> %(sequence)s::bigint
-            RETURNING id
-            """,
-            values,
-        )
-        return cursor.fetchone() is not None
+    return bool(execute(RECORD_SEQUENCE, values))
 
 
 def append_batch(
@@ -117,27 +107,24 @@ def append_batch(
     are not marked either: they are counted as late.
     """
     partitions.ensure_for(received_at)
-    start_ms = batch.start_ms
-    end_ms = batch.end_ms
-    row = Batch(
-        received_at=received_at,
-        node_id=node.pk,
-        boot_id=batch.boot_id,
-        boot_start_ms=batch.boot_start_ms,
-        sequence=batch.sequence,
-        start_ms=None if start_ms is None else start_ms + offset_ms,
-        end_ms=None if end_ms is None else end_ms + offset_ms,
-        offset_ms=offset_ms,
-        quarantined=quarantined,
-        payload=payload,
-    )
-    hours = (
-        [] if quarantined else _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
-    )
+    hours: list[datetime] = []
     if not quarantined:
+        hours = _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
         _note_late(node, batch, offset_ms=offset_ms, received_at=received_at)
-    row.id = _insert(row, hours)
-    return row
+    columns = {
+        "received_at": received_at,
+        "node_id": node.pk,
+        "boot_id": batch.boot_id,
+        "boot_start_ms": batch.boot_start_ms,
+        "sequence": batch.sequence,
+        "start_ms": None if batch.start_ms is None else batch.start_ms + offset_ms,
+        "end_ms": None if batch.end_ms is None else batch.end_ms + offset_ms,
+        "offset_ms": offset_ms,
+        "quarantined": quarantined,
+        "payload": payload,
+    }
+    ((batch_id,),) = execute(APPEND, {**columns, "hours": hours})
+    return Batch(id=batch_id, **columns)
 
 
 def store_events(node: Node, batch: wire.Batch, gpus: Mapping[int, GPU], *, offset_ms: int) -> int:
@@ -168,7 +155,7 @@ def touch_hours(
     if received_at is not None:
         hours = _not_final(hours, received_at)
     TouchedHour.objects.bulk_create(
-        [TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS)) for hour in sorted(hours)]
+        [TouchedHour(node_id=node_id, hour=hour) for hour in _moments(hours)]
     )
     return len(hours)
 
@@ -229,29 +216,29 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
     for received_at in {batch.received_at for batch in batches}:
         _ensure_partition(received_at)
     marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
-    hours = [
-        (node_id, hour)
-        for node_id, (start_ms, end_ms) in touched.items()
-        for hour in _hours_of(start_ms, end_ms)
-    ]
-    recorded = run(
+    posted = [(node_id, hour) for node_id, span in touched.items() for hour in _hours_of(*span)]
+    given = columns(
+        batches,
+        node_id=integers,
+        boot_id=list,
+        boot_start_ms=integers,
+        sequence=integers,
+        received_at=list,
+        start_ms=integers,
+        end_ms=integers,
+        payload=list,
+    )
+    new = run(
         APPEND_STEADY,
         {
-            "nodes": integers(batch.node_id for batch in batches),
-            "boots": [batch.boot_id for batch in batches],
-            "boot_starts": integers(batch.boot_start_ms for batch in batches),
-            "sequences": integers(batch.sequence for batch in batches),
-            "received": [batch.received_at for batch in batches],
-            "starts": integers(batch.start_ms for batch in batches),
-            "ends": integers(batch.end_ms for batch in batches),
-            "payloads": [batch.payload for batch in batches],
+            **given,
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
-            "touched_nodes": integers(node_id for node_id, _ in hours),
-            "touched_hours": integers(hour * HOUR_MS for _, hour in hours),
+            "touched_nodes": integers(node_id for node_id, _ in posted),
+            "touched_hours": integers(hour * HOUR_MS for _, hour in posted),
         },
     )
-    return {node_id for (node_id,) in recorded}
+    return {node_id for (node_id,) in new}
 
 
 def _ensure_partition(received_at: datetime) -> None:
@@ -264,68 +251,29 @@ def _ensure_partition(received_at: datetime) -> None:
         _ensured.add(name)
 
 
-def _insert(row: Batch, hours: list[datetime]) -> int:
-    """The new row's id; the row and its seal marks in one statement."""
-    columns = [
-        "received_at",
-        "node_id",
-        "boot_id",
-        "boot_start_ms",
-        "sequence",
-        "start_ms",
-        "end_ms",
-        "offset_ms",
-        "quarantined",
-        "payload",
-    ]
-    values = {name: getattr(row, name) for name in columns}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH stored AS (
-                INSERT INTO telemetry_batch
-                    (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms,
-                    offset_ms, quarantined, payload)
-                VALUES
-                    (%(received_at)s, %(node_id)s, %(boot_id)s, %(boot_start_ms)s, %(sequence)s,
-                    %(start_ms)s, %(end_ms)s,
-                     %(offset_ms)s, %(quarantined)s, %(payload)s)
-                RETURNING id, received_at, node_id
-            ), marked AS (
-                INSERT INTO telemetry_sealmark (node_id, hour, batch_id, batch_received_at)
-                SELECT node_id, unnest(%(hours)s::timestamptz[]), id, received_at FROM stored
-            )
-            SELECT id FROM stored
-            """,
-            values | {"hours": hours},
-        )
-        return int(cursor.fetchone()[0])
-
-
 def _sealable_hours(batch: wire.Batch, *, offset_ms: int, received_at: datetime) -> list[datetime]:
     """The hours in which windows or host samples of the batch start, but those that are final."""
     starts = [*batch.windows["start_ms"], *batch.host.get("start_ms", [])]
-    hours = {(start + offset_ms) // HOUR_MS for start in starts}
-    return [from_ms(hour * HOUR_MS) for hour in sorted(_not_final(hours, received_at))]
+    return _moments(_not_final(_hours_in(starts, offset_ms), received_at))
 
 
 def _note_late(node: Node, batch: wire.Batch, *, offset_ms: int, received_at: datetime) -> None:
     """Counts the batch for each final hour in which windows of it start: nothing is made of
     these.
     """
-    hours = {(start + offset_ms) // HOUR_MS for start in batch.windows["start_ms"]}
-    late = sorted(hours - _not_final(hours, received_at))
-    if not late:
-        return
-    log.warning("windows older than the retention left out", node=batch.node, hours=len(late))
-    execute(
-        NOTE_LATE,
-        {
-            "node": node.pk,
-            "hours": [from_ms(hour * HOUR_MS) for hour in late],
-            "received_at": received_at,
-        },
-    )
+    hours = _hours_in(batch.windows["start_ms"], offset_ms)
+    late = _moments(hours - _not_final(hours, received_at))
+    if late:
+        log.warning("windows older than the retention left out", node=batch.node, hours=len(late))
+        execute(NOTE_LATE, {"node": node.pk, "hours": late, "received_at": received_at})
+
+
+def _hours_in(starts_ms: Iterable[int], offset_ms: int) -> set[int]:
+    return {(start_ms + offset_ms) // HOUR_MS for start_ms in starts_ms}
+
+
+def _moments(hours: Iterable[int]) -> list[datetime]:
+    return [from_ms(hour * HOUR_MS) for hour in sorted(hours)]
 
 
 def _not_final(hours: set[int], received_at: datetime) -> set[int]:

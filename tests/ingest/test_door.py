@@ -318,7 +318,7 @@ def test_the_part_of_a_gpu_is_capacity_to_its_last_window_by_the_short_way_too(c
 def test_what_can_not_be_stored_together_is_stored_alone(client, monkeypatch):
     bearer = token()
     post(client, step(0), bearer=bearer)
-    monkeypatch.setattr("fleetwatch.telemetry.services.APPEND_STEADY", b"SELECT 1 / 0")
+    monkeypatch.setattr("fleetwatch.telemetry.services.APPEND_STEADY", "SELECT 1 / 0")
 
     answer = post(client, step(1), bearer=bearer)
 

@@ -1,14 +1,16 @@
 -- Notes ends of runs; one row per end that is new or another one than before: its job.
--- In:  jobs, nodes (NULL: all), gpus (NULL: of the whole job), sources, starts (NULL: not known), ends, are_cluster, as_of, boots, sequences, by position; each run once.
+-- In:  job_id, node_id (NULL: all), gpu_id (NULL: of the whole job), source, start_ms (NULL: not known), end_ms, is_cluster, as_of_ms, boot_start_ms,
+--      sequence, by position; each run once. Sorted, so that two batches with the same ends wait for each other and do not deadlock.
 -- Again: safe; the last word wins, whatever the order in which they come.
 WITH written AS (
     INSERT INTO jobs_runend AS kept (job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence)
     SELECT
         job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence
     FROM unnest(
-        %(jobs)s::bigint[], %(nodes)s::bigint[], %(gpus)s::bigint[], %(sources)b::text[], %(starts)s::bigint[], %(ends)s::bigint[], %(are_cluster)b::boolean[],
-        %(as_of)s::bigint[], %(boots)s::bigint[], %(sequences)s::bigint[]
+        %(job_id)s::bigint[], %(node_id)s::bigint[], %(gpu_id)s::bigint[], %(source)b::text[], %(start_ms)s::bigint[], %(end_ms)s::bigint[], %(is_cluster)b::boolean[],
+        %(as_of_ms)s::bigint[], %(boot_start_ms)s::bigint[], %(sequence)s::bigint[]
     ) AS given (job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence)
+    ORDER BY job_id, node_id, gpu_id, source, start_ms
     ON CONFLICT (job_id, node_id, gpu_id, source, start_ms) DO UPDATE SET
         end_ms = excluded.end_ms,
         is_cluster = excluded.is_cluster,

@@ -1,12 +1,12 @@
 -- One row per given batch that was received for the first time; the caller undoes everything unless that is all of them.
--- In:  nodes, boots, boot_starts, sequences, received, starts, ends, payloads (one batch per node, by position; corrected by nothing);
+-- In:  node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload (one batch per node, by position; corrected by nothing);
 --      mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in); touched_nodes, touched_hours (ms; to be posted again).
 -- Again: a sequence that is known counts as not received. Rows as telemetry.services writes them one by one.
 WITH given AS (
     SELECT *
     FROM unnest(
-        %(nodes)s::bigint[], %(boots)b::text[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(received)b::timestamptz[],
-        %(starts)s::bigint[], %(ends)s::bigint[], %(payloads)b::bytea[]
+        %(node_id)s::bigint[], %(boot_id)b::text[], %(boot_start_ms)s::bigint[], %(sequence)s::bigint[], %(received_at)b::timestamptz[],
+        %(start_ms)s::bigint[], %(end_ms)s::bigint[], %(payload)b::bytea[]
     ) AS batch (node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload)
 ), recorded AS (
     INSERT INTO telemetry_receivedsequence AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)

@@ -1,11 +1,11 @@
 -- One row per written chunk.
--- In:  nodes, starts, ends, counts, payloads, hosts (by position); version (of the codec).
+-- In:  node_id, start, end, window_count, payload, host (by position); version (of the codec).
 -- Again: the same rows; a chunk of the same node and start is replaced whole.
 INSERT INTO telemetry_chunk AS stored (node_id, start, "end", version, window_count, payload, host)
 SELECT
     node_id, start, "end", %(version)s, window_count, payload, host
 FROM unnest(
-    %(nodes)s::bigint[], %(starts)b::timestamptz[], %(ends)b::timestamptz[], %(counts)s::bigint[], %(payloads)b::bytea[], %(hosts)b::bytea[]
+    %(node_id)s::bigint[], %(start)b::timestamptz[], %(end)b::timestamptz[], %(window_count)s::bigint[], %(payload)b::bytea[], %(host)b::bytea[]
 ) AS given (node_id, start, "end", window_count, payload, host)
 ON CONFLICT (node_id, start) DO UPDATE
 SET "end" = EXCLUDED."end",
