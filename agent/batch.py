@@ -23,30 +23,7 @@ from agent.window import GPUWindow
 
 # of a GPU: for matching and for windows, not for the wire
 _LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")
-_JOB_FIELDS = tuple(item.name for item in fields(Job))
-_RATIOS = frozenset(wire.RATIO_COLUMNS)
 _GPU_FIELDS = tuple(item.name for item in fields(GPUInfo) if item.name not in _LOCAL)
-_GPU_TEXTS = {"model": 100, "parent_uuid": 96, "mig_profile": 32}
-_GPU_COUNTS = {
-    "index": wire.MAX_COUNT,
-    "memory_total_bytes": wire.MAX_BYTE_COUNT,
-    "sm_count": wire.MAX_COUNT,
-}
-_JOB_TEXTS = {
-    "scheduler": 64,
-    "cluster": 128,
-    "id": 200,
-    "name": 300,
-    "user": 128,
-    "account": 128,
-    "state": 32,
-}
-_JOB_COUNTS = {
-    "submit_ms": wire.MAX_TIME_MS,
-    "start_ms": wire.MAX_TIME_MS,
-    "end_ms": wire.MAX_TIME_MS,
-    "restarts": wire.MAX_COUNT,
-}
 
 
 @dataclass(frozen=True)
@@ -83,11 +60,10 @@ def build(
     A GPU or job whose own name the wire does not take is left out.
     """
     workload = _fitting(
-        merge([(window.start_ms + sender.window_s * 1000, window.workload) for window in closed])
+        merge([(part.start_ms + sender.window_s * 1000, part.workload) for part in closed])
     )
-    gpus = list({gpu.uuid: gpu for gpu in gpus if _is_name(gpu.uuid, 96)}.values())[: wire.MAX_LIST]
+    gpus = _fitting_gpus(gpus)
     positions = {gpu.uuid: place for place, gpu in enumerate(gpus)}
-    job_positions = {job.key: place for place, job in enumerate(workload.jobs)}
     return wire.Batch(
         node=sender.node,
         boot_id=sender.boot_id,
@@ -95,36 +71,34 @@ def build(
         sequence=0,
         window_s=sender.window_s,
         gpus=[_gpu(gpu) for gpu in gpus],
-        windows=_columns(
-            [
-                window
-                for closed_window in closed
-                for window in closed_window.windows
-                if window.uuid in positions
-            ],
-            positions,
-        ),
+        windows=_columns(closed, positions),
         agent={key: value for key, value in agent.items() if value is not None},
         node_labels=_labels(sender.labels),
-        sources=[_source(source) for source in workload.sources][: wire.MAX_LIST],
         host=_host(closed),
-        jobs=[_job(job) for job in workload.jobs],
-        allocations=[
-            _allocation(item, positions, job_positions)
-            for item in workload.allocations
-            if item.uuid in positions and item.job_key in job_positions
-        ],
-        processes=[
-            _process(item, positions, job_positions)
-            for item in workload.processes
-            if item.uuid in positions and _count(item.pid, wire.MAX_BYTE_COUNT) is not None
-        ][: wire.MAX_LIST],
-        events=[
-            _event(event, positions)
-            for event in events
-            if _count(event.at_ms, wire.MAX_TIME_MS) is not None
-        ][-wire.MAX_LIST :],
+        events=_events(events, positions),
+        **_items_of(workload, positions),
     )
+
+
+def _items_of(workload: Workload, positions: Mapping[str, int]) -> Dict[str, Any]:
+    """The lists that tell of jobs."""
+    jobs = {job.key: place for place, job in enumerate(workload.jobs)}
+    allocations = [
+        _allocation(item, positions, jobs)
+        for item in workload.allocations
+        if item.uuid in positions and item.job_key in jobs
+    ]
+    processes = [
+        _process(item, positions, jobs)
+        for item in workload.processes
+        if item.uuid in positions and _count(item.pid, wire.MAX_BYTE_COUNT) is not None
+    ]
+    return {
+        "jobs": [_job(job) for job in workload.jobs],
+        "allocations": allocations,
+        "processes": processes[: wire.MAX_LIST],
+        "sources": [_source(source) for source in workload.sources][: wire.MAX_LIST],
+    }
 
 
 def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
@@ -134,11 +108,11 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
     a later window no longer names ends with the last window that named it.
     """
     jobs: Dict[str, Job] = {}
-    held: Dict[Tuple[Any, ...], Tuple[int, Allocation]] = {}
+    held: Dict[Allocation, Tuple[int, Allocation]] = {}
     for end_ms, workload in workloads:
         jobs.update((job.key, job) for job in workload.jobs)
         for item in workload.allocations:
-            held[(item.uuid, item.job_key, item.source, item.share, item.start_ms)] = (end_ms, item)
+            held[replace(item, end_ms=None)] = (end_ms, item)
     last_ms, last = workloads[-1] if workloads else (0, NO_WORKLOAD)
     allocations = [
         item if item.end_ms is not None or until == last_ms else replace(item, end_ms=until)
@@ -152,24 +126,35 @@ def clipped(text: str, limit: int) -> str:
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")[:limit]
 
 
+def _fitting_gpus(gpus: Sequence[GPUInfo]) -> List[GPUInfo]:
+    """Those that the wire can name, each once."""
+    by_name = {gpu.uuid: gpu for gpu in gpus if _is_name(gpu.uuid, 96)}
+    return list(by_name.values())[: wire.MAX_LIST]
+
+
 def _fitting(workload: Workload) -> Workload:
     """With no more of each than the wire takes; where a holder had to go, nothing may be concluded
     from who is left.
     """
     # by a ~ the hub tells jobs of one key apart (wire.py)
     jobs = [job for job in workload.jobs if _is_name(job.key, 400) and "~" not in job.key]
-    kept = Workload(
-        jobs[: wire.MAX_LIST],
-        workload.allocations[: wire.MAX_LIST],
-        workload.processes,
-        workload.sources,
+    kept = replace(
+        workload,
+        jobs=jobs[: wire.MAX_LIST],
+        allocations=workload.allocations[: wire.MAX_LIST],
     )
     if len(kept.jobs) == len(workload.jobs) and len(kept.allocations) == len(workload.allocations):
         return kept
     return replace(kept, sources=[replace(source, ok=False) for source in workload.sources])
 
 
-def _columns(windows: Sequence[GPUWindow], positions: Mapping[str, int]) -> wire.Columns:
+def _events(events: Sequence[Event], positions: Mapping[str, int]) -> List[wire.Item]:
+    dated = [event for event in events if _count(event.at_ms, wire.MAX_TIME_MS) is not None]
+    return [_event(event, positions) for event in dated[-wire.MAX_LIST :]]
+
+
+def _columns(closed: Sequence[ClosedWindow], positions: Mapping[str, int]) -> wire.Columns:
+    windows = [window for part in closed for window in part.windows if window.uuid in positions]
     columns: wire.Columns = {
         "gpu": [positions[window.uuid] for window in windows],
         "start_ms": [window.start_ms for window in windows],
@@ -178,15 +163,19 @@ def _columns(windows: Sequence[GPUWindow], positions: Mapping[str, int]) -> wire
     read = {
         name for window in windows for name, value in window.columns.items() if value is not None
     }
-    for name in (name for name in wire.WINDOW_COLUMNS if name in read):
-        column: List[Optional[float]] = [window.columns.get(name) for window in windows]
-        columns[name] = [_within_ratio(value) for value in column] if name in _RATIOS else column
+    for name in wire.WINDOW_COLUMNS:
+        if name in read:
+            columns[name] = _column(name, [window.columns.get(name) for window in windows])
     return columns
 
 
-def _within_ratio(value: Optional[float]) -> Optional[float]:
+def _column(name: str, values: List[Optional[float]]) -> List[Optional[float]]:
     """Rounding of weighted means may leave 0 to 1 by a hair."""
-    return value if value is None or 0 <= value <= 1 else min(1.0, max(0.0, value))
+    if name not in wire.RATIOS:
+        return values
+    return [
+        value if value is None or 0 <= value <= 1 else min(1.0, max(0.0, value)) for value in values
+    ]
 
 
 def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
@@ -197,50 +186,50 @@ def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
     for name in wire.HOST_COLUMNS:
         column = [_amount(name, window.host.get(name)) for window in read]
         if any(value is not None for value in column):
-            columns[name] = (
-                [_within_ratio(value) for value in column] if name.endswith("_ratio") else column
-            )
+            columns[name] = _column(name, column)
     return columns
 
 
 def _gpu(gpu: GPUInfo) -> wire.Item:
     # asdict copies deeply: a fifth of a window's cost
-    item = {name: getattr(gpu, name) for name in _GPU_FIELDS}
-    texts = {
-        name: clipped(item[name], limit)
-        for name, limit in _GPU_TEXTS.items()
-        if item[name] is not None
-    }
-    counts = {name: _count(item[name], limit) for name, limit in _GPU_COUNTS.items()}
     return {
-        **item,
-        **texts,
-        **counts,
+        **{name: getattr(gpu, name) for name in _GPU_FIELDS},
+        **_fitting_values("gpus", gpu),
         "power_limit_w": _amount("power_w", gpu.power_limit_w),
         "unread": _labels(gpu.unread),
     }
 
 
 def _job(job: Job) -> wire.Item:
-    item = {name: getattr(job, name) for name in _JOB_FIELDS}
-    texts = {name: clipped(item[name], limit) for name, limit in _JOB_TEXTS.items()}
-    counts = {name: _count(item[name], limit) for name, limit in _JOB_COUNTS.items()}
-    return {**item, **texts, **counts, "labels": _labels(job.labels)}
+    return {
+        "key": job.key,
+        **_fitting_values("jobs", job),
+        "labels": _labels(job.labels),
+    }
+
+
+def _fitting_values(place: str, item: Any) -> wire.Item:
+    """The item's texts as the wire takes them, and its counts where they are any."""
+    texts = ((name, limit, getattr(item, name)) for name, limit in wire.TEXTS[place].items())
+    return {
+        **{name: text and clipped(text, limit) for name, limit, text in texts},
+        **{name: _count(getattr(item, name), most) for name, most in wire.COUNTS[place].items()},
+    }
 
 
 def _allocation(
     item: Allocation, positions: Mapping[str, int], jobs: Mapping[str, int]
 ) -> wire.Item:
-    start_ms = _count(item.start_ms, wire.MAX_TIME_MS)
-    end_ms = _count(item.end_ms, wire.MAX_TIME_MS)
+    values = _fitting_values("allocations", item)
+    start_ms = values["start_ms"]
+    end_ms = values["end_ms"]
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
         start_ms = end_ms
     return {
         "gpu": positions[item.uuid],
         "job": jobs[item.job_key],
+        **values,
         "start_ms": start_ms,
-        "end_ms": end_ms,
-        "source": clipped(item.source, 32),
         "share": item.share if item.share is not None and 0 < item.share <= 1 else None,
     }
 
@@ -250,11 +239,7 @@ def _process(item: Process, positions: Mapping[str, int], jobs: Mapping[str, int
         "gpu": positions[item.uuid],
         "job": jobs.get(item.job_key) if item.job_key is not None else None,
         "pid": item.pid,
-        "started_ms": _count(item.started_ms, wire.MAX_TIME_MS),
-        "user": clipped(item.user, 128),
-        "name": clipped(item.name, 300),
-        "state": clipped(item.state, 8),
-        "memory_bytes": _count(item.memory_bytes, wire.MAX_BYTE_COUNT),
+        **_fitting_values("processes", item),
     }
 
 
@@ -264,17 +249,15 @@ def _event(event: Event, positions: Mapping[str, int]) -> wire.Item:
         "at_ms": event.at_ms,
         "kind": event.kind,
         "code": None if event.code is None or abs(event.code) > wire.MAX_COUNT else event.code,
-        "text": clipped(event.text, 300),
+        "text": clipped(event.text, wire.TEXTS["events"]["text"]),
     }
 
 
 def _source(source: SourceStatus) -> wire.Item:
-    item = {
-        "kind": clipped(source.kind, 32),
-        "ok": source.ok,
-        "seen_ms": _count(source.seen_ms, wire.MAX_TIME_MS),
-    }
-    return {**item, "why": clipped(source.why, wire.MAX_WHY)} if source.why else item
+    values = _fitting_values("sources", source)
+    if not source.why:
+        del values["why"]
+    return {"kind": clipped(source.kind, 32), "ok": source.ok, **values}
 
 
 def _labels(given: Mapping[str, str]) -> Dict[str, str]:

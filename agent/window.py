@@ -25,12 +25,12 @@ SPIN_DRAM = 0.02
 # and without rounding ten readings of 0.9 average to 0.8999999999999999, below HIGH.
 RATIO_DECIMALS = 5
 AMOUNT_DECIMALS = 3
-_RATIOS = frozenset(wire.RATIO_COLUMNS)
 PERCENTILES = (("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90))
 _VALUE = itemgetter(2)  # of a Level
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
 Number = Union[int, float]
+Columns = Dict[str, Optional[Number]]  # of the wire; None: not read
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def close_window(
     observed_ms 0 and no columns.
     """
     pieces = _pieces(readings, start_ms, end_ms, interval_ms)
-    columns: Dict[str, Optional[Number]] = {}
+    columns: Columns = {}
     if pieces:
         columns.update(_utilisation(_levels(pieces), _value_before(readings, start_ms)))
         columns.update(_power(pieces, gpu))
@@ -87,12 +87,12 @@ def close_window(
         columns["spin_fraction"] = _spin_fraction(pieces, gpu)
         columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
-    read = {
-        name: round(value, RATIO_DECIMALS if name in _RATIOS else AMOUNT_DECIMALS)
-        for name, value in columns.items()
-        if value is not None
-    }
+    read = {name: _shown(name, value) for name, value in columns.items() if value is not None}
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
+
+
+def _shown(name: str, value: Number) -> Number:
+    return round(value, RATIO_DECIMALS if name in wire.RATIOS else AMOUNT_DECIMALS)
 
 
 def _pieces(
@@ -148,7 +148,7 @@ def _value_before(readings: Sequence[Reading], start_ms: int) -> Optional[float]
     return values[-1] if values else None
 
 
-def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, Optional[Number]]:
+def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Columns:
     if not levels:
         return {}
     # one pass: with six samples a second this is the costliest part of a window
@@ -179,10 +179,10 @@ def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, 
     }
 
 
-def _percentiles(levels: Sequence[Level], total: float) -> Dict[str, Optional[Number]]:
+def _percentiles(levels: Sequence[Level], total: float) -> Columns:
     """The smallest value that holds for at least the given share of the time."""
     wanted = [(name, share * total - 1e-6) for name, share in PERCENTILES]
-    columns: Dict[str, Optional[Number]] = {}
+    columns: Columns = {}
     passed = 0.0
     for start_ms, end_ms, value in sorted(levels, key=_VALUE):
         passed += end_ms - start_ms
@@ -204,7 +204,7 @@ def _dips(levels: Sequence[Level], before: Optional[float]) -> List[float]:
     return fallen
 
 
-def _cycle(dips: Sequence[float]) -> Dict[str, Optional[Number]]:
+def _cycle(dips: Sequence[float]) -> Columns:
     """Median seconds from dip to dip (two dips at least) and how much they vary (three at
     least).
     """
@@ -234,7 +234,7 @@ def _longest_low_ms(levels: Sequence[Level]) -> float:
     return longest
 
 
-def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Dict[str, Optional[Number]]:
+def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Columns:
     read = [piece.reading.power_w for piece in pieces if piece.reading.power_w is not None]
     return {
         "power_w": _mean((piece.reading.power_w, piece.length_ms) for piece in pieces),
@@ -322,29 +322,32 @@ def _utilisation_of(reading: Reading) -> Optional[float]:
     return sum(value for _, value in reading.util_samples) / len(reading.util_samples)
 
 
-def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str, Optional[Number]]:
+def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Columns:
     """Columns that the source averaged itself: each value holds back to the one before it."""
-    columns: Dict[str, Optional[Number]] = {}
+    columns: Columns = {}
     for name in sorted({name for reading in readings for name in reading.means}):
-        parts: List[Tuple[Optional[float], float]] = []
-        # values that are mostly this window's: one read just after its start is the window's before
-        own: List[float] = []
-        left = readings[0].at_ms
-        for reading in readings:
-            if name in reading.means:
-                overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
-                if overlap > 0:
-                    parts.append((reading.means[name], overlap))
-                if 2 * overlap > reading.at_ms - left:
-                    own.append(reading.means[name])
-                left = reading.at_ms
-        columns[name] = _mean(parts)
+        spans = list(_spans_of(name, readings, start_ms, end_ms))
+        columns[name] = _mean((value, overlap) for value, overlap, _ in spans if overlap > 0)
+        # values that are mostly this window's: one read just after its start is the one before's
+        own = [value for value, overlap, length in spans if 2 * overlap > length]
         if name == "sm_active" and len(own) > 1:
             columns["sm_active_max"] = max(own)
     return columns
 
 
-def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
+def _spans_of(
+    name: str, readings: Sequence[Reading], start_ms: int, end_ms: int
+) -> Iterable[Tuple[float, int, int]]:
+    """(value, milliseconds of it in the window, of it at all) of each reading that has one."""
+    left = readings[0].at_ms
+    for reading in readings:
+        if name in reading.means:
+            overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
+            yield reading.means[name], overlap, reading.at_ms - left
+            left = reading.at_ms
+
+
+def _other_columns(pieces: Sequence[Piece]) -> Columns:
     readings = [piece.reading for piece in pieces]
     lengths = [piece.length_ms for piece in pieces]
 

@@ -23,6 +23,23 @@ from typing import (
     Tuple,
 )
 
+from agent import wire_values
+from agent.wire_values import (
+    as_boolean,
+    as_integer,
+    as_integers,
+    as_list,
+    as_object,
+    as_text,
+    check_counts,
+    check_distinct,
+    check_length,
+    check_position,
+    check_texts,
+    is_clean,
+    wrong,
+)
+
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
 MAX_BYTES = 8 * 1024 * 1024
@@ -110,6 +127,48 @@ BOOKED_LABELS = {
     "slurm_job_qos": "qos",
 }
 
+# Of each object its texts, with the most characters they hold, and its counts, with the most.
+TEXTS: Mapping[str, Mapping[str, int]] = {
+    "agent": {"version": 64, "driver": 64, "source": 64},
+    "gpus": {"model": 100, "parent_uuid": 96, "mig_profile": 32},
+    "jobs": {
+        "scheduler": 64,
+        "cluster": 128,
+        "id": 200,
+        "name": 300,
+        "user": 128,
+        "account": 128,
+        "kind": 64,
+        "state": 32,
+    },
+    "allocations": {"source": 32},
+    "processes": {"user": 128, "name": 300, "state": 8},
+    "events": {"text": 300},
+    "sources": {"why": MAX_WHY},
+}
+COUNTS: Mapping[str, Mapping[str, int]] = {
+    "gpus": {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT},
+    "jobs": {
+        "submit_ms": MAX_TIME_MS,
+        "start_ms": MAX_TIME_MS,
+        "end_ms": MAX_TIME_MS,
+        "restarts": MAX_COUNT,
+    },
+    "allocations": {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS},
+    "processes": {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT},
+    "sources": {"seen_ms": MAX_TIME_MS},
+}
+# What else is read of it, or was ever sent.
+_OTHERS = {
+    "agent": ("last_refusal", "stopping", *AGENT_AMOUNTS),
+    "gpus": ("uuid", "power_limit_w", "persistence", "unread"),
+    "jobs": ("key", "labels"),
+    "allocations": ("gpu", "job", "share"),
+    "processes": ("gpu", "job", "pid"),
+    "events": ("gpu", "at_ms", "kind", "code"),
+    "sources": ("kind", "ok"),
+}
+
 # NVML's form: of a GPU, of a MIG instance, and of one as drivers before R470 named it.
 # https://docs.nvidia.com/deploy/nvml-api
 _UUID = re.compile(
@@ -119,15 +178,8 @@ _UUID = re.compile(
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
+WireError = wire_values.WireError
 Check = Callable[[Item, Mapping[str, int]], Item]
-
-
-class WireError(ValueError):
-    """A batch that can never be accepted; `field` says where."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True)
@@ -207,14 +259,14 @@ def parse(mapping: Any) -> Batch:
     rounding put up to RATIO_SLACK outside 0 to 1 are clamped. Raises WireError with the field and
     what was expected.
     """
-    top = _object("", mapping)
+    top = as_object("", mapping)
     _bound_unknown("batch", [top], _BATCH_KEYS)
-    _integer("version", top.get("version"), VERSION, VERSION)
-    window_s = _integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
+    as_integer("version", top.get("version"), VERSION, VERSION)
+    window_s = as_integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
     gpus = _items("gpus", top.get("gpus"), _gpu, most=MAX_GPUS)
     if top.get("gpus") is None:
-        raise WireError("gpus", "gpus is required")
-    _distinct("gpus", [gpu["uuid"] for gpu in gpus])
+        raise wrong("gpus", "is required")
+    check_distinct("gpus", [gpu["uuid"] for gpu in gpus])
     windows = _windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus))
     labels = _labels("node_labels", top.get("node_labels"))
     work = parse_work(top, gpu_count=len(gpus))
@@ -226,7 +278,7 @@ def parse(mapping: Any) -> Batch:
 def parse_work(top: Item, *, gpu_count: int) -> Work:
     """What a decoded JSON object says of jobs and of who holds which GPU. Raises WireError."""
     jobs = _items("jobs", top.get("jobs"), _job)
-    _distinct("jobs", [job["key"] for job in jobs])
+    check_distinct("jobs", [job["key"] for job in jobs])
     return Work(
         jobs,
         _items(
@@ -243,10 +295,10 @@ def parse_rest(
     """
     positions = {"gpu": len(gpus), "job": len(work.jobs)}
     return Batch(
-        node=_text("node", top.get("node"), 253, required=True),
-        boot_id=_text("boot_id", top.get("boot_id"), 128, required=True),
-        boot_start_ms=_integer("boot_start_ms", top.get("boot_start_ms"), 0, MAX_TIME_MS),
-        sequence=_integer("sequence", top.get("sequence"), 0, MAX_SEQUENCE),
+        node=as_text("node", top.get("node"), 253, required=True),
+        boot_id=as_text("boot_id", top.get("boot_id"), 128, required=True),
+        boot_start_ms=as_integer("boot_start_ms", top.get("boot_start_ms"), 0, MAX_TIME_MS),
+        sequence=as_integer("sequence", top.get("sequence"), 0, MAX_SEQUENCE),
         window_s=top["window_s"],
         gpus=gpus,
         windows=windows,
@@ -262,24 +314,24 @@ def parse_rest(
 
 
 def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
-    given = _object("windows", value)
+    given = as_object("windows", value)
     _bound_unknown("windows", [given], _WINDOW_KEYS)
     columns: Columns = {
-        "gpu": _integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
+        "gpu": as_integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
         "start_ms": _starts("windows.start_ms", given.get("start_ms"), window_s),
-        "observed_ms": _integers(
+        "observed_ms": as_integers(
             "windows.observed_ms", given.get("observed_ms"), 0, window_s * 1000
         ),
     }
     for name in ("start_ms", "observed_ms"):
-        _same_length("windows." + name, columns[name], columns["gpu"])
+        check_length("windows." + name, columns[name], columns["gpu"])
     return _add_columns(
         columns, given, room="windows", names=WINDOW_COLUMNS, length=len(columns["gpu"])
     )
 
 
 def _host(value: Any) -> Columns:
-    given = _object("host", value) if value is not None else {}
+    given = as_object("host", value) if value is not None else {}
     _bound_unknown("host", [given], _HOST_KEYS)
     if not given:
         return {}
@@ -295,12 +347,9 @@ def _add_columns(
     for name in names:
         if given.get(name) is not None:
             field_name = room + "." + name
-            column = _list(field_name, given[name])
+            column = as_list(field_name, given[name])
             if len(column) != length:
-                raise WireError(
-                    field_name,
-                    "%s has %d values for %d windows" % (field_name, len(column), length),
-                )
+                raise wrong(field_name, "has %d values for %d windows" % (len(column), length))
             columns[name] = _numbers(field_name, column, name)
     return columns
 
@@ -311,9 +360,7 @@ def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
     """
     types = set(map(type, column))
     if not types <= _NUMBER_TYPES:
-        raise WireError(
-            field_name, "%s holds something that is neither a number nor null" % field_name
-        )
+        raise wrong(field_name, "holds something that is neither a number nor null")
     values = [value for value in column if value is not None] if type(None) in types else column
     if not values:
         return column
@@ -321,11 +368,10 @@ def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
     smallest = min(values)
     largest = max(values)
     if not (low <= smallest and largest <= high and _is_finite_sum(values)):
-        raise WireError(
-            field_name,
-            "%s holds %r to %r, expected %g to %g" % (field_name, smallest, largest, low, high),
+        raise wrong(
+            field_name, "holds %r to %r, expected %g to %g" % (smallest, largest, low, high)
         )
-    if low < 0 and name in _RATIOS and (smallest < 0 or largest > 1):
+    if name in RATIOS and (smallest < 0 or largest > 1):
         return [value if value is None else min(1, max(0, value)) for value in column]
     return column
 
@@ -340,7 +386,7 @@ def _is_finite_sum(values: Sequence[float]) -> bool:
 
 def _limits(name: str) -> Tuple[float, float]:
     """The least and the most that the column takes."""
-    if name in _RATIOS:
+    if name in RATIOS:
         return -RATIO_SLACK, 1 + RATIO_SLACK
     if name in SIGNED_COLUMNS:
         return MIN_CELSIUS, MAX_CELSIUS
@@ -349,19 +395,17 @@ def _limits(name: str) -> Tuple[float, float]:
 
 def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
     """Window starts that lie within MAX_SPAN_MS of each other, their windows' length included."""
-    starts = _integers(field_name, value, 0, MAX_TIME_MS)
+    starts = as_integers(field_name, value, 0, MAX_TIME_MS)
     if starts and max(starts) + window_s * 1000 - min(starts) > MAX_SPAN_MS:
-        raise WireError(field_name, "%s spans more than 6 hours" % field_name)
+        raise wrong(field_name, "spans more than 6 hours")
     return starts
 
 
 def _gpu(item: Item, _: Mapping[str, int]) -> Item:
-    _text("uuid", item.get("uuid"), 96, required=True)
-    _texts(item, {"model": 100, "parent_uuid": 96, "mig_profile": 32})
-    _counts(item, {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT})
+    as_text("uuid", item.get("uuid"), 96, required=True)
     if item.get("power_limit_w") is not None:
         _numbers("power_limit_w", [item["power_limit_w"]], "power_w")
-    _boolean("persistence", item.get("persistence"))
+    as_boolean("persistence", item.get("persistence"))
     names = {name: canonical_uuid(item[name]) for name in ("uuid", "parent_uuid") if item.get(name)}
     return {**item, **names, "unread": _labels("unread", item.get("unread"))}
 
@@ -376,88 +420,59 @@ def canonical_uuid(uuid: str) -> str:
 
 
 def _job(item: Item, _: Mapping[str, int]) -> Item:
-    _text("key", item.get("key"), 400, required=True)
+    as_text("key", item.get("key"), 400, required=True)
     if "~" in item["key"]:
-        raise WireError("key", "key has a ~, by which the hub tells jobs of one key apart")
-    _texts(
-        item,
-        {
-            "scheduler": 64,
-            "cluster": 128,
-            "id": 200,
-            "name": 300,
-            "user": 128,
-            "account": 128,
-            "kind": 64,
-            "state": 32,
-        },
-    )
-    _counts(
-        item,
-        {
-            "submit_ms": MAX_TIME_MS,
-            "start_ms": MAX_TIME_MS,
-            "end_ms": MAX_TIME_MS,
-            "restarts": MAX_COUNT,
-        },
-    )
+        raise wrong("key", "has a ~, by which the hub tells jobs of one key apart")
     kind = item.get("kind") if item.get("kind") in JOB_KINDS else "batch"
     return dict(item, kind=kind, labels=_labels("labels", item.get("labels")))
 
 
 def _allocation(item: Item, positions: Mapping[str, int]) -> Item:
-    _position("gpu", item.get("gpu"), positions["gpu"])
-    _position("job", item.get("job"), positions["job"])
-    _texts(item, {"source": 32})
-    _counts(item, {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS})
+    check_position("gpu", item.get("gpu"), positions["gpu"])
+    check_position("job", item.get("job"), positions["job"])
     start_ms = item.get("start_ms")
     end_ms = item.get("end_ms")
     share = item.get("share")
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
-        raise WireError("end_ms", "end_ms is before its start_ms")
+        raise wrong("end_ms", "is before its start_ms")
     if share is not None and not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):
-        raise WireError("share", "share is not above 0 and at most 1")
+        raise wrong("share", "is not above 0 and at most 1")
     return item if share is None else dict(item, share=min(1.0, float(share)))
 
 
 def _process(item: Item, positions: Mapping[str, int]) -> Item:
-    _position("gpu", item.get("gpu"), positions["gpu"])
+    check_position("gpu", item.get("gpu"), positions["gpu"])
     if item.get("job") is not None:
-        _position("job", item["job"], positions["job"])
-    _integer("pid", item.get("pid"), 0, MAX_BYTE_COUNT)
-    _texts(item, {"user": 128, "name": 300, "state": 8})
-    _counts(item, {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT})
+        check_position("job", item["job"], positions["job"])
+    as_integer("pid", item.get("pid"), 0, MAX_BYTE_COUNT)
     return item
 
 
 def _event(item: Item, positions: Mapping[str, int]) -> Item:
     """An event of any kind: a newer agent's kinds are no error."""
     if item.get("gpu") is not None:
-        _position("gpu", item["gpu"], positions["gpu"])
-    _integer("at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
-    _text("kind", item.get("kind"), 32, required=True)
-    _texts(item, {"text": 300})
+        check_position("gpu", item["gpu"], positions["gpu"])
+    as_integer("at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
+    as_text("kind", item.get("kind"), 32, required=True)
     if item.get("code") is not None:
-        _integer("code", item["code"], -MAX_COUNT, MAX_COUNT)
+        as_integer("code", item["code"], -MAX_COUNT, MAX_COUNT)
     return item
 
 
 def _source(item: Item, _: Mapping[str, int]) -> Item:
     """A source that does not say it is ok is not ok; `why` is for people."""
-    _text("kind", item.get("kind"), 32, required=True)
-    _texts(item, {"why": MAX_WHY})
-    _counts(item, {"seen_ms": MAX_TIME_MS})
-    return dict(item, ok=bool(_boolean("ok", item.get("ok"))))
+    as_text("kind", item.get("kind"), 32, required=True)
+    return dict(item, ok=bool(as_boolean("ok", item.get("ok"))))
 
 
 def _agent(value: Any) -> Item:
     """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left
     out.
     """
-    given = _object("agent", value) if value is not None else {}
+    given = as_object("agent", value) if value is not None else {}
     _bound_unknown("agent", [given], _KNOWN["agent"])
     try:
-        _texts(given, {"version": 64, "driver": 64, "source": 64})
+        check_texts(given, TEXTS["agent"])
     except WireError as error:
         raise WireError("agent." + error.field, "agent.%s" % error) from None
     for name in AGENT_AMOUNTS:
@@ -475,14 +490,13 @@ def _agent(value: Any) -> Item:
 
 def _labels(place: str, value: Any) -> Item:
     """Names and plain values; {} for null."""
-    given = _object(place, value) if value is not None else {}
+    given = as_object(place, value) if value is not None else {}
     if len(given) > MAX_LABELS:
-        raise WireError(place, "%s has more than %d entries" % (place, MAX_LABELS))
+        raise wrong(place, "has more than %d entries" % MAX_LABELS)
     for key, item in given.items():
         if not (_is_storable(key) and _is_storable(item)):
-            raise WireError(
-                place,
-                "%s holds a name or value that is no plain short text, number or boolean" % place,
+            raise wrong(
+                place, "holds a name or value that is no plain short text, number or boolean"
             )
     return dict(given)
 
@@ -492,18 +506,12 @@ def _is_storable(value: Any) -> bool:
     surrogate.
     """
     if isinstance(value, str):
-        return len(value) <= MAX_TEXT and _is_clean(value)
+        return len(value) <= MAX_TEXT and is_clean(value)
     return (
         value is None
         or isinstance(value, bool)
         or (isinstance(value, (int, float)) and abs(value) <= MAX_AMOUNT)
     )
-
-
-def _is_clean(text: str) -> bool:
-    if "\x00" in text:
-        return False
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _items(
@@ -512,30 +520,34 @@ def _items(
     """The checked items; each check speaks of its own fields, the place is put before them only
     when something is wrong.
     """
-    items = _list(place, value) if value is not None else []
+    items = as_list(place, value) if value is not None else []
     if len(items) > most:
-        raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), most))
+        raise wrong(place, "has %d entries, at most %d" % (len(items), most))
     _bound_unknown(place, [item for item in items if isinstance(item, dict)], _KNOWN[place])
-    checked: List[Item] = []
-    for item in items:
-        where = "%s[%d]" % (place, len(checked))
-        try:
-            checked.append(check(_object(where, item), positions))
-        except WireError as error:
-            if error.field == where:
-                raise
-            raise WireError("%s.%s" % (where, error.field), "%s.%s" % (where, error)) from None
-    return checked
+    return [
+        _checked(place, "%s[%d]" % (place, number), item, check, positions)
+        for number, item in enumerate(items)
+    ]
 
 
-def _bound_unknown(place: str, items: Sequence[Item], known: AbstractSet[str]) -> None:
+def _checked(
+    place: str, where: str, value: Any, check: Check, positions: Mapping[str, int]
+) -> Item:
+    item = as_object(where, value)
+    try:
+        check_texts(item, TEXTS[place])
+        check_counts(item, COUNTS.get(place, {}))
+        return check(item, positions)
+    except WireError as error:
+        raise WireError("%s.%s" % (where, error.field), "%s.%s" % (where, error)) from None
+
+
+def _bound_unknown(place: str, items: Sequence[Item], keys: AbstractSet[str]) -> None:
     """Raises WireError where the items hold more of what nobody reads than is kept."""
-    unknown = [(key, item[key]) for item in items for key in item.keys() - known]
+    unknown = [(key, item[key]) for item in items for key in item.keys() - keys]
     allowed = max(MAX_UNKNOWN, MAX_UNKNOWN_EACH * len(items))
     if len(unknown) > allowed:
-        raise WireError(
-            place, "%s has %d keys that are not known, at most %d" % (place, len(unknown), allowed)
-        )
+        raise wrong(place, "has %d keys that are not known, at most %d" % (len(unknown), allowed))
     if unknown and _json_bytes(place, unknown) > MAX_UNKNOWN_BYTES:
         raise WireError(
             place, "the unknown keys of %s are larger than %d bytes" % (place, MAX_UNKNOWN_BYTES)
@@ -546,114 +558,17 @@ def _json_bytes(place: str, value: Any) -> int:
     try:
         return len(json.dumps(value))
     except RecursionError:
-        raise WireError(place, "%s is nested too deeply" % place) from None
-
-
-def _object(place: str, value: Any) -> Item:
-    if not isinstance(value, dict):
-        raise WireError(place, "%s is not an object" % (place or "the batch"))
-    return value
-
-
-def _list(place: str, value: Any) -> List[Any]:
-    if not isinstance(value, list):
-        raise WireError(place, "%s is not a list" % place)
-    return value
-
-
-def _text(place: str, value: Any, limit: int, *, required: bool = False) -> str:
-    """The text; "" for null where it is not required."""
-    if value is None and not required:
-        return ""
-    if not isinstance(value, str):
-        raise WireError(place, "%s is not a text" % place)
-    if required and not value.strip():
-        raise WireError(place, "%s is empty" % place)
-    if len(value) > limit:
-        raise WireError(place, "%s has %d characters, at most %d" % (place, len(value), limit))
-    if not _is_clean(value):
-        raise WireError(place, "%s holds a character that can't be stored" % place)
-    return value
-
-
-def _texts(item: Item, limits: Mapping[str, int]) -> None:
-    for name, limit in limits.items():
-        if item.get(name) is not None:
-            _text(name, item[name], limit)
-
-
-def _integer(place: str, value: Any, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise WireError(
-            place, "%s is %.60r, expected a whole number from %d to %d" % (place, value, low, high)
-        )
-    return value
-
-
-def _counts(item: Item, limits: Mapping[str, int]) -> None:
-    for name, limit in limits.items():
-        if item.get(name) is not None:
-            _integer(name, item[name], 0, limit)
-
-
-def _position(place: str, value: Any, length: int) -> None:
-    if type(value) is not int or not 0 <= value < length:
-        raise WireError(place, "%s is %.60r, but the list has %d entries" % (place, value, length))
-
-
-def _boolean(place: str, value: Any) -> Optional[bool]:
-    if value is not None and not isinstance(value, bool):
-        raise WireError(place, "%s is neither true nor false" % place)
-    return value
-
-
-def _integers(place: str, value: Any, low: int, high: int) -> List[int]:
-    column = _list(place, value)
-    if not set(map(type, column)) <= {int}:
-        raise WireError(place, "%s holds something that is no whole number" % place)
-    if column and not (low <= min(column) and max(column) <= high):
-        raise WireError(
-            place,
-            "%s holds %d to %d, expected %d to %d" % (place, min(column), max(column), low, high),
-        )
-    return column
-
-
-def _same_length(place: str, column: Sequence[Any], other: Sequence[Any]) -> None:
-    if len(column) != len(other):
-        raise WireError(place, "%s has %d values for %d windows" % (place, len(column), len(other)))
-
-
-def _distinct(place: str, names: Sequence[str]) -> None:
-    if len(set(names)) != len(names):
-        raise WireError(place, "%s names the same one twice" % place)
+        raise wrong(place, "is nested too deeply") from None
 
 
 _BATCH_KEYS = frozenset(item.name for item in fields(Batch))
 _WINDOW_KEYS = frozenset(("gpu", "start_ms", "observed_ms", *WINDOW_COLUMNS))
 _HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
-# Of each object what is read of it, or was ever sent.
 _KNOWN = {
-    place: frozenset(keys.split())
-    for place, keys in {
-        "agent": " ".join(
-            ("version", "driver", "source", "last_refusal", "stopping", *AGENT_AMOUNTS)
-        ),
-        "gpus": (
-            "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile"
-            " persistence unread"
-        ),
-        "jobs": (
-            "key scheduler cluster id name user account kind state submit_ms start_ms end_ms"
-            " restarts labels"
-        ),
-        "allocations": "gpu job start_ms end_ms source share",
-        "processes": "gpu job pid started_ms user name state memory_bytes",
-        "events": "gpu at_ms kind code text",
-        "sources": "kind ok seen_ms why",
-    }.items()
+    place: frozenset((*texts, *COUNTS.get(place, ()), *_OTHERS[place]))
+    for place, texts in TEXTS.items()
 }
 _NUMBER_TYPES = {int, float, type(None)}
-_RATIOS = frozenset(RATIO_COLUMNS) | {name for name in HOST_COLUMNS if name.endswith("_ratio")}
 # Of windows and of the host.
+RATIOS = frozenset(RATIO_COLUMNS) | {name for name in HOST_COLUMNS if name.endswith("_ratio")}
 LIMITS = {name: _limits(name) for name in WINDOW_COLUMNS + HOST_COLUMNS}
