@@ -6,22 +6,32 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Max, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, judgement_inputs
 from fleetwatch.ledger.judgement import rule_words, states
-from fleetwatch.ledger.judgement.columns import Judged
-from fleetwatch.ledger.judgement.labels import Label, named
+from fleetwatch.ledger.judgement.columns import Judged, Owner
+from fleetwatch.ledger.judgement.labels import named
 from fleetwatch.ledger.judgement.observations import COLUMNS, Windows
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import (
+    HOUR_MS,
+    Interval,
+    ceil_hour_ms,
+    floor_hour,
+    floor_hour_ms,
+    from_ms,
+    to_ms,
+)
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 
 HOUR = timedelta(hours=1)
@@ -69,17 +79,31 @@ def rows(
     """The entries and adjustments of the GPU and its instances in the cuts that the interval
     touches, by time and state.
     """
-    found: list[Entry | Adjustment] = []
     start = from_ms(hour_cuts.cut_of(interval.start_ms, zone()))
-    for model in (Entry, Adjustment):
-        told = model._default_manager.select_related("gpu", "job", "policy").filter(
-            gpu_id__in=_family(gpu), start__gte=start, start__lt=interval.end
+    rows = [
+        row
+        for model in (Entry, Adjustment)
+        for row in _of(model, gpu, (start, interval.end), job_id, state).select_related(
+            "gpu", "job", "policy"
         )
-        told = told if job_id is None else told.filter(_held_by(job_id))
-        found += told if state is None else told.filter(state=state)
+    ]
     return sorted(
-        found, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms)
+        rows, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms)
     )
+
+
+def _of(
+    model: type[Entry] | type[Adjustment],
+    gpu: GPU,
+    within: tuple[datetime, datetime],
+    job_id: int | None,
+    state: str | None,
+) -> QuerySet[Any]:
+    start, end = within
+    rows = model._default_manager.filter(gpu_id__in=_family(gpu), start__gte=start, start__lt=end)
+    if job_id is not None:
+        rows = rows.filter(job=None if job_id == NOBODY else job_id)
+    return rows if state is None else rows.filter(state=state)
 
 
 def is_final(interval: Interval, now: datetime) -> bool:
@@ -98,41 +122,37 @@ def stretches(
     """
     if interval.duration_ms > MAX_SPAN_MS:
         raise ValueError(f"at most {MAX_SPAN_MS // HOUR_MS} hours can be explained at once")
-    low, high = interval.start_ms, interval.end_ms
     family = _family(gpu)
-    nodes = Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
     found = [
-        one
-        for node in nodes
-        for one in _stretches_with(node, family, (low, high))
-        if job_id in (None, one.job_id or NOBODY)
+        stretch
+        for node in Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
+        for stretch in _with_node(node, family, (interval.start_ms, interval.end_ms))
+        if stretch.gpu_id in family
+        and job_id in (None, stretch.job_id or NOBODY)
+        and (state is None or any(part.state == state for part in stretch.parts))
     ]
-    if state is not None:
-        found = [one for one in found if any(part.state == state for part in one.parts)]
-    return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
+    return sorted(found, key=lambda row: (row.start_ms, row.gpu_id, row.job_id or 0))
 
 
-def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Iterator[Stretch]:
-    """Those of the rows `family` that are with the node."""
+def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:
+    """Those of the rows `family`, and of what shares their time, that are with the node."""
     low, high = span
-    hours = (low // HOUR_MS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
     for piece in policy_plan.as_posted(
-        node.pk, *hours, without=set(), closed=policy_plan.frontier(), at_most=24
+        node.pk,
+        floor_hour_ms(low),
+        ceil_hour_ms(high),
+        without=set(),
+        closed=policy_plan.frontier(),
+        at_most=24,
     ):
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
-        facts = judgement_inputs.node_facts(node, policy, zone())
-        question = judgement_inputs.question(_only(facts, family), *piece.hours, policy)
-        within = (max(low, piece.start_ms), min(high, piece.end_ms))
+        facts = _only(judgement_inputs.node_facts(node, policy, zone()), family)
+        question = judgement_inputs.question(facts, *piece.hours, policy)
         judged = states.judged_places(question)
         if judged is not None:
-            yield from (
-                one for one in _stretches(judged, within, row.version) if one.gpu_id in family
-            )
-
-
-def _held_by(job_id: int) -> Q:
-    return Q(job_id__isnull=True) if job_id == NOBODY else Q(job_id=job_id)
+            within = (max(low, piece.start_ms), min(high, piece.end_ms))
+            yield from _stretches(judged, within, row.version)
 
 
 def _family(gpu: GPU) -> list[int]:
@@ -145,18 +165,17 @@ def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_in
     """The facts without other GPUs; of an instance with its parent and sisters, which share its
     time.
     """
-    parents = {one.parent_id or one.gpu_id for one in facts.capacities if one.gpu_id in gpu_ids}
+    whole_of = {gpu.gpu_id: gpu.parent_id or gpu.gpu_id for gpu in facts.capacities}
+    wanted = {whole for gpu_id, whole in whole_of.items() if gpu_id in gpu_ids}
     return replace(
-        facts,
-        capacities=[one for one in facts.capacities if (one.parent_id or one.gpu_id) in parents],
+        facts, capacities=[gpu for gpu in facts.capacities if whole_of[gpu.gpu_id] in wanted]
     )
 
 
-def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterator[Stretch]:
+def _stretches(judged: Judged, within: Span, version: int) -> Iterator[Stretch]:
     """One per place with time."""
     segments, windows = judged.segments, judged.question.windows
-    parts = _parts(judged)
-    for place in sorted(parts):
+    for place, parts in sorted(_parts(judged).items()):
         owner = judged.timelines.owners[judged.timeline[place]]
         segment = int(judged.segment[place])
         start_ms, end_ms = int(segments.start_ms[segment]), int(segments.end_ms[segment])
@@ -164,15 +183,15 @@ def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterato
             continue
         row = int(segments.row[segment])
         yield Stretch(
-            gpu_id=segments.members[owner.member].gpu_id,
+            gpu_id=owner.member.gpu_id,
             job_id=owner.job_id,
             start_ms=start_ms,
             end_ms=end_ms,
             values=None if row < 0 else _values(windows, row),
             observed_ms=None if row < 0 else int(windows.observed_ms[row]),
             policy_version=version,
-            rule=_rule(judged, place, parts[place]),
-            parts=parts[place],
+            rule=_rule(judged, place, owner, parts),
+            parts=parts,
         )
 
 
@@ -183,62 +202,63 @@ def _parts(judged: Judged) -> dict[int, list[Part]]:
     for (places, gpu_ms), column in zip(judged.amounts(), kinds, strict=True):
         for place, kind, ms in zip(places.tolist(), column.tolist(), gpu_ms.tolist(), strict=True):
             if ms:
-                parts[place].append(_part(*named(judged.segments.labels, kind), ms))
+                label, signal, source = named(judged.segments.labels, kind)
+                parts[place].append(Part(*label, signal, source, ms))
     return parts
-
-
-def _part(label: Label, signal: str, source: str, gpu_ms: int) -> Part:
-    return Part(label.state, label.kind, label.reason, label.tier, signal, source, gpu_ms)
 
 
 def _values(windows: Windows, row: int) -> dict[str, float]:
     """What judging reads of the window, where it was read."""
-    told = {name: float(windows.columns[name][row]) for name in COLUMNS if name in windows.columns}
-    return {name: value for name, value in told.items() if not np.isnan(value)}
+    return {
+        name: float(windows.columns[name][row])
+        for name in COLUMNS
+        if name in windows.columns and not np.isnan(windows.columns[name][row])
+    }
 
 
-def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
+def _rule(judged: Judged, place: int, owner: Owner, parts: list[Part]) -> list[str]:
     """In words, what decided: an outage, else the window, the run that it is in, and who
     holds it.
     """
-    segments, node_stretches, policy = judged.segments, judged.stretches, judged.question.policy
-    segment = int(judged.segment[place])
-    owner = judged.timelines.owners[judged.timeline[place]]
-    row = int(segments.row[segment])
-    words: list[str] = []
     if all(part.state == "unavailable" for part in parts):
         return [
             f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
         ]
+    segments, windows, policy = judged.segments, judged.question.windows, judged.question.policy
+    segment = int(judged.segment[place])
+    row = int(segments.row[segment])
+    words: list[str] = []
     if row >= 0:
-        words += rule_words.of_window(judged.activity, judged.question.windows, row, policy)
-    stretch = int(node_stretches.at(judged.position[place]))
-    if node_stretches.run[stretch] >= 0 and row >= 0 and not judged.activity.unseen[row]:
-        words.append(rule_words.of_run(node_stretches, stretch, owner.kind, policy))
-    if owner.job_id is None:
-        words += [
-            rule_words.WHY.get(part.reason, "no allocation, and nothing holds it")
-            for part in parts
-            if part.state != "unavailable"
-        ]
-    elif row < 0:
-        words += [rule_words.WHY[part.reason] for part in parts if part.reason in rule_words.WHY]
+        words += rule_words.of_window(judged.activity, windows, row, policy)
+        stretch = int(judged.stretches.at(judged.position[place]))
+        if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[row]:
+            words.append(rule_words.of_run(judged.stretches, stretch, owner.kind, policy))
+    words += _of_holder(owner, row, parts)
     if segments.is_by_power[segment]:
-        member = segments.members[owner.member]
-        energy_row = int(member.energy_row[segment - segments.first[owner.member]])
-        words.append(_estimated_energy(judged.question.windows, energy_row, policy))
-    length_ms = int(segments.end_ms[segment] - segments.start_ms[segment])
+        words.append(_estimated_energy(windows, int(segments.energy_row[segment]), policy))
+    length_ms = segments.end_ms[segment] - segments.start_ms[segment]
     own_ms = sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
     return words
 
 
+def _of_holder(owner: Owner, row: int, parts: list[Part]) -> list[str]:
+    """What is there to say of who holds it, or why nobody is known to (`row` -1: no window)."""
+    if owner.job_id is None:
+        return [
+            rule_words.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts
+        ]
+    if row >= 0:
+        return []
+    return [rule_words.WHY[part.reason] for part in parts if part.reason in rule_words.WHY]
+
+
 def _estimated_energy(windows: Windows, row: int, policy: Policy) -> str:
     """Why the window's joules are not the counter's."""
-    told, power_w = float(windows.columns["energy_j"][row]), float(windows.columns["power_w"][row])
+    energy_j, power_w = (float(windows.columns[name][row]) for name in ("energy_j", "power_w"))
     return (
-        f"energy estimated as {power_w:g} W × time: {told:g} J are more than"
+        f"energy estimated as {power_w:g} W × time: {energy_j:g} J are more than"
         f" {policy.energy_max_ratio:g} of the power limit allows"
     )
 
@@ -251,22 +271,8 @@ def newest(
     """
     if interval.duration_ms <= MAX_SPAN_MS:
         return interval
-    end = min(interval.end, _last(gpu, interval, job_id=job_id, state=state) + HOUR)
-    return Interval(
-        max(interval.start, from_ms(-(-(to_ms(end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), end
-    )
-
-
-def _last(gpu: GPU, interval: Interval, *, job_id: int | None, state: str | None) -> datetime:
-    """The last clock hour of the interval with an entry; its end where there is none."""
-    told = Entry.objects.filter(
-        gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end
-    )
-    told = told if job_id is None else told.filter(_held_by(job_id))
-    last = (
-        (told if state is None else told.filter(state=state))
-        .order_by("start")
-        .values_list("start", flat=True)
-        .last()
-    )
-    return floor_hour(interval.end if last is None else last)
+    entries = _of(Entry, gpu, (floor_hour(interval.start), interval.end), job_id, state)
+    last = entries.aggregate(last=Max("start"))["last"]
+    end = interval.end if last is None else min(interval.end, floor_hour(last) + HOUR)
+    earliest = from_ms(ceil_hour_ms(to_ms(end) - MAX_SPAN_MS))
+    return Interval(max(interval.start, earliest), end)

@@ -114,6 +114,7 @@ class Segments:
     end_ms: Ints
     cut: Ints
     row: Ints  # of the window that speaks, -1: none
+    energy_row: Ints  # of the window whose energy counts
     rest_ms: Ints  # what nobody holds
     held: Ints  # by how many
     rest_is_free: Mask
@@ -139,7 +140,7 @@ class Owner:
     spans.
     """
 
-    member: int
+    member: Member
     job_id: int | None
     kind: str = ""
     spans: Spans = ()

@@ -15,7 +15,7 @@ from fleetwatch.ledger.judgement.observations import (
     Spans,
     Windows,
 )
-from fleetwatch.lib.spans import difference, union
+from fleetwatch.lib.spans import Span, difference, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class GPUSegments:
     row: Ints
 
 
-def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
+def edges_of(spans: Iterable[Span]) -> Ints:
     """Both ends of each span."""
     return np.array([edge for span in spans for edge in span], dtype=np.int64)
 
@@ -92,21 +92,29 @@ def build(
     *, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]
 ) -> GPUSegments:
     """Segments over [start_ms, end_ms), broken at every cut, edge and end of a piece in it."""
+    bounds = np.array([start_ms, end_ms], dtype=np.int64)
+    more = np.unique(np.clip(np.concatenate([bounds, cuts, *edges]), start_ms, end_ms))
+    own, row = _broken_at(more, pieces)
+    low, high = np.searchsorted(own, [start_ms, end_ms]).tolist()
+    start = own[low:high]
+    of_cut = np.diff(np.searchsorted(start, cuts), append=len(start))
+    cut = np.repeat(np.arange(len(cuts)), of_cut)
+    return GPUSegments(start, own[low + 1 : high + 1], cut, row[low:high])
+
+
+def _broken_at(more: Ints, pieces: Pieces) -> tuple[Ints, Ints]:
+    """The edges of the pieces and more of them (ascending), and the row that speaks from each on;
+    -1 where none does.
+    """
     own, row = _broken(pieces)
-    more = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
-    more = more[(more >= start_ms) & (more <= end_ms)]
     # the windows' edges are sorted already: what else breaks the time is little, and put between
     # them
     place = np.searchsorted(own, more)
     is_new = np.append(own, -1)[place] != more
-    place, more = place[is_new], more[is_new]
-    if len(place):
-        row, own = np.insert(row, place, np.append(row, -1)[place - 1]), np.insert(own, place, more)
-    low, high = np.searchsorted(own, [start_ms, end_ms]).tolist()
-    start = own[low:high]
-    bounds = np.searchsorted(start, cuts)
-    cut = np.repeat(np.arange(len(cuts)), np.diff(bounds, append=len(start)))
-    return GPUSegments(start, own[low + 1 : high + 1], cut, row[low:high])
+    place = place[is_new]
+    if len(place) == 0:
+        return own, row
+    return np.insert(own, place, more[is_new]), np.insert(row, place, np.append(row, -1)[place - 1])
 
 
 def _broken(pieces: Pieces) -> tuple[Ints, Ints]:
@@ -148,22 +156,23 @@ def is_within(start_ms: Ints, spans: Spans) -> Mask:
 
 def scheduler_status(
     sources: Sequence[SourceReport],
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+) -> tuple[list[Span], list[Span]]:
     """When every scheduler that reported answered, and when one did not.
 
     Where a kind is reported both ok and not ok for a millisecond, ok wins. Outside of both no
     scheduler reported: a bare host.
     """
-    answered, silent = [], []
+    answered = []
+    silent = []
     for kind in SCHEDULERS:
-        ok = union(
-            span for report in sources if report.kind == kind and report.ok for span in report.spans
-        )
-        failed = union(
-            span
-            for report in sources
-            if report.kind == kind and not report.ok
-            for span in report.spans
+        ok, failed = (
+            union(
+                span
+                for report in sources
+                if report.kind == kind and report.ok == is_ok
+                for span in report.spans
+            )
+            for is_ok in (True, False)
         )
         answered += ok
         silent += difference(failed, ok)

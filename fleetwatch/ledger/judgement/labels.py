@@ -3,8 +3,7 @@ and efficiency source). Pure.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ SIGNAL_MASK = (1 << SOURCE_SHIFT) - 1
 SOURCE_MASK = (1 << LABEL_SHIFT) - 1 - SIGNAL_MASK
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """What an entry says beside its time: state, sub-kind, reason, waste tier."""
 
     state: str

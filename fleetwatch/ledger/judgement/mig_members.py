@@ -4,8 +4,9 @@ Pure numpy.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -24,17 +25,26 @@ from fleetwatch.ledger.judgement.observations import (
     Spans,
 )
 from fleetwatch.ledger.judgement.shares import largest_remainder, split_holders
-from fleetwatch.lib.spans import difference, union
+from fleetwatch.lib.spans import Span, difference, union
 
+# a hold, and when it counts
+Held = tuple[Hold, Spans]
 NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
 
 
 def members(question: Question, activity: Activity) -> list[Member]:
     """Every GPU and instance with capacity in the time asked about."""
     pieces = _pieces(question, activity)
-    status = [
-        gpu_segments.edges_of(spans) for spans in gpu_segments.scheduler_status(question.sources)
+    edges = [
+        *(
+            gpu_segments.edges_of(spans)
+            for spans in gpu_segments.scheduler_status(question.sources)
+        ),
+        np.array([question.silent_ms], dtype=np.int64),
     ]
+    # a window says that the GPU is there, be its activity readable or not (a MIG parent's never
+    # is); one more, for no window (-1)
+    speaks = np.append((activity.unseen == 0) | (activity.unseen == NO_SIGNAL), False)
     instances: dict[int, list[Capacity]] = defaultdict(list)
     for gpu in sorted(question.capacities, key=lambda gpu: gpu.gpu_id):
         if gpu.parent_id is not None:
@@ -44,37 +54,20 @@ def members(question: Question, activity: Activity) -> list[Member]:
         start_ms = max(gpu.start_ms, int(question.cuts[0]))
         end_ms = min(gpu.end_ms, int(question.cuts[-1]))
         if gpu.parent_id is None and start_ms < end_ms:
-            board = _Board(question, gpu, instances[gpu.gpu_id], pieces, activity, status)
+            board = _Board(question, gpu, instances[gpu.gpu_id], pieces, speaks, edges)
             members += board.members(start_ms, end_ms)
     return members
 
 
-def _pieces(question: Question, activity: Activity) -> dict[int, Pieces]:
+def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
     """Of each GPU the spans that its windows speak for."""
     windows = question.windows
     order = np.argsort(windows.gpu_id, kind="stable")
     ids, first = np.unique(windows.gpu_id[order], return_index=True)
-    rows = np.split(order, first[1:]) if len(ids) else []
-    return {
-        int(gpu_id): gpu_segments.resolve(windows, rows=part, is_seen=activity.unseen == 0)
-        for gpu_id, part in zip(ids, rows, strict=True)
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _WholeGPU:
-    """A hold on a GPU, as it counts for one of its instances."""
-
-    gpu_id: int
-    job_id: int
-    kind: str
-    share: float | None
-    spans: Spans
-
-    @classmethod
-    def left(cls, held: Hold, taken: Spans) -> "_WholeGPU":
-        """The hold in the time in which the instance itself is given to nobody."""
-        return cls(held.gpu_id, held.job_id, held.kind, held.share, difference(held.spans, taken))
+    pieces: dict[int, Pieces] = defaultdict(lambda: NO_PIECES)
+    for gpu_id, rows in zip(ids.tolist(), np.split(order, first[1:]), strict=False):
+        pieces[gpu_id] = gpu_segments.resolve(windows, rows=rows, is_seen=activity.unseen == 0)
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,120 +75,90 @@ class _Board:
     question: Question
     gpu: Capacity
     instances: Sequence[Capacity]
-    pieces: dict[int, Pieces]
-    activity: Activity
-    status: Sequence[Ints]  # edges of what schedulers said
+    pieces: Mapping[int, Pieces]
+    speaks: Mask  # per window
+    edges: Sequence[Ints]  # of the node
 
     def members(self, start_ms: int, end_ms: int) -> Iterator[Member]:
         """The instances, then the GPU itself with what they leave of it."""
         segments = self._segments(start_ms, end_ms)
         length_ms = segments.end_ms - segments.start_ms
-        nothing = np.zeros(len(length_ms), dtype=bool)
-        if not self.instances:
-            yield self._member(
-                self.gpu, segments, row=segments.row, own_ms=length_ms, rest_is_free=nothing
-            )
-            return
-        parts = self._parts(segments, length_ms)
-        covered = self._tells(segments.row)
+        parts = self._parts(segments, length_ms) if self.instances else length_ms[:, None]
+        covered = self.speaks[segments.row]
         for number, instance in enumerate(self.instances):
-            row = gpu_segments.rows_at(
-                segments.start_ms, self.pieces.get(instance.gpu_id, NO_PIECES)
-            )
-            covered |= self._tells(row)
-            yield self._member(
-                instance, segments, row=row, own_ms=parts[:, number], rest_is_free=nothing
-            )
-        is_split = parts[:, -1] < length_ms
+            row = gpu_segments.rows_at(segments.start_ms, self.pieces[instance.gpu_id])
+            covered |= self.speaks[row]
+            yield self._member(instance, segments, row, parts[:, number], covered=False)
         yield self._member(
             self.gpu,
             segments,
-            row=segments.row,
-            own_ms=parts[:, -1],
-            rest_is_free=is_split & covered,
+            segments.row,
+            parts[:, -1],
+            covered=covered & (parts[:, -1] < length_ms),
         )
 
     def _segments(self, start_ms: int, end_ms: int) -> GPUSegments:
-        edges = [*self.status, np.array([self.question.silent_ms], dtype=np.int64)]
+        edges = list(self.edges)
         for gpu in (self.gpu, *self.instances):
-            spans = [
-                (gpu.start_ms, gpu.end_ms),
-                *((outage.start_ms, outage.end_ms) for outage in self._outages(gpu)),
-            ]
-            edges.append(
-                gpu_segments.edges_of(
-                    [*spans, *(span for held in self._holdings(gpu) for span in held.spans)]
-                )
-            )
+            outages = [(outage.start_ms, outage.end_ms) for outage in self._outages(gpu)]
+            held = [span for _, spans in self._holdings(gpu) for span in spans]
+            edges.append(gpu_segments.edges_of([(gpu.start_ms, gpu.end_ms), *outages, *held]))
         for instance in self.instances:
-            pieces = self.pieces.get(instance.gpu_id, NO_PIECES)
+            pieces = self.pieces[instance.gpu_id]
             edges += [pieces.start_ms, pieces.end_ms]
-        own = self.pieces.get(self.gpu.gpu_id, NO_PIECES)
+        own = self.pieces[self.gpu.gpu_id]
         return gpu_segments.build(
             start_ms=start_ms, end_ms=end_ms, cuts=self.question.cuts, pieces=own, edges=edges
         )
 
     def _parts(self, segments: GPUSegments, length_ms: Ints) -> Ints:
         """Segments x (instances + the rest): whole milliseconds by weight."""
-        alive = np.array(
+        weights = np.array(
             [
-                gpu_segments.inside(segments.start_ms, [(gpu.start_ms, gpu.end_ms)])
+                gpu_segments.inside(segments.start_ms, [(gpu.start_ms, gpu.end_ms)]) * gpu.weight
                 for gpu in self.instances
             ]
         )
-        weights = alive * np.array([[gpu.weight] for gpu in self.instances])
         weights = weights / np.maximum(weights.sum(axis=0), 1.0)
         rest = np.maximum(1.0 - weights.sum(axis=0), 0.0)
-        return largest_remainder(length_ms, np.concatenate([weights, rest[None, :]]).T)
+        return largest_remainder(length_ms, np.vstack([weights, rest]).T)
 
-    def _tells(self, row: Ints) -> Mask:
-        """Where a window says that the GPU is there, be its activity readable or not (a MIG
-        parent's never is).
-        """
-        if not len(self.activity.unseen):
-            return np.zeros(len(row), dtype=bool)
-        unseen = self.activity.unseen[np.maximum(row, 0)]
-        return np.asarray((row >= 0) & ((unseen == 0) | (unseen == NO_SIGNAL)))
-
-    def _holdings(self, gpu: Capacity) -> list[Hold]:
+    def _holdings(self, gpu: Capacity) -> list[Held]:
         """Its own; who was given the whole GPU holds its instances too, while nobody was given
         those.
         """
-        own = [held for held in self.question.holdings if held.gpu_id == gpu.gpu_id]
+        holdings = self.question.holdings
+        own: list[Held] = [(hold, hold.spans) for hold in holdings if hold.gpu_id == gpu.gpu_id]
         if gpu is self.gpu:
             return own
-        taken = union(span for held in own for span in held.spans)
-        whole = [
-            _WholeGPU.left(held, taken)
-            for held in self.question.holdings
-            if held.gpu_id == self.gpu.gpu_id
+        given = union(span for _, spans in own for span in spans)
+        return own + [
+            (hold, difference(hold.spans, given))
+            for hold in holdings
+            if hold.gpu_id == self.gpu.gpu_id
         ]
-        return own + [held for held in whole if held.spans]
 
     def _outages(self, gpu: Capacity) -> list[Outage]:
         """Its own, and those of the GPU that it is a part of."""
-        own = list(self.question.outages.get(gpu.gpu_id, ()))
-        return (
-            own if gpu is self.gpu else own + list(self.question.outages.get(self.gpu.gpu_id, ()))
-        )
+        whole_ids = dict.fromkeys((gpu.gpu_id, self.gpu.gpu_id))
+        return [outage for gpu_id in whole_ids for outage in self.question.outages.get(gpu_id, ())]
 
     def _member(
-        self, gpu: Capacity, segments: GPUSegments, *, row: Ints, own_ms: Ints, rest_is_free: Mask
+        self, gpu: Capacity, segments: GPUSegments, row: Ints, own_ms: Ints, *, covered: Mask | bool
     ) -> Member:
-        # a whole GPU has every segment; of an instance some are not its
-        alive = own_ms > 0 if self.instances else None
-        holders, held, rest_ms = _holders(self._holdings(gpu), segments.start_ms, own_ms, alive)
+        holders, held, rest_ms = _holders(self._holdings(gpu), segments.start_ms, own_ms)
         return Member(
             gpu_id=gpu.gpu_id,
             start_ms=segments.start_ms,
             end_ms=segments.end_ms,
             cut=segments.cut,
-            row=row if alive is None else np.where(alive, row, -1),
+            # of an instance some segments are not its
+            row=np.where(own_ms > 0, row, -1),
             energy_row=segments.row,
             holders=holders,
             held=held,
             rest_ms=rest_ms,
-            rest_is_free=rest_is_free & (held == 0) if self.instances else rest_is_free,
+            rest_is_free=covered & (held == 0),
             outages=self._outages(gpu),
             first_ms=gpu.start_ms,
             # silence says nothing of what went on before it: to where anything was heard
@@ -204,47 +167,50 @@ class _Board:
 
 
 def _holders(
-    holdings: Sequence[Hold], start_ms: Ints, own_ms: Ints, alive: Mask | None
+    holdings: Sequence[Held], start_ms: Ints, own_ms: Ints
 ) -> tuple[list[Holder], Ints, Ints]:
     """One holder per job, by job id; how many hold each segment; and the milliseconds of it that
     none holds.
     """
     count = np.zeros(len(start_ms), dtype=np.int64)
-    jobs: list[tuple[int, list[Hold], list[tuple[int, int]], Mask]] = []
-    for job_id in sorted({held.job_id for held in holdings}):
-        mine = [held for held in holdings if held.job_id == job_id]
-        spans = union(span for held in mine for span in held.spans)
-        mask = gpu_segments.inside(start_ms, spans)
-        if alive is not None:
-            mask &= alive
-        if mask.any():
-            jobs.append((job_id, mine, spans, mask))
-            count += mask
-    is_shared = any(held.share is not None and held.share < 1 for held in holdings) or bool(
-        count.max(initial=0) > 1
-    )
-    if not is_shared:
-        parts, rest_ms = [own_ms] * len(jobs), own_ms * (count == 0)
+    jobs: list[tuple[list[Held], list[Span], Mask]] = []
+    for _, group in groupby(sorted(holdings, key=_job_id), key=_job_id):
+        of_job = list(group)
+        spans = union(span for _, own_spans in of_job for span in own_spans)
+        held = gpu_segments.inside(start_ms, spans) & (own_ms > 0)
+        if held.any():
+            jobs.append((of_job, spans, held))
+            count += held
+    if count.max(initial=0) > 1 or any(
+        hold.share is not None and hold.share < 1 for hold, _ in holdings
+    ):
+        parts, rest_ms = split_holders(
+            own_ms,
+            holds=[held for _, _, held in jobs],
+            shares=[_share(of_job, start_ms) for of_job, _, _ in jobs],
+        )
     else:
-        shares = [_share(mine, start_ms) for _, mine, _, _ in jobs]
-        parts, rest_ms = split_holders(own_ms, holds=[mask for *_, mask in jobs], shares=shares)
+        parts, rest_ms = [own_ms] * len(jobs), own_ms * (count == 0)
     holders = [
-        Holder(job_id, mine[0].kind, spans, mask, part)
-        for (job_id, mine, spans, mask), part in zip(jobs, parts, strict=True)
+        Holder(of_job[0][0].job_id, of_job[0][0].kind, spans, held, part)
+        for (of_job, spans, held), part in zip(jobs, parts, strict=True)
     ]
     return holders, count, rest_ms
 
 
-def _share(mine: Sequence[Hold], start_ms: Ints) -> Floats:
+def _job_id(held: Held) -> int:
+    return held[0].job_id
+
+
+def _share(of_job: Sequence[Held], start_ms: Ints) -> Floats:
     """A job's granted share at each segment (NaN: not known).
 
     Several sources may name one job: an unknown share stays unknown, of known ones the larger
     counts.
     """
     share = np.zeros(len(start_ms))
-    for held in mine:
-        inside = gpu_segments.inside(start_ms, union(held.spans))
-        share = np.where(
-            inside, np.maximum(share, np.nan if held.share is None else held.share), share
-        )
+    for hold, spans in of_job:
+        granted = np.nan if hold.share is None else hold.share
+        inside = gpu_segments.inside(start_ms, union(spans))
+        share = np.where(inside, np.maximum(share, granted), share)
     return share

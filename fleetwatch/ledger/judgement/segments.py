@@ -19,9 +19,13 @@ from fleetwatch.ledger.judgement.columns import (
     Segments,
     WindowWords,
 )
-from fleetwatch.ledger.judgement.labels import FIXED, SOURCE_SHIFT, Codes, Label, with_outages
+from fleetwatch.ledger.judgement.labels import SOURCE_SHIFT, Codes, Label, with_outages
 from fleetwatch.ledger.judgement.observations import Columns, Floats, Mask, Question
 
+# Columns that members have, one member after the other.
+_OF_MEMBERS = (
+    "start_ms", "end_ms", "cut", "row", "energy_row", "rest_ms", "held", "rest_is_free",
+)  # fmt: skip
 MOST_W = 1500.0  # where no limit is known: no board has a higher one
 
 
@@ -29,25 +33,20 @@ def joined(
     members: Sequence[Member], question: Question, activity: Activity, limit_w: Floats
 ) -> Segments:
     """The segments of these members; there is at least one."""
-    first = [0, *np.cumsum([len(member.start_ms) for member in members]).tolist()]
+    columns = {
+        name: np.concatenate([getattr(member, name) for member in members]) for name in _OF_MEMBERS
+    }
+    first = [0, *np.cumsum([len(member.row) for member in members]).tolist()]
     down, is_drained, labels = _outages(members, first)
-    row = np.concatenate([member.row for member in members])
-    is_own = all(member.energy_row is member.row for member in members)
-    energy_row = row if is_own else np.concatenate([member.energy_row for member in members])
+    row, energy_row = columns["row"], columns["energy_row"]
     window_ms = question.windows.end_ms - question.windows.start_ms
     joules_per_ms, is_by_power = _joules_per_ms(question, limit_w)
     is_metered = ~np.isnan(joules_per_ms)
     # a value per window and, last, of no window: row -1
     return Segments(
+        **columns,
         members=members,
         first=first,
-        start_ms=np.concatenate([member.start_ms for member in members]),
-        end_ms=np.concatenate([member.end_ms for member in members]),
-        cut=np.concatenate([member.cut for member in members]),
-        row=row,
-        rest_ms=np.concatenate([member.rest_ms for member in members]),
-        held=np.concatenate([member.held for member in members]),
-        rest_is_free=np.concatenate([member.rest_is_free for member in members]),
         down=down,
         is_drained=is_drained,
         word=np.append(_words(activity), np.uint16(NO_WINDOW))[row],
@@ -99,6 +98,8 @@ def _outages(
     their numbers.
     """
     reasons = sorted({outage.reason for member in members for outage in member.outages})
+    labels = with_outages(reasons)
+    number = {label.reason: place for place, label in enumerate(labels)}
     down = np.full(first[-1], -1, dtype=np.int16)
     is_drained = np.zeros(first[-1], dtype=bool)
     for member, begin in zip(members, first, strict=False):
@@ -108,8 +109,8 @@ def _outages(
             member.outages,
             key=lambda outage: (not outage.is_drain, -outage.start_ms, outage.reason),
         ):
-            bounds = np.searchsorted(member.start_ms, [outage.start_ms, outage.end_ms])
-            low, high = (begin + bounds).tolist()
-            down[low:high] = len(FIXED) + reasons.index(outage.reason)
-            is_drained[low:high] = outage.is_drain
-    return down, is_drained, with_outages(reasons)
+            span = [outage.start_ms, outage.end_ms]
+            down_here = slice(*begin + np.searchsorted(member.start_ms, span))
+            down[down_here] = number[outage.reason]
+            is_drained[down_here] = outage.is_drain
+    return down, is_drained, labels

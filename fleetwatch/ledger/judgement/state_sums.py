@@ -69,8 +69,8 @@ def _changes(values: NDArray[Any]) -> Mask:
 
 def _owners(judged: Judged) -> tuple[Ints, Ints]:
     """GPU and job (NOBODY: none) of each timeline."""
-    owners, members = judged.timelines.owners, judged.segments.members
-    gpu_ids = [members[owner.member].gpu_id for owner in owners]
+    owners = judged.timelines.owners
+    gpu_ids = [owner.member.gpu_id for owner in owners]
     job_ids = [NOBODY if owner.job_id is None else owner.job_id for owner in owners]
     return np.array(gpu_ids, dtype=np.int64), np.array(job_ids, dtype=np.int64)
 

@@ -145,7 +145,7 @@ def _starts(timelines: Timelines, segments: Segments) -> tuple[Ints, Ints, Ints]
         if not owner.spans:
             continue
         low, high = bounds[timeline], bounds[timeline + 1]
-        first_ms = segments.members[owner.member].first_ms
+        first_ms = owner.member.first_ms
         segment = int(timelines.segment[low])
         # a holder's timeline has all segments from its first to its last
         start_ms = segments.start_ms[segment : segment + high - low]
@@ -169,7 +169,7 @@ def _ends_in_activity(
     open.
     """
     end = len(stretches.first) - 1
-    live_ms = [segments.members[owner.member].live_end_ms for owner in timelines.owners]
+    live_ms = [owner.member.live_end_ms for owner in timelines.owners]
     live_end_ms = np.array([NEVER_LIVE if ms is None else ms for ms in live_ms], dtype=np.int64)[
         stretches.timeline[last]
     ]

@@ -29,6 +29,8 @@ def _code(word: int) -> int:
     return BLIP if word & BLIP_BIT else BUSY
 
 
+# segments, which of them are the owner's own, and its milliseconds
+Column = tuple[Ints, Mask, Ints]
 # the code of what a window says, by its lowest bits
 _LOW_BITS = UNSEEN_MASK | QUIET_BIT | BLIP_BIT
 _CODES = np.array([_code(word) for word in range(_LOW_BITS + 1)], dtype=np.int8)
@@ -39,28 +41,23 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
     label), then each holder.
     """
     is_rest = segments.rest_ms[beside] > 0
-    is_unknown = segments.is_unobserved[label]
+    is_unobserved = segments.is_unobserved[label]
     # what nobody holds and nobody knows of
     is_gap = np.zeros(len(segments.row), dtype=bool)
-    unknown = beside[is_rest & is_unknown]
+    unknown = beside[is_rest & is_unobserved]
     is_gap[unknown] = segments.held[unknown] == 0
-    sizes = np.diff(np.searchsorted(beside, segments.first)).tolist()
-    owners = [Owner(member, None) for member, size in enumerate(sizes) if size]
-    columns = [(beside, is_rest, segments.rest_ms[beside])]
-    sizes = [size for size in sizes if size]
-    for owner, column in _holders(segments, is_gap):
-        owners.append(owner)
-        columns.append(column)
-        sizes.append(len(column[0]))
+    owners, columns = zip(
+        *_of_nobody(segments, beside), *_of_holders(segments, is_gap), strict=True
+    )
+    sizes = [len(segment) for segment, _, _ in columns]
     segment, is_own, gpu_ms = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     word = segments.word[segment]
     is_down = (segments.down[segment] >= 0) & ~segments.is_drained[segment]
-    code: Codes = _CODES[word & np.uint16(_LOW_BITS)]
-    code[is_down] = BARRIER
+    code: Codes = np.where(is_down, BARRIER, _CODES[word & np.uint16(_LOW_BITS)])
     other = np.flatnonzero(~is_own)
     code[other] = np.where(is_gap[segment[other]], GAP, BARRIER)
     # nobody is idle: what nobody holds is known or not
-    code[: len(beside)] = np.where(is_rest, np.where(is_unknown, GAP, BUSY), BARRIER)
+    code[: len(beside)] = np.where(is_rest, np.where(is_unobserved, GAP, BUSY), BARRIER)
     return Timelines(
         owners=owners,
         first=np.append(0, np.cumsum(sizes)),
@@ -76,15 +73,24 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
     )
 
 
-def _holders(segments: Segments, is_gap: Mask) -> Iterator[tuple[Owner, tuple[Ints, Mask, Ints]]]:
-    """Of each holder whose timeline it is, and (segments, which are its own, its milliseconds)."""
-    for number, member in enumerate(segments.members):
-        begin, end = segments.first[number], segments.first[number + 1]
+def _of_nobody(segments: Segments, beside: Ints) -> Iterator[tuple[Owner, Column]]:
+    """Of each member whose time nobody holds, that."""
+    bounds = np.searchsorted(beside, segments.first).tolist()
+    for member, low, high in zip(segments.members, bounds, bounds[1:], strict=False):
+        if low < high:
+            rest_ms = segments.rest_ms[beside[low:high]]
+            yield Owner(member, None), (beside[low:high], rest_ms > 0, rest_ms)
+
+
+def _of_holders(segments: Segments, is_gap: Mask) -> Iterator[tuple[Owner, Column]]:
+    """Of each holder what it held."""
+    for member, begin in zip(segments.members, segments.first, strict=False):
+        is_gap_here = is_gap[begin : begin + len(member.row)]
         for holder in member.holders:
-            low, high = _reach(holder.held, is_gap[begin:end])
-            own_segments = np.arange(begin + low, begin + high)
-            owner = Owner(number, holder.job_id, holder.kind, holder.spans)
-            yield owner, (own_segments, holder.held[low:high], holder.gpu_ms[low:high])
+            low, high = _reach(holder.held, is_gap_here)
+            own = np.arange(begin + low, begin + high)
+            owner = Owner(member, holder.job_id, holder.kind, holder.spans)
+            yield owner, (own, holder.held[low:high], holder.gpu_ms[low:high])
 
 
 def _reach(held: Mask, is_gap: Mask) -> tuple[int, int]:
