@@ -147,31 +147,21 @@ def _take_models(gpus: Iterable[GPU]) -> int:
     return made
 
 
-def _model_row(facts: ModelFacts) -> GPUModel:
-    return GPUModel(name=facts.name, idle_w=facts.idle_w, limit_w=facts.limit_w)
-
-
-def _not_stored(facts: Sequence[ModelFacts]) -> dict[str, ModelFacts]:
-    by_name = {each.name: each for each in facts}
-    stored = set(GPUModel.objects.filter(name__in=by_name).values_list("name", flat=True))
-    return {name: each for name, each in by_name.items() if name not in stored}
-
-
 def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
     """The products by name, and how many are new; a virtual GPU's board is one too, so that it can
     be given a rate.
     """
-    names = {each.name for each in facts}
-    new = _not_stored(facts)
+    by_name = {each.name: each for each in facts}
+    stored = GPUModel.objects.filter(name__in=by_name)
+    new = sorted(by_name.keys() - set(stored.values_list("name", flat=True)))
     parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
     boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
-    rows = [
-        GPUModel(name=name, idle_w=new[name].idle_w, limit_w=new[name].limit_w)
-        for name in sorted(new)
-    ]
-    for row in rows:
-        if part := parts.get(row.name):
-            row.board = boards[facts_for(part.board).name]
-            row.board_share = part.share
+    rows = []
+    for name in new:
+        row = GPUModel(name=name, idle_w=by_name[name].idle_w, limit_w=by_name[name].limit_w)
+        if name in parts:
+            row.board = boards[facts_for(parts[name].board).name]
+            row.board_share = parts[name].share
+        rows.append(row)
     GPUModel.objects.bulk_create(rows, ignore_conflicts=True)
-    return {model.name: model for model in GPUModel.objects.filter(name__in=names)}, len(new)
+    return {model.name: model for model in stored}, len(new)

@@ -193,6 +193,11 @@ class GPU(models.Model):
         ]
 
     @property
+    def capacity_end_ms(self) -> int | None:
+        """Where its capacity ends: its retirement, or where the node's ends for now."""
+        return self.node.live_ms if self.retired_ms is None else self.retired_ms
+
+    @property
     def newest_ms(self) -> int | None:
         """End of its newest window; None before the first.
 

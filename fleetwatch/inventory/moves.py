@@ -55,6 +55,13 @@ class Life:
             self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others)
         )
 
+    def take(self, gpu: GPU, windows: Iterable[Span], *, may_move: bool) -> Reported:
+        """What the row's node says with these windows more; kept here."""
+        reported = self.reported_by(gpu.pk).take(windows, may_move=may_move)
+        self.believed[gpu.pk] = reported.own
+        self.disputed[gpu.pk] = reported.disputed
+        return reported
+
     def reported(self) -> dict[int, Reported]:
         """What each row's node says, by row id."""
         return {row_id: self.reported_by(row_id) for row_id in self.rows}
@@ -66,12 +73,10 @@ class Life:
 
     def capacities(self) -> dict[int, list[Span]]:
         """When it was capacity of each node, by row id."""
-        return {row_id: self._capacity(gpu) for row_id, gpu in self.rows.items()}
-
-    def _capacity(self, gpu: GPU) -> list[Span]:
-        reported = self.reported_by(gpu.pk)
-        end_ms = gpu.node.live_ms if gpu.retired_ms is None else gpu.retired_ms
-        return stays.capacity(reported.own, reported.others, end_ms)
+        return {
+            row_id: stays.capacity(reported.own, reported.others, self.rows[row_id].capacity_end_ms)
+            for row_id, reported in self.reported().items()
+        }
 
 
 def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
@@ -104,9 +109,7 @@ def place(life: Life, gpu: GPU, windows: list[Span], *, received_ms: int) -> Rep
     may_move = holder is None or (
         not stays.is_ahead(windows, received_ms) and may_leave(holder, received_ms)
     )
-    reported = life.reported_by(gpu.pk).take(windows, may_move=may_move)
-    life.believed[gpu.pk] = reported.own
-    life.disputed[gpu.pk] = reported.disputed
+    reported = life.take(gpu, windows, may_move=may_move)
     if holder is not None and holder is not gpu and life.holder() is gpu:
         log.info("gpu moved", gpu=gpu.uuid, was=holder.node.name, now=gpu.node.name)
     return reported
@@ -147,11 +150,8 @@ def give(life: Life, gpu: GPU) -> bool:
 
 def take_over(life: Life, gpu: GPU) -> bool:
     """Whether a node's disputed windows of the GPU count now: `life` is brought up to date."""
-    before = life.reported_by(gpu.pk)
-    after = before.take([], may_move=True)
-    life.believed[gpu.pk] = after.own
-    life.disputed[gpu.pk] = after.disputed
-    return after.own != before.own
+    before = life.reported_by(gpu.pk).own
+    return life.take(gpu, [], may_move=True).own != before
 
 
 def settle_rows(life: Life) -> list[GPU]:
@@ -179,56 +179,49 @@ def write_stays(
     before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]
 ) -> None:
     """Stores what became of the stays of the rows, by row id."""
-    changes = _StayChanges([], [], [], [])
-    for row_id, reported in after.items():
-        former = before[row_id]
-        changes.note(rows[row_id], former.own, reported.own, is_believed=True)
-        changes.note(rows[row_id], former.disputed, reported.disputed, is_believed=False)
+    was, now = _ends(before), _ends(after)
+    if gone := was.keys() - now.keys():
+        Stay.objects.filter(
+            reduce(
+                or_,
+                [
+                    Q(gpu_id=row_id, is_believed=is_believed, first_ms=first_ms)
+                    for row_id, is_believed, first_ms in gone
+                ],
+            )
+        ).delete()
+    kept = now.keys() & was.keys()
     # in this order: a stay that was cut makes room before another takes it
-    if changes.gone:
-        Stay.objects.filter(reduce(or_, changes.gone)).delete()
-    _set_ends(changes.shorter)
-    _set_ends(changes.longer)
-    Stay.objects.bulk_create(changes.new)
+    _set_ends([(*stay, now[stay]) for stay in kept if now[stay] < was[stay]])
+    _set_ends([(*stay, now[stay]) for stay in kept if now[stay] > was[stay]])
+    Stay.objects.bulk_create(
+        Stay(
+            gpu=rows[row_id],
+            uuid=rows[row_id].uuid,
+            first_ms=first_ms,
+            last_ms=last_ms,
+            is_believed=is_believed,
+        )
+        for (row_id, is_believed, first_ms), last_ms in now.items()
+        if (row_id, is_believed, first_ms) not in was
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _StayChanges:
-    """What became of stays; shorter and longer: (row id, first_ms, last_ms, is_believed)."""
-
-    gone: list[Q]
-    shorter: list[tuple[int, int, int, bool]]
-    longer: list[tuple[int, int, int, bool]]
-    new: list[Stay]
-
-    def note(
-        self, gpu: GPU, was: Sequence[Span], now: Sequence[Span], *, is_believed: bool
-    ) -> None:
-        stored = dict(was)
-        left = stored.keys() - dict(now).keys()
-        if left:
-            self.gone.append(Q(gpu_id=gpu.pk, is_believed=is_believed, first_ms__in=left))
-        for first_ms, last_ms in now:
-            if first_ms not in stored:
-                stay = Stay(gpu=gpu, uuid=gpu.uuid, first_ms=first_ms, last_ms=last_ms)
-                stay.is_believed = is_believed
-                self.new.append(stay)
-            elif stored[first_ms] != last_ms:
-                changed = self.longer if last_ms > stored[first_ms] else self.shorter
-                changed.append((gpu.pk, first_ms, last_ms, is_believed))
+def _ends(reported: Mapping[int, Reported]) -> dict[tuple[int, bool, int], int]:
+    """(row id, is_believed, first_ms) of each stay -> its last_ms."""
+    return {
+        (row_id, is_believed, first_ms): last_ms
+        for row_id, of_row in reported.items()
+        for is_believed, spans in ((True, of_row.own), (False, of_row.disputed))
+        for first_ms, last_ms in spans
+    }
 
 
-def _set_ends(ends: Sequence[tuple[int, int, int, bool]]) -> None:
+def _set_ends(ends: Sequence[tuple[int, bool, int, int]]) -> None:
     if not ends:
         return
-    gpus, firsts, lasts, believed = zip(*ends, strict=True)
+    columns = map(list, zip(*ends, strict=True))
     with connection.cursor() as cursor:
         cursor.execute(
-            SET_ENDS,
-            {
-                "gpus": list(gpus),
-                "firsts": list(firsts),
-                "lasts": list(lasts),
-                "believed": list(believed),
-            },
+            SET_ENDS, dict(zip(("gpus", "believed", "firsts", "lasts"), columns, strict=True))
         )

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
@@ -109,28 +110,19 @@ def life(uuid: str) -> list[Place]:
     """Where the GPU was when, in order of time: at a node until it was at another, also where
     nobody saw it meanwhile.
     """
-    places = _stays(uuid)
-    disputed = [place for place in places if not place.is_believed]
-    believed: list[Place] = []
-    for place in places:
-        if not place.is_believed:
-            continue
-        if believed and believed[-1].gpu_id == place.gpu_id:
-            believed[-1] = replace(place, first_ms=believed[-1].first_ms)
-        else:
-            believed.append(place)
-    if believed:
-        is_here = not GPU.objects.filter(pk=believed[-1].gpu_id, retired_ms__isnull=False).exists()
-        believed[-1] = replace(believed[-1], is_here=is_here)
-    return sorted([*believed, *disputed], key=lambda place: (place.first_ms, place.gpu_id))
-
-
-def _stays(uuid: str) -> list[Place]:
     stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
-    return [
+    places = [
         Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id)
         for stay in stays
     ]
+    believed = [place for place in places if place.is_believed]
+    at_nodes = [list(group) for _, group in groupby(believed, key=lambda place: place.gpu_id)]
+    whole = [replace(group[-1], first_ms=group[0].first_ms) for group in at_nodes]
+    if whole:
+        retired = GPU.objects.filter(pk=whole[-1].gpu_id, retired_ms__isnull=False)
+        whole[-1] = replace(whole[-1], is_here=not retired.exists())
+    disputed = [place for place in places if not place.is_believed]
+    return sorted([*whole, *disputed], key=lambda place: (place.first_ms, place.gpu_id))
 
 
 def _newest_ms(stay: Stay) -> int:

@@ -4,6 +4,7 @@ silent.
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -138,11 +139,6 @@ def _nodes_left(node_id: int, batch: Batch, received_ms: int) -> set[int]:
     }
 
 
-def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, GPU]:
-    """The batch's GPUs by position in batch.gpus, with nodes and GPUs brought up to date."""
-    return register_batch(node, batch, offset_ms=offset_ms, received_at=received_at).gpus
-
-
 def register_batch(
     node: Node, batch: Batch, *, offset_ms: int, received_at: datetime, since_ms: int = 0
 ) -> Registered:
@@ -194,12 +190,12 @@ def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, 
     """Row id -> the time of the batch's windows; a MIG parent is seen where any of its instances
     is.
     """
-    windows: dict[int, list[Span]] = {}
+    windows: dict[int, list[Span]] = defaultdict(list)
     for position, spans in seen.items():
         gpu = gpus[position]
         for row_id in {gpu.pk, gpu.parent_id or gpu.pk}:
-            windows[row_id] = union([*windows.get(row_id, []), *spans])
-    return windows
+            windows[row_id] += spans
+    return {row_id: union(spans) for row_id, spans in windows.items()}
 
 
 def _place(
@@ -245,11 +241,10 @@ def _changes(
     before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]
 ) -> dict[int, list[Span]]:
     """Node id -> the time in which some GPU's capacity is not what it was."""
-    changes: dict[int, list[Span]] = {}
-    for (node_id, row_id), spans in after.items():
-        if changed := changed_time(before[node_id, row_id], spans):
-            changes[node_id] = union([*changes.get(node_id, []), *changed])
-    return changes
+    changes: dict[int, list[Span]] = defaultdict(list)
+    for key, spans in after.items():
+        changes[key[0]] += changed_time(before[key], spans)
+    return {node_id: union(spans) for node_id, spans in changes.items() if spans}
 
 
 def _write_rows(gpus: Collection[GPU]) -> None:
@@ -279,11 +274,11 @@ def believe_silent(now: datetime) -> dict[int, list[Span]]:
         .values_list("uuid", "gpu_id")
         .distinct()
     )
-    changes: dict[int, list[Span]] = {}
+    changes: dict[int, list[Span]] = defaultdict(list)
     for uuid, row_id in disputed:
         for node_id, spans in _believe(uuid, row_id, received_ms=to_ms(now)).items():
-            changes[node_id] = union([*changes.get(node_id, []), *spans])
-    return changes
+            changes[node_id] += spans
+    return {node_id: union(spans) for node_id, spans in changes.items()}
 
 
 @transaction.atomic
@@ -343,10 +338,8 @@ def _update_node(
     was_live = node.is_live
     newest = newest_ms(batch, offset_ms=offset_ms)
     if newest is not None:
-        node.last_ms = newest if node.last_ms is None else max(node.last_ms, newest)
-    node.last_received_at = (
-        received_at if node.last_received_at is None else max(node.last_received_at, received_at)
-    )
+        node.last_ms = max(newest, node.last_ms or newest)
+    node.last_received_at = max(received_at, node.last_received_at or received_at)
     if was_live and not node.is_live:
         node.silent_ms = node.last_ms
     if order >= node.facts_order:
@@ -406,7 +399,7 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
 def retire(gpu: GPU, at: datetime) -> tuple[int, Span]:
     """Ends the GPU's capacity at `at`, by hand; (node id, time in which capacity changed)."""
     forget([gpu.node_id])
-    was_ms = gpu.retired_ms if gpu.retired_ms is not None else gpu.node.live_ms
+    was_ms = gpu.capacity_end_ms
     gpu.retired_ms = to_ms(at)
     gpu.save(update_fields=["retired_ms"])
     ends = sorted((gpu.retired_ms, was_ms or gpu.retired_ms))

@@ -3,7 +3,7 @@ from django.db import connection
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.figures.totals import WHY
-from fleetwatch.inventory.services import node_by_name, register
+from fleetwatch.inventory.services import node_by_name, register_batch
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.batch_report import Report
 from fleetwatch.jobs.job_writes import store_jobs
@@ -19,7 +19,7 @@ def assert_batch(*, node="n1", offset_ms=0, **keys):
     """(changed spans, jobs) after everything of jobs in the batch was stored."""
     parsed, _ = batch(node=node, **keys)
     row = node_by_name(node)
-    gpus = register(row, parsed, offset_ms=offset_ms, received_at=NOW)
+    gpus = register_batch(row, parsed, offset_ms=offset_ms, received_at=NOW).gpus
     reports = [Report(row.pk, parsed, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
     jobs = store_jobs(reports, received_at=NOW).jobs
     changed = assert_allocations(reports, jobs)

@@ -48,6 +48,13 @@ UNITS = (
     ("fp64_active", "quiet_max"),
 )
 
+# What work reaches of each unit in practice.
+CEILINGS = (
+    ("sm_active", "ceiling_sm"),
+    ("tensor_active", "ceiling_tensor"),
+    ("dram_active", "ceiling_dram"),
+    ("fp64_active", "ceiling_fp64"),
+)
 # A smaller share of a window is a rounding error, and what is divided by it may overflow.
 LEAST_WORKING = 1e-9
 
@@ -57,30 +64,24 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     known.
     """
     columns = Columns(windows)
+    power_w = columns["power_w"]
     engines = busiest_engine(columns)
     engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
-    first, first_peak = _first_read(columns, FRACTIONS), _first_read(columns, MAXIMA)
-    is_mute = first_peak[0] <= policy.quiet_max
-    fraction, fraction_signal = _or_engines(*_or_units(*first, columns, is_mute), engines)
-    peak, peak_signal = _or_engines(*_or_units(*first_peak, columns, is_mute), engines)
-    readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
-    power_ratio = _power_ratio(columns["power_w"], idle_w=idle_w, limit_w=limit_w)
-    draws_work = columns["power_w"] > policy.work_limit_ratio * limit_w
+    fraction, peak, signal = _shares(columns, engines, policy)
+    power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
+    near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
+    draws_work = power_w > policy.work_limit_ratio * limit_w
     works = ~np.isnan(engines) | _above(columns, UNITS, policy) | draws_work
-    is_near_idle = _near_idle(columns["power_w"], power_ratio, limit_w, policy)
-    phantom = _phantom(columns, policy, works=works, is_near_idle=is_near_idle)
-    is_contradicted = works | _contradicted(columns, power_ratio, policy)
-    contradicted = is_contradicted & ~phantom
+    links = _above(columns, CONTRADICTIONS, policy)
+    phantom = _phantom(columns, policy, near_idle) & ~works & ~links
+    shows_work = works | links | (power_ratio > policy.contradiction_power_ratio)
+    contradicted = shows_work & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
     # without a word on processes only zero readings are zero
-    zero = (phantom & (columns["process_count"] == 0)) | (
-        quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0)
-    )
-    spinning, unresolved = _spinning(windows, columns, is_near_idle, policy)
-    active = np.where(
-        quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction)
-    )
-    active = np.clip(active, 0.0, 1.0)
+    reads_zero = quiet & ~shows_work & (peak == 0) & ~(fraction > 0)
+    active = np.where(fraction >= policy.active_full, 1.0, fraction)
+    active = np.clip(np.where(quiet | np.isnan(fraction), 0.0, active), 0.0, 1.0)
+    spinning, unresolved = _spinning(windows, columns, near_idle, policy)
     spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
     working = np.maximum(active - spinning, 0.0)
     efficiency, source = _efficiency(
@@ -91,14 +92,14 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
         peak=peak,
         power_ratio=power_ratio,
         phantom=phantom,
-        near_idle=is_near_idle,
+        near_idle=near_idle,
         works=works,
         contradicted=contradicted,
-        unseen=_unseen(windows, readable, policy),
-        signal=np.where(np.isnan(fraction), peak_signal, fraction_signal).astype(np.int8),
+        unseen=_unseen(windows, fraction, peak, policy),
+        signal=signal,
         quiet=quiet,
         blip=~quiet & ~contradicted & (active <= policy.blip_max),
-        zero=zero,
+        zero=(phantom & (columns["process_count"] == 0)) | reads_zero,
         active=active,
         spinning=spinning,
         working=working,
@@ -125,13 +126,24 @@ MAXIMA = (
 )  # fmt: skip
 
 
+def _shares(columns: Columns, engines: Floats, policy: Policy) -> tuple[Floats, Floats, Codes]:
+    """Of each window the activity of the first signal that was read, its maximum, and which one it
+    is; NaN where none was.
+    """
+    first, first_peak = _first_read(columns, FRACTIONS), _first_read(columns, MAXIMA)
+    is_mute = first_peak[0] <= policy.quiet_max
+    fraction, signal = _or_engines(*_or_units(*first, columns, is_mute), engines)
+    peak, peak_signal = _or_engines(*_or_units(*first_peak, columns, is_mute), engines)
+    return fraction, peak, np.where(np.isnan(fraction), peak_signal, signal).astype(np.int8)
+
+
 def _first_read(columns: Columns, choices: tuple[tuple[str, int], ...]) -> tuple[Floats, Codes]:
     """Of each window the first of the columns that was read, and its signal; NaN and 0 where none
     was.
     """
-    count = len(columns.unread)
-    value, signal = np.full(count, np.nan), np.zeros(count, dtype=np.int8)
-    is_open = np.ones(count, dtype=bool)
+    value = columns.unread
+    signal = np.zeros(len(value), dtype=np.int8)
+    is_open = np.ones(len(value), dtype=bool)
     for name, code in choices:
         if name not in columns:
             continue
@@ -160,7 +172,8 @@ def _or_units(
     return value, signal
 
 
-def _unseen(windows: Windows, readable: Mask, policy: Policy) -> Codes:
+def _unseen(windows: Windows, fraction: Floats, peak: Floats, policy: Policy) -> Codes:
+    readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
     length = windows.end_ms - windows.start_ms
     under = windows.observed_ms < policy.observed_min_ratio * length
     return np.select(
@@ -188,19 +201,19 @@ def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, 
     return np.where(is_theirs, engines, value), np.where(is_theirs, VIDEO, signal).astype(np.int8)
 
 
-def _phantom(columns: Columns, policy: Policy, *, works: Mask, is_near_idle: Mask) -> Mask:
-    """Load that nobody makes: no process told, hardly any memory, and nothing else that shows work.
+def _phantom(columns: Columns, policy: Policy, near_idle: Mask) -> Mask:
+    """Load that nobody makes: no process told, hardly any memory.
 
-    That utilisation alone is wrong is believed where power is near idle, where the units were read
-    at noise, or where the memory is too little for any context.
+    That utilisation alone is wrong is believed where power is near idle, where the units were read,
+    or where the memory is too little for any context.
     """
-    processes, memory = columns["process_count"], columns["memory_used_bytes"]
-    is_alone = ~(processes > 0) & (memory <= policy.phantom_memory_bytes)
-    is_refuted = (memory <= policy.empty_memory_bytes) | is_near_idle
+    memory = columns["memory_used_bytes"]
+    is_refuted = (memory <= policy.empty_memory_bytes) | near_idle
     for name, _ in UNITS:
         if name in columns:
             is_refuted |= ~np.isnan(columns[name])
-    return np.asarray(is_alone & ~works & ~_above(columns, CONTRADICTIONS, policy) & is_refuted)
+    is_alone = ~(columns["process_count"] > 0) & (memory <= policy.phantom_memory_bytes)
+    return np.asarray(is_alone & is_refuted)
 
 
 def _above(columns: Columns, thresholds: tuple[tuple[str, str], ...], policy: Policy) -> Mask:
@@ -215,13 +228,6 @@ def _above(columns: Columns, thresholds: tuple[tuple[str, str], ...], policy: Po
     return is_above
 
 
-def _contradicted(columns: Columns, power_ratio: Floats, policy: Policy) -> Mask:
-    """Something else shows work."""
-    return np.asarray(
-        (power_ratio > policy.contradiction_power_ratio) | _above(columns, CONTRADICTIONS, policy)
-    )
-
-
 def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
     """Of each window the share of busy-waiting: as it was told and can be, else by its means; NaN
     where neither tells.
@@ -229,8 +235,8 @@ def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: 
     columns = Columns(windows)
     power_w = columns["power_w"]
     power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
-    is_near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
-    spinning, _ = _spinning(windows, columns, is_near_idle, policy)
+    near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
+    spinning, _ = _spinning(windows, columns, near_idle, policy)
     has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
     is_known = ~np.isnan(sent_spin(columns, policy)) | (has_power & ~np.isnan(columns["util_mean"]))
     return np.where(is_known, spinning, np.nan)
@@ -257,19 +263,17 @@ def sent_spin(columns: Columns, policy: Policy) -> Floats:
 
 
 def _spinning(
-    windows: Windows, columns: Columns, is_near_idle: Mask, policy: Policy
+    windows: Windows, columns: Columns, near_idle: Mask, policy: Policy
 ) -> tuple[Floats, Mask]:
     """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from
     work.
     """
     sent = sent_spin(columns, policy)
-    spins = (columns["util_mean"] >= policy.spin_util_min) & is_near_idle
+    spins = (columns["util_mean"] >= policy.spin_util_min) & near_idle
     spins &= ~(columns["tensor_active"] >= policy.spin_tensor_max)
     spins &= ~(columns["dram_active"] >= policy.spin_dram_max)
     is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
-    return np.where(np.isnan(sent), spins.astype(np.float64), sent), np.asarray(
-        np.isnan(sent) & is_long
-    )
+    return np.where(np.isnan(sent), spins, sent), np.isnan(sent) & is_long
 
 
 def _efficiency(
@@ -283,31 +287,29 @@ def _efficiency(
 ) -> tuple[Floats, Codes]:
     """e in [0, 1] of the working fraction, and by which source."""
     whole = np.where(working > 0, np.maximum(working, LEAST_WORKING), 1.0)
-    sensed = np.fmax(
-        np.fmax(
-            columns["sm_active"] / policy.ceiling_sm,
-            columns["tensor_active"] / policy.ceiling_tensor,
-        ),
-        np.fmax(
-            columns["dram_active"] / policy.ceiling_dram,
-            columns["fp64_active"] / policy.ceiling_fp64,
-        ),
+    sensed = np.fmax.reduce(
+        [columns[name] / getattr(policy, ceiling) for name, ceiling in CEILINGS]
     )
     by_sensors = np.minimum(1.0, sensed / whole)
     rest_w = idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
     working_w = (columns["power_w"] - (1.0 - working) * rest_w) / whole
     drawn = _power_ratio(working_w, idle_w=idle_w, limit_w=limit_w)
     by_power = np.minimum(1.0, np.maximum(drawn, policy.power_floor) / policy.ceiling_power)
-    by_power = np.where(working >= policy.power_min_working, by_power, np.nan)
-    has_sensors, has_power = ~np.isnan(by_sensors), ~np.isnan(by_power)
-    efficiency = np.where(has_sensors, by_sensors, np.where(has_power, by_power, 1.0))
-    source = np.where(has_sensors, SENSORS, np.where(has_power, POWER, BUSY_ONLY)).astype(np.int8)
+    by_power[working < policy.power_min_working] = np.nan
     # what an engine did is its full work: the units and the board's power hardly notice it
     by_engines = np.minimum(1.0, engines / policy.active_full / whole)
-    is_theirs = by_engines >= efficiency
-    return np.where(is_theirs, by_engines, efficiency), np.where(is_theirs, SENSORS, source).astype(
-        np.int8
-    )
+    efficiency = np.ones(len(whole))
+    source = np.full(len(whole), BUSY_ONLY, dtype=np.int8)
+    # each is the better one where it was read, or at least as high; NaN compares false
+    for value, code, least in (
+        (by_power, POWER, 0.0),
+        (by_sensors, SENSORS, 0.0),
+        (by_engines, SENSORS, efficiency),
+    ):
+        is_better = value >= least
+        efficiency[is_better] = value[is_better]
+        source[is_better] = code
+    return efficiency, source
 
 
 def _context(columns: Columns, policy: Policy) -> Codes:
@@ -320,19 +322,19 @@ def _context(columns: Columns, policy: Policy) -> Codes:
 def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
     """Each window's idle power and power limit, in W; NaN where they are not known."""
     gpu_id = windows.gpu_id
-    known = sorted({gpu.gpu_id: gpu for gpu in capacities}.values(), key=lambda gpu: gpu.gpu_id)
-    ids = np.array([gpu.gpu_id for gpu in known], dtype=np.int64)
+    gpus = sorted({gpu.gpu_id: gpu for gpu in capacities}.values(), key=lambda gpu: gpu.gpu_id)
+    ids = np.array([gpu.gpu_id for gpu in gpus], dtype=np.int64)
     place = np.searchsorted(ids, gpu_id)
     place[np.append(ids, -1)[place] != gpu_id] = len(ids)
     # None becomes NaN
-    idle_w = np.array([*(gpu.idle_w for gpu in known), None], dtype=np.float64)
-    limit_w = np.array([*(gpu.limit_w for gpu in known), None], dtype=np.float64)
-    return _own_idle_w(idle_w[place], place, windows.start_ms, known), limit_w[place]
+    idle_w = np.array([*(gpu.idle_w for gpu in gpus), None], dtype=np.float64)
+    limit_w = np.array([*(gpu.limit_w for gpu in gpus), None], dtype=np.float64)
+    return _own_idle_w(idle_w[place], place, windows.start_ms, gpus), limit_w[place]
 
 
-def _own_idle_w(idle_w: Floats, place: Ints, start_ms: Ints, known: Sequence[Capacity]) -> Floats:
+def _own_idle_w(idle_w: Floats, place: Ints, start_ms: Ints, gpus: Sequence[Capacity]) -> Floats:
     """With what was learned of each GPU, or set, from when on it counts."""
-    steps = [(number, *step) for number, gpu in enumerate(known) for step in gpu.idle_steps]
+    steps = [(number, *step) for number, gpu in enumerate(gpus) for step in gpu.idle_steps]
     if not steps:
         return idle_w
     number, from_ms, watts = np.array(steps).T

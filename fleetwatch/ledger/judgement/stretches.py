@@ -20,10 +20,11 @@ from fleetwatch.ledger.judgement.columns import (
     Stretches,
     Timelines,
 )
-from fleetwatch.ledger.judgement.observations import Ints, Mask
+from fleetwatch.ledger.judgement.labels import Codes
+from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 from fleetwatch.ledger.policy import Policy
 
-NEVER_LIVE = -(2**53)
+TIME_BITS = 46  # milliseconds up to the year 4199
 
 
 def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
@@ -35,27 +36,23 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
     if len(quiet) == 0:
         return stretches
     linked = _linked(stretches, quiet, policy)
-    run_of_quiet = np.append(0, np.cumsum(~linked))
-    latest = np.cumsum(stretches.closed == QUIET) - 1
-    in_run = (stretches.closed == QUIET) | (
-        (latest >= 0) & np.append(linked, False)[np.maximum(latest, 0)]
-    )
-    run = np.where(in_run, run_of_quiet[latest], -1)
     first, last = quiet[np.append(True, ~linked)], quiet[np.append(~linked, True)]
     start_ms, end_ms = stretches.start_ms[first], stretches.end_ms[last]
     idle_ms = np.array([policy.idle_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
     is_idle = end_ms - start_ms >= idle_ms[stretches.timeline[first]]
     verdict = np.where(is_idle, IDLE_RUN, STALLED_RUN).astype(np.int8)
-    begun = _begun_at_start(timelines, stretches, segments, idle_ms, policy)
-    started = run[stretches.at(begun)]
-    started = started[stretches.first[first[started]] == begun]
-    started = started[verdict[started] == STALLED_RUN]
+    starts = _quiet_starts(timelines, stretches, segments, idle_ms, policy)
+    started = np.flatnonzero(~is_idle & np.isin(stretches.first[first], starts))
     ends_active = _ends_in_activity(timelines, stretches, segments, last[started], policy)
     verdict[started[ends_active]] = STARTING_RUN
+    number = np.arange(len(stretches.first))
+    run = np.searchsorted(first, number, side="right") - 1
+    run[number > last[run]] = -1
+    run[: first[0]] = -1
     return replace(
         stretches,
         run=run,
-        verdict=np.where(in_run, verdict[run], np.int8(NO_RUN)),
+        verdict=np.append(verdict, np.int8(NO_RUN))[run],
         run_start_ms=start_ms[run],
         run_end_ms=end_ms[run],
     )
@@ -69,26 +66,34 @@ def _alike(timelines: Timelines, segments: Segments, policy: Policy) -> Stretche
     first = np.flatnonzero(is_begun)
     last = np.append(first[1:], len(code)) - 1
     is_other = timeline[first[1:]] != timeline[first[:-1]]
-    is_first, is_last = np.append(True, is_other), np.append(is_other, True)
     start_ms, end_ms = segments.start_ms[segment[first]], segments.end_ms[segment[last]]
-    gap_ms = np.append(start_ms[1:], 0) - np.append(0, end_ms[:-1])
-    bridge_ms = policy.bridge_windows * segments.window_ms[segment[np.append(0, last[:-1])]]
-    is_closed = (code[first] == GAP) & (is_first | is_last | (gap_ms > bridge_ms))
-    return Stretches(
+    stretches = Stretches(
         first=first,
         last=last,
         timeline=timeline[first],
         code=code[first],
-        closed=np.where(is_closed, np.int8(BARRIER), code[first]),
+        closed=code[first],
         start_ms=start_ms,
         end_ms=end_ms,
-        is_first=is_first,
-        is_last=is_last,
+        is_first=np.append(True, is_other),
+        is_last=np.append(is_other, True),
         run=np.full(len(first), -1),
         verdict=np.full(len(first), NO_RUN, dtype=np.int8),
         run_start_ms=start_ms,
         run_end_ms=end_ms,
     )
+    window_ms = segments.window_ms[segment[last]]
+    return replace(stretches, closed=_closed(stretches, policy.bridge_windows * window_ms))
+
+
+def _closed(stretches: Stretches, bridge_ms: Floats) -> Codes:
+    """The codes, with every gap that no run continues across turned into a barrier; `bridge_ms`: of
+    each stretch, the longest gap that a run continues across after it.
+    """
+    gap_ms = np.append(stretches.start_ms[1:], 0) - np.append(0, stretches.end_ms[:-1])
+    is_long = gap_ms > np.append(0, bridge_ms[:-1])
+    is_closed = (stretches.code == GAP) & (stretches.is_first | stretches.is_last | is_long)
+    return np.where(is_closed, np.int8(BARRIER), stretches.code)
 
 
 def _linked(stretches: Stretches, quiet: Ints, policy: Policy) -> Mask:
@@ -103,7 +108,16 @@ def _linked(stretches: Stretches, quiet: Ints, policy: Policy) -> Mask:
     return np.asarray(is_same & (stops[1:] == stops[:-1]) & is_near)
 
 
-def _begun_at_start(
+def _beyond_gap(stretches: Stretches, at: Ints, step: int) -> tuple[Ints, Mask]:
+    """These stretches, or where they are gaps the next ones in that direction; and whether the
+    timeline ends with the gap.
+    """
+    is_gap = stretches.code[at] == GAP
+    is_end = stretches.is_last if step > 0 else stretches.is_first
+    return np.clip(at + step * is_gap, 0, len(is_end) - 1), is_gap & is_end[at]
+
+
+def _quiet_starts(
     timelines: Timelines, stretches: Stretches, segments: Segments, idle_ms: Ints, policy: Policy
 ) -> Ints:
     """The positions with which the first quiet window after an observed allocation start begins.
@@ -111,55 +125,48 @@ def _begun_at_start(
     A span that begins after the timeline's first segment and not before the capacity is an observed
     start.
     """
-    timeline, start, position = _starts(timelines, segments)
-    first = timelines.first[timeline]
-    # what is known from there on
+    timeline, start_ms, position = _starts(timelines, segments)
     at = stretches.at(position)
-    is_gap = stretches.code[at] == GAP
-    is_open = is_gap & stretches.is_last[at]
-    known = np.minimum(at + is_gap, len(stretches.first) - 1)
-    quiet = np.where(is_gap, stretches.first[known], position)
-    is_begun = ~is_open & (stretches.code[known] == QUIET)
+    following, is_open = _beyond_gap(stretches, at, 1)
+    quiet = np.where(following > at, stretches.first[following], position)
     segment = timelines.segment[quiet]
-    is_begun &= (
-        segments.start_ms[segment] - start <= policy.bridge_windows * segments.window_ms[segment]
+    bridge_ms = policy.bridge_windows * segments.window_ms[segment]
+    is_begun = (
+        ~is_open
+        & (stretches.code[following] == QUIET)
+        & (segments.start_ms[segment] - start_ms <= bridge_ms)
     )
     # a hold that only goes on after an outage of telemetry is no start
     earlier = np.maximum(position - 1, 0)
-    before = stretches.at(earlier)
-    is_gap = stretches.code[before] == GAP
-    is_lost = (position == first) | (is_gap & stretches.is_first[before])
-    last = np.where(is_gap, stretches.last[np.maximum(before - 1, 0)], earlier)
-    outage_ms = start - segments.end_ms[timelines.segment[last]]
-    resumes = ~is_lost & timelines.is_own[last] & (outage_ms > 0) & (outage_ms <= idle_ms[timeline])
-    return np.asarray(quiet[is_begun & ~resumes])
+    at = stretches.at(earlier)
+    before, is_lost = _beyond_gap(stretches, at, -1)
+    last = np.where(before < at, stretches.last[before], earlier)
+    outage_ms = start_ms - segments.end_ms[timelines.segment[last]]
+    resumes = timelines.is_own[last] & (outage_ms > 0) & (outage_ms <= idle_ms[timeline])
+    is_first = position == timelines.first[timeline]
+    return np.asarray(quiet[is_begun & (is_first | is_lost | ~resumes)])
 
 
 def _starts(timelines: Timelines, segments: Segments) -> tuple[Ints, Ints, Ints]:
     """Of each allocation start that was observed its timeline, its time and the position that
     begins with it.
     """
-    observed: list[tuple[int, int, int]] = []
-    bounds = timelines.first.tolist()
-    for timeline, owner in enumerate(timelines.owners):
-        if not owner.spans:
-            continue
-        low, high = bounds[timeline], bounds[timeline + 1]
-        first_ms = owner.member.first_ms
-        segment = int(timelines.segment[low])
-        # a holder's timeline has all segments from its first to its last
-        start_ms = segments.start_ms[segment : segment + high - low]
-        starts = [start for start, _ in owner.spans]
-        for start, place in zip(starts, np.searchsorted(start_ms, starts).tolist(), strict=True):
-            if (
-                start >= first_ms
-                and place < len(start_ms)
-                and start_ms[place] == start
-                and (place > 0 or start == first_ms)
-            ):
-                observed.append((timeline, start, low + place))
-    columns = np.array(observed, dtype=np.int64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+    starts = [
+        (timeline, owner.member.first_ms, start_ms)
+        for timeline, owner in enumerate(timelines.owners)
+        for start_ms, _ in owner.spans
+    ]
+    timeline, first_ms, start_ms = np.array(starts, dtype=np.int64).reshape(-1, 3).T
+    begins = timelines.timeline << TIME_BITS | segments.start_ms[timelines.segment]
+    wanted = timeline << TIME_BITS | start_ms
+    position = np.searchsorted(begins, wanted)
+    is_after = position > timelines.first[timeline]
+    is_observed = (
+        (np.append(begins, -1)[position] == wanted)
+        & (start_ms >= first_ms)
+        & (is_after | (start_ms == first_ms))
+    )
+    return timeline[is_observed], start_ms[is_observed], position[is_observed]
 
 
 def _ends_in_activity(
@@ -168,17 +175,13 @@ def _ends_in_activity(
     """Whether runs that end with these stretches ended in activity, or may yet: they are still
     open.
     """
-    end = len(stretches.first) - 1
     live_ms = [owner.member.live_end_ms for owner in timelines.owners]
-    live_end_ms = np.array([NEVER_LIVE if ms is None else ms for ms in live_ms], dtype=np.int64)[
-        stretches.timeline[last]
-    ]
+    # None becomes NaN, which is near nothing
+    live_end_ms = np.array(live_ms, dtype=np.float64)[stretches.timeline[last]]
     bridge_ms = policy.bridge_windows * segments.window_ms[timelines.segment[stretches.last[last]]]
-    following = np.minimum(last + 1, end)
-    is_gap = stretches.code[following] == GAP
-    is_open = stretches.is_last[last] | (is_gap & stretches.is_last[following])
-    following = np.minimum(following + is_gap, end)
+    at = np.minimum(last + 1, len(stretches.first) - 1)
+    following, is_open = _beyond_gap(stretches, at, 1)
     is_active = (stretches.code[following] == BLIP) | (stretches.code[following] == BUSY)
     is_followed = is_active & (stretches.start_ms[following] - stretches.end_ms[last] <= bridge_ms)
-    is_live = (live_end_ms != NEVER_LIVE) & (live_end_ms - stretches.end_ms[last] <= bridge_ms)
-    return np.asarray(np.where(is_open, is_live, is_followed))
+    is_live = live_end_ms - stretches.end_ms[last] <= bridge_ms
+    return np.where(is_open | stretches.is_last[last], is_live, is_followed)
