@@ -156,12 +156,12 @@ def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
     new = sorted(by_name.keys() - set(stored.values_list("name", flat=True)))
     parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
     boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
-    rows = []
-    for name in new:
-        row = GPUModel(name=name, idle_w=by_name[name].idle_w, limit_w=by_name[name].limit_w)
-        if name in parts:
-            row.board = boards[facts_for(parts[name].board).name]
-            row.board_share = parts[name].share
-        rows.append(row)
-    GPUModel.objects.bulk_create(rows, ignore_conflicts=True)
+    rows = {
+        name: GPUModel(name=name, idle_w=by_name[name].idle_w, limit_w=by_name[name].limit_w)
+        for name in new
+    }
+    for name, part in parts.items():
+        rows[name].board = boards[facts_for(part.board).name]
+        rows[name].board_share = part.share
+    GPUModel.objects.bulk_create(rows.values(), ignore_conflicts=True)
     return {model.name: model for model in stored}, len(new)

@@ -193,6 +193,13 @@ class GPU(models.Model):
         ]
 
     @property
+    def limit_w(self) -> float | None:
+        """What the board may draw, by itself or else by its model; None where neither is known."""
+        if self.power_limit_w is not None:
+            return self.power_limit_w
+        return self.model.limit_w if self.model else None
+
+    @property
     def capacity_end_ms(self) -> int | None:
         """Where its capacity ends: its retirement, or where the node's ends for now."""
         return self.node.live_ms if self.retired_ms is None else self.retired_ms

@@ -6,7 +6,7 @@ by windows ahead of now, never over time that another node observed. Windows tha
 are kept with a disputed stay: they count as soon as the move is believed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -29,6 +29,9 @@ FROM unnest(%(gpus)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(bel
 WHERE stay.gpu_id = given.gpu_id AND stay.first_ms = given.first_ms
 AND stay.is_believed = given.is_believed
 """
+
+# (row id, is_believed, first_ms)
+StayKey = tuple[int, bool, int]
 
 log = structlog.get_logger(__name__)
 
@@ -180,18 +183,9 @@ def write_stays(
 ) -> None:
     """Stores what became of the stays of the rows, by row id."""
     was, now = _ends(before), _ends(after)
-    if gone := was.keys() - now.keys():
-        Stay.objects.filter(
-            reduce(
-                or_,
-                [
-                    Q(gpu_id=row_id, is_believed=is_believed, first_ms=first_ms)
-                    for row_id, is_believed, first_ms in gone
-                ],
-            )
-        ).delete()
-    kept = now.keys() & was.keys()
     # in this order: a stay that was cut makes room before another takes it
+    _forget(was.keys() - now.keys())
+    kept = now.keys() & was.keys()
     _set_ends([(*stay, now[stay]) for stay in kept if now[stay] < was[stay]])
     _set_ends([(*stay, now[stay]) for stay in kept if now[stay] > was[stay]])
     Stay.objects.bulk_create(
@@ -207,8 +201,17 @@ def write_stays(
     )
 
 
-def _ends(reported: Mapping[int, Reported]) -> dict[tuple[int, bool, int], int]:
-    """(row id, is_believed, first_ms) of each stay -> its last_ms."""
+def _forget(stays: Collection[StayKey]) -> None:
+    if stays:
+        any_of = [
+            Q(gpu_id=row_id, is_believed=is_believed, first_ms=first_ms)
+            for row_id, is_believed, first_ms in stays
+        ]
+        Stay.objects.filter(reduce(or_, any_of)).delete()
+
+
+def _ends(reported: Mapping[int, Reported]) -> dict[StayKey, int]:
+    """Each stay -> its last_ms."""
     return {
         (row_id, is_believed, first_ms): last_ms
         for row_id, of_row in reported.items()

@@ -110,11 +110,7 @@ def life(uuid: str) -> list[Place]:
     """Where the GPU was when, in order of time: at a node until it was at another, also where
     nobody saw it meanwhile.
     """
-    stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
-    places = [
-        Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id)
-        for stay in stays
-    ]
+    places = _places(uuid)
     believed = [place for place in places if place.is_believed]
     at_nodes = [list(group) for _, group in groupby(believed, key=lambda place: place.gpu_id)]
     whole = [replace(group[-1], first_ms=group[0].first_ms) for group in at_nodes]
@@ -123,6 +119,14 @@ def life(uuid: str) -> list[Place]:
         whole[-1] = replace(whole[-1], is_here=not retired.exists())
     disputed = [place for place in places if not place.is_believed]
     return sorted([*whole, *disputed], key=lambda place: (place.first_ms, place.gpu_id))
+
+
+def _places(uuid: str) -> list[Place]:
+    stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
+    return [
+        Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id)
+        for stay in stays
+    ]
 
 
 def _newest_ms(stay: Stay) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 from itertools import pairwise
 
 from django.db import connection
@@ -20,9 +21,8 @@ from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs, observed
 from fleetwatch.ledger import retention as ledger_retention
 from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Adjustment, Entry, Run
-from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import adjustments, policy_plan
-from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
+from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS
 from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import (
     HOUR_MS,
@@ -312,7 +312,7 @@ def of_another_team(start: datetime) -> Iterator[Imbalance]:
 
 def _judged_otherwise(span: _Span) -> Iterator[Imbalance]:
     """Hours whose stored rows are not what a fresh judgement by their own policy says."""
-    judges: dict[int, tuple[Policy, judgement_inputs.NodeFacts]] = {}
+    by_policy = cache(partial(judgement_inputs.facts_by, span.node, zone()))
     reach_ms = ceil_hour_ms(longest_reach_ms())
     near = {
         around
@@ -328,11 +328,7 @@ def _judged_otherwise(span: _Span) -> Iterator[Imbalance]:
         at_most=HOURS_PER_PASS,
     )
     for piece in pieces:
-        if piece.policy_id not in judges:
-            policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
-            facts = judgement_inputs.node_facts(span.node, policy, zone())
-            judges[piece.policy_id] = (policy, facts)
-        policy, facts = judges[piece.policy_id]
+        policy, facts = by_policy(piece.policy_id)
         judged = judgement_inputs.judge(facts, *piece.hours, policy)
         for hour in sorted(_differing(span.node.pk, piece, judged)):
             yield span.fault(

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fleetwatch.ledger.judgement.observations import Ints
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
-from fleetwatch.lib.spans import clip
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.spans import Span, clip
 
 
 def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
@@ -29,13 +29,13 @@ def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
 
 def cut_of(at_ms: int, zone: ZoneInfo) -> int:
     """Where the cut began that holds the moment."""
-    hour_ms = at_ms // HOUR_MS * HOUR_MS
+    hour_ms = floor_hour_ms(at_ms)
     return int(max(edge for edge in edges(hour_ms, hour_ms + HOUR_MS, zone) if edge <= at_ms))
 
 
-def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int]]:
+def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[Span]:
     """Adjacent clock hours as half-open spans of at most that many hours each."""
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for hour in sorted(set(hours)):
         if spans and spans[-1][1] == hour and hour - spans[-1][0] < at_most * HOUR_MS:
             spans[-1] = (spans[-1][0], hour + HOUR_MS)
@@ -44,10 +44,10 @@ def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int
     return spans
 
 
-def hours_touching(spans: Sequence[tuple[int, int]], *, within: tuple[int, int]) -> set[int]:
+def hours_touching(spans: Sequence[Span], *, within: Span) -> set[int]:
     """The clock hours that the spans touch inside the given bounds."""
-    low, high = within
-    hours: set[int] = set()
-    for start, end in clip(spans, low, high):
-        hours.update(range(start // HOUR_MS * HOUR_MS, end, HOUR_MS))
-    return hours
+    return {
+        hour
+        for start, end in clip(spans, *within)
+        for hour in range(floor_hour_ms(start), end, HOUR_MS)
+    }

@@ -94,7 +94,7 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
             "power is measured of whole GPUs: set it for the one that this instance is a part of"
         )
     _, policy = current_policy()
-    for limit_w in map(_limit_w, gpus):
+    for limit_w in [gpu.limit_w for gpu in gpus]:
         if limit_w and watts > policy.work_limit_ratio * limit_w:
             raise IdlePowerError(
                 f"an idle power is at most {policy.work_limit_ratio:g} of the board's limit of"
@@ -154,19 +154,12 @@ def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> IdlePower | Non
         spans[condition].append((start_ms, end_ms))
     for condition in LEARNED_FROM:
         row = _of_windows(windows, spans[condition], policy)
-        limit_w = _limit_w(gpu)
+        limit_w = gpu.limit_w
         if row is not None and (limit_w is None or row.watts <= MOST_OF_LIMIT * limit_w):
             row.gpu = gpu
             row.condition = condition
             return row
     return None
-
-
-def _limit_w(gpu: GPU) -> float | None:
-    """What the board may draw, by itself or else by its model; None where neither is known."""
-    if gpu.power_limit_w is not None:
-        return gpu.power_limit_w
-    return gpu.model.limit_w if gpu.model else None
 
 
 def _of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy) -> IdlePower | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
@@ -23,9 +23,11 @@ from fleetwatch.ledger.judgement.observations import (
     Outage,
     Question,
 )
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import boots, events
 
@@ -80,8 +82,7 @@ def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
 
     A MIG instance is a part of its parent from its first window to its last.
     """
-    live_ms = node.live_ms
-    if live_ms is None:
+    if node.live_ms is None:
         return []
     rows = rows or capacity_rows([node])
     stays = rows.stays[node.pk]
@@ -92,17 +93,15 @@ def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
         replace(capacity, idle_steps=rows.idle_steps.get(gpu.pk, ()))
         for gpu in rows.gpus.get(node.pk, [])
         if gpu.pk in stays
-        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms, live_ms=live_ms)
+        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms)
     ]
 
 
-def _capacities(
-    gpu: GPU, reported: Reported, gone: Sequence[int], *, live_ms: int
-) -> Iterator[Capacity]:
-    end_ms = live_ms if gpu.retired_ms is None else gpu.retired_ms
+def _capacities(gpu: GPU, reported: Reported, gone: Sequence[int]) -> Iterator[Capacity]:
+    end_ms = gpu.capacity_end_ms
     newest_ms = gpu.newest_ms
     if gpu.parent is not None and newest_ms is not None:
-        end_ms = min(end_ms, newest_ms)
+        end_ms = min(end_ms or newest_ms, newest_ms)
     limits = _limits(gpu)
     for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
         is_live = gpu.retired_ms is None and until_ms == end_ms
@@ -114,11 +113,8 @@ def _limits(gpu: GPU) -> Capacity:
     if gpu.parent is not None:
         # power is the parent's alone: no limits, so that an instance is never judged by it
         return Capacity(gpu.pk, 0, 0, parent_id=gpu.parent_id, weight=weight(gpu, gpu.parent))
-    model = gpu.model
-    limit_w = (
-        gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
-    )
-    return Capacity(gpu.pk, 0, 0, idle_w=model.idle_w if model else None, limit_w=limit_w)
+    idle_w = gpu.model.idle_w if gpu.model else None
+    return Capacity(gpu.pk, 0, 0, idle_w=idle_w, limit_w=gpu.limit_w)
 
 
 def weight(gpu: GPU, parent: GPU) -> float:
@@ -129,63 +125,78 @@ def weight(gpu: GPU, parent: GPU) -> float:
     return min(int(slices[1]) / 7, 1.0) if slices else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the last posting found of an outage; `unchanged_ms`: before this no window changed
-    since.
-    """
-
-    end_ms: int
-    is_revived: bool
-    unchanged_ms: int
-
-
 def node_facts(
     node: Node,
     policy: Policy,
     own_zone: ZoneInfo,
-    known: Mapping[tuple[int, int, str], Known] | None = None,
     rows: CapacityRows | None = None,
+    *,
+    posted: Iterable[Posted] = (),
+    unchanged_ms: int = 0,
 ) -> NodeFacts:
     """Capacities (of `rows`, else read), and outages with their end by activity read from the
     windows.
 
-    `known` (by GPU, start and reason) spares reading again what has not changed since the last
-    posting.
+    `posted`: what the last posting took for granted; no window before `unchanged_ms` changed since
+    then, and none is read again.
     """
     gpus = capacities(node, rows)
     silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
-    told = events(node.pk, node.last_ms + 1) if node.last_ms is not None else []
-    if not told:
-        return NodeFacts(node.pk, own_zone, gpus, {}, silent_ms)
-    reboots = boots(node.pk)
-    found: dict[int, list[Outage]] = {}
-    # of a GPU that came back the last span of its capacity: an outage ends where that does
-    for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
-        found[gpu.gpu_id] = [
-            _effective(
-                node.pk,
-                one,
-                gpu,
-                policy,
-                known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)),
-            )
-            for one in outages.by_events(gpu.gpu_id, told, reboots)
-        ]
-    return NodeFacts(node.pk, own_zone, gpus, found, silent_ms)
+    node_events = [] if node.last_ms is None else events(node.pk, node.last_ms + 1)
+    effective: dict[int, list[Outage]] = {}
+    if node_events:
+        reboots = boots(node.pk)
+        before = {
+            (row.gpu_id, outage.start_ms, outage.reason): outage
+            for row in posted
+            for outage in posted_outages(row)
+        }
+        # of a GPU that came back the last span of its capacity: an outage ends where that does
+        for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
+            effective[gpu.gpu_id] = [
+                _effective(
+                    node.pk,
+                    outage,
+                    gpu,
+                    policy,
+                    before.get((gpu.gpu_id, outage.start_ms, outage.reason)),
+                    unchanged_ms,
+                )
+                for outage in outages.by_events(gpu.gpu_id, node_events, reboots)
+            ]
+    return NodeFacts(node.pk, own_zone, gpus, effective, silent_ms)
+
+
+def posted_outages(row: Posted) -> list[Outage]:
+    """The GPU's outages as the last posting took them."""
+    return [
+        Outage(start_ms, FOREVER_MS if end_ms is None else end_ms, reason, is_revived)
+        for start_ms, end_ms, reason, is_revived in row.outages
+    ]
+
+
+def facts_by(node: Node, own_zone: ZoneInfo, policy_id: int) -> tuple[Policy, NodeFacts]:
+    """A policy that judged something, and what it makes of the node's events."""
+    policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
+    return policy, node_facts(node, policy, own_zone)
 
 
 def _effective(
-    node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None
+    node_id: int,
+    outage: Outage,
+    gpu: Capacity,
+    policy: Policy,
+    posted: Outage | None,
+    unchanged_ms: int,
 ) -> Outage:
     """The outage, ended by activity where it was; `is_revived` then."""
     start, end = outage.start_ms, min(outage.end_ms, gpu.end_ms)
     if outage.is_drain or start >= end:
         return outage
-    if known is not None:
-        if known.is_revived and known.end_ms <= known.unchanged_ms:
-            return Outage(start, known.end_ms, outage.reason, is_revived=True)
-        start = max(start, known.unchanged_ms)
+    if posted is not None:
+        if posted.is_revived and posted.end_ms <= unchanged_ms:
+            return posted
+        start = max(start, unchanged_ms)
     step = 6 * HOUR_MS
     # a stretch may cross the edge of a step
     overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
@@ -193,10 +204,10 @@ def _effective(
         windows = frames.read_windows(
             node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS
         )
-        rest = Outage(since, outage.end_ms, outage.reason)
+        rest = replace(outage, start_ms=since)
         revived = outages.ended_by_activity(rest, gpu=gpu, windows=windows, policy=policy)
         if revived.is_revived:
-            return Outage(outage.start_ms, revived.end_ms, outage.reason, is_revived=True)
+            return replace(revived, start_ms=outage.start_ms)
     return outage
 
 
@@ -223,8 +234,8 @@ def question(
     """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are
     read.
     """
-    low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
-    high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
+    low = floor_hour_ms(start_ms - policy.reach_ms)
+    high = ceil_hour_ms(end_ms + policy.reach_ms)
     return Question(
         windows=frames.read_windows(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
         capacities=facts.capacities,

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Any
+from functools import cache, partial
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -13,10 +13,11 @@ from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
 from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, Judgement, spans_by_gpu
-from fleetwatch.ledger.judgement_inputs import CapacityRows, Known, NodeFacts
+from fleetwatch.ledger.judgement_inputs import CapacityRows, NodeFacts, posted_outages
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
@@ -24,8 +25,8 @@ from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
-from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
-from fleetwatch.lib.spans import difference
+from fleetwatch.lib.intervals import EPOCH, HOUR_MS, ceil_hour_ms, from_ms, to_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
@@ -34,6 +35,8 @@ from fleetwatch.telemetry.services import claim_touched, release_touched, touch_
 HOURS_PER_TRANSACTION = 48
 # Hours judged in one pass: bounds memory (8 GPUs x 24 h are 69,000 windows).
 HOURS_PER_PASS = 24
+# What a posting says of itself.
+DONE = ("hours", "nodes", "changed", "entries", "runs", "late", "adjustments")
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +53,7 @@ def post(now: datetime, limit: int) -> dict[str, int]:
     released in one transaction. `late`: hours too old to be judged again (their columns are gone).
     Raises PostingError at the end when a node failed; it keeps no other from being posted.
     """
-    did = dict.fromkeys(("hours", "nodes", "changed", "entries", "runs", "late", "adjustments"), 0)
+    did = Counter(dict.fromkeys(DONE, 0))
     failures: dict[int, Exception] = {}
     while did["hours"] < limit:
         with transaction.atomic():
@@ -66,7 +69,7 @@ def post(now: datetime, limit: int) -> dict[str, int]:
                 hours = by_node[node.pk]
                 _post_or_put_back(node, hours, context, now=now, did=did, failures=failures)
             release_touched([mark for _, _, marks in claims for mark in marks])
-        _add(did, {"hours": len(claims), "nodes": len(by_node)})
+        did.update(hours=len(claims), nodes=len(by_node))
     if failures:
         node_id, error = next(iter(failures.items()))
         raise PostingError(
@@ -120,7 +123,7 @@ def _post_or_put_back(
     context: _Context,
     *,
     now: datetime,
-    did: dict[str, int],
+    did: Counter[str],
     failures: dict[int, Exception],
 ) -> None:
     """Posts a node's hours, or leaves them as they were and marks them anew: a node that can't be
@@ -128,19 +131,11 @@ def _post_or_put_back(
     """
     try:
         with transaction.atomic():
-            _add(did, _post_node(node, hours, context, now=now))
+            did.update(_post_node(node, hours, context, now=now))
     except Exception as error:
         log.exception("node not posted", node_id=node.pk, hours=len(hours))
         failures[node.pk] = error
         touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in hours])
-
-
-def repost(start_ms: int, end_ms: int) -> int:
-    """How many hours were marked to be judged again: after a new policy."""
-    return sum(
-        touch_hours(node_id, [(start_ms, end_ms)])
-        for node_id in Node.objects.order_by("pk").values_list("pk", flat=True)
-    )
 
 
 def repost_start(day: date, *, now: datetime) -> int:
@@ -208,11 +203,6 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
         )
 
 
-def _add(did: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
-        did[name] += count
-
-
 def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> dict[str, int]:
     """Posts the hours of one node, and those that what changed in them reaches."""
     policy_id = context.policy_id
@@ -220,8 +210,14 @@ def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime
     reach_ms = context.reach_ms
     oldest_ms = _oldest_ms(now, reach_ms)
     posted = context.posted.get(node.pk, {})
-    known = _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS)
-    facts = judgement_inputs.node_facts(node, policy, context.zone, known, context.capacity_rows)
+    facts = judgement_inputs.node_facts(
+        node,
+        policy,
+        context.zone,
+        context.capacity_rows,
+        posted=posted.values(),
+        unchanged_ms=min(hours) - 2 * HOUR_MS,
+    )
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
@@ -233,11 +229,10 @@ def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime
     )
     books = adjustments.books(node.pk, policy_id, context.closed, now=now)
     did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
-    judges = {policy_id: (policy, facts)}
+    earlier = cache(partial(judgement_inputs.facts_by, node, context.zone))
     for piece in pieces:
-        if piece.policy_id not in judges:
-            judges[piece.policy_id] = _judge_of(node, piece.policy_id, context.zone)
-        own_policy, own_facts = judges[piece.policy_id]
+        is_current = piece.policy_id == policy_id
+        own_policy, own_facts = (policy, facts) if is_current else earlier(piece.policy_id)
         judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
         did.update(_write(books, piece, judged))
     did.update(final.write(books, facts, policy, posted, until_ms=oldest_ms))
@@ -253,78 +248,46 @@ def _write(books: Books, piece: Piece, judged: Judgement) -> dict[str, int]:
     return hour_rows.replace(books.node_id, *span, judged, policy_id=books.policy_id)
 
 
-def _judge_of(node: Node, policy_id: int, own_zone: ZoneInfo) -> tuple[Policy, NodeFacts]:
-    """An earlier policy, and what it makes of the node's events."""
-    policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
-    return policy, judgement_inputs.node_facts(node, policy, own_zone)
-
-
 def _oldest_ms(now: datetime, reach_ms: int) -> int:
     """The first hour that can still be judged: it and its context still have their columns.
 
     Hours that become final (retention.horizon) while they wait are posted all the same, for most of
     retention.CONTEXT.
     """
-    return to_ms(retention.columns_since(now)) + -(-reach_ms // HOUR_MS) * HOUR_MS
+    return to_ms(retention.columns_since(now)) + ceil_hour_ms(reach_ms)
 
 
-def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:
+def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> Span:
     """From the earliest to the latest time that is or was some GPU's capacity."""
-    spans = [(capacity.start_ms, capacity.end_ms) for capacity in capacities] + [
-        span for row in posted.values() for span in row.spans
-    ]
+    spans = [(capacity.start_ms, capacity.end_ms) for capacity in capacities]
+    spans += [span for row in posted.values() for span in row.spans]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
 
 
-def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[tuple[int, int]]:
+def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[Span]:
     """The time in which some GPU's capacity or unavailability is not what the last posting took it
     for.
     """
-    changed: list[tuple[int, int]] = []
+    changed: list[Span] = []
     for gpu_id, spans in spans_by_gpu(facts.capacities).items():
-        row = posted.get(gpu_id)
-        before_spans = [] if row is None else [(start, end) for start, end in row.spans]
-        changed += [*difference(before_spans, spans), *difference(spans, before_spans)]
-        before = {
-            f"{start} {why}": (start, _forever(end))
-            for start, end, why, _ in (row.outages if row else [])
-        }
-        after = {
-            f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms)
-            for outage in facts.outages.get(gpu_id, [])
-        }
-        for name in before.keys() | after.keys():
-            changed += _difference(before.get(name), after.get(name))
+        row = posted.get(gpu_id, Posted(spans=[]))
+        changed += changed_time(final.posted_spans(row), spans)
+        before, after = (
+            {(outage.start_ms, outage.reason): outage.end_ms for outage in several}
+            for several in (posted_outages(row), facts.outages.get(gpu_id, []))
+        )
+        for outage in before.keys() | after.keys():
+            # of what was no outage it had ended as it began
+            was_ms, is_ms = (ends.get(outage, outage[0]) for ends in (before, after))
+            if was_ms != is_ms:
+                changed.append((min(was_ms, is_ms), max(was_ms, is_ms)))
     return changed
-
-
-def _forever(end_ms: int | None) -> int:
-    return FOREVER_MS if end_ms is None else end_ms
-
-
-def _difference(
-    before: tuple[int, int] | None, after: tuple[int, int] | None
-) -> list[tuple[int, int]]:
-    """What is in exactly one of two spans."""
-    if before is None or after is None:
-        return [span for span in (before, after) if span is not None]
-    return [
-        (min(old, new), max(old, new)) for old, new in zip(before, after, strict=True) if old != new
-    ]
-
-
-def _known(posted: Mapping[int, Posted], *, unchanged_ms: int) -> dict[tuple[int, int, str], Known]:
-    return {
-        (gpu_id, start, why): Known(_forever(end), is_revived, unchanged_ms)
-        for gpu_id, row in posted.items()
-        for start, end, why, is_revived in row.outages
-    }
 
 
 def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
     rows = []
     for gpu_id, spans in spans_by_gpu(facts.capacities).items():
-        outages: list[list[Any]] = [
+        outages = [
             [
                 outage.start_ms,
                 None if outage.end_ms >= FOREVER_MS else outage.end_ms,

@@ -15,14 +15,12 @@ import zstandard
 from django.db import connection
 
 from fleetwatch.ledger.judgement.observations import Ints
-from fleetwatch.ledger.models import StateDay
+from fleetwatch.ledger.models import HOURS, StateDay
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-HOURS = 24
-DAY_MS = HOURS * HOUR_MS
 # a day that ended this long ago is posted; what still comes makes its row old, and it is made again
 SETTLED = timedelta(minutes=10)
 DAYS_AT_ONCE = 100  # of 8 GPUs: some 70,000 entries
@@ -30,8 +28,8 @@ DAYS_AT_ONCE = 100  # of 8 GPUs: some 70,000 entries
 # of states with equal time the first by name: the layout of a row, too
 _ORDER = sorted(SHOWN_STATES)
 _PLACE = {state: place for place, state in enumerate(_ORDER)}
-_ID_BYTES, _CELL_BYTES = 8, 4
-_GPU_BYTES = _ID_BYTES + HOURS * len(SHOWN_STATES) * _CELL_BYTES
+_OF_DAY = (HOURS, len(SHOWN_STATES))
+_GPU_BYTES = 8 + 4 * HOURS * len(SHOWN_STATES)
 
 _STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
 _STATE_DAYS = read_statement("ledger/sql/state_days.sql").replace("%(days)s", "%s")
@@ -76,64 +74,46 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
     count = interval.duration_ms // step_ms
     places = {gpu_id: place for place, gpu_id in enumerate(gpu_ids)}
     total = np.zeros((len(gpu_ids), count, len(SHOWN_STATES)), dtype=np.int64)
-    first, last = (
-        interval.start.astimezone(UTC).date(),
-        (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date(),
-    )
-    for day, spent in _read(
-        [first + timedelta(days=more) for more in range((last - first).days + 1)]
-    ).items():
-        ids, hours = (
-            np.concatenate([ids for ids, _ in spent]),
-            np.concatenate([ms for _, ms in spent]),
-        )
-        _add(
-            total,
-            ids,
-            hours,
-            places=places,
-            first_ms=_midnight_ms(day) - interval.start_ms,
-            step_ms=step_ms,
-        )
+    first = interval.start.astimezone(UTC).date()
+    last = (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date()
+    days = [first + timedelta(days=more) for more in range((last - first).days + 1)]
+    for day, spent in _read(days).items():
+        ids, hours = (np.concatenate(parts) for parts in zip(*spent, strict=True))
+        place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
+        midnight_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
+        step = (midnight_ms - interval.start_ms + np.arange(HOURS) * HOUR_MS) // step_ms
+        _add(total, place, hours, step)
     positions = np.array([SHOWN_STATES.index(state) for state in _ORDER])
     return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
 
 
-def _add(
-    total: Ints, ids: Ints, hours: Ints, *, places: dict[int, int], first_ms: int, step_ms: int
-) -> None:
-    """Adds a day's hours, the first of them `first_ms` after the first step begins, to the steps in
-    which they lie.
-    """
-    place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
-    step = (first_ms + np.arange(HOURS) * HOUR_MS) // step_ms
-    known, inside = (
-        np.flatnonzero(place >= 0),
-        np.flatnonzero((step >= 0) & (step < total.shape[1])),
-    )
-    if not len(known) or not len(inside):
+def _add(total: Ints, place: Ints, hours: Ints, step: Ints) -> None:
+    """Adds a day's hours to the steps in which they lie, of the GPUs that have a place (not -1)."""
+    placed = np.flatnonzero(place >= 0)
+    inside = np.flatnonzero((step >= 0) & (step < total.shape[1]))
+    if not len(placed) or not len(inside):
         return
     steps, starts = np.unique(step[inside], return_index=True)
-    sums = np.add.reduceat(hours[np.ix_(known, inside)], starts, axis=1, dtype=np.int64)
+    sums = np.add.reduceat(hours[np.ix_(placed, inside)], starts, axis=1, dtype=np.int64)
     # a GPU that moved is in two nodes' rows of the day
-    np.add.at(total, (place[known][:, None], steps[None, :]), sums)
+    np.add.at(total, (place[placed][:, None], steps[None, :]), sums)
 
 
 def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
     """Of each day what its nodes spent, from the kept rows and, where these are old, from
     entries.
     """
-    found: dict[date, list[Spent]] = defaultdict(list)
+    by_day: dict[date, list[Spent]] = defaultdict(list)
     open_days = []
     decompressor = zstandard.ZstdDecompressor()
     for node_id, day, packed in fetched(_STATE_DAYS, [list(days)]):
         if packed is None:
             open_days.append((node_id, day))
         else:
-            found[day].append(_unpack(decompressor.decompress(packed)))
+            by_day[day].append(_unpack(decompressor.decompress(packed)))
     for (_, day), spent in _from_entries(open_days).items():
-        found[day].append(spent)
-    return {day: spent for day, spent in found.items() if spent}
+        by_day[day].append(spent)
+    return by_day
 
 
 def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Spent]:
@@ -144,16 +124,16 @@ def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Sp
         cursor.execute(
             _STATE_HOURS, {"node_ids": [node_id for node_id, _ in rows], "starts": starts}
         )
-        for node_id, start, *told in cursor.fetchall():
-            rows[node_id, start.date()].append(told)
-    return {key: _spent(told) for key, told in rows.items()}
+        for node_id, start, *row in cursor.fetchall():
+            rows[node_id, start.date()].append(row)
+    return {key: _spent(of_day) for key, of_day in rows.items()}
 
 
-def _spent(told: Sequence[tuple[int, int, str, int]]) -> Spent:
-    ids = sorted({gpu_id for gpu_id, *_ in told})
+def _spent(rows: Sequence[tuple[int, int, str, int]]) -> Spent:
+    ids = sorted({gpu_id for gpu_id, *_ in rows})
     place = {gpu_id: row for row, gpu_id in enumerate(ids)}
-    hours = np.zeros((len(ids), HOURS, len(SHOWN_STATES)), dtype=np.int64)
-    for gpu_id, hour, state, gpu_ms in told:
+    hours = np.zeros((len(ids), *_OF_DAY), dtype=np.int64)
+    for gpu_id, hour, state, gpu_ms in rows:
         hours[place[gpu_id], hour, _PLACE[state]] = gpu_ms
     return np.array(ids, dtype=np.int64), hours
 
@@ -168,10 +148,5 @@ def _pack(spent: Spent) -> bytes:
 def _unpack(data: bytes) -> Spent:
     count = len(data) // _GPU_BYTES
     ids = np.frombuffer(data, dtype="<i8", count=count)
-    return ids, np.frombuffer(data, dtype="<u4", offset=count * _ID_BYTES).reshape(
-        count, HOURS, len(SHOWN_STATES)
-    )
-
-
-def _midnight_ms(day: date) -> int:
-    return to_ms(datetime.combine(day, time(), tzinfo=UTC))
+    hours = np.frombuffer(data, dtype="<u4", offset=ids.nbytes)
+    return ids, hours.reshape(count, *_OF_DAY)

@@ -48,7 +48,7 @@ def write(
             did.update(_append(books, (start, end), judged))
     for gpu_id, spans in whole.items():
         parts = {gpu.gpu_id for gpu in facts.capacities if gpu.parent_id == gpu_id}
-        for start, end in difference(_posted_spans(posted.get(gpu_id)), spans):
+        for start, end in difference(posted_spans(posted.get(gpu_id)), spans):
             if start < until_ms:
                 did.update(_take_away(books, {gpu_id, *parts}, (start, min(end, until_ms))))
     return did
@@ -64,7 +64,7 @@ def _grown(
     grown: list[Capacity] = []
     for gpu in capacities:
         whole_id = gpu.gpu_id if gpu.parent_id is None else gpu.parent_id
-        new = difference(whole.get(whole_id, []), _posted_spans(posted.get(whole_id)))
+        new = difference(whole.get(whole_id, []), posted_spans(posted.get(whole_id)))
         grown += [
             replace(gpu, start_ms=start, end_ms=end)
             for start, end in clip(new, gpu.start_ms, min(gpu.end_ms, until_ms))
@@ -72,7 +72,8 @@ def _grown(
     return grown
 
 
-def _posted_spans(row: Posted | None) -> list[Span]:
+def posted_spans(row: Posted | None) -> list[Span]:
+    """The GPU's capacity as the last posting took it."""
     return [] if row is None else [(start, end) for start, end in row.spans]
 
 
