@@ -117,9 +117,8 @@ def jobs(
     wanted = asked(request)
     scope = Scope(**where.dict(exclude={"kind", "cluster"}), is_allocated=True)
     among = job_ids(kind=where.kind, cluster=where.cluster)
-    page = costs.ranked(
-        wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit, among=among
-    )
+    seen = costs.look(wanted.interval, "job", scope=scope).of("job", among)
+    page = seen.ranked("job", paging.limit, start=wanted.offset)
     named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
     found = {job.key: job for job in with_outcomes(into_teams(named, before=wanted.interval.end))}
     why = diagnosis.primary_causes(

@@ -74,7 +74,9 @@ class CauseTime:
             of_cut = [
                 (node, *at, names, packed) for place, node, names, packed in rows if place == number
             ]
-            spans = joined(spans, in_part(unpacked(of_cut, RECORD), parts.of(number)))
+            spans = joined(
+                spans, in_part(unpacked(of_cut, RECORD), parts.where(parts.step == number))
+            )
         return spans
 
     def chosen(self, spans: Spans[str], limits: Limits) -> list[Bools]:

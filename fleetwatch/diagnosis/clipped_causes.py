@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED
 from fleetwatch.diagnosis.cause_totals import WASTE
-from fleetwatch.figures.edges import Parts, pairs
+from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Ints, Spans
 from fleetwatch.figures.state_spans import KINDS, Kind
 
@@ -16,7 +16,7 @@ _KIND_OF = [KINDS.index(Kind(state, tier, False)) for state, tier in WASTE.value
 _HELD = FIGURES.index("held")
 
 
-def in_part(whole: Spans[str], parts: Parts) -> Spans[str]:
+def in_part(whole: Spans[str], parts: Spans[Kind]) -> Spans[str]:
     """The causes of a cut with what of them lies in its part. Where they explain all of a GPU's
     waste there, they do so of the part's.
 
@@ -28,8 +28,8 @@ def in_part(whole: Spans[str], parts: Parts) -> Spans[str]:
         np.zeros((count, len(KINDS)), dtype=np.int64),
         np.zeros((count, len(KINDS)), dtype=np.int64),
     )
-    np.add.at(ledger, (of_part, parts.kind), parts.whole_ms)
-    np.add.at(asked, (of_part, parts.kind), parts.part_ms)
+    np.add.at(ledger, (of_part, parts.label), parts.figures["whole_ms"])
+    np.add.at(asked, (of_part, parts.label), parts.figures["gpu_ms"])
     order = np.argsort(of_cause, kind="stable")
     holder, ms = of_cause[order], whole.figures["ms"][order]
     told = np.zeros_like(ms)

@@ -49,9 +49,9 @@ def terms(cells: Iterable[Cell]) -> list[Term]:
     sums: dict[_Key, int] = defaultdict(int)
     for cell in cells:
         sums[cell.state, cell.tier, cell.usd_per_gpu_hour, bool(cell.is_example)] += cell.gpu_ms
-    told = [_term(key, gpu_ms) for key, gpu_ms in sums.items()]
     return sorted(
-        told, key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier)
+        (_term(key, gpu_ms) for key, gpu_ms in sums.items()),
+        key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier),
     )
 
 

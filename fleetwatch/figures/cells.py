@@ -1,17 +1,28 @@
 """What every figure is a sum of: GPU time of one state and tier under one rate. Pure."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.figures import pricing
 from fleetwatch.figures.packed_spans import Ints
-from fleetwatch.figures.priced_columns import Columns, summed_by
+from fleetwatch.figures.priced_columns import Columns, Price, summed_by
 from fleetwatch.figures.state_spans import Kind
-from fleetwatch.figures.totals import ZERO, Totals
+from fleetwatch.figures.totals import Totals
 from fleetwatch.ledger.policy import STATES, TIERS
+
+# what totals have beside each state and each tier of waste
+_ALL = "all"
+_BUSY_ONLY = "busy only"
+_WAITING = "waiting"
+_UNPRICED = "unpriced"
+_ENERGY = "energy was read"
 
 
 class Cell(NamedTuple):
@@ -30,95 +41,107 @@ class Cell(NamedTuple):
 def summed(cells: Iterable[Cell]) -> Totals:
     """The totals of cells: each dollar figure is divided once, from its own exact sum."""
     # one pass: a month has tens of thousands of jobs of a few cells each
-    state_ms, tier_ms = dict.fromkeys(STATES, 0), dict.fromkeys(TIERS, 0)
-    state_usd, tier_usd = dict.fromkeys(STATES, ZERO), dict.fromkeys(TIERS, ZERO)  # x ms
-    capacity_ms = unpriced_ms = energy_ms = busy_only_ms = waiting_ms = 0
-    total_usd = busy_only_usd = waiting_usd = ZERO
-    has_example_rates = False
+    ms: defaultdict[str, int] = defaultdict(int)
+    usd_ms: defaultdict[str, Decimal] = defaultdict(Decimal)  # dollars x milliseconds
     energy_j: float | None = None
-    add = pricing.EXACT.add
+    has_example_rates = False
     for cell in cells:
-        gpu_ms, rate = cell.gpu_ms, cell.usd_per_gpu_hour
-        capacity_ms += gpu_ms
-        energy_ms += cell.energy_ms
-        usd_ms = pricing.usd_ms(gpu_ms, rate)
-        total_usd = add(total_usd, usd_ms)
-        if cell.state in state_ms:
-            state_ms[cell.state] += gpu_ms
-            state_usd[cell.state] = add(state_usd[cell.state], usd_ms)
-        if cell.tier in tier_ms:
-            tier_ms[cell.tier] += gpu_ms
-            tier_usd[cell.tier] = add(tier_usd[cell.tier], usd_ms)
-        if rate is None:
-            unpriced_ms += gpu_ms
-        if cell.is_busy_only:
-            busy_only_ms += gpu_ms
-            busy_only_usd = add(busy_only_usd, usd_ms)
-        if cell.state == "stalled" and cell.tier == "potential":
-            waiting_ms += gpu_ms
-            waiting_usd = add(waiting_usd, usd_ms)
-        if cell.energy_j is not None and gpu_ms:
+        dollars = pricing.usd_ms(cell.gpu_ms, cell.usd_per_gpu_hour)
+        for part in _parts(cell.state, cell.tier, cell.is_busy_only):
+            ms[part] += cell.gpu_ms
+            usd_ms[part] = pricing.EXACT.add(usd_ms[part], dollars)
+        if cell.usd_per_gpu_hour is None:
+            ms[_UNPRICED] += cell.gpu_ms
+        ms[_ENERGY] += cell.energy_ms
+        if cell.energy_j is not None and cell.gpu_ms:
             energy_j = (energy_j or 0.0) + cell.energy_j
-        has_example_rates = has_example_rates or bool(cell.is_example and gpu_ms)
+        has_example_rates = has_example_rates or bool(cell.is_example and cell.gpu_ms)
+    return replace(_totals(ms, usd_ms), has_example_rates=has_example_rates, energy_j=energy_j)
+
+
+def _totals(ms: defaultdict[str, int], usd_ms: defaultdict[str, Decimal]) -> Totals:
+    """Of milliseconds, and of dollars x milliseconds, by part."""
     return Totals(
-        capacity_ms=capacity_ms,
-        states=state_ms,
-        cost_usd=pricing.divided(total_usd),
-        # a group has a state or three: what is nothing is not divided
-        cost_by_state={
-            state: pricing.divided(usd_ms) if usd_ms else ZERO
-            for state, usd_ms in state_usd.items()
-        },
-        waste_ms=tier_ms,
-        waste_usd={
-            tier: pricing.divided(usd_ms) if usd_ms else ZERO for tier, usd_ms in tier_usd.items()
-        },
-        unpriced_ms=unpriced_ms,
-        has_example_rates=has_example_rates,
-        energy_j=energy_j,
-        energy_ms=energy_ms,
-        busy_only_ms=busy_only_ms,
-        busy_only_usd=pricing.divided(busy_only_usd),
-        waiting_ms=waiting_ms,
-        waiting_usd=pricing.divided(waiting_usd),
+        capacity_ms=ms[_ALL],
+        states={state: ms[state] for state in STATES},
+        cost_usd=pricing.divided(usd_ms[_ALL]),
+        cost_by_state={state: pricing.divided(usd_ms[state]) for state in STATES},
+        waste_ms={tier: ms[tier] for tier in TIERS},
+        waste_usd={tier: pricing.divided(usd_ms[tier]) for tier in TIERS},
+        unpriced_ms=ms[_UNPRICED],
+        has_example_rates=False,
+        energy_j=None,
+        energy_ms=ms[_ENERGY],
+        busy_only_ms=ms[_BUSY_ONLY],
+        busy_only_usd=pricing.divided(usd_ms[_BUSY_ONLY]),
+        waiting_ms=ms[_WAITING],
+        waiting_usd=pricing.divided(usd_ms[_WAITING]),
     )
+
+
+@cache
+def _parts(state: str, tier: str, is_busy_only: bool) -> list[str]:
+    """What of the totals such time is in."""
+    parts = [_ALL, state]
+    if tier:
+        parts.append(tier)
+    if is_busy_only:
+        parts.append(_BUSY_ONLY)
+    if state == "stalled" and tier == "potential":
+        parts.append(_WAITING)
+    return parts
 
 
 def everything(columns: Columns[Kind]) -> list[Cell]:
     """All spans, those with all in common as one cell."""
-    return by_line(columns, np.zeros(len(columns.label), dtype=np.int64)).get(0, [])
+    return by_groups(columns).get((), [])
+
+
+def by_groups(columns: Columns[Kind], *names: str) -> dict[tuple[int, ...], list[Cell]]:
+    """The cells of spans that are in the same group of each of these kinds, by the groups' ids."""
+    line = np.zeros(len(columns.label), dtype=np.int64)
+    for name in names:
+        line = line * len(columns.by[name].ids) + columns.by[name].at
+    return {_ids(columns, names, number): cells for number, cells in by_line(columns, line).items()}
+
+
+def _ids(columns: Columns[Kind], names: Sequence[str], number: int) -> tuple[int, ...]:
+    ids: tuple[int, ...] = ()
+    for name in reversed(names):
+        number, place = divmod(number, len(columns.by[name].ids))
+        ids = (int(columns.by[name].ids[place]), *ids)
+    return ids
 
 
 def by_line(columns: Columns[Kind], line: Ints) -> dict[int, list[Cell]]:
     """The spans of each line (a number from 0 on), those with all in common as one cell."""
-    parts = summed_by(columns, line)
+    cells: dict[int, list[Cell]] = defaultdict(list)
+    for number, label, price, gpu_ms, joules, reads, energy_ms in zip(
+        *_figures(columns, line), strict=True
+    ):
+        kind: Kind = columns.labels[label]
+        rate: Price = columns.prices[price]
+        energy = joules if reads else None
+        cells[number].append(Cell(*kind, *rate, gpu_ms, energy, energy_ms))
+    return dict(cells)
+
+
+def _figures(columns: Columns[Kind], line: Ints) -> Iterator[list[Any]]:
+    """Of the cells one by one: line, label, price, milliseconds, joules, how many spans have any,
+    and milliseconds in which they were read.
+    """
+    together = summed_by(columns, line)
+    count = len(together.line)
     energy_j = columns.figures["energy_j"]
     was_read = ~np.isnan(energy_j)
-    joules = np.bincount(parts.at[was_read], energy_j[was_read], len(parts.line))
-    times_read = np.bincount(parts.at[was_read], minlength=len(parts.line))
-    cells: dict[int, list[Cell]] = {}
-    for number, label, price, gpu_ms, energy, count, energy_ms in zip(
-        parts.line.tolist(),
-        parts.label.tolist(),
-        parts.price.tolist(),
-        parts.of(columns.figures["gpu_ms"]).tolist(),
-        joules.tolist(),
-        times_read.tolist(),
-        parts.of(columns.figures["energy_ms"]).tolist(),
-        strict=True,
-    ):
-        state, tier, is_busy_only = columns.labels[label]
-        usd_per_gpu_hour, is_example = columns.prices[price]
-        joules_or_none = energy if count else None
-        cell = Cell(
-            state,
-            tier,
-            is_busy_only,
-            usd_per_gpu_hour,
-            is_example,
-            gpu_ms,
-            joules_or_none,
-            energy_ms,
-        )
-        cells.setdefault(number, []).append(cell)
-    return cells
+    at = together.at[was_read]
+    figures: tuple[NDArray[Any], ...] = (
+        together.line,
+        together.label,
+        together.price,
+        together.of(columns.figures["gpu_ms"]),
+        np.bincount(at, energy_j[was_read], count),
+        np.bincount(at, minlength=count),
+        together.of(columns.figures["energy_ms"]),
+    )
+    return (figure.tolist() for figure in figures)

@@ -18,7 +18,7 @@ import numpy as np
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, edges
 from fleetwatch.figures.edges import Edge
-from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined, numbered
+from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined
 from fleetwatch.figures.priced_columns import Columns, Keys
 from fleetwatch.figures.priced_spans import Eras, eras, priced
 from fleetwatch.figures.scopes import Limits, limits_of
@@ -91,23 +91,19 @@ def read(
     """
     limits = vocabulary.limits(limits_of(scope))
     facts = {name for name, limit in limits.items() if limit is not None} | set(by)
-    organisation_zone = zone()
+    organisation_zone = zone()  # written where nobody read it yet: not within the view
     whole = boundaries.outward(interval, organisation_zone)
     steps = boundaries.steps(whole, step, organisation_zone) if step else []
     with one_view():
-        period = eras(whole, facts)
-        asked = Asked(
-            period, step, steps, limits, _node_ids(vocabulary, period, limits), organisation_zone
-        )
+        node_ids = _node_ids(vocabulary, whole, limits)
+        asked = Asked(eras(whole, facts), step, steps, limits, node_ids, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
-        told = priced(spans, eras=period, asked=facts)
-    keys = {name: Keys(*numbered(spans.node)) if name == "node" else told.keys(name) for name in by}
+        at_prices = priced(spans, eras=asked.eras, asked=facts)
+    keys = {name: at_prices.keys(name) for name in by}
     if step:
         keys["step"] = Keys(np.arange(len(steps)), spans.step)
-    columns = Columns(
-        spans.labels, spans.label, told.prices, told.price, spans.job, keys, spans.figures
-    )
-    tests = [*told.chosen(limits), *vocabulary.chosen(spans, limits)]
+    columns = at_prices.columns(keys)
+    tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]
     return columns.where(reduce(and_, tests)) if tests else columns
 
 
@@ -122,10 +118,10 @@ def _spans(vocabulary: Vocabulary[Label], interval: Interval, asked: Asked) -> S
     return joined(whole, vocabulary.in_parts(ends, asked)) if ends else whole
 
 
-def _node_ids(vocabulary: Vocabulary[Any], period: Eras, limits: Limits) -> list[int] | None:
+def _node_ids(vocabulary: Vocabulary[Any], whole: Interval, limits: Limits) -> list[int] | None:
     """On which nodes what is looked at may lie; None = any."""
     node_id = limits["node_id"]
     if limits["job_id"] is None and limits["gpu_ids"] is None:
         return None if node_id is None else [node_id]
-    node_ids = vocabulary.node_ids(period.whole, limits)
+    node_ids = vocabulary.node_ids(whole, limits)
     return node_ids if node_id is None else [pk for pk in node_ids if pk == node_id]

@@ -4,7 +4,7 @@ Sums of days are read where they are as new as their entries, entries elsewhere.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,18 +41,10 @@ class LedgerTime:
         return unpacked(fetched(_SPANS, wanted), RECORD, KINDS)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
-        parts = edges.parts(ends, asked.node_ids)
-        at = [asked.step_and_era(edge.cut.start) for edge in ends]
-        step, era = (
-            np.array(column, dtype=np.int64)[parts.edge] for column in zip(*at, strict=True)
-        )
-        figures = {
-            "gpu_ms": parts.part_ms,
-            "energy_j": parts.energy_j,
-            "energy_ms": parts.energy_ms,
-        }
-        spans = Spans(parts.node, step, era, parts.gpu, parts.job, parts.kind, KINDS, figures)
-        return spans.where(parts.part_ms > 0)
+        spans = edges.parts(ends, asked.node_ids)
+        at = np.array([asked.step_and_era(edge.cut.start) for edge in ends], dtype=np.int64)
+        step, era = at[spans.step].T
+        return replace(spans, step=step, era=era).where(spans.figures["gpu_ms"] > 0)
 
     def chosen(self, spans: Spans[Kind], limits: Limits) -> list[Bools]:
         states = limits["states"]

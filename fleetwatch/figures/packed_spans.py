@@ -57,22 +57,20 @@ def unpacked(
     """The spans of rows that are packed so; the label of a row with names is a place among these,
     from 1 on, and else one in `labels`.
     """
-    packed: NDArray[np.void] = np.frombuffer(b"".join([row[4] for row in rows]), dtype=record)
+    packed: NDArray[np.void] = np.frombuffer(b"".join(row[4] for row in rows), dtype=record)
     lengths = np.array([len(row[4]) // record.itemsize for row in rows], dtype=np.int64)
     node, step, era = (
         np.repeat(np.array([row[place] for row in rows], dtype=np.int64), lengths)
         for place in range(3)
     )
-    label, known = packed["label"].astype(np.int64), labels
-    if not labels:
-        label, known = _renumbered(label, lengths, [(row[3] or "").split(",") for row in rows])
-    figures = {
+    columns: dict[str, NDArray[Any]] = {
         name: packed[name].astype(np.float64 if kind.base.kind == "f" else np.int64)
         for name, (kind, *_) in (record.fields or {}).items()
-        if name not in ("gpu", "job", "label")
     }
-    gpu, job = (packed[name].astype(np.int64) for name in ("gpu", "job"))
-    return Spans(node, step, era, gpu, job, label, known, figures)
+    gpu, job, label = (columns.pop(name) for name, _ in HEAD)
+    if not labels:
+        label, labels = _renumbered(label, lengths, [(row[3] or "").split(",") for row in rows])
+    return Spans(node, step, era, gpu, job, label, labels, columns)
 
 
 def _renumbered(
@@ -81,10 +79,10 @@ def _renumbered(
     """The labels as places in one list of all names."""
     places: dict[str, int] = {}
     # the names of all rows behind each other: a span's number is a place in its row's part
-    known = [places.setdefault(name, len(places)) for row in names for name in row]
+    numbers = [places.setdefault(name, len(places)) for row in names for name in row]
     first = np.cumsum([0, *(len(row) for row in names[:-1])], dtype=np.int64)[: len(names)]
     at = np.repeat(first, lengths) + label - 1
-    return np.array(known, dtype=np.int64)[at], list(places)
+    return np.array(numbers, dtype=np.int64)[at], list(places)
 
 
 def joined(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
@@ -95,7 +93,7 @@ def joined(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
         np.array([number[label] for label in each.labels], dtype=np.int64)[each.label]
         for each in (first, second)
     ]
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in _COLUMNS
     }
     figures = {
@@ -114,7 +112,8 @@ def numbered(values: Ints) -> tuple[Ints, Ints]:
     """The distinct values, ascending, and of each value its place among them."""
     if not len(values):
         return values, values
-    low, high = int(values.min()), int(values.max())
+    low = int(values.min())
+    high = int(values.max())
     if high - low >= _LOOSE * len(values) + 1024:
         distinct, place = np.unique(values, return_inverse=True)
         return distinct, place

@@ -3,7 +3,7 @@ and what of it is looked at.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, ids, numbered
-from fleetwatch.figures.priced_columns import NO_KEY, Keys, Owner, Price
+from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Owner, Price
 from fleetwatch.figures.scopes import HELD, OWNED, Limits
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -29,11 +29,15 @@ Fact = TypeVar("Fact")
 class Holder(NamedTuple):
     """Whose a job is; None = not asked, or nobody's."""
 
-    user: str | None
+    user_name: str | None
     team_id: int | None
     project: str | None
     cost_centre: str | None
     is_named: bool | None
+
+    @property
+    def has_team(self) -> bool:
+        return self.team_id is not None
 
     def owner(self, kind: str) -> Owner:
         """Its team, project or cost centre."""
@@ -74,14 +78,11 @@ class Eras:
 
 def eras(whole: Interval, asked: set[str]) -> Eras:
     """The eras of cuts of the ledger; whose a job's time is matters where owners are asked for."""
-    found = fetched(
-        _MOMENTS,
-        {"start": whole.start, "end": whole.end, "by_owner": bool(asked & {*OWNERS, *OWNED})},
-    )
-    moments = [moment for moment, _ in found]
-    return Eras(
-        whole, moments, [node_id for _, node_id in found], [whole.start, *sorted(set(moments))]
-    )
+    by_owner = bool(asked & {*OWNERS, *OWNED})
+    rows = fetched(_MOMENTS, {"start": whole.start, "end": whole.end, "by_owner": by_owner})
+    moments = [moment for moment, _ in rows]
+    starts = [whole.start, *sorted(set(moments))]
+    return Eras(whole, moments, [node_id for _, node_id in rows], starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +99,14 @@ class _Dated(Generic[Fact]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Machines:
-    """Of each GPU the physical one that it is (part of), and its model's id; 0 = not known."""
-
-    physical: Ints
-    model: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class PricedSpans:
     """Of spans of GPU time in one era each: what is known of their GPUs and holders."""
 
+    spans: Spans[Any]
     gpus: Ints  # every GPU's id, ascending
     gpu: Ints  # of each span, place in gpus
-    job: Ints  # of each span, the id; NO_JOB where no job held it
-    machines: _Machines  # in the order of gpus
+    physical: Ints  # of gpus, in their order: the physical one that each is (part of)
+    model: Ints  # and its model's id; 0 = not known
     prices: list[Price]
     price: Ints  # of each span, place in prices
     holders: list[Holder]
@@ -122,66 +116,64 @@ class PricedSpans:
         """Groups of that kind; of users and owners, which have no ids here, numbers in
         their order.
         """
+        if name == "node":
+            return Keys(*numbered(self.spans.node))
         if name == "job":
-            return Keys(*numbered(np.where(self.holder > 0, self.job, NO_JOB)))
+            return Keys(*numbered(np.where(self.holder > 0, self.spans.job, NO_JOB)))
         if name in ("gpu", "gpu_model"):
-            found, place = numbered(
-                self.machines.physical if name == "gpu" else self.machines.model
-            )
-            return Keys(found, place[self.gpu])
-        said = [
-            fact.user or "" if name == "user" else fact.owner(name) for fact in self.holders[1:]
+            ids_of, place = numbered(self.physical if name == "gpu" else self.model)
+            return Keys(ids_of, place[self.gpu])
+        groups = [
+            holder.user_name or "" if name == "user" else holder.owner(name)
+            for holder in self.holders[1:]
         ]
-        names = sorted(set(said), key=str)
-        numbers = np.array([NO_KEY, *(1 + names.index(one) for one in said)], dtype=np.int64)
+        names = sorted(set(groups), key=str)
+        numbers = np.array([NO_KEY, *(1 + names.index(group) for group in groups)], dtype=np.int64)
         return Keys(np.arange(len(names) + 1), numbers[self.holder], names)
+
+    def columns(self, by: Mapping[str, Keys]) -> Columns[Any]:
+        """The spans with their prices and these groups."""
+        spans = self.spans
+        return Columns(
+            spans.labels, spans.label, self.prices, self.price, spans.job, by, spans.figures
+        )
 
     def chosen(self, limits: Limits) -> list[Bools]:
         """Tests of each span: it is looked at where it passes all."""
-        chosen = [*self._of_machines(limits), *self._of_holders(limits)]
+        chosen = []
         if limits["gpu_ids"] is not None:
             chosen.append(np.isin(self.gpus, limits["gpu_ids"])[self.gpu])
-        if limits["job_id"] is not None:
-            chosen.append(self.job == limits["job_id"])
-        return chosen
-
-    def _of_machines(self, limits: Limits) -> list[Bools]:
-        chosen = []
         if limits["gpu_model_id"] is not None:
-            chosen.append((self.machines.model == limits["gpu_model_id"])[self.gpu])
+            chosen.append((self.model == limits["gpu_model_id"])[self.gpu])
         if limits["has_gpu_model"] is not None:
-            chosen.append(((self.machines.model != NO_KEY) == limits["has_gpu_model"])[self.gpu])
-        return chosen
+            chosen.append(((self.model != NO_KEY) == limits["has_gpu_model"])[self.gpu])
+        if limits["job_id"] is not None:
+            chosen.append(self.spans.job == limits["job_id"])
+        if limits["is_allocated"] is not None:
+            chosen.append((self.holder > 0) == limits["is_allocated"])
+        return [*chosen, *self._of_holders(limits)]
 
     def _of_holders(self, limits: Limits) -> list[Bools]:
         """What is nobody's has no user and no owner, not even none."""
-        facts = self.holders[1:]
-        wanted = {
-            "user": limits["user_name"],
-            **{name: limits[name] for name in ("team_id", "project", "cost_centre", "is_named")},
-        }
-        tests = [
-            [getattr(fact, name) == value for fact in facts]
-            for name, value in wanted.items()
-            if value is not None
-        ]
-        if limits["has_team"] is not None:
-            tests.append([(fact.team_id is not None) == limits["has_team"] for fact in facts])
-        chosen = (
-            [] if limits["is_allocated"] is None else [(self.holder > 0) == limits["is_allocated"]]
+        names = [name for name in (*Holder._fields, "has_team") if limits[name] is not None]
+        tests = (
+            [False, *(getattr(holder, name) == limits[name] for holder in self.holders[1:])]
+            for name in names
         )
-        return [*chosen, *(np.array([False, *test])[self.holder] for test in tests)]
+        return [np.array(test)[self.holder] for test in tests]
 
 
 def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
     """Spans beside what is known of them and `asked` for."""
-    (gpus, gpu), (jobs, job) = numbered(spans.gpu), numbered(spans.job)
-    prices, holders = _prices(gpus, eras), _holders(jobs, eras, asked)
+    gpus, gpu = numbered(spans.gpu)
+    jobs, job = numbered(spans.job)
+    prices = _prices(gpus, eras)
+    holders = _holders(jobs, eras, asked)
     return PricedSpans(
+        spans,
         gpus,
         gpu,
-        spans.job,
-        _machines(gpus, asked),
+        *_machines(gpus, asked),
         prices.facts,
         prices.of(spans.era, gpu),
         holders.facts,
@@ -191,18 +183,11 @@ def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
 
 def _prices(gpus: Ints, eras: Eras) -> _Dated[Price]:
     rows = fetched(_PRICES, {"gpu_ids": gpus, "start": eras.whole.start, "end": eras.whole.end})
-    return _dated(
-        [(Price(usd, is_example), *rest) for usd, is_example, *rest in rows],
-        gpus,
-        eras,
-        Price(None, None),
-    )
+    prices = [(Price(*row[:2]), *row[2:]) for row in rows]
+    return _dated(prices, gpus, eras, Price(None, None))
 
 
 def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
-    nobody = Holder(None, None, None, None, None)
-    if not asked & {"job", "user", *OWNERS, *HELD}:
-        return _dated([], jobs, eras, nobody)
     wanted = {
         "job_ids": jobs[jobs != NO_JOB],
         "by_user": bool(asked & {"user", "user_name"}),
@@ -211,35 +196,35 @@ def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
         "by_cost_centre": "cost_centre" in asked,
         "by_owner": bool(asked & {*OWNERS, *OWNED}),
     }
-    return _dated(
-        [(Holder(*row[:5]), *row[5:]) for row in fetched(_HOLDERS, wanted)], jobs, eras, nobody
-    )
+    rows = fetched(_HOLDERS, wanted) if asked & {"job", "user", *OWNERS, *HELD} else []
+    holders = [(Holder(*row[:5]), *row[5:]) for row in rows]
+    return _dated(holders, jobs, eras, Holder(None, None, None, None, None))
 
 
 def _dated(
     rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]],
-    known: Ints,
+    every: Ints,
     eras: Eras,
     nothing: Fact,
 ) -> _Dated[Fact]:
-    """Of each fact (valid from, valid to, packed ids) where it holds; `known` are all ids,
+    """Of each fact (valid from, valid to, packed ids) where it holds; `every` are all ids,
     ascending.
     """
-    facts, number = [nothing], np.zeros((len(eras.starts), len(known)), dtype=np.int64)
-    for fact, valid_from, valid_to, packed in rows:
-        number[eras.during(valid_from, valid_to), np.searchsorted(known, ids(packed))] = len(facts)
-        facts.append(fact)
+    facts = [nothing, *(row[0] for row in rows)]
+    number = np.zeros((len(eras.starts), len(every)), dtype=np.int64)
+    for place, (_, valid_from, valid_to, packed) in enumerate(rows, 1):
+        number[eras.during(valid_from, valid_to), np.searchsorted(every, ids(packed))] = place
     return _Dated(facts, number)
 
 
-def _machines(gpus: Ints, asked: set[str]) -> _Machines:
+def _machines(gpus: Ints, asked: set[str]) -> tuple[Ints, Ints]:
+    """Of each GPU the physical one and its model's id."""
     if not asked & {"gpu", "gpu_model", "gpu_model_id", "has_gpu_model"}:
-        return _Machines(gpus, np.zeros(len(gpus), dtype=np.int64))
+        return gpus, np.zeros(len(gpus), dtype=np.int64)
     # ids by the thousand as one parameter: as many of Django's take longer than all that is read of
     # them
-    found = {
-        pk: (physical, model or NO_KEY)
-        for pk, physical, model in fetched(_MACHINES, {"gpu_ids": gpus})
-    }
-    pairs = np.array([found[pk] for pk in gpus.tolist()], dtype=np.int64).reshape(-1, 2)
-    return _Machines(pairs[:, 0], pairs[:, 1])
+    rows = fetched(_MACHINES, {"gpu_ids": gpus})
+    machines = {pk: (physical, model or NO_KEY) for pk, physical, model in rows}
+    pairs = [machines[pk] for pk in gpus.tolist()]
+    physical, model = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return physical, model

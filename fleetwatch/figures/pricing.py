@@ -12,7 +12,7 @@ CENT = Decimal("0.01")
 EXACT = Context(prec=50, rounding=ROUND_HALF_EVEN)
 
 
-def price(parts: Iterable[tuple[int, Decimal | None]]) -> Decimal:
+def price(parts: Iterable[tuple[int | Decimal, Decimal | None]]) -> Decimal:
     """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not
     rounded. Time without a rate is in no dollar figure.
     """
@@ -22,7 +22,7 @@ def price(parts: Iterable[tuple[int, Decimal | None]]) -> Decimal:
     return divided(total)
 
 
-def usd_ms(gpu_ms: int, usd_per_gpu_hour: Decimal | None) -> Decimal:
+def usd_ms(gpu_ms: int | Decimal, usd_per_gpu_hour: Decimal | None) -> Decimal:
     """GPU-milliseconds x dollars per GPU-hour, exactly; 0 where no rate held. Sums of it are
     divided() once.
     """

@@ -5,20 +5,26 @@ Every figure is summed from integers and rates, as everywhere (cells.py), so tha
 the rest are the whole, exactly.
 """
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
-from fleetwatch.figures.cells import Cell, by_line, summed
+from fleetwatch.figures.cells import by_line, summed
 from fleetwatch.figures.packed_spans import Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import HEADLINE_TIERS, Group, Totals
 
-WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
+WASTE = "waste"
+COST = "cost"
+TIME = "time"
+WASTED_MS = "wasted_ms"
 SORTS = (WASTE, COST, TIME)
+# by waste alone: who wasted as much and cost more comes first
+_THEN = {WASTE: (WASTED_MS, COST), COST: (), TIME: ()}
 MICRO = 1_000_000
 
 # of a group in the order: what it is sorted by (micro-dollars or milliseconds), and its key
@@ -64,78 +70,73 @@ class Wasters:
     jobs: Ranked
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Keys of shown groups in order, and the cells of all: by shown key, of those before and of
-    those after.
-    """
-
-    keys: list[int]
-    cells: dict[int, list[Cell]]
-    before: tuple[int, list[Cell]]
-    after: tuple[int, list[Cell]]
-    last: Place | None
+Names = Callable[[Collection[int]], Mapping[int, tuple[str, str]]]  # key and label of each id
 
 
-def cut(told: Columns[Kind], group_by: str, sort: str, *, start: int | Place, size: int) -> Cut:
+def ranked(
+    columns: Columns[Kind], group_by: str, names: Names, *, sort: str, start: int | Place, size: int
+) -> Ranked:
     """`size` groups from the one at position `start` on, or from after that place.
 
     By wasted dollars then dollars then wasted time (waste), by dollars or by time, the largest
     first; equal ones by key.
     """
-    groups, inverse = numbered(told.by[group_by].at)
-    keys = told.by[group_by].ids[groups]
-    by = [_figure(name, told, inverse, len(keys)) for name in (*_THEN[sort], sort)]
-    order = np.lexsort((keys, *(-each for each in by)))  # by the last one first
-    value, place = by[-1][order], keys[order]
-    first = start if isinstance(start, int) else _after(value, place, start)
-    shown = place[first : first + size].tolist()
+    order = _ordered(columns, group_by, sort)
+    first = start if isinstance(start, int) else order.up_to(start)
+    shown = order.ids[first : first + size].tolist()
+    last = len(shown) + 1
     # two lines more than are shown: what comes before them, and what after; each span is summed
     # once
-    line = np.full(len(order), len(shown) + 1, dtype=np.int64)
-    line[order[:first]], line[order[first : first + size]] = len(shown), np.arange(len(shown))
-    cells = by_line(told, line[inverse])
-    return Cut(
-        keys=shown,
-        cells={key: cells[number] for number, key in enumerate(shown)},
-        before=(min(first, len(order)), cells.get(len(shown), [])),
-        after=(max(0, len(order) - first - size), cells.get(len(shown) + 1, [])),
-        last=(int(value[first + len(shown) - 1]), shown[-1]) if shown else None,
-    )
-
-
-def ranked(found: Cut, groups: list[Group]) -> Ranked:
-    """The cut with its groups by name."""
-    (count_before, before), (count_after, after) = found.before, found.after
-    everything = chain(before, *found.cells.values(), after)
+    cells = by_line(columns, np.clip(order.at - first + 1, 0, last))
+    lines = names(shown)
+    before = min(first, len(order.ids))
     return Ranked(
-        groups,
-        Rest(count_before, summed(before)),
-        Rest(count_after, summed(after)),
-        summed(everything),
-        found.last,
+        [Group(*lines[key], summed(cells[line])) for line, key in enumerate(shown, 1)],
+        Rest(before, summed(cells.get(0, []))),
+        Rest(len(order.ids) - before - len(shown), summed(cells.get(last, []))),
+        summed(chain.from_iterable(cells.values())),
+        order.place(before + len(shown) - 1) if shown else None,
     )
 
 
-# by waste alone: who wasted as much and cost more is told first
-_THEN: dict[str, tuple[str, ...]] = {WASTE: (WASTED_MS, COST), COST: (), TIME: ()}
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Groups, the first ones ahead; `at`: of each span, its group's place among them."""
+
+    ids: Ints
+    values: Ints  # what they are sorted by
+    at: Ints
+
+    def place(self, position: int) -> Place:
+        """The one at that position."""
+        return int(self.values[position]), int(self.ids[position])
+
+    def up_to(self, place: Place) -> int:
+        """How many groups come up to that place, it included."""
+        value, key = place
+        is_before = (self.values > value) | ((self.values == value) & (self.ids <= key))
+        return int(np.count_nonzero(is_before))
 
 
-def _figure(name: str, told: Columns[Kind], inverse: Ints, count: int) -> Ints:
+def _ordered(columns: Columns[Kind], group_by: str, sort: str) -> _Order:
+    groups, group = numbered(columns.by[group_by].at)
+    ids = columns.by[group_by].ids[groups]
+    by = [_figure(name, columns, group, len(ids)) for name in (*_THEN[sort], sort)]
+    order = np.lexsort((ids, *(-each for each in by)))  # by the last one first
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return _Order(ids[order], by[-1][order], place[group])
+
+
+def _figure(name: str, columns: Columns[Kind], group: Ints, count: int) -> Ints:
     """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds
     (time, wasted_ms).
     """
-    gpu_ms = told.figures["gpu_ms"]
+    gpu_ms = columns.figures["gpu_ms"]
     if name in (WASTE, WASTED_MS):
-        is_wasted = told.labelled(lambda kind: kind.tier in HEADLINE_TIERS)
+        is_wasted = columns.labelled(lambda kind: kind.tier in HEADLINE_TIERS)
         gpu_ms = np.where(is_wasted, gpu_ms, 0)
     if name in (TIME, WASTED_MS):
-        return sums(inverse, gpu_ms, count)
-    micro_usd = gpu_ms * told.rates() * (MICRO / HOUR_MS)
-    return np.rint(np.bincount(inverse, micro_usd, count)).astype(np.int64)
-
-
-def _after(values: Ints, keys: Ints, place: Place) -> int:
-    """How many groups come up to that place, it included."""
-    value, key = place
-    return int(np.count_nonzero((values > value) | ((values == value) & (keys <= key))))
+        return sums(group, gpu_ms, count)
+    micro_usd = gpu_ms * columns.rates() * (MICRO / HOUR_MS)
+    return np.rint(np.bincount(group, micro_usd, count)).astype(np.int64)

@@ -1,6 +1,7 @@
 """A scope as ids and words that rows are compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fleetwatch.accounts.models import Team
@@ -23,30 +24,13 @@ def limits_of(scope: Scope) -> Limits:
     What no job held is of no user, team or job that is named beside it.
     """
     limits: Limits = dict.fromkeys(NAMES)
-    limits |= {
-        "states": None if scope.states is None else list(scope.states),
-        "is_allocated": scope.is_allocated,
-    }
-    if scope.node is not None:
-        limits["node_id"] = _id(Node, name=scope.node)
-    if scope.gpu is not None:
-        limits["gpu_ids"] = with_instances(gpus_of(scope.gpu) or [_NO_ROW])
-    if scope.gpu_model is not None:
-        limits |= (
-            {"has_gpu_model": False}
-            if scope.gpu_model == NOBODY
-            else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
-        )
-    if scope.user:
-        limits["user_name"] = "" if scope.user == NOBODY else scope.user
-    if scope.job:
-        limits["job_id"] = _id(Job, key=scope.job)
-    if scope.team:
-        limits |= _without("has_team", scope.team, False) or {"team_id": _id(Team, slug=scope.team)}
-    for field, name in (("project", scope.project), ("cost_centre", scope.cost_centre)):
-        if name:
-            limits |= _without(field, name, "") or {field: name}
-    if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
+    limits["states"] = None if scope.states is None else list(scope.states)
+    limits["is_allocated"] = scope.is_allocated
+    for field, limit in _LIMITS.items():
+        value = getattr(scope, field)
+        if value is not None and (value or field not in _OF_HOLDERS):
+            limits |= limit(value)
+    if UNALLOCATED in [getattr(scope, field) for field in _OF_HOLDERS]:
         limits |= {"job_id": _NO_ROW} if scope.is_allocated else {"is_allocated": False}
     return limits
 
@@ -56,15 +40,34 @@ def with_instances(gpu_ids: Sequence[int]) -> list[int]:
     return [*gpu_ids, *GPU.objects.filter(parent__in=gpu_ids).values_list("pk", flat=True)]
 
 
-def _without(field: str, name: str, nothing: str | bool) -> Limits:
-    """What finds the jobs without a team (project, cost centre) for the reason of that key; nothing
-    for other keys.
+def _gpu_model(name: str) -> Limits:
+    if name == NOBODY:
+        return {"has_gpu_model": False}
+    return {"gpu_model_id": _id(GPUModel, name=name)}
+
+
+def _owner(field: str, name: str) -> Limits:
+    """The jobs of that team (project, cost centre), or those without one for the reason of that
+    key.
     """
-    return (
-        {"is_allocated": True, field: nothing, "is_named": name == UNMAPPED} if name in WHY else {}
-    )
+    if name in WHY:
+        nothing = {"has_team": False} if field == "team" else {field: ""}
+        return nothing | {"is_allocated": True, "is_named": name == UNMAPPED}
+    return {"team_id": _id(Team, slug=name)} if field == "team" else {field: name}
 
 
 def _id(model: type[Node | GPUModel | Team | Job], **name: str) -> int:
-    found = model._default_manager.filter(**name).values_list("pk", flat=True).first()
-    return _NO_ROW if found is None else found
+    pk: int | None = model._default_manager.filter(**name).values_list("pk", flat=True).first()
+    return _NO_ROW if pk is None else pk
+
+
+# field of a Scope -> what it asks for; "" of what names a holder asks for what nobody held
+_LIMITS: dict[str, Callable[[str], Limits]] = {
+    "node": lambda name: {"node_id": _id(Node, name=name)},
+    "gpu": lambda uuid: {"gpu_ids": with_instances(gpus_of(uuid) or [_NO_ROW])},
+    "gpu_model": _gpu_model,
+    "user": lambda name: {"user_name": "" if name == NOBODY else name},
+    "job": lambda key: {"job_id": _id(Job, key=key)},
+    **{owner: partial(_owner, owner) for owner in ("team", "project", "cost_centre")},
+}
+_OF_HOLDERS = ("user", "job", "team", "project", "cost_centre")

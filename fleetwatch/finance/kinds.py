@@ -3,17 +3,14 @@ invoices are laid beside.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
-
-from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.finance.coverage import Kind
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 _TIME = read_statement("finance/sql/time_of_kinds.sql")
 
@@ -37,16 +34,14 @@ def time_of_kinds(interval: Interval, *, gpu_model_ids: list[int] | None = None)
     for an unknown one.
     """
     days = boundaries.days(interval, zone())
-    wanted: dict[str, datetime | list[datetime] | list[int] | None] = {
+    wanted = {
         "start": interval.start,
         "end": interval.end,
         "day_starts": [day.start for day in days],
         "day_ends": [day.end for day in days],
         "gpu_model_ids": gpu_model_ids,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_TIME, wanted)
-        return [
-            KindTime(Kind(model or NOBODY, *place), *figures)
-            for model, place, figures in ((row[0], row[1:4], row[4:]) for row in cursor.fetchall())
-        ]
+    return [
+        KindTime(Kind(model or NOBODY, pool, node_class, region), *figures)
+        for model, pool, node_class, region, *figures in execute(_TIME, wanted)
+    ]

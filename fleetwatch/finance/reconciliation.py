@@ -16,8 +16,7 @@ from fleetwatch.finance.gaps import BOOKED_PARTS, Counted, Gap
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.finance.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
 
@@ -152,7 +151,7 @@ def _of_kind(time: KindTime) -> Owned:
 
 
 def _adjusted(interval: Interval) -> list[Owned]:
-    rows = fetched(_ADJUSTED, {"start": interval.start, "end": interval.end})
+    rows = execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
     return [
         (Owner(model or NOBODY, region, is_owned), rate, gpu_ms, gpu_ms if is_unobserved else 0)
         for model, region, is_owned, is_unobserved, rate, gpu_ms in rows

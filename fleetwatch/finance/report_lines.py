@@ -8,7 +8,6 @@ lines = paid.
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from fleetwatch.accounts.selectors import zone
@@ -18,7 +17,7 @@ from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import Above, Covered, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
 from fleetwatch.reports.models import InvoiceAdjustment
 from fleetwatch.reports.statement import NO_USD
@@ -54,9 +53,9 @@ def has_lines(month: Interval, name: str) -> bool:
 
 def digest(month: Interval) -> str:
     """32 hex digits; the same ones mean that the lines are still the same."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DIGEST, {"start": month.start, "end": month.end, "zone": zone().key})
-        return str(cursor.fetchone()[0])
+    wanted = {"start": month.start, "end": month.end, "zone": zone().key}
+    [(text,)] = execute(_DIGEST, wanted)
+    return str(text)
 
 
 def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:

@@ -238,7 +238,9 @@ def test_parts_tell_of_each_edge_what_is_whole_and_what_is_asked_for(worked):
 
     found = parts([edge], None)
 
-    assert sorted(zip(found.whole_ms // MINUTE, found.part_ms // MINUTE, strict=True)) == [
+    assert sorted(
+        zip(found.figures["whole_ms"] // MINUTE, found.figures["gpu_ms"] // MINUTE, strict=True)
+    ) == [
         (10, 0),
         (20, 10),
         (30, 10),

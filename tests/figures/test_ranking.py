@@ -9,7 +9,7 @@ import pytest
 
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.ranking import Wasters
-from fleetwatch.figures.selectors import NOBODY, Scope, ranked, totals, totals_by, wasters
+from fleetwatch.figures.selectors import NOBODY, Scope, look, ranked, totals, totals_by, wasters
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
@@ -87,8 +87,11 @@ def test_some_jobs_alone_are_ranked_among_each_other(busy):
         *(entry.job_id for entry in busy.entry_set.filter(job__key__in=["k2", "k5"])),
     ]
 
-    assert keys(ranked(DAY, "job", size=9, among=wanted)) == ["k5", "k2"]
-    assert ranked(DAY, "job", size=9, among=[]).groups == []
+    seen = look(DAY, "job")
+
+    assert keys(seen.of("job", wanted).ranked("job", 9)) == ["k5", "k2"]
+    assert seen.of("job", []).ranked("job", 9).groups == []
+    assert seen.of("job", None).ranked("job", 9) == ranked(DAY, "job", size=9)
 
 
 def test_without_a_rate_the_time_decides(db):

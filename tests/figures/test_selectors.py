@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.figures import selectors
+from fleetwatch.figures import group_names, selectors
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.selectors import (
     NOBODY,
@@ -249,7 +249,8 @@ def test_every_line_can_be_opened(group_by):
 @pytest.mark.parametrize("group_by", ["job", "team", "node", "gpu", "gpu_model"])
 def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group_by, monkeypatch):
     an_entry(a_gpu(), job=a_job(team="nlp"))
-    monkeypatch.setattr(selectors, "_known", lambda group_by, ids: {})
+    monkeypatch.setattr(group_names, "_gpus", lambda ids: {})
+    monkeypatch.setattr(group_names, "_stored", lambda group_by, ids: {})
 
     [line] = totals_by(DAY, group_by)
 

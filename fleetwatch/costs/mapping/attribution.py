@@ -21,7 +21,7 @@ from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.selectors import closed_until
-from fleetwatch.lib.sql import read_statement, wait_for_lock
+from fleetwatch.lib.sql import execute, read_statement, wait_for_lock
 
 # Who changes rules and who applies them to jobs take turns; who stores jobs never waits.
 LOCK = "costs.mapping"
@@ -64,11 +64,8 @@ def attribute_changed() -> dict[str, int]:
 
 def touched(by: Iterable[MappingRule]) -> list[int]:
     """The ids of the jobs that one of the rules matches."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _TOUCHED, {"job_ids": None, "rules": json.dumps([_parameters(0, rule) for rule in by])}
-        )
-        return [pk for (pk,) in cursor.fetchall()]
+    rules_asked = json.dumps([_parameters(0, rule) for rule in by])
+    return [pk for (pk,) in execute(_TOUCHED, {"job_ids": None, "rules": rules_asked})]
 
 
 def attribute(job_ids: list[int]) -> int:
@@ -97,10 +94,9 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
 def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:
     """What gives the key of a job's team at a moment, as totals_by has it."""
     spans: dict[int, list[tuple[datetime, str]]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_TEAMS, {"job_ids": list(job_ids), "beginning": BEGINNING})
-        for job_id, valid_from, slug, is_named in cursor.fetchall():
-            spans[job_id].append((valid_from, slug or (UNMAPPED if is_named else NOBODY)))
+    rows = execute(_TEAMS, {"job_ids": list(job_ids), "beginning": BEGINNING})
+    for job_id, valid_from, slug, is_named in rows:
+        spans[job_id].append((valid_from, slug or (UNMAPPED if is_named else NOBODY)))
 
     def team_of(job_id: int, at: datetime) -> str:
         return next(
@@ -127,7 +123,7 @@ def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:
 
 
 def _attribute(job_ids: list[int], former: Sequence[dict[str, Any]]) -> int:
-    wanted: dict[str, list[int] | str | datetime | None] = {
+    wanted: dict[str, Any] = {
         "job_ids": job_ids,
         "rules": json.dumps([_parameters(place, rule) for place, rule in enumerate(rules())]),
         "former": json.dumps(former),

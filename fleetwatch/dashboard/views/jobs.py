@@ -71,9 +71,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     among = job_ids(text=text, kind=kind, cluster=cluster)
     filters |= {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value}
     held = replace(scope, is_allocated=True)
-    page = costs.ranked(
-        period.interval, "job", scope=held, sort=sort, start=place or 0, size=PAGE_SIZE, among=among
-    )
+    seen = costs.look(period.interval, "job", scope=held).of("job", among)
+    page = seen.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
     with_outcomes(rows.values())
     why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)

@@ -10,7 +10,8 @@ import numpy as np
 
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.figures import edges as cuts
-from fleetwatch.figures.state_spans import KINDS
+from fleetwatch.figures.packed_spans import Spans
+from fleetwatch.figures.state_spans import KINDS, Kind
 from fleetwatch.lib.intervals import Interval
 
 # Causes that explain all of a state's time: theirs in the part is the ledger's.
@@ -36,7 +37,7 @@ def parts(interval: Interval, zone: ZoneInfo, causes: Collection[str]) -> dict[s
     told = cuts.parts(edges, None)
     for code, state in states.items():
         for number, edge in enumerate(edges):
-            _add(found, edge, told.of(number), code=code, state=state)
+            _add(found, edge, told.where(told.step == number), code=code, state=state)
     return found
 
 
@@ -60,14 +61,14 @@ def outside(
 
 
 def _add(
-    found: dict[str, list[Any]], edge: cuts.Edge, told: cuts.Parts, *, code: str, state: str
+    found: dict[str, list[Any]], edge: cuts.Edge, told: Spans[Kind], *, code: str, state: str
 ) -> None:
     kinds = [number for number, kind in enumerate(KINDS) if kind.state == state]
-    own = np.isin(told.kind, kinds) & (told.whole_ms > 0)
+    own = np.isin(told.label, kinds) & (told.figures["whole_ms"] > 0)
     gpus, at = np.unique(told.gpu[own], return_inverse=True)
     found["clip_starts"] += [edge.cut.start] * len(gpus)
     found["clip_gpus"] += gpus.tolist()
     found["clip_causes"] += [code] * len(gpus)
-    for name, ms in (("parts", told.part_ms[own]), ("wholes", told.whole_ms[own])):
-        sums = np.bincount(at, ms, len(gpus)).astype(np.int64)
+    for name, figure in (("parts", "gpu_ms"), ("wholes", "whole_ms")):
+        sums = np.bincount(at, told.figures[figure][own], len(gpus)).astype(np.int64)
         found[f"clip_{name}"] += sums.tolist()

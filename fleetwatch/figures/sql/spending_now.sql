@@ -1,5 +1,5 @@
--- One row: what the fleet costs per hour at this moment, and the part of it that stands idle.
--- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; live_since_ms: nodes whose capacity ended before it are gone;
+-- One row: how many GPUs there are at this moment at one price (NULL = no rate holds), and what of an hour of them is idle, in milliseconds.
+-- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current, nodes whose capacity ended before it are gone;
 --      idle: the place of that state in state_ms.
 -- Again: safe, it only reads.
 WITH capacity AS (
@@ -17,7 +17,7 @@ WITH capacity AS (
       AND gpu.first_ms IS NOT NULL
       AND (gpu.retired_ms IS NULL OR gpu.retired_ms > %(now_ms)s)
       -- a silent node's too: it is on the bill as in every period (inventory/silence.py)
-      AND GREATEST(node.last_ms, node.silent_ms) > %(live_since_ms)s
+      AND GREATEST(node.last_ms, node.silent_ms) > %(since_ms)s
 ),
 recent_run AS (
     -- node by node: the index run_by_node_end answers each
@@ -66,15 +66,15 @@ held_gpu AS (
     GROUP BY gpu_id
 )
 SELECT
-    COALESCE(sum(capacity.usd_per_gpu_hour), 0) AS usd_per_hour,
+    capacity.usd_per_gpu_hour,
+    capacity.is_example,
+    COALESCE(sum(held_gpu.idle_weight), 0) * 3600000 AS idle_ms,
     count(*) AS gpus,
     count(judged_gpu.gpu_id) AS judged_gpus,
     count(*) FILTER (WHERE judged_gpu.is_unobserved) AS unobserved_gpus,
     count(*) FILTER (WHERE held_gpu.gpu_id IS NOT NULL) AS allocated_gpus,
-    count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus,
-    COALESCE(sum(capacity.usd_per_gpu_hour * held_gpu.idle_weight), 0) AS idle_usd_per_hour,
-    count(*) FILTER (WHERE capacity.usd_per_gpu_hour IS NULL) AS unpriced_gpus,
-    COALESCE(bool_or(capacity.is_example), FALSE) AS has_example_rates
+    count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus
 FROM capacity
 LEFT JOIN judged_gpu USING (gpu_id)
 LEFT JOIN held_gpu USING (gpu_id)
+GROUP BY capacity.usd_per_gpu_hour, capacity.is_example
