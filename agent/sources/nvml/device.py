@@ -16,7 +16,8 @@ from agent.sources.nvml.samples import SampleBuffer, SampleCall
 # A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes
 # slowly twice a window; averages and counters, which are exact over any time, once. The costly
 # calls (milliseconds) are among the last.
-SLOW_MS, COSTLY_MS = 5000, 10_000
+SLOW_MS = 5000
+COSTLY_MS = 10_000
 # averages begin with the second sample: the first is not a window's length before it
 SECOND_MS = 2000
 DESCRIBED_MS = 60_000
@@ -27,7 +28,8 @@ ENGINES = (
     ("jpeg_ratio", "nvmlDeviceGetJpgUtilization"),
     ("ofa_ratio", "nvmlDeviceGetOfaUtilization"),
 )
-TEMPERATURE_GPU, CLOCK_SM = 0, 1
+TEMPERATURE_GPU = 0
+CLOCK_SM = 1
 
 GROUPS = {"gpm": gpm.KEYS, "fields": fields.KEYS}
 DOORS = {
@@ -45,7 +47,9 @@ class Device:
     def __init__(
         self, nvml: Any, handle: Any, info: GPUInfo, *, reader: Optional[GPM], sample: SampleCall
     ) -> None:
-        self._nvml, self._reader, self._sample = nvml, reader, sample
+        self._nvml = nvml
+        self._reader = reader
+        self._sample = sample
         self.handle, self.info = handle, info
         self._now_ms = 0
         self.capabilities = self._new_capabilities()
@@ -57,6 +61,11 @@ class Device:
         self._is_cut = False
         self._described_ms: Optional[int] = None
         self._begin(handle)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was lost when it was last asked, or is no longer there."""
+        return self.is_gone or self.lost_until_ms is not None
 
     def take_up(self, handle: Any, index: int) -> None:
         """The GPU under a new handle: the old one may be dead after a reset, and indices may have
@@ -72,47 +81,46 @@ class Device:
     def read(self, now_ms: int) -> Reading:
         """The GPU now. Raises GPULostError and DriverAwayError."""
         self._now_ms = self.capabilities.now_ms = now_ms
-        is_slow, is_costly = self._due(now_ms)
-        ask, handle = self.capabilities.ask, self.handle
+        self._note_time(now_ms)
+        ask = self.capabilities.ask
+        handle = self.handle
         samples = self._buffer.new(self.capabilities, handle)
-        rates = (
-            ask("util_mean", "nvmlDeviceGetUtilizationRates", handle)
-            if is_slow or not samples
-            else None
-        )
+        rates = None
+        if self._is_slow or not samples:
+            rates = ask("util_mean", "nvmlDeviceGetUtilizationRates", handle)
         if not samples:
             self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
         milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", handle)
         millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", handle)
-        memory = (
-            ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
-            if is_slow
-            else None
-        )
-        celsius = (
-            ask("temperature_c", "nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU)
-            if is_slow
-            else None
-        )
-        megahertz = (
-            ask("sm_clock_hz", "nvmlDeviceGetClockInfo", handle, CLOCK_SM) if is_slow else None
-        )
-        means, values = self._costly(now_ms) if is_costly else ({}, fields.Fields())
+        slow = self._slow() if self._is_slow else {}
+        means, values = self._costly(now_ms) if self._is_costly else ({}, {})
+        errors = values.get("ecc_uncorrected")
+        memory_celsius = values.get("memory_temperature_c")
         return Reading(
             at_ms=now_ms,
             util=_snapshot(rates, samples),
             util_samples=samples,
             memory_util=None if rates is None else rates.memory / 100,
-            memory_used_bytes=None if memory is None else memory.used,
-            memory_reserved_bytes=None if memory is None else memory.reserved,
             power_w=None if milliwatts is None else milliwatts / 1000,
             energy_j=None if millijoules is None else millijoules / 1000,
-            temperature_c=None if celsius is None else float(celsius),
-            memory_temperature_c=values.memory_temperature_c,
-            sm_clock_hz=None if megahertz is None else megahertz * 1e6,
-            ecc_uncorrected=values.ecc_uncorrected,
+            memory_temperature_c=float(memory_celsius) if memory_celsius else None,  # 0: no sensor
+            ecc_uncorrected=None if errors is None else int(errors),
             means=means,
+            **slow,
         )
+
+    def _slow(self) -> Dict[str, Any]:
+        """What changes slowly, by Reading's names."""
+        ask = self.capabilities.ask
+        memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2)
+        celsius = ask("temperature_c", "nvmlDeviceGetTemperature", self.handle, TEMPERATURE_GPU)
+        megahertz = ask("sm_clock_hz", "nvmlDeviceGetClockInfo", self.handle, CLOCK_SM)
+        return {
+            "memory_used_bytes": None if memory is None else memory.used,
+            "memory_reserved_bytes": None if memory is None else memory.reserved,
+            "temperature_c": None if celsius is None else float(celsius),
+            "sm_clock_hz": None if megahertz is None else megahertz * 1e6,
+        }
 
     def read_instance(self, instance: mig.Instance, now_ms: int) -> Reading:
         """One MIG instance now, at the same beat as its GPU. Raises as read."""
@@ -181,11 +189,9 @@ class Device:
     def _begin(self, handle: Any) -> None:
         self.handle = handle
         self.capabilities.forget()
-        self._buffer, self._fields, self._utilisation = (
-            SampleBuffer(self._sample),
-            fields.FieldReader(),
-            contexts.ProcessUtilisation(),
-        )
+        self._buffer = SampleBuffer(self._sample)
+        self._fields = fields.FieldReader()
+        self._utilisation = contexts.ProcessUtilisation()
         self._lists = contexts.ProcessLists(self.capabilities, handle)
         self._target = None if self._reader is None else Target(self.capabilities, handle)
         self._read_ms: Optional[int] = None  # the last read; None: the next is the first
@@ -194,32 +200,31 @@ class Device:
         self._is_slow = self._is_costly = False
         self._described_ms = None
 
-    def _due(self, now_ms: int) -> Tuple[bool, bool]:
+    def _note_time(self, now_ms: int) -> None:
         """Whether it is time for the slow and for the costly calls: at the clock's marks, so that
         windows end with them.
         """
-        before, self._read_ms = self._read_ms, now_ms
-        self._is_slow = before is None or before // SLOW_MS != now_ms // SLOW_MS
+        before_ms, self._read_ms = self._read_ms, now_ms
+        self._is_slow = before_ms is None or before_ms // SLOW_MS != now_ms // SLOW_MS
+        before_ms = self._costly_ms
         self._is_costly = (
-            self._costly_ms is None or self._costly_ms // COSTLY_MS != now_ms // COSTLY_MS
+            before_ms is None
+            or before_ms // COSTLY_MS != now_ms // COSTLY_MS
+            or (self._costly_count == 1 and now_ms - before_ms >= SECOND_MS)
         )
-        if self._costly_count == 1 and self._costly_ms is not None:
-            self._is_costly = self._is_costly or now_ms - self._costly_ms >= SECOND_MS
         if self._is_costly:
-            self._costly_ms, self._costly_count = now_ms, self._costly_count + 1
-        return self._is_slow, self._is_costly
+            self._costly_ms = now_ms
+            self._costly_count += 1
 
-    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], fields.Fields]:
-        """Averages by column, and what the fields say besides."""
+    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], Dict[str, float]]:
+        """(averages by column, what the fields say besides by key)."""
+        means: Dict[str, float] = {}
         # a card that is cut has no averages of its own: they are its instances'
-        means = (
-            {}
-            if self._is_cut or self._reader is None or self._target is None
-            else self._reader.means(self._target, now_ms)
-        )
-        values = self._fields.read(self.capabilities, self.handle)
+        if not self._is_cut and self._reader is not None and self._target is not None:
+            means = self._reader.means(self._target, now_ms)
+        averages, values = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, values)
-        means.update(values.means)
+        means.update(averages)
         for column, call in ENGINES:
             percent = self.capabilities.ask(column, call, self.handle)
             if percent is not None:
@@ -238,17 +243,15 @@ class Device:
 
     def _cut_anew(self) -> None:
         """The instances as they are now; those that are still there keep what is known of them."""
-        instances = (
-            mig.instances(
+        instances: Dict[str, mig.Instance] = {}
+        if self._is_cut:
+            instances = mig.instances(
                 self.info,
                 self.capabilities,
                 self.handle,
                 fresh=self._new_capabilities,
                 with_gpm=self._reader is not None,
             )
-            if self._is_cut
-            else {}
-        )
         for uuid, instance in self.instances.items():
             if uuid in instances and not instance.is_stale:
                 instance.handle = instances[uuid].handle

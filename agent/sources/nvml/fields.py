@@ -4,7 +4,6 @@ Own numbers: the binding's constants moved between versions from 197 on (199 and
 269 to 271 are newer than binding 12.560). Every field has its own error and its own type.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from agent.sources.nvml.capabilities import Capabilities
@@ -42,59 +41,43 @@ NVLINK = (
     Field("nvlink_tx_bytes_s@field", 138, ALL_LINKS),
     Field("nvlink_rx_bytes_s@field", 139, ALL_LINKS),
 )
-ECC, MEMORY_TEMPERATURE = Field("ecc_uncorrected", 4), Field("memory_temperature_c", 82)
-ROWS_PENDING, ROWS_FAILED = Field("rows_pending", 144), Field("rows_failed", 145)
-RECOVERY = Field("recovery_action", 230)
-ALWAYS = (*THERMAL, *POWER, ECC, MEMORY_TEMPERATURE, ROWS_PENDING, ROWS_FAILED, RECOVERY)
+ALWAYS = (
+    *THERMAL,
+    *POWER,
+    Field("ecc_uncorrected", 4),
+    Field("memory_temperature_c", 82),
+    Field("rows_pending", 144),
+    Field("rows_failed", 145),
+    Field("recovery_action", 230),
+)
 TRAFFIC = (*PCIE, *NVLINK)
-KEYS = tuple(one.key for one in (*ALWAYS, *TRAFFIC))
-
-
-@dataclass(frozen=True)
-class Fields:
-    """What the fields said; None where it was not read.
-
-    `means` are averages since the reading before, by column.
-    """
-
-    means: Dict[str, float] = field(default_factory=dict)
-    ecc_uncorrected: Optional[int] = None
-    memory_temperature_c: Optional[float] = None
-    recovery_action: Optional[int] = None
-    rows_pending: Optional[bool] = None
-    rows_failed: Optional[bool] = None
+KEYS = tuple(metric.key for metric in (*ALWAYS, *TRAFFIC))
 
 
 class FieldReader:
     """One GPU's fields, with its counters as they stood before."""
 
     def __init__(self) -> None:
-        self._before: Dict[str, int] = {}
+        self._before: Dict[str, float] = {}
         self._before_ms: Optional[int] = None
 
-    def read(self, capabilities: Capabilities, handle: Any) -> Fields:
-        """The fields now; a counter tells its mean from the second reading on.
+    def read(
+        self, capabilities: Capabilities, handle: Any
+    ) -> Tuple[Dict[str, float], Dict[str, float]]:
+        """(averages since the last call by column, what the fields say now by key), both without
+        what was not read.
 
         Raises as Capabilities.ask.
         """
         now_ms = capabilities.now_ms
         values = self._values(capabilities, handle)
         elapsed_ms = 0 if self._before_ms is None else now_ms - self._before_ms
-        means = (
-            self._means(capabilities, values, elapsed_ms / 1000)
-            if 0 < elapsed_ms <= MAX_APART_MS
-            else {}
-        )
-        self._before, self._before_ms = {key: int(value) for key, value in values.items()}, now_ms
-        celsius, ecc = values.get(MEMORY_TEMPERATURE.key), values.get(ECC.key)
-        return Fields(
-            means=means,
-            ecc_uncorrected=None if ecc is None else int(ecc),
-            memory_temperature_c=None if not celsius else float(celsius),  # no sensor reads as 0
-            recovery_action=_whole(values, RECOVERY),
-            rows_pending=_flag(values, ROWS_PENDING),
-            rows_failed=_flag(values, ROWS_FAILED),
-        )
+        means: Dict[str, float] = {}
+        if 0 < elapsed_ms <= MAX_APART_MS:
+            means = self._means(capabilities, values, elapsed_ms / 1000)
+        self._before = values
+        self._before_ms = now_ms
+        return means, values
 
     def _values(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
         wanted = [metric for metric in ALWAYS if capabilities.is_open(metric.key)]
@@ -117,7 +100,9 @@ class FieldReader:
         self, capabilities: Capabilities, values: Dict[str, float], seconds: float
     ) -> Dict[str, float]:
         grown = {
-            key: int(values[key]) - before for key, before in self._before.items() if key in values
+            key: int(values[key]) - int(before)
+            for key, before in self._before.items()
+            if key in values
         }
         means: Dict[str, float] = {}
         for fields in (THERMAL, POWER):
@@ -125,11 +110,11 @@ class FieldReader:
             if share is not None:
                 means[fields[0].key] = share
         for metric in TRAFFIC:
-            if metric.key in grown and grown[metric.key] >= 0:
-                means[metric.key.partition("@")[0]] = (
-                    grown[metric.key] * (KIB if metric in NVLINK else 1) / seconds
-                )
-            elif metric.key in grown and metric in PCIE and self._before[metric.key] < NARROW:
+            count = grown.get(metric.key)
+            if count is not None and count >= 0:
+                column = metric.key.partition("@")[0]
+                means[column] = count * (KIB if metric in NVLINK else 1) / seconds
+            elif count is not None and metric in PCIE and self._before[metric.key] < NARROW:
                 # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns
                 # over several times a second
                 capabilities.shut(metric.key, "not_supported")
@@ -166,20 +151,8 @@ def _share(grown: Dict[str, int], fields: Tuple[Field, ...], seconds: float) -> 
     was loaded anew). The others mean other things to older drivers: what runs faster than time is
     none of these.
     """
-    first = grown.get(fields[0].key)
-    if first is None or not 0 <= first <= seconds * 1e9 * RATE_SLACK:
+    most = seconds * 1e9 * RATE_SLACK
+    times = [grown.get(metric.key, -1) for metric in fields]
+    if not 0 <= times[0] <= most:
         return None
-    possible = [
-        grown[metric.key]
-        for metric in fields
-        if 0 <= grown.get(metric.key, -1) <= seconds * 1e9 * RATE_SLACK
-    ]
-    return min(1.0, max(possible) / (seconds * 1e9))
-
-
-def _whole(values: Dict[str, float], metric: Field) -> Optional[int]:
-    return int(values[metric.key]) if metric.key in values else None
-
-
-def _flag(values: Dict[str, float], metric: Field) -> Optional[bool]:
-    return bool(values[metric.key]) if metric.key in values else None
+    return min(1.0, max(time for time in times if time <= most) / (seconds * 1e9))

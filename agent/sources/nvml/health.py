@@ -1,10 +1,8 @@
 """A GPU's own word on its health, from the fields: each change is one event."""
 
-from dataclasses import dataclass
-from typing import List, Optional
+from typing import Dict, List, Mapping
 
 from agent.readings import Event
-from agent.sources.nvml.fields import Fields
 
 # nvmlDeviceGpuRecoveryAction_t
 ACTIONS = (
@@ -19,45 +17,34 @@ ACTIONS = (
 )
 # Rows of memory that were replaced say so in XIDs, which the driver told before this process
 # listened: 63 is a row that will be replaced at the next reset, 64 a row that can't be.
-XID_ROW_PENDING, XID_ROW_FAILED = 63, 64
+ROWS = (
+    ("rows_failed", 64, "a row of memory could not be replaced"),
+    ("rows_pending", 63, "a row of memory will be replaced at the next reset"),
+)
 
 
-@dataclass
 class Health:
-    """What was told of one GPU last."""
+    """What one GPU said of itself, and what of that was told last."""
 
-    recovery_action: Optional[int] = None
-    rows_pending: bool = False
-    rows_failed: bool = False
+    def __init__(self) -> None:
+        self._before: Dict[str, float] = {}
 
-    def events(self, uuid: str, now_ms: int, fields: Fields) -> List[Event]:
-        """What changed since the last call.
+    def events(self, uuid: str, now_ms: int, values: Mapping[str, float]) -> List[Event]:
+        """What changed in the fields since the last call.
 
         The first answer counts as a change, 0 too: a reset that was done while no agent held the
         GPU ends what it mended.
         """
         events: List[Event] = []
-        code = fields.recovery_action
-        if code is not None and code != self.recovery_action:
-            self.recovery_action = code
+        action = values.get("recovery_action")
+        if action is not None and action != self._before.get("recovery_action"):
+            code = int(action)
             text = ACTIONS[code] if 0 <= code < len(ACTIONS) else "recovery action %d" % code
             events.append(Event(now_ms, "recovery_action", uuid, code, text))
-        if fields.rows_failed and not self.rows_failed:
-            events.append(
-                Event(now_ms, "xid", uuid, XID_ROW_FAILED, "a row of memory could not be replaced")
-            )
-        if fields.rows_pending and not self.rows_pending:
-            events.append(
-                Event(
-                    now_ms,
-                    "xid",
-                    uuid,
-                    XID_ROW_PENDING,
-                    "a row of memory will be replaced at the next reset",
-                )
-            )
-        self.rows_failed = self.rows_failed if fields.rows_failed is None else fields.rows_failed
-        self.rows_pending = (
-            self.rows_pending if fields.rows_pending is None else fields.rows_pending
-        )
+        events += [
+            Event(now_ms, "xid", uuid, code, text)
+            for key, code, text in ROWS
+            if values.get(key) and not self._before.get(key)
+        ]
+        self._before.update(values)
         return events

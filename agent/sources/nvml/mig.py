@@ -26,7 +26,6 @@ class Instance:
 
     handle: Any
     info: GPUInfo
-    gpu_instance: Optional[int]
     compute_instance: Optional[int]
     capabilities: Capabilities
     gpm: Optional[Target] = None
@@ -70,7 +69,7 @@ class Instance:
 
     def holds(self, process: Any) -> bool:
         """True when the driver says that this process runs here."""
-        is_in_gpu_instance = process.gpuInstanceId == self.gpu_instance
+        is_in_gpu_instance = process.gpuInstanceId == self.info.gpu_instance
         return is_in_gpu_instance and self.compute_instance in (None, process.computeInstanceId)
 
 
@@ -111,24 +110,21 @@ def _instance(
     name = ask("mig_profile", "nvmlDeviceGetName", mig)
     for column in NOT_PER_INSTANCE:
         capabilities.shut(column, "not_supported", until_ms=FOREVER_MS)
-    gpu, compute = (
-        ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig),
-        ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig),
-    )
-    info = GPUInfo(
+    info = replace(
+        parent,
         uuid=uuid,
         index=index,
-        model=parent.model,
         memory_total_bytes=_memory_bytes(memory, attributes),
+        power_limit_w=None,
         sm_count=None if attributes is None else attributes.multiprocessorCount,
+        sm_clock_max_hz=None,
         parent_uuid=parent.uuid,
         mig_profile=_profile(name, attributes, parent.memory_total_bytes),
-        persistence=parent.persistence,
-        bus_id=parent.bus_id,
-        minor=parent.minor,
-        gpu_instance=gpu,
+        gpu_instance=ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig),
+        unread={},
     )
-    return Instance(mig, info, gpu, compute, capabilities)
+    compute = ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig)
+    return Instance(mig, info, compute, capabilities)
 
 
 def _memory_bytes(memory: Any, attributes: Any) -> Optional[int]:
@@ -158,10 +154,11 @@ def _give_gpm(instances: List[Instance], handle: Any, *, with_gpm: bool) -> None
     nobody's own.
     """
     for instance in instances:
-        is_shared = sum(instance.gpu_instance == other.gpu_instance for other in instances) > 1
+        number = instance.info.gpu_instance
+        is_shared = sum(number == other.info.gpu_instance for other in instances) > 1
         if not with_gpm:
             instance.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
-        elif is_shared or instance.gpu_instance is None:
+        elif is_shared or number is None:
             instance.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
         else:
-            instance.gpm = Target(instance.capabilities, handle, instance.gpu_instance)
+            instance.gpm = Target(instance.capabilities, handle, number)

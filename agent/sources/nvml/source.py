@@ -4,7 +4,7 @@ at all.
 
 import os
 from pathlib import Path
-from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
@@ -40,7 +40,8 @@ class NVMLSource:
     name = "nvml"
 
     def __init__(self, *, gpm: bool = True, cards: Path = CARDS) -> None:
-        self._nvml, self._cards = load(), cards
+        self._nvml = load()
+        self._cards = cards
         self._reader = GPM(self._nvml) if gpm else None
         self._sample = SampleCall(self._nvml)
         self._devices: Dict[str, Device] = {}
@@ -181,7 +182,9 @@ class NVMLSource:
         is_recent = self._looked_ms is not None and 0 <= self._now_ms - self._looked_ms < LOOKED_MS
         if is_recent and count == self._count:
             return
-        is_anew, self._count, self._looked_ms = self._looked_ms is None, count, self._now_ms
+        is_anew = self._looked_ms is None
+        self._count = count
+        self._looked_ms = self._now_ms
         devices = {
             uuid: index for index in range(count) for uuid in self._look_at(index, is_anew=is_anew)
         }
@@ -196,35 +199,39 @@ class NVMLSource:
         """The UUID at this place, taken up where it is new; nothing where it does not answer, which
         is tried again.
         """
+        answer = self._handle_at(index)
+        if answer is None:
+            return []
+        handle, uuid = answer
+        if self._unnamed.pop(index, None) is not None and index in self._told:
+            self._told.discard(index)
+            self._events.append(Event(self._now_ms, "gpu_ok", uuid, text="GPU answers now"))
+        device = self._devices.get(uuid)
+        if device is None:
+            self._devices[uuid] = Device(
+                self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample
+            )
+        elif is_anew or device.is_lost or device.info.index != index:
+            device.take_up(handle, index)
+        else:
+            return [uuid]
+        self._watch.add(uuid, handle)
+        return [uuid]
+
+    def _handle_at(self, index: int) -> Optional[Tuple[Any, str]]:
+        """(handle, UUID) at this place; None where it does not answer."""
         try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = text_of(self._nvml.nvmlDeviceGetUUID(handle))
+            return handle, text_of(self._nvml.nvmlDeviceGetUUID(handle))
         except self._nvml.NVMLError as error:
             try:
                 raise_grave(error.value, str(error))
             except GPULostError as lost:
                 if all(device.info.index != index for device in self._devices.values()):
                     self._unnamed[index] = str(lost)
-                return []
             except DriverAwayError as away:
                 raise self._driver_error(away.code, str(away)) from error
-            return []
-        if self._unnamed.pop(index, None) is not None and index in self._told:
-            self._told.discard(index)
-            self._events.append(Event(self._now_ms, "gpu_ok", uuid, text="GPU answers now"))
-        known = self._devices.get(uuid)
-        if known is None:
-            self._devices[uuid] = Device(
-                self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample
-            )
-        elif (
-            is_anew or known.is_gone or known.lost_until_ms is not None or known.info.index != index
-        ):
-            known.take_up(handle, index)
-        else:
-            return [uuid]
-        self._watch.add(uuid, handle)
-        return [uuid]
+            return None
 
     def _described(self, device: Device) -> List[GPUInfo]:
         if device.lost_until_ms is not None:
@@ -238,7 +245,8 @@ class NVMLSource:
 
     def _reachable(self, uuid: str) -> Tuple[Device, Optional[Instance]]:
         """The GPU, and which instance of it, unless it is lost and it is too early to try again."""
-        device, instance = self._devices.get(uuid), None
+        instance: Optional[Instance] = None
+        device = self._devices.get(uuid)
         if device is None:
             device, instance = self._of_instance(uuid)
         if device.is_gone or (
