@@ -1,6 +1,6 @@
 """One block of a simulated node's history as a batch of the wire. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from agent.sources.simulated.troubles import (
 from fleetwatch.demo.blocks import Block
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.demo.signals import whole
-from fleetwatch.demo.window_columns import draw
+from fleetwatch.demo.window_columns import NodeColumns, draw
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what
 # history says.
@@ -39,16 +39,6 @@ DIGITS = {
     "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
 Columns = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What was seen of a node in a block: for each GPU in order KEYS and the wire's columns (NaN:
-    not read), and the host's.
-    """
-
-    gpus: list[Columns]
-    host: Columns
 
 
 def batch(node: DemoNode, block: Block) -> wire.Batch:
@@ -83,36 +73,34 @@ def without_windows(node: DemoNode, block: Block) -> wire.Batch:
     return replace(built, sequence=block.sequence)
 
 
-def windows(node: DemoNode, block: Block) -> Seen:
-    """What was seen of the node: telemetry outages leave holes, a lost GPU observes 0 ms."""
+def windows(node: DemoNode, block: Block) -> NodeColumns:
+    """What was seen of the node, with KEYS: outages leave holes, a lost GPU observes 0 ms."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
     spec = simulated.spec
     window_ms = block.window_s * 1000
     starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
-    parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
     drawn = draw(
         simulated.cards,
-        parts,
+        whole(jobs_between(spec, block.start_ms, block.end_ms)),
         start_ms=block.start_ms,
         count=len(starts),
         window_s=block.window_s,
         seed=spec.seed,
     )
-    gpus = [
-        {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms), **columns}
-        for columns in drawn.gpus
+    observed_ms = np.full(len(starts), window_ms)
+    gpus: list[Columns] = [
+        {"start_ms": starts, "observed_ms": observed_ms, **gpu} for gpu in drawn.gpus
     ]
     if spec.faulty is not None:
         _lose(gpus[spec.faulty], spec, window_ms)
-    host = {"start_ms": starts, **drawn.host}
+    host: Columns = {"start_ms": starts, **drawn.host}
     if spec.queue:
-        host["pending_gpus"] = np.array(
-            [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
-        )
+        pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
+        host["pending_gpus"] = np.array(pending)
     is_seen = np.ones(len(starts), dtype=np.bool_)
     for begin_ms, end_ms in outages_between(spec, block.start_ms, block.end_ms):
         is_seen &= (starts + window_ms <= begin_ms) | (starts >= end_ms)
-    return Seen([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
+    return NodeColumns([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
 
 
 def _events(simulated: Simulated, block: Block) -> list[Event]:

@@ -35,14 +35,6 @@ class Chapter:
         return datetime.fromtimestamp(self.block.start_ms / 1000, tz=UTC).date()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDay:
-    """A UTC day of the history, as far as one run told it."""
-
-    day: date
-    windows: int
-
-
 def missing_chapters(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
     """What of the last `days` before `until` is not stored yet, newest first, the nodes side by
     side.
@@ -55,18 +47,15 @@ def missing_chapters(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
     return sorted(chapters, key=lambda chapter: (-chapter.block.start_ms, chapter.member.name))
 
 
-def store(chapters: Sequence[Chapter], *, clock: Callable[[], datetime]) -> Iterator[StoredDay]:
+def store(
+    chapters: Sequence[Chapter], *, clock: Callable[[], datetime]
+) -> Iterator[tuple[date, int]]:
     """Stores the chapters day by day in the given order, as a network delivers them, and yields
-    each day when it is done.
+    each day when it is done: the day and how many windows were new.
     """
     for day, of_day in groupby(chapters, key=lambda chapter: chapter.day):
-        yield StoredDay(
-            day,
-            sum(
-                _store(chapter, received_at=clock())
-                for chapter in as_delivered(list(of_day), seed=str(day))
-            ),
-        )
+        delivered = as_delivered(list(of_day), seed=str(day))
+        yield day, sum(_store(chapter, received_at=clock()) for chapter in delivered)
 
 
 def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agent.sources.simulated import card, waves
 from agent.sources.simulated.card import Shown
 from agent.sources.simulated.hardware import Hardware
+from agent.sources.simulated.hosting import Guest
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Shares, Signal
 from agent.sources.simulated.source import SAMPLES_PER_S
@@ -106,6 +107,11 @@ class Track:
     def by_window(self) -> Shares:
         """Shares of whole windows, 0 where the job is not there."""
         return tuple(self.window_mean(share) for share in self.by_second)
+
+    @property
+    def guest(self) -> Guest:
+        """What the host sees of it, by window."""
+        return Guest(self.signal, self.by_window)
 
     def _shares(self, per_second: int) -> Shares:
         edges_s = np.arange(self.count * per_second + 1) / per_second + (self.at_s[0] - 1.0)

@@ -24,7 +24,7 @@ from agent.sources.simulated.card import (
     temperature_c,
 )
 from agent.sources.simulated.hardware import Hardware
-from agent.sources.simulated.hosting import Guest, host_columns, job_columns
+from agent.sources.simulated.hosting import host_columns, job_columns
 from agent.sources.simulated.signal import hot_c
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, WARMING_S
 from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
@@ -77,27 +77,20 @@ def draw(
     """
     span = Span(start_ms // 1000, count * window_s, window_s)
     tracks = [track for track in (Track(part, span) for part in parts) if track.count]
-    groups: dict[tuple[tuple[int, str], ...], Columns] = {}
+    groups: dict[tuple[Rank, ...], Columns] = {}
     gpus = []
     for card in cards:
-        ranks = [
+        ranks = tuple(
             Rank(track, track.signal.role(card.index))
             for track in tracks
             if card.index in track.signal.job.gpus
-        ]
-        group = tuple((id(rank.track), rank.role) for rank in ranks)
-        if group not in groups:
-            groups[group] = _group(card.hardware, ranks, span)
+        )
+        if ranks not in groups:
+            groups[ranks] = _group(card.hardware, ranks, span)
         rng = np.random.default_rng([seed, card.index, span.start_s])
-        gpus.append(_own(groups[group], card, ranks, span, rng))
-    host = host_columns(
-        [_guest(track) for track in tracks], gpus=len(cards), nothing=np.zeros(count)
-    )
-    return NodeColumns(gpus, host)
-
-
-def _guest(track: Track) -> Guest:
-    return Guest(track.signal, track.by_window)
+        gpus.append(_own(groups[ranks], card, ranks, span, rng))
+    guests = [track.guest for track in tracks]
+    return NodeColumns(gpus, host_columns(guests, gpus=len(cards), nothing=np.zeros(count)))
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -105,22 +98,11 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     read = _readings(hardware, ranks, span)
     percents = _percents(ranks, span)
     util = percents.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
-    power_w = span.held(read["power_w"])
+    samples = percents[2 * SAMPLES_PER_S :].reshape(span.windows, -1)
     columns = {
         **{name: mean(span.back(read[name])) for name in read if name not in MOMENTARY},
-        **utilisation(
-            percents[2 * SAMPLES_PER_S :].reshape(span.windows, -1), util[: -2 : span.window_s]
-        ),
-        "memory_used_bytes": np.rint(mean(span.held(read["memory_used_bytes"]))),
-        "memory_reserved_bytes": np.full(span.windows, float(RESERVED_BYTES)),
-        "power_w": mean(power_w),
-        "power_min_w": power_w.min(axis=1),
-        "power_max_w": power_w.max(axis=1),
-        "energy_j": mean(span.back(read["power_w"])) * span.window_s,
-        "sm_clock_hz": mean(span.held(read["sm_clock_hz"])),
-        "sm_clock_max_hz": np.full(span.windows, hardware.clock_max_hz),
-        "ecc_uncorrected": np.zeros(span.windows),
-        "process_count": span.back(read["process_count"])[:, -1],
+        **utilisation(samples, util[: -2 : span.window_s]),
+        **_momentary(hardware, read, span),
         "spin_fraction": _spin_fraction(hardware, read, util, span),
         **_job_columns(ranks, span),
     }
@@ -128,6 +110,26 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
         columns["sm_active_max"] = span.back(read["sm_active"]).max(axis=1)
         columns["memory_util_mean"] = mean(span.held(read["dram_active"]))
     return columns
+
+
+def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
+    """What the driver tells of a moment, by window, and what never changes."""
+    power_w = span.held(read["power_w"])
+    constants = {
+        "memory_reserved_bytes": float(RESERVED_BYTES),
+        "sm_clock_max_hz": hardware.clock_max_hz,
+        "ecc_uncorrected": 0.0,
+    }
+    return {
+        "memory_used_bytes": np.rint(mean(span.held(read["memory_used_bytes"]))),
+        "power_w": mean(power_w),
+        "power_min_w": power_w.min(axis=1),
+        "power_max_w": power_w.max(axis=1),
+        "energy_j": mean(span.back(read["power_w"])) * span.window_s,
+        "sm_clock_hz": mean(span.held(read["sm_clock_hz"])),
+        "process_count": span.back(read["process_count"])[:, -1],
+        **{name: np.full(span.windows, value) for name, value in constants.items()},
+    }
 
 
 def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -179,7 +181,7 @@ def _job_columns(ranks: Sequence[Rank], span: Span) -> Columns:
     here = np.zeros(span.windows)
     for rank in ranks:
         if rank.track.signal.job.archetype.is_allocated:
-            guest = _guest(rank.track)
+            guest = rank.track.guest
             columns = job_columns(guest, rank.role)
             totals = {name: totals[name] + columns[name] for name in JOB_COLUMNS}
             here = here + sum(guest.shares)
@@ -192,54 +194,44 @@ def _own(
 ) -> Columns:
     """One GPU's columns: its own board, its rank's part of the work, and noise."""
     factor = np.ones(span.windows)
-    temperature = np.full(span.windows, np.nan)
+    hot = np.full(span.windows, np.nan)
     for rank in ranks:
         signal = rank.track.signal
         here = rank.track.window_mean(1.0)
         factor += here * (signal.factor(card.index) - 1.0)
         if signal.traits.thermal_share:
-            middle_s = (
-                span.start_s + span.window_s * (np.arange(span.windows) + 0.5) - signal.start_s
-            )
-            temperature = np.where(here > 0.5, hot_c(signal.traits, middle_s), temperature)
-    own = dict(shared)
+            middle_s = span.start_s + span.window_s * (np.arange(span.windows) + 0.5)
+            hot = np.where(here > 0.5, hot_c(signal.traits, middle_s - signal.start_s), hot)
     lively = factor * _noise(rng, span.windows)
-    offset_w = card.idle_w - bare_w(card.hardware)
-    for name, scale in (
-        ("power_w", 1),
-        ("power_min_w", 1),
-        ("power_max_w", 1),
-        ("energy_j", span.window_s),
-    ):
-        own[name] = np.minimum(
-            shared[name] * lively + offset_w * scale,
-            MOST_POWER * card.hardware.power_limit_w * scale,
-        )
-    for name in LIVELY:
-        if name in shared:
-            own[name] = (
-                np.minimum(shared[name] * lively, 1.0)
-                if name in GPM_COLUMNS
-                else shared[name] * lively
-            )
+    own = shared | _own_power(shared, card, lively, span)
+    for name in shared.keys() & LIVELY:
+        own[name] = np.minimum(shared[name] * lively, 1.0 if name in GPM_COLUMNS else np.inf)
     warm = _lagging(temperature_c(card.hardware, own["power_w"]), span.window_s)
-    own["temperature_c"] = np.where(np.isnan(temperature), warm, temperature)
+    own["temperature_c"] = np.where(np.isnan(hot), warm, hot)
     own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
     for name in ("job_cpu_ratio", "job_main_thread_ratio"):
         own[name] = np.minimum(own[name] * _noise(rng, span.windows), 1.0)
     return own
 
 
+def _own_power(shared: Columns, card: Card, lively: Floats, span: Span) -> Columns:
+    """Watts and joules of this board, which differs from a usual one."""
+    offset_w = card.idle_w - bare_w(card.hardware)
+    most_w = MOST_POWER * card.hardware.power_limit_w
+    seconds = {"power_w": 1, "power_min_w": 1, "power_max_w": 1, "energy_j": span.window_s}
+    return {
+        name: np.minimum(shared[name] * lively + offset_w * scale, most_w * scale)
+        for name, scale in seconds.items()
+    }
+
+
 def _lagging(aim_c: Floats, window_s: int) -> Floats:
     """First-order lag towards each window's temperature."""
     part = 1.0 - float(np.exp(-window_s / WARMING_S))
-    return np.array(
-        list(
-            itertools.accumulate(
-                aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c)
-            )
-        )
+    lagging = itertools.accumulate(
+        aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c)
     )
+    return np.array(list(lagging))
 
 
 def _noise(rng: np.random.Generator, count: int) -> Floats:

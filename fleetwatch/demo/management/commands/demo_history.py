@@ -58,9 +58,9 @@ class Command(HubCommand):
     def _store(self, chapters: Sequence[Chapter]) -> None:
         with record_run("demo.history") as did:
             did.update(windows=0, batches=len(chapters))
-            for stored in store(chapters, clock=timezone.now):
-                did["windows"] += stored.windows
-                self._say(f"history day={stored.day} windows={stored.windows}")
+            for day, windows in store(chapters, clock=timezone.now):
+                did["windows"] += windows
+                self._say(f"history day={day} windows={windows}")
 
     def _decide_fixes(self, days: int) -> None:
         for _ in range(LOOKS):

@@ -74,10 +74,10 @@ class Command(HubCommand):
         and posted as ever.
         """
         chapters = services.missing_chapters(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
-        for stored in services.store(
+        for day, windows in services.store(
             [each for each in chapters if each.day == chapters[0].day], clock=timezone.now
         ):
-            self.stdout.write(f"history day={stored.day} windows={stored.windows}")
+            self.stdout.write(f"history day={day} windows={windows}")
         matrices.refresh_recent(now, count=OPEN_CELLS)
         posted = ledger.post(now, MAX_HOURS)
         self.stdout.write(f"posted {posted['hours']} hours to the ledger")
