@@ -113,8 +113,7 @@ LARGE_FUNCTIONS = {
     "ingest": 3,
     "inventory": 6,
     "ledger": 61,
-    "stack": 8,
-    "telemetry": 20,
+    "telemetry": 12,
 }
 
 

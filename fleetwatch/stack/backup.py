@@ -6,10 +6,9 @@ FleetWatch is restored at its own schema and then migrated.
 
 import io
 import json
-import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +19,9 @@ from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg import sql
 
+from fleetwatch.lib.sql import execute
 from fleetwatch.stack import former_schema
+from fleetwatch.stack.folder import new_private
 from fleetwatch.telemetry import partitions
 
 FORMAT = 1
@@ -47,24 +48,12 @@ def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> N
     partial = path.with_name(f".{path.name}.partial")
     try:
         with (
-            _private(partial) as file,
+            new_private(partial) as file,
             tarfile.open(fileobj=file, mode="w") as archive,
             transaction.atomic(),
         ):
-            _raw("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            tables = _tables()
-            hot = [partition.start.isoformat() for partition in partitions.existing()]
-            manifest = {
-                "format": FORMAT,
-                "made_at": now.isoformat(),
-                "migrations": former_schema.applied(),
-                "tables": tables,
-                "hot": hot,
-            }
-            _add(archive, MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
-            for table, columns in tables.items():
-                _add_table(archive, table, columns)
-                say(table)
+            execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            _add_all(archive, now, say)
         partial.replace(path)
     except OSError as error:
         raise BackupError(f"{path} can't be written: {error.strerror}") from error
@@ -72,12 +61,19 @@ def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> N
         partial.unlink(missing_ok=True)
 
 
-def _private(path: Path) -> IO[bytes]:
-    """A new file that only its owner may read, from its first byte on; what a killed backup left
-    there goes.
-    """
-    path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+def _add_all(archive: tarfile.TarFile, now: datetime, say: Say) -> None:
+    tables = _tables()
+    manifest = {
+        "format": FORMAT,
+        "made_at": now.isoformat(),
+        "migrations": former_schema.applied(),
+        "tables": tables,
+        "hot": [partition.start.isoformat() for partition in partitions.existing()],
+    }
+    _add(archive, MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
+    for table, columns in tables.items():
+        _add_table(archive, table, columns)
+        say(table)
 
 
 def restore(path: Path, *, say: Say) -> None:
@@ -87,7 +83,24 @@ def restore(path: Path, *, say: Say) -> None:
     already has nodes.
     """
     manifest = _manifest(path)
-    made_at = former_schema.at_present(manifest["migrations"], what=str(path))
+    _migrate_to(former_schema.at_present(manifest["migrations"], what=str(path)))
+    for start in manifest["hot"]:  # a hot batch needs the partition of its time
+        partitions.ensure_for(datetime.fromisoformat(start))
+    tables: dict[str, list[str]] = manifest["tables"]
+    try:
+        with tarfile.open(path) as archive, transaction.atomic():
+            _empty(tables)
+            for table, columns in tables.items():
+                _load_table(archive, table, columns)
+                say(table)
+            _advance_sequences()
+    except (tarfile.TarError, zstandard.ZstdError, KeyError) as error:
+        raise BackupError(f"{path} is damaged ({error}); nothing was changed") from error
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def _migrate_to(made_at: Mapping[str, str]) -> None:
+    """Gives the empty hub the schema of these migrations."""
     migrations = MigrationLoader(connection).disk_migrations
     _refuse_newer(made_at, migrations)
     _refuse_filled()
@@ -97,29 +110,11 @@ def restore(path: Path, *, say: Say) -> None:
     for app, name in made_at.items():
         if newest[app] != name:
             call_command("migrate", app, name, interactive=False, verbosity=0)
-    for start in manifest["hot"]:  # a hot batch needs the partition of its time
-        partitions.ensure_for(datetime.fromisoformat(start))
-    try:
-        with tarfile.open(path) as archive, transaction.atomic():
-            _empty(list(manifest["tables"]))
-            for table, columns in manifest["tables"].items():
-                _load_table(archive, table, columns)
-                say(table)
-            _advance_sequences()
-    except (tarfile.TarError, zstandard.ZstdError, KeyError) as error:
-        raise BackupError(f"{path} is damaged ({error}); nothing was changed") from error
-    call_command("migrate", interactive=False, verbosity=0)
-
-
-def _raw(statement: "str | sql.Composed") -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return cursor.fetchall() if cursor.description else []
 
 
 def _tables() -> dict[str, list[str]]:
     """Our tables (a partitioned one once, by its parent) and their stored columns, in order."""
-    rows = _raw(
+    rows = execute(
         "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_class c JOIN"
         " pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND"
         " a.attgenerated = '' WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r',"
@@ -192,7 +187,7 @@ def _refuse_newer(made_at: Mapping[str, str], migrations: Container[tuple[str, s
 
 
 def _refuse_filled() -> None:
-    if "inventory_node" in connection.introspection.table_names() and _raw(
+    if "inventory_node" in connection.introspection.table_names() and execute(
         "SELECT 1 FROM inventory_node LIMIT 1"
     ):
         raise BackupError(
@@ -201,14 +196,14 @@ def _refuse_filled() -> None:
         )
 
 
-def _empty(tables: list[str]) -> None:
+def _empty(tables: Iterable[str]) -> None:
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
-    _raw(sql.SQL("TRUNCATE {} CASCADE").format(names))
+    execute(sql.SQL("TRUNCATE {} CASCADE").format(names))
 
 
 def _advance_sequences() -> None:
     """Sets every sequence behind the largest number in use."""
-    owned = _raw(
+    owned = execute(
         "SELECT c.relname, a.attname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)"
         " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT"
         " a.attisdropped WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')"
@@ -216,7 +211,7 @@ def _advance_sequences() -> None:
         " NOT NULL"
     )
     for table, column, sequence in owned:
-        _raw(
+        execute(
             sql.SQL("SELECT setval({}, GREATEST((SELECT max({}) FROM {}), 1))").format(
                 sql.Literal(sequence), sql.Identifier(column), sql.Identifier(table)
             )

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import IO
 
 from fleetwatch.lib.env import folder_trouble
-from fleetwatch.stack.postgres import StackError
 
 VERSION = "1"
+
+
+class StackError(Exception):
+    """The embedded stack can't start; the text says what and what to do."""
 
 
 def claim(data: Path) -> IO[str]:
@@ -68,17 +71,21 @@ def check_port(host: str, port: int) -> None:
 def secret(path: Path) -> str:
     """The secret kept in `path`, mode 0600; made on first use."""
     if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(48))
+        write_private(path, secrets.token_urlsafe(48))
     return path.read_text(encoding="ascii").strip()
 
 
 def write_private(path: Path, text: str) -> None:
     """Writes a file of mode 0600, whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with new_private(partial) as file:
+        file.write(text.encode())
     partial.replace(path)
+
+
+def new_private(path: Path) -> IO[bytes]:
+    """A new file that only its owner may read, from its first byte on; what a killed run left there
+    goes.
+    """
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

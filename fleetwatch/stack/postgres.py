@@ -10,7 +10,6 @@ import importlib.metadata
 import importlib.util
 import os
 import pwd
-import secrets
 import shutil
 import stat
 import subprocess
@@ -24,14 +23,12 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from fleetwatch.stack.folder import StackError, secret
+
 MAJOR = 18
 SOCKET_PATH_LIMIT = 107  # sun_path, less the closing zero
 ROOT_HOME = Path("/var/lib/fleetwatch")
 USER = "fleetwatch"
-
-
-class StackError(Exception):
-    """The embedded stack can't start; the text says what and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +115,19 @@ def prepare(data: Path) -> Postgres:
     Raises StackError when a folder can't be written or holds another Postgres version.
     """
     account = owner()
-    folder = _folder(data, account)
+    database = _folder(data, account)
     binaries = _binaries(account)
-    sockets = _sockets(folder, account)
-    password = _password(data)
-    if not (folder / "PG_VERSION").exists():
-        _initdb(folder, binaries, account, password)
-    version = (folder / "PG_VERSION").read_text().strip()
-    if version != str(MAJOR):
+    sockets = _sockets(database, account)
+    password = secret(data / "postgres.password")
+    version = database / "PG_VERSION"
+    if not version.exists():
+        _initdb(database, binaries, account, password)
+    if version.read_text().strip() != str(MAJOR):
         raise StackError(
-            f"{folder} holds a Postgres {version} database, this version runs {MAJOR}: back it up"
-            " with the old version, restore it here"
+            f"{database} holds a Postgres {version.read_text().strip()} database, this version runs"
+            f" {MAJOR}: back it up with the old version, restore it here"
         )
-    return Postgres(folder, sockets, binaries, account, password)
+    return Postgres(database, sockets, binaries, account, password)
 
 
 def wait_until_ready(
@@ -233,27 +230,14 @@ def _reaches(path: Path, account: ServerOwner) -> bool:
     """Whether the account may enter every folder down to `path` (classic permission bits)."""
     for folder in (path, *path.parents):
         mode = folder.stat()
-        bit = (
-            stat.S_IXUSR
-            if mode.st_uid == account.uid
-            else stat.S_IXGRP
-            if mode.st_gid == account.gid
-            else stat.S_IXOTH
-        )
+        bit = stat.S_IXOTH
+        if mode.st_uid == account.uid:
+            bit = stat.S_IXUSR
+        elif mode.st_gid == account.gid:
+            bit = stat.S_IXGRP
         if not mode.st_mode & bit:
             return False
     return True
-
-
-def _password(data: Path) -> str:
-    path = data / "postgres.password"
-    if path.exists():
-        return path.read_text(encoding="ascii")
-    password = secrets.token_urlsafe(24)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(password)
-    return password
 
 
 def _initdb(folder: Path, binaries: Path, account: ServerOwner, password: str) -> None:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from urllib.parse import quote
 
-from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.folder import StackError
 
 SERVERS = ("valkey-server", "redis-server")
 

@@ -107,10 +107,7 @@ class Supervisor:
         now = time.monotonic()
         if child.start_again_at is not None:
             if now >= child.start_again_at:
-                child.process = self._launch(child.spec)
-                child.started = now
-                child.start_again_at = None
-                self._write_record()
+                self._start_again(child, now)
             return
         status = child.process.poll()
         if status is None or (child.spec.once and status == 0):
@@ -120,6 +117,12 @@ class Supervisor:
         pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (child.failures - 1))
         child.start_again_at = now + pause
         say("fleetwatch", f"{child.spec.name} {_ended(status)}; starting it again in {pause:.0f} s")
+
+    def _start_again(self, child: Child, now: float) -> None:
+        child.process = self._launch(child.spec)
+        child.started = now
+        child.start_again_at = None
+        self._write_record()
 
     def _launch(self, spec: Spec) -> "subprocess.Popen[bytes]":
         process = processes.start(spec)

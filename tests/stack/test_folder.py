@@ -10,7 +10,7 @@ import pytest
 
 from fleetwatch.lib.env import ConfigurationError, folder_trouble, read_runtime
 from fleetwatch.stack import folder
-from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.folder import StackError
 
 
 def test_a_second_instance_on_the_same_folder_is_refused_in_one_line(tmp_path):

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from fleetwatch.stack import postgres
-from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.folder import StackError
 
 
 @pytest.fixture

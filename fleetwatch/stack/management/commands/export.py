@@ -8,9 +8,8 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, cast
 
 from django.core.management.base import CommandParser
 
@@ -84,12 +83,12 @@ class Command(HubCommand):
 
     def _parquet(self, wanted: export.Wanted, output: str) -> int:
         if importlib.util.find_spec("pyarrow") is None:
-            self._refuse(
+            self.refuse(
                 "--format parquet needs pyarrow, which is not installed here: pip install pyarrow,"
                 " or take --format csv"
             )
         if output == "-":
-            self._refuse(
+            self.refuse(
                 "--format parquet needs --output FILE: a Parquet file is not written in one go"
             )
         written: int = importlib.import_module("fleetwatch.telemetry.parquet").write_parquet(
@@ -116,10 +115,10 @@ class Command(HubCommand):
     def _nodes(self, names: list[str] | None, uuids: list[str] | None) -> list[Node]:
         """The named nodes, those that hold or held the named GPUs, or all of them."""
         for name in sorted(set(names or []) - set(Node.objects.values_list("name", flat=True))):
-            self._refuse(f"--node {name}: there is no such node")
+            self.refuse(f"--node {name}: there is no such node")
         gpus = GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id")
         for uuid in sorted(set(uuids or []) - {uuid for uuid, _ in gpus}):
-            self._refuse(f"--gpu {uuid}: there is no such GPU")
+            self.refuse(f"--gpu {uuid}: there is no such GPU")
         nodes = Node.objects.order_by("name")
         if names:
             return list(nodes.filter(name__in=names))
@@ -131,28 +130,15 @@ class Command(HubCommand):
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         for name in wanted:
             if name not in export.METRICS:
-                self._refuse(
+                self.refuse(
                     f"--metrics {name}: there is no such column; there are"
                     f" {', '.join(export.METRICS)}"
                 )
         return list(dict.fromkeys(wanted))
 
     def _interval(self, start: str, end: str) -> Interval:
-        low = self._moment("--from", start)
-        high = self._moment("--to", end)
+        low = self.moment("--from", start)
+        high = self.moment("--to", end)
         if low >= high:
-            self._refuse(f"--from {start} is not before --to {end}")
+            self.refuse(f"--from {start} is not before --to {end}")
         return Interval(low, high)
-
-    def _moment(self, name: str, text: str) -> datetime:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self._refuse(
-                f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
-            )
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-    def _refuse(self, sentence: str) -> NoReturn:
-        self.stderr.write(sentence)
-        sys.exit(2)

@@ -40,9 +40,7 @@ class Step:
 
 def steps(now: datetime) -> tuple[Step, ...]:
     """The stages in the order in which a number travels, bounded to what is committed now."""
-    last_seal = SealMark.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     last_touch = TouchedHour.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-    closed = now - seal.HOUR - seal.GRACE
     return (
         Step("rates", costs.ensure_example_rates),
         Step("bill", ingest.bill_silent_nodes),
@@ -57,11 +55,15 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("learn", lambda at: idle_power.learn(at, LIMIT)),
         Step("post again", lambda at: ledger.post(at, NODE_DAYS)),
         Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
-        Step(
-            "seal",
-            lambda at: seal.seal_closed_hours(at, LIMIT),
-            lambda: _is_unsealed(last_seal, closed),
-        ),
+        *_steps_from_the_ledger_on(now),
+    )
+
+
+def _steps_from_the_ledger_on(now: datetime) -> tuple[Step, ...]:
+    last_seal = SealMark.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    closed = SealMark.objects.filter(pk__lte=last_seal, hour__lte=now - seal.HOUR - seal.GRACE)
+    return (
+        Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), closed.exists),
         Step(
             "diagnose",
             lambda at: diagnosis.diagnose(at, LIMIT),
@@ -74,10 +76,6 @@ def steps(now: datetime) -> tuple[Step, ...]:
             lambda: notify.is_sending(timezone.now()),
         ),
     )
-
-
-def _is_unsealed(last: int, closed: datetime) -> bool:
-    return SealMark.objects.filter(pk__lte=last, hour__lte=closed).exists()
 
 
 class Command(HubCommand):

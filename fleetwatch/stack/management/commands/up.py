@@ -14,9 +14,9 @@ from fleetwatch.ingest.agent_package import install_command
 from fleetwatch.lib import env
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import folder, plan, postgres, redis
+from fleetwatch.stack.folder import StackError
 from fleetwatch.stack.gpu_host import has_nvidia_driver
 from fleetwatch.stack.plan import Listen
-from fleetwatch.stack.postgres import StackError
 from fleetwatch.stack.processes import Spec
 from fleetwatch.stack.supervisor import Supervisor, clean_up, say
 
@@ -121,6 +121,12 @@ class Up:
             say("fleetwatch", "using DATABASE_URL and REDIS_URL; nothing embedded starts")
             return {**external, "SECRET_KEY": secret}
         say("fleetwatch", f"starting Postgres and Redis in {self.data}")
+        runtime = self._embedded() | {"public_url": self.public_url, "secret_key": secret}
+        folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
+        return {}
+
+    def _embedded(self) -> dict[str, str]:
+        """Starts our own servers; gives their addresses."""
         database = postgres.prepare(self.data)
         self._go_on()
         socket = database.sockets / "redis.sock"
@@ -128,14 +134,7 @@ class Up:
         process = self.supervisor.start(plan.database(database)).process
         postgres.wait_until_ready(database, process)
         postgres.ensure_database(database)
-        addresses = {
-            "database_url": database.url,
-            "redis_url": redis.url(socket),
-            "public_url": self.public_url,
-        }
-        runtime = addresses | {"secret_key": secret}
-        folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
-        return {}
+        return {"database_url": database.url, "redis_url": redis.url(socket)}
 
     def _go_on(self) -> None:
         """Raises StackError when a signal asked to stop meanwhile."""
@@ -165,35 +164,20 @@ class Up:
         initialise.py).
         """
         say("fleetwatch", "preparing the database and the static files")
-        arguments = [
-            *(["--demo"] if self.is_demo else []),
-            *(["--this-host"] if self._watches_this_host else []),
-            "--answer",
-        ]
-        spec = plan.manage(
-            children, "initialise", "initialise", *arguments, str(self.data / "initialised.json")
-        )
-        done = subprocess.run(
-            spec.command,
-            env=dict(spec.environment),
-            cwd=spec.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for line in done.stdout.splitlines():
-            say("fleetwatch", line)
         answer = self.data / "initialised.json"
-        if done.returncode != 0:
-            reason = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
-            raise StackError(f"preparing failed: {reason[0]}")
+        options = {"--demo": self.is_demo, "--this-host": not self.is_demo and has_nvidia_driver()}
+        spec = plan.manage(
+            children,
+            "initialise",
+            "initialise",
+            *(option for option, is_given in options.items() if is_given),
+            "--answer",
+            str(answer),
+        )
+        _run(spec)
         facts: dict[str, Any] = json.loads(answer.read_text())
         answer.unlink()
         return facts
-
-    @property
-    def _watches_this_host(self) -> bool:
-        return not self.is_demo and has_nvidia_driver()
 
     def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[Spec]:
         """Specs of the agents beside the hub; `agents` as initialise answered."""
@@ -233,6 +217,23 @@ class Up:
                 " other hosts reach this one",
             )
         say("fleetwatch", "Ctrl-C stops all of it")
+
+
+def _run(spec: Spec) -> None:
+    """Raises StackError when it failed."""
+    done = subprocess.run(
+        spec.command,
+        check=False,
+        env=spec.environment,
+        cwd=spec.folder,
+        capture_output=True,
+        text=True,
+    )
+    for line in done.stdout.splitlines():
+        say("fleetwatch", line)
+    if done.returncode != 0:
+        reason = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
+        raise StackError(f"preparing failed: {reason[0]}")
 
 
 def _external() -> dict[str, str] | None:
