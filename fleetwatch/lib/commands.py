@@ -1,10 +1,12 @@
 """What all of our management commands are."""
 
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NoReturn
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 
 class HubCommand(BaseCommand):
@@ -12,17 +14,40 @@ class HubCommand(BaseCommand):
 
     requires_system_checks: list[str] = []
 
-    def refuse(self, sentence: str) -> NoReturn:
-        """Ends the command, whose arguments are wrong."""
+    def refuse_argument(self, sentence: str) -> NoReturn:
+        """Says what is wrong with an argument; exit 2."""
         self.stderr.write(sentence)
         sys.exit(2)
 
     def moment(self, name: str, text: str) -> datetime:
-        """What the argument of that name says, in UTC where it says no offset; else refuses."""
+        """What the argument of that name says, in UTC where it says no offset; else exit 2."""
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self.refuse(
+            self.refuse_argument(
                 f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
             )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class FileCommand(HubCommand):
+    """Takes a file by name, or as standard input."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", help="- reads standard input")
+
+    def content(self, file: str, *, max_bytes: int) -> bytes:
+        """The file's bytes, at most one more than max_bytes, so that too many are seen; exit 2
+        where it can't be read.
+        """
+        try:
+            with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
+                return source.read(max_bytes + 1)
+        except OSError as error:
+            self.refuse_argument(f"{file}: {error.strerror}")
+
+    def refuse(self, texts: Iterable[str]) -> NoReturn:
+        """Says why nothing was done; exit 1."""
+        for text in texts:
+            self.stderr.write(text)
+        sys.exit(1)

@@ -71,7 +71,7 @@ class Command(HubCommand):
         low = None if start is None else self.moment("--from", start)
         high = None if end is None else self.moment("--to", end)
         if low is not None and high is not None and low >= high:
-            self.refuse(f"--from {start} is not before --to {end}")
+            self.refuse_argument(f"--from {start} is not before --to {end}")
         if bounds is None:
             self.stdout.write("the ledger is empty")
             return None

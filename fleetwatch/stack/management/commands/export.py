@@ -83,12 +83,12 @@ class Command(HubCommand):
 
     def _parquet(self, wanted: export.Wanted, output: str) -> int:
         if importlib.util.find_spec("pyarrow") is None:
-            self.refuse(
+            self.refuse_argument(
                 "--format parquet needs pyarrow, which is not installed here: pip install pyarrow,"
                 " or take --format csv"
             )
         if output == "-":
-            self.refuse(
+            self.refuse_argument(
                 "--format parquet needs --output FILE: a Parquet file is not written in one go"
             )
         written: int = importlib.import_module("fleetwatch.telemetry.parquet").write_parquet(
@@ -115,10 +115,10 @@ class Command(HubCommand):
     def _nodes(self, names: list[str] | None, uuids: list[str] | None) -> list[Node]:
         """The named nodes, those that hold or held the named GPUs, or all of them."""
         for name in sorted(set(names or []) - set(Node.objects.values_list("name", flat=True))):
-            self.refuse(f"--node {name}: there is no such node")
+            self.refuse_argument(f"--node {name}: there is no such node")
         gpus = GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id")
         for uuid in sorted(set(uuids or []) - {uuid for uuid, _ in gpus}):
-            self.refuse(f"--gpu {uuid}: there is no such GPU")
+            self.refuse_argument(f"--gpu {uuid}: there is no such GPU")
         nodes = Node.objects.order_by("name")
         if names:
             return list(nodes.filter(name__in=names))
@@ -130,7 +130,7 @@ class Command(HubCommand):
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         for name in wanted:
             if name not in export.METRICS:
-                self.refuse(
+                self.refuse_argument(
                     f"--metrics {name}: there is no such column; there are"
                     f" {', '.join(export.METRICS)}"
                 )
@@ -140,5 +140,5 @@ class Command(HubCommand):
         low = self.moment("--from", start)
         high = self.moment("--to", end)
         if low >= high:
-            self.refuse(f"--from {start} is not before --to {end}")
+            self.refuse_argument(f"--from {start} is not before --to {end}")
         return Interval(low, high)
