@@ -89,7 +89,6 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 FUNCTIONS_THAT_SAY_NOTHING = {
     "agent": 33,
     "alerts": 9,
-    "api": 33,
     "costs": 22,
     "dashboard": 47,
     "diagnosis": 92,
@@ -102,7 +101,6 @@ MAX_CONTENT = 120  # expressions and statements of a function
 LARGE_FUNCTIONS = {
     "agent": 72,
     "alerts": 3,
-    "api": 12,
     "budgets": 14,
     "costs": 10,
     "dashboard": 44,

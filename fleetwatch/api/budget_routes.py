@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 from pydantic import Field
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Joined, Usd, UsdOrNone, attribute, read_as
-from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.unusual import Mover
@@ -50,11 +50,8 @@ class BudgetRow(Schema):
     note: str = Field(alias="reason")
 
 
-class BudgetPage(Schema):
+class BudgetPage(schemas.Listed[BudgetRow]):
     """The whole fleet first, then teams, the most pressing first."""
-
-    rows: list[BudgetRow]
-    next_cursor: str | None
 
 
 class ForecastStep(Schema):
@@ -109,19 +106,18 @@ class AnomalyRow(Schema):
     movers: Annotated[list[AnomalyMover], read_as(_every_mover)]
 
 
-class AnomalyPage(Schema):
+class AnomalyPage(schemas.Listed[AnomalyRow]):
     """Anomalies that overlap the period, the newest first."""
-
-    rows: list[AnomalyRow]
-    next_cursor: str | None
 
 
 @router.get("/budgets", operation_id="listBudgets", response=BudgetPage)
-def budgets(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
+def budgets(request: HttpRequest, paging: schemas.Paging) -> Answer:
     """The running month of every team: spent, expected, budget."""
-    wanted, now = asked(request), timezone.now()
-    page, following = wanted.page(selectors.lines(now), paging.limit)
-    return {"rows": [Joined(_month(now), line) for line in page], "next_cursor": following}
+    now = timezone.now()
+    month = _month(now)
+    return asked(request).listed(
+        selectors.lines(now), paging.limit, lambda line: Joined(month, line)
+    )
 
 
 @router.get(
@@ -130,10 +126,8 @@ def budgets(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
 def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
     """The running month of one team, or without one of the whole fleet, by days."""
     now = timezone.now()
-    found = Team.objects.filter(slug=team).first() if team else None
-    if team and found is None:
-        raise RequestError("there is no such team", field="team", status=404)
-    line = selectors.line(found, now)
+    whose = team and required(Team.objects.filter(slug=team).first(), "team", field="team")
+    line = selectors.line(whose or None, now)
     steps = [] if line.end is None else line.end.steps
     return Joined(_month(now), {"steps": steps}, line)
 
@@ -141,16 +135,15 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
 @router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)
 def anomalies(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
-    paging: Query[schemas.Page],
+    period: schemas.PeriodAsked,
+    paging: schemas.Paging,
     kind: SeriesKind | None = None,
     key: schemas.Name = None,
 ) -> Answer:
     """Hours that were unusual in the period."""
     wanted = asked(request)
-    found = unusual.anomalies_of(wanted.interval, kind=kind, key=key, now=timezone.now())
-    page, following = wanted.page(found, paging.limit)
-    return {"rows": [Joined(seen, seen.anomaly) for seen in page], "next_cursor": following}
+    anomalies = unusual.anomalies_of(wanted.interval, kind=kind, key=key, now=timezone.now())
+    return wanted.listed(anomalies, paging.limit, lambda seen: Joined(seen, seen.anomaly))
 
 
 def _month(now: datetime) -> Answer:

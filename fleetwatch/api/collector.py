@@ -5,8 +5,9 @@ data comes, so a sum since the beginning could fall, and Prometheus would take t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Q
@@ -18,6 +19,7 @@ from fleetwatch.api.readiness import WORKER, celery_queue_depth
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import Totals
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.allocation_sources import KINDS
 from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits
@@ -31,9 +33,19 @@ from fleetwatch.telemetry import selectors as telemetry
 DAY = timedelta(hours=24)
 # the newest hours are still being posted: a node that flushes late would make them look empty
 SETTLED = timedelta(hours=1)
-FRESH_S, LATE_S = 120, 3600
+FRESH_S = 120
+LATE_S = 3600
 MAX_REASON = 100  # characters of a label
 MAX_PARTITIONS = 100  # as series: jobs' labels are what senders say
+OUTCOMES = {
+    "ok_runs": Count("pk", filter=Q(ok=True)),
+    "failed_runs": Count("pk", filter=Q(ok=False)),
+    "unfinished_runs": Count("pk", filter=Q(ok__isnull=True)),
+}
+
+Sample = tuple[Any, ...]  # the labels' values, then the figure
+# its name, what it is and its labels, its samples
+Metric = tuple[str, tuple[str, ...], Iterable[Sample]]
 
 
 def text(now: datetime) -> bytes:
@@ -50,106 +62,125 @@ class FleetCollector(Collector):
         self.now = now
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        yield from _fleet(self.now)
-        yield from _spending(self.now)
-        yield from _pipeline(self.now)
-        yield from _schedulers(self.now)
-        yield from _waiting(self.now)
-        yield from _runs(self.now)
+        for part in (_fleet, _spending, _pipeline, _queues, _schedulers, _waiting, _runs):
+            for name, (described, *labels), samples in part(self.now):
+                yield _gauge(name, described, labels, samples)
 
 
-def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
-    labels = ["state", "team", "gpu_model"]
-    seconds = GaugeMetricFamily(
-        "fleetwatch_day_gpu_seconds",
-        "GPU time in the last 24 settled hours of the ledger.",
-        labels=labels,
-    )
-    dollars = GaugeMetricFamily(
-        "fleetwatch_day_cost_dollars",
-        "Dollars of that time, at the rates that held.",
-        labels=labels,
-    )
-    waste = GaugeMetricFamily(
-        "fleetwatch_day_waste_dollars",
-        "Dollars wasted in it, by tier.",
-        labels=["tier", "team", "gpu_model"],
-    )
-    unpriced = GaugeMetricFamily(
-        "fleetwatch_day_unpriced_gpu_seconds",
-        "GPU time in it without a rate.",
-        labels=["gpu_model"],
-    )
+def _gauge(
+    name: str, described: str, labels: list[str], samples: Iterable[Sample]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"fleetwatch_{name}", described, labels=labels)
+    for *values, figure in samples:
+        family.add_metric(values, figure)
+    return family
+
+
+def _fleet(now: datetime) -> Iterator[Metric]:
     end = floor_hour(now) - SETTLED
     day = Interval(end - DAY, end)
-    for model in costs.totals_by(day, "gpu_model"):
-        unpriced.add_metric([model.key], model.totals.unpriced_ms / 1000)
-        for team in costs.totals_by(day, "team", scope=costs.Scope(gpu_model=model.key)):
-            name = team.key or team.label  # "unallocated": an empty label is none to Prometheus
-            for state, gpu_ms in team.totals.states.items():
-                if gpu_ms:
-                    seconds.add_metric([state, name, model.key], gpu_ms / 1000)
-                    dollars.add_metric(
-                        [state, name, model.key], float(usd(team.totals.cost_by_state[state]))
-                    )
-            for tier, amount in team.totals.waste_usd.items():
-                if team.totals.waste_ms[tier]:
-                    waste.add_metric([tier, name, model.key], float(usd(amount)))
-    return seconds, dollars, waste, unpriced
+    models = costs.totals_by(day, "gpu_model")
+    yield from _teams(
+        [
+            # "unallocated": an empty label is none to Prometheus
+            (team.key or team.label, model.key, team.totals)
+            for model in models
+            for team in costs.totals_by(day, "team", scope=costs.Scope(gpu_model=model.key))
+        ]
+    )
+    yield (
+        "day_unpriced_gpu_seconds",
+        ("GPU time in it without a rate.", "gpu_model"),
+        [(model.key, model.totals.unpriced_ms / 1000) for model in models],
+    )
 
 
-def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
-    found = costs.spending_now(now)
+def _teams(teams: list[tuple[str, str, Totals]]) -> Iterator[Metric]:
+    """Of each team on each GPU model; what there is none of is left out."""
+    yield (
+        "day_gpu_seconds",
+        ("GPU time in the last 24 settled hours of the ledger.", "state", "team", "gpu_model"),
+        _parts(teams, lambda totals: (totals.states, totals.states), _seconds),
+    )
+    yield (
+        "day_cost_dollars",
+        ("Dollars of that time, at the rates that held.", "state", "team", "gpu_model"),
+        _parts(teams, lambda totals: (totals.states, totals.cost_by_state), _dollars),
+    )
+    yield (
+        "day_waste_dollars",
+        ("Dollars wasted in it, by tier.", "tier", "team", "gpu_model"),
+        _parts(teams, lambda totals: (totals.waste_ms, totals.waste_usd), _dollars),
+    )
+
+
+def _parts(
+    teams: list[tuple[str, str, Totals]],
+    of: Callable[[Totals], tuple[Mapping[str, int], Mapping[str, Any]]],
+    figure: Callable[[Any], float],
+) -> Iterator[Sample]:
+    for team, model, totals in teams:
+        times_ms, amounts = of(totals)
+        for part, gpu_ms in times_ms.items():
+            if gpu_ms:
+                yield part, team, model, figure(amounts[part])
+
+
+def _seconds(gpu_ms: int) -> float:
+    return gpu_ms / 1000
+
+
+def _dollars(amount: Decimal) -> float:
+    return float(usd(amount))
+
+
+def _spending(now: datetime) -> Iterator[Metric]:
+    spending = costs.spending_now(now)
     described = (
         "GPUs that are not retired; judged for the newest minutes, and of these unobserved,"
         " allocated and idle ones."
     )
-    gpus = GaugeMetricFamily("fleetwatch_gpus", described, labels=["which"])
-    counts = {
-        "all": found.gpus,
-        "judged": found.judged_gpus,
-        "unobserved": found.unobserved_gpus,
-        "allocated": found.allocated_gpus,
-        "idle": found.idle_gpus,
-    }
-    for which, count in counts.items():
-        gpus.add_metric([which], count)
-    rate = GaugeMetricFamily(
-        "fleetwatch_spending_dollars_per_hour",
-        "What the GPUs cost per hour at this moment.",
-        labels=["which"],
+    counts = [
+        (which, getattr(spending, f"{which}_gpus"))
+        for which in ("judged", "unobserved", "allocated", "idle")
+    ]
+    yield "gpus", (described, "which"), [("all", spending.gpus), *counts]
+    yield (
+        "spending_dollars_per_hour",
+        ("What the GPUs cost per hour at this moment.", "which"),
+        [
+            ("all", _dollars(spending.usd_per_hour)),
+            ("idle", _dollars(spending.idle_usd_per_hour)),
+        ],
     )
-    rate.add_metric(["all"], float(usd(found.usd_per_hour)))
-    rate.add_metric(["idle"], float(usd(found.idle_usd_per_hour)))
-    return gpus, rate
 
 
-def _pipeline(now: datetime) -> Iterable[GaugeMetricFamily]:
+def _pipeline(now: datetime) -> Iterator[Metric]:
     ages_s = [
         None if at is None else (now - at).total_seconds()
         for at in hosts().values_list("last_received_at", flat=True)
     ]
-    nodes = GaugeMetricFamily(
-        "fleetwatch_nodes", "Nodes by the age of their last batch.", labels=["last_batch"]
-    )
     counts = Counter(_freshness(age_s) for age_s in ages_s)
-    for freshness in ("within_2m", "within_1h", "older", "never"):
-        nodes.add_metric([freshness], counts[freshness])
-    lag = GaugeMetricFamily(
-        "fleetwatch_ingest_lag_seconds",
-        "Age of the newest batch of any node; absent before the first.",
+    yield (
+        "nodes",
+        ("Nodes by the age of their last batch.", "last_batch"),
+        [(each, counts[each]) for each in ("within_2m", "within_1h", "older", "never")],
     )
-    received = [age_s for age_s in ages_s if age_s is not None]
-    if received:
-        lag.add_metric([], min(received))
-    heartbeat = GaugeMetricFamily(
-        "fleetwatch_worker_heartbeat_age_seconds",
-        "Since a worker last said that it lives; absent if never.",
+    newest_s = min((age_s for age_s in ages_s if age_s is not None), default=None)
+    yield (
+        "ingest_lag_seconds",
+        ("Age of the newest batch of any node; absent before the first.",),
+        _where_known(newest_s),
     )
-    age_s = heartbeat_age_s(WORKER, now)
-    if age_s is not None:
-        heartbeat.add_metric([], age_s)
-    return nodes, lag, heartbeat, _queues(now)
+    yield (
+        "worker_heartbeat_age_seconds",
+        ("Since a worker last said that it lives; absent if never.",),
+        _where_known(heartbeat_age_s(WORKER, now)),
+    )
+
+
+def _where_known(figure: float | None, *labels: str) -> list[Sample]:
+    return [] if figure is None else [(*labels, figure)]
 
 
 def _freshness(age_s: float | None) -> str:
@@ -160,59 +191,50 @@ def _freshness(age_s: float | None) -> str:
     return "within_1h" if age_s <= LATE_S else "older"
 
 
-def _schedulers(now: datetime) -> Iterable[GaugeMetricFamily]:
+def _queues(now: datetime) -> Iterator[Metric]:
+    depth = telemetry.depth(now)
+    yield (
+        "queue_depth",
+        ("Rows (or Celery messages) that wait to be worked on.", "queue"),
+        [
+            ("seal", depth.overdue_hours),
+            ("post", depth.touched_hours),
+            ("deliver", Delivery.objects.filter(state__in=WAITING).count()),
+            *_where_known(celery_queue_depth(), "celery"),
+        ],
+    )
+
+
+def _schedulers(now: datetime) -> Iterator[Metric]:
     """What nodes that reported in the last hour say of who gives out their GPUs."""
     heard = hosts().filter(last_received_at__gt=now - timedelta(seconds=LATE_S))
     names = dict(heard.values_list("pk", "name"))
-    sources = GaugeMetricFamily(
-        "fleetwatch_job_sources",
-        "Nodes heard in the last hour, by kind of job source and whether it answers.",
-        labels=["kind", "ok"],
-    )
     answers = Counter(
-        (_kind(source), source.is_ok) for found in job_sources(names).values() for source in found
+        (_kind(source), source.is_ok)
+        for sources in job_sources(names).values()
+        for source in sources
     )
-    for kind in sorted({kind for kind, _ in answers}):
-        for is_ok in (True, False):
-            sources.add_metric([kind, "true" if is_ok else "false"], answers[kind, is_ok])
-    drained = GaugeMetricFamily(
-        "fleetwatch_node_drained",
-        "1 for each such node that takes no jobs.",
-        labels=["node", "reason"],
+    yield (
+        "job_sources",
+        (
+            "Nodes heard in the last hour, by kind of job source and whether it answers.",
+            "kind",
+            "ok",
+        ),
+        [
+            (kind, "true" if is_ok else "false", answers[kind, is_ok])
+            for kind in sorted({kind for kind, _ in answers})
+            for is_ok in (True, False)
+        ],
     )
-    for node_id, drain in sorted(telemetry.drains(names).items()):
-        drained.add_metric([names[node_id], drain.reason[:MAX_REASON]], 1)
-    return sources, drained
-
-
-def _waiting(now: datetime) -> Iterable[GaugeMetricFamily]:
-    """What jobs wait for, and how long those had waited that began in the last 24 hours."""
-    now_ms = to_ms(now)
-    partition = ["cluster", "partition"]
-    gpus = GaugeMetricFamily(
-        "fleetwatch_pending_gpus",
-        "GPUs that a cluster's queue waits for, as agents tell it.",
-        labels=["cluster"],
+    yield (
+        "node_drained",
+        ("1 for each such node that takes no jobs.", "node", "reason"),
+        [
+            (names[node_id], drain.reason[:MAX_REASON], 1)
+            for node_id, drain in sorted(telemetry.drains(names).items())
+        ],
     )
-    for queue in waiting(now_ms):
-        gpus.add_metric([queue.cluster], queue.gpus)
-    jobs = GaugeMetricFamily(
-        "fleetwatch_pending_jobs", "Jobs that wait, as accounting said last.", labels=partition
-    )
-    for pending in pending_jobs(now_ms)[:MAX_PARTITIONS]:
-        jobs.add_metric([pending.cluster, pending.partition], pending.jobs)
-    began = GaugeMetricFamily(
-        "fleetwatch_day_started_jobs",
-        "Jobs that began in the last 24 hours, of known submission.",
-        labels=partition,
-    )
-    waited = GaugeMetricFamily(
-        "fleetwatch_day_job_wait_seconds", "How long they had waited, together.", labels=partition
-    )
-    for wait in waits(to_ms(now - DAY), now_ms, limit=MAX_PARTITIONS):
-        began.add_metric([wait.cluster, wait.partition], wait.jobs)
-        waited.add_metric([wait.cluster, wait.partition], wait.wait_ms / 1000)
-    return gpus, jobs, began, waited
 
 
 def _kind(source: JobSource) -> str:
@@ -222,51 +244,59 @@ def _kind(source: JobSource) -> str:
     return source.kind if source.kind in KINDS else "other"
 
 
-def _queues(now: datetime) -> GaugeMetricFamily:
-    depth = telemetry.depth(now)
-    queues = GaugeMetricFamily(
-        "fleetwatch_queue_depth",
-        "Rows (or Celery messages) that wait to be worked on.",
-        labels=["queue"],
+def _waiting(now: datetime) -> Iterator[Metric]:
+    """What jobs wait for, and how long those had waited that began in the last 24 hours."""
+    now_ms = to_ms(now)
+    partition = ("cluster", "partition")
+    yield (
+        "pending_gpus",
+        ("GPUs that a cluster's queue waits for, as agents tell it.", "cluster"),
+        [(queue.cluster, queue.gpus) for queue in waiting(now_ms)],
     )
-    queues.add_metric(["seal"], depth.overdue_hours)
-    queues.add_metric(["post"], depth.touched_hours)
-    queues.add_metric(["deliver"], Delivery.objects.filter(state__in=WAITING).count())
-    celery = celery_queue_depth()
-    if celery is not None:
-        queues.add_metric(["celery"], celery)
-    return queues
+    yield (
+        "pending_jobs",
+        ("Jobs that wait, as accounting said last.", *partition),
+        [
+            (pending.cluster, pending.partition, pending.jobs)
+            for pending in pending_jobs(now_ms)[:MAX_PARTITIONS]
+        ],
+    )
+    began = waits(to_ms(now - DAY), now_ms, limit=MAX_PARTITIONS)
+    yield (
+        "day_started_jobs",
+        ("Jobs that began in the last 24 hours, of known submission.", *partition),
+        [(wait.cluster, wait.partition, wait.jobs) for wait in began],
+    )
+    yield (
+        "day_job_wait_seconds",
+        ("How long they had waited, together.", *partition),
+        [(wait.cluster, wait.partition, wait.wait_ms / 1000) for wait in began],
+    )
 
 
-def _runs(now: datetime) -> Iterable[GaugeMetricFamily]:
-    finished = GaugeMetricFamily(
-        "fleetwatch_hour_runs",
-        "Runs of background work that began in the last hour.",
-        labels=["name", "outcome"],
+def _runs(now: datetime) -> Iterator[Metric]:
+    began: Any = JobRun.objects.filter(started_at__gt=now - timedelta(hours=1))
+    yield (
+        "hour_runs",
+        ("Runs of background work that began in the last hour.", "name", "outcome"),
+        [
+            (row["name"], outcome, row[f"{outcome}_runs"])
+            for row in began.values("name").order_by("name").annotate(**OUTCOMES)
+            for outcome in ("ok", "failed", "unfinished")
+        ],
     )
-    outcomes = {"ok": Q(ok=True), "failed": Q(ok=False), "unfinished": Q(ok__isnull=True)}
-    counted: Any = (
-        JobRun.objects.filter(started_at__gt=now - timedelta(hours=1))
-        .values("name")
-        .order_by("name")
+    runs = latest_runs()
+    yield (
+        "last_run_timestamp_seconds",
+        ("When the newest run of each kind began.", "name"),
+        [(run.name, run.started_at.timestamp()) for run in runs],
     )
-    for row in counted.annotate(
-        **{f"{name}_runs": Count("pk", filter=which) for name, which in outcomes.items()}
-    ):
-        for name in outcomes:
-            finished.add_metric([row["name"], name], row[f"{name}_runs"])
-    began = GaugeMetricFamily(
-        "fleetwatch_last_run_timestamp_seconds",
-        "When the newest run of each kind began.",
-        labels=["name"],
+    yield (
+        "last_run_duration_seconds",
+        ("How long it took; absent while it runs.", "name"),
+        [
+            (run.name, (run.finished_at - run.started_at).total_seconds())
+            for run in runs
+            if run.finished_at is not None
+        ],
     )
-    lasted = GaugeMetricFamily(
-        "fleetwatch_last_run_duration_seconds",
-        "How long it took; absent while it runs.",
-        labels=["name"],
-    )
-    for run in latest_runs():
-        began.add_metric([run.name], run.started_at.timestamp())
-        if run.finished_at is not None:
-            lasted.add_metric([run.name], (run.finished_at - run.started_at).total_seconds())
-    return finished, began, lasted

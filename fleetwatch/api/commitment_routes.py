@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Joined, NameOf, TextOrNone, Usd
@@ -77,7 +77,7 @@ class AboveRow(Schema):
     cost_usd: Usd
 
 
-class CommitmentPage(schemas.Period):
+class CommitmentPage(schemas.ListedInPeriod[CommitmentRow]):
     """All commitments. Their figures are of counted_from to counted_to: posted hours that the
     ledger knows.
 
@@ -88,27 +88,28 @@ class CommitmentPage(schemas.Period):
     counted_to: datetime | None
     missing_usd: float
     above: list[AboveRow]
-    rows: list[CommitmentRow]
-    next_cursor: str | None
 
 
 @router.get("/commitments", operation_id="listCommitments", response=CommitmentPage)
 def commitments(
-    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
+    request: HttpRequest, period: schemas.PeriodAsked, paging: schemas.Paging
 ) -> Answer:
     """Every commitment there is or was, with what of it was used, there and missing in the
     period.
     """
     wanted = asked(request)
-    found = coverage(wanted.interval, now=timezone.now())
-    by_id = {commitment.pk: line for commitment, line in found.lines}
-    page, following = wanted.page(every_commitment(), paging.limit)
-    counted = found.interval
-    return wanted.echo() | {
-        "counted_from": counted.start if counted else None,
-        "counted_to": counted.end if counted else None,
+    covered = coverage(wanted.interval, now=timezone.now())
+    by_id = {commitment.pk: line for commitment, line in covered.lines}
+    counted = covered.interval
+    return {
+        **wanted.echo(),
+        "counted_from": counted and counted.start,
+        "counted_to": counted and counted.end,
         "missing_usd": float(missing_usd(by_id.values())),
-        "above": found.above,
-        "rows": [Joined({"in_period": by_id.get(each.pk)}, each) for each in page],
-        "next_cursor": following,
+        "above": covered.above,
+        **wanted.listed(
+            every_commitment(),
+            paging.limit,
+            lambda each: Joined({"in_period": by_id.get(each.pk)}, each),
+        ),
     }

@@ -55,13 +55,14 @@ class DescribedAPI(NinjaAPI):
 
 def _name_errors(operation: Described, method: str, path: str) -> None:
     """An operation that asks for one thing by a query parameter names its 404 itself."""
-    found = set(ANY) | {status for status in operation["responses"] if status in ERRORS}
+    statuses = {*ANY, *(status for status in operation["responses"] if status in ERRORS)}
     if "{" in path:
-        found.add(404)
+        statuses.add(404)
     if method != "get":
-        found.add(403)
+        statuses.add(403)
     operation["responses"] |= {
-        status: {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in sorted(found)
+        status: {"$ref": f"#/components/responses/{ERRORS[status][0]}"}
+        for status in sorted(statuses)
     }
 
 

@@ -4,7 +4,6 @@ rule that decided.
 
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -23,10 +22,10 @@ from fleetwatch.api.answer_types import (
     attribute,
     read_as,
 )
-from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked, required
 from fleetwatch.api.vocabulary import State, Tier
-from fleetwatch.costs.priced import priced
-from fleetwatch.figures.totals import UNALLOCATED
+from fleetwatch.costs.priced import Priced, priced
+from fleetwatch.figures.totals import UNALLOCATED, ZERO
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -37,6 +36,7 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 
 Answer = dict[str, Any]
+TOO_LONG = f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once"
 
 router = Router(tags=["ledger"])
 
@@ -134,30 +134,33 @@ class Explanation(schemas.Period):
 )
 def explained(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
+    period: schemas.PeriodAsked,
     what: Query[ExplainQuery],
 ) -> Answer:
     """Up to 6 hours of one GPU (with its MIG instances), of one job or state alone where named."""
     wanted = asked(request)
     if wanted.interval.duration_ms > explain.MAX_SPAN_MS and not what.newest:
-        raise RequestError(
-            f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from"
-        )
-    found = inventory.gpu(what.gpu)
-    if found is None:
-        raise RequestError("there is no such GPU", field="gpu", status=404)
-    job_id = None if what.job is None else _job_id(what.job)
+        raise RequestError(TOO_LONG, field="from")
+    gpu = required(inventory.gpu(what.gpu), "GPU", field="gpu")
+    which: Answer = {"job_id": _job_id(what.job), "state": what.state}
     if what.newest:
-        wanted = replace(
-            wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=what.state)
-        )
-    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=what.state))
-    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=what.state)
-    versions = {line.row.policy.version for line in lines} | {one.policy_version for one in windows}
+        wanted = replace(wanted, interval=explain.newest(gpu, wanted.interval, **which))
+    lines = priced(explain.rows(gpu, wanted.interval, **which))
     return wanted.echo() | {
-        "gpu": found.uuid,
+        "gpu": gpu.uuid,
         "is_final": explain.is_final(wanted.interval, timezone.now()),
-        "usd": sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)),
+        **_behind(lines, explain.stretches(gpu, wanted.interval, **which)),
+    }
+
+
+def _behind(lines: list[Priced], windows: list[explain.Stretch]) -> Answer:
+    """The dollars, the entries that they sum, the windows behind these, and the thresholds that
+    decided.
+    """
+    versions = {line.row.policy.version for line in lines}
+    versions |= {window.policy_version for window in windows}
+    return {
+        "usd": sum((line.usd or ZERO for line in lines), start=ZERO),
         "entries": [Joined(line, line.row) for line in lines],
         "windows": _windows(windows),
         "policies": {
@@ -167,29 +170,26 @@ def explained(
     }
 
 
-def _job_id(key: str) -> int:
+def _job_id(key: str | None) -> int | None:
+    """None = whatever job."""
+    if key is None:
+        return None
     if key == UNALLOCATED:
         return explain.NOBODY
-    found = Job.objects.filter(key=key).values_list("pk", flat=True).first()
-    if found is None:
-        raise RequestError("there is no such job", field="job", status=404)
-    return found
+    job = Job.objects.filter(key=key).values_list("pk", flat=True).first()
+    return required(job, "job", field="job")
 
 
-def _windows(found: list[explain.Stretch]) -> list[Joined]:
-    gpus = dict(GPU.objects.filter(pk__in={one.gpu_id for one in found}).values_list("pk", "uuid"))
-    jobs = dict(
-        Job.objects.filter(
-            pk__in={one.job_id for one in found if one.job_id is not None}
-        ).values_list("pk", "key")
-    )
+def _windows(windows: list[explain.Stretch]) -> list[Joined]:
+    gpus = GPU.objects.in_bulk({window.gpu_id for window in windows})
+    jobs = Job.objects.in_bulk({window.job_id for window in windows} - {None})
     return [
         Joined(
             {
-                "gpu": gpus[one.gpu_id],
-                "job": None if one.job_id is None else jobs[one.job_id],
+                "gpu": gpus[window.gpu_id].uuid,
+                "job": None if window.job_id is None else jobs[window.job_id].key,
             },
-            one,
+            window,
         )
-        for one in found
+        for window in windows
     ]

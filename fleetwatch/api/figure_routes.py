@@ -2,9 +2,7 @@
 each with the way to its own.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -18,9 +16,9 @@ from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, asked
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.breakdown import Term
+from fleetwatch.figures.breakdown import Term, Traced
 from fleetwatch.figures.pricing import lines, usd
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import Scope, Totals
 
 Answer = dict[str, Any]
 
@@ -70,9 +68,9 @@ class FigureScope(schemas.Filter):
 @router.get("/explain/figure", operation_id="explainFigure", response=FigureExplanation)
 def figure(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
+    period: schemas.PeriodAsked,
     where: Query[FigureScope],
-    paging: Query[schemas.Page],
+    paging: schemas.Paging,
     state: State | None = None,
 ) -> Answer:
     """What any figure of costs is made of: state by state under each rate, and the jobs in it (of
@@ -81,39 +79,48 @@ def figure(
     wanted = asked(request)
     named = where.dict(exclude_none=True)
     scope = Scope(**named, states=None if state is None else (state,))
-    told = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
-    rows = zip(told.parts.groups, rows_of_ranked(told.parts), strict=True)
-    further = _Further(wanted, told.parts_by, named | ({} if state is None else {"state": state}))
-    return wanted.echo() | {
-        "usd": told.totals.cost_usd,
-        "gpu_ms": told.totals.capacity_ms,
-        "unpriced_ms": told.totals.unpriced_ms,
-        "terms": _terms(told.terms, usd(told.totals.cost_usd)),
-        "parts_by": told.parts_by,
-        "parts": [
-            Joined({"explain": further.address(group.key)}, shape, group) for group, shape in rows
-        ],
-        "next_cursor": wanted.following(paging.limit, more=told.parts.after.groups > 0),
+    traced = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
+    if state is not None:
+        named["state"] = state
+    return {
+        **wanted.echo(),
+        **_summed(traced.totals, traced.terms),
+        "parts_by": traced.parts_by,
+        "parts": _parts(traced, named, wanted),
+        "next_cursor": wanted.following(paging.limit, more=traced.parts.after.groups > 0),
     }
 
 
-def _terms(told: Sequence[Term], total: Decimal) -> list[Joined]:
-    dollars = iter(lines([term.usd for term in told if term.usd is not None], total=total))
-    return [Joined({"usd": None if term.usd is None else next(dollars)}, term) for term in told]
+def _summed(totals: Totals, terms: Sequence[Term]) -> Answer:
+    priced = [term.usd for term in terms if term.usd is not None]
+    dollars = iter(lines(priced, total=usd(totals.cost_usd)))
+    return {
+        "usd": totals.cost_usd,
+        "gpu_ms": totals.capacity_ms,
+        "unpriced_ms": totals.unpriced_ms,
+        "terms": [
+            Joined({"usd": None if term.usd is None else next(dollars)}, term) for term in terms
+        ],
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class _Further:
-    """How the parts of a figure are asked for."""
+def _parts(traced: Traced, named: Answer, wanted: Asked) -> list[Joined]:
+    """Each with the address at which it is asked for."""
+    period = {"from": wanted.interval.start_ms, "to": wanted.interval.end_ms}
+    address = _job_address if traced.parts_by == "job" else _gpu_address
+    rows = zip(traced.parts.groups, rows_of_ranked(traced.parts), strict=True)
+    return [
+        Joined({"explain": address(group.key, named, period)}, shape, group)
+        for group, shape in rows
+    ]
 
-    wanted: Asked
-    parts_by: str
-    named: Mapping[str, str]
 
-    def address(self, key: str) -> str:
-        """A job by its GPUs, a GPU by its entries and windows: of the newest six hours with any."""
-        period = {"from": self.wanted.interval.start_ms, "to": self.wanted.interval.end_ms}
-        if self.parts_by == "job":
-            return f"/api/v1/explain/figure?{urlencode({**self.named, 'job': key, **period})}"
-        narrowed = {name: value for name, value in self.named.items() if name in ("job", "state")}
-        return f"/api/v1/explain?{urlencode({'gpu': key, **narrowed, **period, 'newest': 'true'})}"
+def _job_address(key: str, named: Answer, period: Answer) -> str:
+    """A job by its GPUs."""
+    return f"/api/v1/explain/figure?{urlencode({**named, 'job': key, **period})}"
+
+
+def _gpu_address(key: str, named: Answer, period: Answer) -> str:
+    """A GPU by its entries and windows: of the newest six hours with any."""
+    narrowed = {name: value for name, value in named.items() if name in ("job", "state")}
+    return f"/api/v1/explain?{urlencode({'gpu': key, **narrowed, **period, 'newest': 'true'})}"

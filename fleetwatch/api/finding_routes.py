@@ -19,20 +19,21 @@ from fleetwatch.api.answer_types import (
     Joined,
     KeyOrNone,
     NameOrNone,
+    SlugOrNone,
     TextOrNone,
     Usd,
     UUIDOf,
     attribute,
-    gpu_hours,
     read_as,
 )
 from fleetwatch.api.auth import WriteToken
-from fleetwatch.api.request_period import INBOX, RequestError, asked
+from fleetwatch.api.money_figures import tier_row
+from fleetwatch.api.request_period import INBOX, RequestError, asked, required
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.cause_totals import total
+from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY
 from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.diagnosis.findings import (
@@ -41,6 +42,7 @@ from fleetwatch.diagnosis.findings import (
     evidence,
     fixes,
     machine_findings,
+    ranked_findings,
     recurrence,
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
@@ -48,10 +50,10 @@ from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import TIERS
+from fleetwatch.lib.intervals import Interval
 
 Answer = dict[str, Any]
 MAX_ID = 2**62
@@ -105,7 +107,7 @@ class FindingRow(Schema):
     job: KeyOrNone
     job_name: str
     user: str
-    team: Annotated[str | None, attribute("slug")]
+    team: SlugOrNone
     node: NameOrNone
     cluster: TextOrNone
     is_capacity: Annotated[bool, read_as(OF_CAPACITY.__contains__)] = Field(alias="cause")
@@ -122,7 +124,7 @@ class FindingRow(Schema):
     has_example_rates: bool
 
 
-class FindingPage(schemas.Period):
+class FindingPage(schemas.ListedInPeriod[FindingRow]):
     """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and
     of queues in `places`, on every page alike (none where a job, user, team or the like is asked
     for). `recoverable` sums those that are open or snoozed, `accepted` those that somebody
@@ -133,9 +135,7 @@ class FindingPage(schemas.Period):
     recoverable: Savings
     accepted: Savings
     capacity: Savings
-    rows: list[FindingRow]
     places: list[FindingRow]
-    next_cursor: str | None
 
 
 class Sign(Schema):
@@ -251,57 +251,60 @@ class Which(schemas.JobFilter):
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
 def findings(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
+    period: schemas.PeriodAsked,
     which: Query[Which],
-    paging: Query[schemas.Page],
+    paging: schemas.Paging,
 ) -> Answer:
     """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise.
 
     Without `status` all of them.
     """
     wanted = asked(request, default=INBOX)
-    scope = Scope(**which.dict(exclude={"cause", "status", "assignee", "kind", "cluster", "state"}))
-    every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
-    # a job's, user's or team's own findings are of jobs alone
-    of_place = scope == Scope(node=scope.node)
-    of_places = (
-        machine_findings.findings(
-            wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node
-        )
-        if of_place
-        else []
-    )
-    if which.assignee is not None:
-        every, of_places = (
-            every.assigned(which.assignee),
-            machine_findings.assigned(of_places, which.assignee),
-        )
-    every, of_places = machine_findings.narrowed(
-        every, of_places, kind=which.kind, cluster=which.cluster, state=which.state
-    )
+    of_jobs, of_places = _listed(which, wanted.interval)
     page, following = wanted.page(
-        every if which.status is None else every.of_status(which.status), paging.limit
+        of_jobs if which.status is None else of_jobs.of_status(which.status), paging.limit
     )
-    rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
-    sums = {
-        "recoverable": machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE),
-        "accepted": machine_findings.saving(every, of_places, "accepted"),
-        "capacity": total(
-            line.caused
-            for line in of_places
-            if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
-        ),
-        "places": [
-            finding_row(line)
-            for line in of_places
-            if which.status is None or line.status == which.status
-        ],
+    lines = selectors.with_jobs(page, before=wanted.interval.end)
+    places = [line for line in of_places if which.status in (None, line.status)]
+    return wanted.echo() | {
+        "recoverable": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
+        "accepted": machine_findings.saving(of_jobs, of_places, "accepted"),
+        "capacity": _of_capacity(of_places),
+        "places": [finding_row(line) for line in places],
+        "rows": [finding_row(line) for line in lines],
+        "next_cursor": following,
     }
-    return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
+
+
+def _of_capacity(of_places: list[Line]) -> Saving:
+    """What those save that nobody decided about otherwise."""
+    return total(
+        line.caused
+        for line in of_places
+        if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
+    )
+
+
+def _listed(which: Which, interval: Interval) -> tuple[ranked_findings.Findings, list[Line]]:
+    """Those of jobs, and of places where no job, user, team or the like is asked for; of any
+    status.
+    """
+    now = timezone.now()
+    scope = Scope(**which.dict(exclude={"cause", "status", "assignee", "kind", "cluster", "state"}))
+    of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
+    of_places: list[Line] = []
+    if scope == Scope(node=scope.node):
+        of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
+    if which.assignee is not None:
+        of_jobs = of_jobs.assigned(which.assignee)
+        of_places = machine_findings.assigned(of_places, which.assignee)
+    return machine_findings.narrowed(
+        of_jobs, of_places, kind=which.kind, cluster=which.cluster, state=which.state
+    )
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
-def finding(request: HttpRequest, number: FindingId, period: Query[schemas.PeriodQuery]) -> Joined:
+def finding(request: HttpRequest, number: FindingId, period: schemas.PeriodAsked) -> Joined:
     """One finding in the period, with its evidence and advice."""
     return _detail(request, _finding(number))
 
@@ -317,7 +320,7 @@ def decide(
     number: FindingId,
     action: Action,
     wanted: Body[Asked],
-    period: Query[schemas.PeriodQuery],
+    period: schemas.PeriodAsked,
 ) -> Joined:
     """Accept, dismiss, snooze, assign, fixed, reopen: for admins.
 
@@ -330,61 +333,58 @@ def decide(
             field="action",
             status=403,
         )
-    found = _finding(number)
+    _finding(number)
     try:
-        decision = Decision(
-            action,
-            wanted.note,
-            wanted.until,
-            deciding.assignee(wanted.assignee) if action == "assign" else None,
-        )
-        deciding.decide(found.pk, decision, by=user, now=timezone.now())
+        whose = deciding.assignee(wanted.assignee) if action == "assign" else None
+        decision = Decision(action, wanted.note, wanted.until, whose)
+        deciding.decide(number, decision, by=user, now=timezone.now())
     except DecisionError as error:
         raise RequestError(str(error), field=error.field) from error
     except Finding.DoesNotExist:
-        raise RequestError("there is no such finding", field="number", status=404) from None
+        pass  # somebody removed it meanwhile
     return _detail(request, _finding(number))
 
 
 def _finding(number: int) -> Finding:
-    found = (
-        Finding.objects.select_related("job", "job__team", "node", "assignee")
-        .filter(pk=number)
-        .first()
-        if number < MAX_ID
-        else None
+    findings = Finding.objects.select_related("job", "job__team", "node", "assignee")
+    finding = findings.filter(pk=number).first() if number < MAX_ID else None
+    return required(finding, "finding", field="number")
+
+
+def _detail(request: HttpRequest, finding: Finding) -> Joined:
+    job = finding.job
+    whole = machine_findings.whole(finding) if job is None else held_interval(job)
+    wanted = asked(request, default=INBOX, whole=whole)
+    facts, line, more = (
+        _of_place(finding, wanted.interval)
+        if job is None
+        else _of_job(finding, job, wanted.interval)
     )
-    if found is None:
-        raise RequestError("there is no such finding", field="number", status=404)
-    return found
-
-
-def _detail(request: HttpRequest, found: Finding) -> Joined:
-    whole = machine_findings.whole(found) if found.job is None else held_interval(found.job)
-    wanted, now = asked(request, default=INBOX, whole=whole), timezone.now()
-    if found.job is None:
-        line, seen, ahead = machine_findings.line_of(found, wanted.interval, now=now), None, None
-        facts = machine_findings.facts(found, wanted.interval)
-    else:
-        line = selectors.with_jobs(
-            [selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end
-        )[0]
-        seen, ahead = (
-            evidence.evidence_of(found),
-            recurrence.projection(found.job, found.cause, now=now),
-        )
-        facts = seen.facts if seen else _without_telemetry(found.job, line)
-    told = advice.advise(found.cause, facts)
-    fix = fixes.of_finding(found)
-    more = {
-        "evidence": seen,
-        "next_30_days": ahead,
-        "precision": selectors.precision().get(found.cause),
+    advised = advice.advise(finding.cause, facts)
+    fix = fixes.of_finding(finding)
+    more |= {
+        "precision": selectors.precision().get(finding.cause),
         "fix": fix and Joined(fix, fix.fix),
-        "processes": machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES],
-        "history": selectors.history(found),
+        "processes": machine_findings.processes(finding, wanted.interval)[:MAX_PROCESSES],
+        "history": selectors.history(finding),
     }
-    return Joined(wanted.echo() | more, finding_row(line), told, told.cause)
+    return Joined(wanted.echo() | more, finding_row(line), advised, advised.cause)
+
+
+def _of_place(finding: Finding, interval: Interval) -> tuple[Facts, Line, Answer]:
+    facts = machine_findings.facts(finding, interval)
+    line = machine_findings.line_of(finding, interval, now=timezone.now())
+    return facts, line, {"evidence": None, "next_30_days": None}
+
+
+def _of_job(finding: Finding, job: Job, interval: Interval) -> tuple[Facts, Line, Answer]:
+    now = timezone.now()
+    lines = [selectors.line_of(finding, interval, now=now)]
+    line = selectors.with_jobs(lines, before=interval.end)[0]
+    seen = evidence.evidence_of(finding)
+    ahead = recurrence.projection(job, finding.cause, now=now)
+    facts = seen.facts if seen else _without_telemetry(job, line)
+    return facts, line, {"evidence": seen, "next_30_days": ahead}
 
 
 def _without_telemetry(job: Job, line: Line) -> Facts:
@@ -395,19 +395,18 @@ def _without_telemetry(job: Job, line: Line) -> Facts:
 
 def finding_row(line: Line) -> Joined:
     """The finding as a row of the list."""
-    found, job, caused = line.finding, line.finding.job, line.caused
-    tiers = {tier: (caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS}
+    finding = line.finding
+    job = finding.job
+    caused = line.caused
+    is_snoozed = line.status == Finding.Status.SNOOZED
     more = {
-        "snoozed_until": found.snoozed_until if line.status == Finding.Status.SNOOZED else None,
+        "snoozed_until": finding.snoozed_until if is_snoozed else None,
         "confidence": caused.confidence,
         "job": job,
         "job_name": job.name if job else "",
         "user": job.user if job else "",
         "team": job and job.team,
         "alternatives": in_words(line.alternatives, job.kind if job else ""),
-        "waste": {
-            tier: {"gpu_hours": gpu_hours(ms), "usd": float(usd(amount))}
-            for tier, (ms, amount) in tiers.items()
-        },
+        "waste": {tier: tier_row(caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS},
     }
-    return Joined(more, line, found, caused)
+    return Joined(more, line, finding, caused)

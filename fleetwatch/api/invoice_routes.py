@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from django.db.models import Sum
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 from pydantic import Field, WithJsonSchema
 
 from fleetwatch.accounts.selectors import zone
@@ -19,6 +19,7 @@ from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.reports.models import Invoice
+from fleetwatch.reports.months import name_at
 
 Answer = dict[str, Any]
 Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]
@@ -50,14 +51,11 @@ class InvoiceRow(Schema):
         return EXACT.multiply(amount, invoice.usd_per_unit)
 
 
-class InvoicePage(Schema):
+class InvoicePage(schemas.Listed[InvoiceRow]):
     """Imported invoices, the newest month first.
 
     What one month's say beside the ledger is at /invoices/{month}.
     """
-
-    rows: list[InvoiceRow]
-    next_cursor: str | None
 
 
 class Difference(Schema):
@@ -100,7 +98,7 @@ class DifferenceLine(Difference):
     billed_ms: int | None
 
 
-class InvoiceMonth(Schema):
+class InvoiceMonth(schemas.Listed[DifferenceLine]):
     """A month's invoices beside its ledger, of the days that are over; without an invoice there are
     no lines. Lines sum to the total.
 
@@ -114,48 +112,37 @@ class InvoiceMonth(Schema):
     issuers: list[str]
     unpriced_ms: int
     total: Difference
-    rows: list[DifferenceLine]
-    next_cursor: str | None
 
 
 @router.get("/invoices", operation_id="listInvoices", response=InvoicePage)
-def invoices(
-    request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]
-) -> Answer:
+def invoices(request: HttpRequest, period: schemas.PeriodAsked, paging: schemas.Paging) -> Answer:
     """Every invoice that stands, or those of months of which a part lies in a period."""
     wanted = asked(request, whole=ALWAYS)
-    last = (wanted.interval.end - timedelta(microseconds=1)).astimezone(zone())
-    months = (f"{wanted.interval.start.astimezone(zone()):%Y-%m}", f"{last:%Y-%m}")
-    found = (
-        Invoice.objects.filter(month__range=months)
-        .annotate(amount=Sum("lines__amount"))
-        .order_by("-month", "issuer")
-    )
-    page, following = wanted.page(found, paging.limit)
-    return {"rows": page, "next_cursor": following}
+    last = wanted.interval.end - timedelta(microseconds=1)
+    between = [name_at(moment, zone()) for moment in (wanted.interval.start, last)]
+    invoices = Invoice.objects.filter(month__range=between).annotate(amount=Sum("lines__amount"))
+    return wanted.listed(invoices.order_by("-month", "issuer"), paging.limit)
 
 
 @router.get("/invoices/{month}", operation_id="getInvoiceMonth", response=InvoiceMonth)
 def invoice_month(
     request: HttpRequest,
     month: Month,
-    paging: Query[schemas.Page],
+    paging: schemas.Paging,
 ) -> Answer:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
     wanted = asked(request)
     try:
-        found = reconciliation(month, now=timezone.now())
+        reconciled = reconciliation(month, now=timezone.now())
     except ValueError as error:
         raise RequestError(str(error), field="month", status=404) from error
-    page, following = wanted.page(found.lines, paging.limit)
     return {
-        "month": found.month.name,
-        "start": found.month.interval.start,
-        "end": found.month.interval.end,
-        "is_over": found.month.is_over,
-        "issuers": [each.issuer for each in found.invoices],
-        "unpriced_ms": found.unpriced_ms,
-        "total": found.total,
-        "rows": page,
-        "next_cursor": following,
+        "month": reconciled.month.name,
+        "start": reconciled.month.interval.start,
+        "end": reconciled.month.interval.end,
+        "is_over": reconciled.month.is_over,
+        "issuers": [invoice.issuer for invoice in reconciled.invoices],
+        "unpriced_ms": reconciled.unpriced_ms,
+        "total": reconciled.total,
+        **wanted.listed(reconciled.lines, paging.limit),
     }

@@ -30,11 +30,11 @@ def names(operation: Operation) -> list[str]:
     return [name for model in queries for name in getattr(model, "__ninja_flatten_map__")]  # noqa: B009 - set by Ninja
 
 
-def refusal(request: HttpRequest, known: Collection[str] = ()) -> RequestError | None:
+def refusal(request: HttpRequest, allowed: Collection[str] = ()) -> RequestError | None:
     """What is wrong with the names of the request's parameters; None where nothing is."""
-    unknown = next((name for name in request.GET if name not in known), None)
+    unknown = next((name for name in request.GET if name not in allowed), None)
     if unknown is not None:
-        there = f"parameters are {', '.join(sorted(known))}" if known else "there are none here"
+        there = f"parameters are {', '.join(sorted(allowed))}" if allowed else "there are none here"
         return RequestError(
             f"there is no parameter {unknown[:LONGEST_NAME]!r}: {there}",
             field=unknown[:LONGEST_NAME],
@@ -45,12 +45,12 @@ def refusal(request: HttpRequest, known: Collection[str] = ()) -> RequestError |
     return None
 
 
-def _knowing(allowed: Collection[str], view: Run) -> Run:
-    known = frozenset(allowed)
+def _knowing(names: Collection[str], view: Run) -> Run:
+    allowed = frozenset(names)
 
     @wraps(view)
     def asked(request: HttpRequest, **values: Any) -> Any:
-        wrong = refusal(request, known)
+        wrong = refusal(request, allowed)
         if wrong is not None:
             raise wrong
         return view(request, **values)

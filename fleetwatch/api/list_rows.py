@@ -22,37 +22,28 @@ Shape = dict[str, Any]
 
 def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
     """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
-    if primary is None or primary.cause == UNDETERMINED:
-        return {
-            "key": UNDETERMINED,
-            "title": title(UNDETERMINED),
-            "confidence": None,
-            "evidence": [],
+    row: Shape = {"key": UNDETERMINED, "confidence": None, "evidence": []}
+    if primary is not None and primary.cause != UNDETERMINED:
+        row = {
+            "key": primary.cause,
+            "confidence": CONFIDENCES[primary.confidence] or None,
+            "evidence": list(evidence),
         }
-    return {
-        "key": primary.cause,
-        "title": title(primary.cause),
-        "confidence": CONFIDENCES[primary.confidence] or None,
-        "evidence": list(evidence),
-    }
+    return row | {"title": title(row["key"])}
 
 
 def job_row(job: Job, figures: Joined, cause: Shape, saving: Saving | None = None) -> Joined:
     """`saving` is what all its findings could save in the period; None = nothing was diagnosed."""
     wait = wait_ms(job)
-    savings: Shape = {"savings_gpu_hours": None, "savings_usd": None}
-    if saving is not None:
-        savings = {
-            "savings_gpu_hours": [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
-            "savings_usd": [usd(saving.low_usd), usd(saving.high_usd)],
-        }
     more = {
         "wait_s": None if wait is None else wait / 1000,
         "partition": _label(job, "partition"),
         "qos": _label(job, "qos"),
         "primary_cause": cause,
+        "savings_gpu_hours": saving and [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
+        "savings_usd": saving and [usd(saving.low_usd), usd(saving.high_usd)],
     }
-    return Joined(more, savings, figures, job)
+    return Joined(more, figures, job)
 
 
 def _label(job: Job, name: str) -> str | None:
@@ -63,30 +54,28 @@ def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[
     """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs
     that wait.
     """
-    return [_queue_row(queue) for queue in queues] + [_pending_row(waiting) for waiting in pending]
-
-
-def _queue_row(queue: Queue) -> Shape:
-    unknown = {"partition": None, "pending_jobs": None, "oldest_submit_at": None}
-    known = {
-        "cluster": queue.cluster,
-        "pending_gpus": queue.gpus,
-        "told_by": "agent",
-        "told_at": from_ms(queue.told_ms),
-    }
-    return unknown | known
-
-
-def _pending_row(pending: PendingJobs) -> Shape:
-    return {
-        "cluster": pending.cluster,
-        "partition": pending.partition,
-        "pending_gpus": pending.gpus,
-        "pending_jobs": pending.jobs,
-        "oldest_submit_at": from_ms(pending.since_ms),
-        "told_by": "accounting",
-        "told_at": None,
-    }
+    unknown = dict.fromkeys(("partition", "pending_jobs", "oldest_submit_at", "told_at"))
+    of_agents = [
+        {
+            "cluster": queue.cluster,
+            "pending_gpus": queue.gpus,
+            "told_by": "agent",
+            "told_at": from_ms(queue.told_ms),
+        }
+        for queue in queues
+    ]
+    of_accounting = [
+        {
+            "cluster": waiting.cluster,
+            "partition": waiting.partition,
+            "pending_gpus": waiting.gpus,
+            "pending_jobs": waiting.jobs,
+            "oldest_submit_at": from_ms(waiting.since_ms),
+            "told_by": "accounting",
+        }
+        for waiting in pending
+    ]
+    return [unknown | row for row in (*of_agents, *of_accounting)]
 
 
 def node_row(

@@ -21,16 +21,15 @@ def missing(now: datetime) -> list[str]:
     ready.
     """
     has_database = _database_answers()
-    found = [] if has_database else ["database"]
-    if not _redis_answers():
-        found.append("redis")
-    # its heartbeats are rows: without a database nothing is known of it, and asking would only wait
-    # again
-    if not has_database or not _worker_lives(now):
-        found.append("worker")
-    if disk.trouble():
-        found.append("disk")
-    return found
+    is_there = {
+        "database": has_database,
+        "redis": _redis_answers(),
+        # its heartbeats are rows: without a database nothing is known of it, and asking would only
+        # wait again
+        "worker": has_database and _worker_lives(now),
+        "disk": not disk.trouble(),
+    }
+    return [name for name, is_fine in is_there.items() if not is_fine]
 
 
 def celery_queue_depth() -> int | None:

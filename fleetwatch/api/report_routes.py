@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Joined
-from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.vocabulary import ReportKind
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT
@@ -36,14 +36,11 @@ class ReportRow(Schema):
     content: Any = None
 
 
-class ReportPage(Schema):
+class ReportPage(schemas.Listed[ReportRow]):
     """Computed reports that overlap the period, the newest first.
 
     What statements and fleet reports say is at /reports/{id}.
     """
-
-    rows: list[ReportRow]
-    next_cursor: str | None
 
 
 class ReportDetail(ReportRow):
@@ -58,30 +55,27 @@ class ReportDetail(ReportRow):
 @router.get("/reports", operation_id="listReports", response=ReportPage)
 def reports(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
-    paging: Query[schemas.Page],
+    period: schemas.PeriodAsked,
+    paging: schemas.Paging,
     kind: ReportKind | None = None,
     subject: schemas.Name = None,
 ) -> Answer:
     """Computed reports of periods that overlap the one asked for, every version."""
     wanted = asked(request)
-    found = Report.objects.filter(
+    overlapping = Report.objects.filter(
         start__lt=wanted.interval.end, end__gt=wanted.interval.start
-    ).order_by("-end", "-pk")
-    named = {
-        name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None
-    }
-    page, following = wanted.page(found.filter(**named).defer("content"), paging.limit)
-    return {"rows": [Joined(_small(report), report) for report in page], "next_cursor": following}
+    )
+    asked_for = {"kind": kind, "subject": subject}
+    named = {name: value for name, value in asked_for.items() if value is not None}
+    reports = overlapping.filter(**named).order_by("-end", "-pk").defer("content")
+    return wanted.listed(reports, paging.limit, lambda report: Joined(_small(report), report))
 
 
 @router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
 def report(request: HttpRequest, report_id: int) -> Report:
     """One report and what it says."""
-    found = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
-    if found is None:
-        raise RequestError("there is no such report", field="report_id", status=404)
-    return found
+    report = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
+    return required(report, "report", field="report_id")
 
 
 def _small(report: Report) -> Answer:

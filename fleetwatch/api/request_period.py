@@ -3,10 +3,10 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -16,6 +16,9 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
+
+Thing = TypeVar("Thing")
+Row = Callable[[Any], Any]
 
 DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's
@@ -36,6 +39,13 @@ class RequestError(ValueError):
         self.status = status
 
 
+def required(thing: Thing | None, name: str, *, field: str) -> Thing:
+    """The thing. Raises RequestError (404) where there is none."""
+    if thing is None:
+        raise RequestError(f"there is no such {name}", field=field, status=404)
+    return thing
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A period, and where in the list a page begins.
@@ -48,7 +58,8 @@ class Asked:
 
     def echo(self) -> dict[str, datetime]:
         """The period as asked for, and what of it figures cover: nothing is known of what comes."""
-        start, end = self.interval.start, self.interval.end
+        start = self.interval.start
+        end = self.interval.end
         return {
             "from": start,
             "to": end,
@@ -56,24 +67,27 @@ class Asked:
             "covered_to": max(start, min(end, timezone.now())),
         }
 
+    def listed(
+        self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int, row: Row = lambda row: row
+    ) -> dict[str, Any]:
+        """One page of an answer: as `row` makes them the rows, and the next page's cursor."""
+        page, following = self.page(rows, limit)
+        return {"rows": [row(each) for each in page], "next_cursor": following}
+
     def page(
         self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int
     ) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""
-        found = list(rows[self.offset : self.offset + limit + 1])
-        return found[:limit], self.following(limit, more=len(found) > limit)
+        page = list(rows[self.offset : self.offset + limit + 1])
+        return page[:limit], self.following(limit, more=len(page) > limit)
 
     def following(self, limit: int, *, more: bool) -> str | None:
         """The next page's cursor, where there are more rows than those of this page."""
-        return self._cursor(self.offset + limit) if more else None
-
-    def _cursor(self, offset: int) -> str:
-        facts = [self.interval.start_ms, self.interval.end_ms, offset]
-        return (
-            base64.urlsafe_b64encode(json.dumps(facts, separators=(",", ":")).encode())
-            .decode()
-            .rstrip("=")
-        )
+        if not more:
+            return None
+        facts = [self.interval.start_ms, self.interval.end_ms, self.offset + limit]
+        packed = json.dumps(facts, separators=(",", ":")).encode()
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | None = None) -> Asked:
@@ -82,28 +96,27 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
 
     Raises RequestError or TimeframeError.
     """
-    cursor = request.GET.get("cursor", "")
-    if cursor:
-        found = _read_cursor(cursor)
-    elif whole is not None and not request.GET.keys() & NAMES:
-        found = Asked(whole, 0)
-    else:
-        found = Asked(
-            timeframes.parse(
-                request.GET.dict(), now=timezone.now(), zone=zone(), default=default
-            ).interval,
-            0,
-        )
+    period = _asked(request, default, whole)
     # a cursor's numbers are as free as any
-    if found.interval.start < timeframes.EARLIEST or found.interval.end > timeframes.LATEST:
+    interval = period.interval
+    if interval.start < timeframes.EARLIEST or interval.end > timeframes.LATEST:
         raise RequestError(
             f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}",
             field="from",
         )
     longest = LONGEST if whole is None else max(LONGEST, whole.end - whole.start)
-    if found.interval.end - found.interval.start > longest:
+    if interval.end - interval.start > longest:
         raise RequestError(f"a period is at most {LONGEST.days} days long", field="from")
-    return found
+    return period
+
+
+def _asked(request: HttpRequest, default: str, whole: Interval | None) -> Asked:
+    if cursor := request.GET.get("cursor"):
+        return _read_cursor(cursor)
+    if whole is not None and not request.GET.keys() & NAMES:
+        return Asked(whole, 0)
+    frame = timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=default)
+    return Asked(frame.interval, 0)
 
 
 def _read_cursor(cursor: str) -> Asked:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from ninja import Schema
+from ninja import Query, Schema
 from pydantic import Field, create_model
 
 from fleetwatch.api.answer_types import (
@@ -166,6 +166,32 @@ class Page(Schema):
     cursor: str = Field("", max_length=200, json_schema_extra={"pattern": "^[A-Za-z0-9_-]*$"})
 
 
+Row = TypeVar("Row")
+
+
+class Listed(Schema, Generic[Row]):
+    """One page of a list."""
+
+    rows: list[Row]
+    next_cursor: str | None
+
+
+class ListedInPeriod(Listed[Row], Period, Generic[Row]):
+    """One page of a list of a period."""
+
+
+class TotalsOfPeriod(Period):
+    totals: Figures
+
+
+class ListedWithTotals(Listed[Row], TotalsOfPeriod, Generic[Row]):
+    """One page of a list of a period, with the figures of all its rows."""
+
+
+PeriodAsked = Query[PeriodQuery]
+Paging = Query[Page]
+
+
 class SpendingNow(Schema):
     usd_per_hour: Usd
     gpus: int
@@ -197,16 +223,13 @@ class WasteRow(Figures):
     label: str
 
 
-class WastePage(Period):
+class WastePage(ListedWithTotals[WasteRow]):
     """Rows by wasted dollars.
 
     The rows of all pages sum to `totals`, dollars to the micro-dollar.
     """
 
     group_by: Grouping
-    totals: Figures
-    rows: list[WasteRow]
-    next_cursor: str | None
 
 
 class Cause(Schema):
@@ -267,15 +290,12 @@ class QueueRow(Schema):
     told_at: datetime | None
 
 
-class JobPage(Period):
+class JobPage(ListedWithTotals[JobRow]):
     """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every
     page, `queues` of this moment.
     """
 
-    totals: Figures
-    rows: list[JobRow]
     queues: list[QueueRow]
-    next_cursor: str | None
 
 
 # how a node knows: its processes' environment, its scheduler, an import of accounting, or the right
@@ -368,10 +388,8 @@ class NodeRow(Figures):
     gpu_count: int
 
 
-class NodePage(Period):
-    totals: Figures
-    rows: list[NodeRow]
-    next_cursor: str | None
+class NodePage(ListedWithTotals[NodeRow]):
+    pass
 
 
 class Instance(Schema):
@@ -403,10 +421,8 @@ class GPURow(Figures):
     retired_at: AtOrNone = Field(alias="retired_ms")
 
 
-class GPUPage(Period):
-    totals: Figures
-    rows: list[GPURow]
-    next_cursor: str | None
+class GPUPage(ListedWithTotals[GPURow]):
+    pass
 
 
 class RateSpan(Schema):
@@ -484,9 +500,8 @@ class RateRow(Schema):
         return rate.price_per_gpu_hour if rate.currency == "USD" else None
 
 
-class RatePage(Schema):
-    rows: list[RateRow]
-    next_cursor: str | None
+class RatePage(Listed[RateRow]):
+    pass
 
 
 class MappingRow(Schema):
@@ -509,9 +524,8 @@ class MappingRow(Schema):
     note: str
 
 
-class MappingPage(Schema):
-    rows: list[MappingRow]
-    next_cursor: str | None
+class MappingPage(Listed[MappingRow]):
+    pass
 
 
 class IncidentRow(Schema):
@@ -525,8 +539,5 @@ class IncidentRow(Schema):
     facts: dict[str, Any] = Field(alias="of_condition")
 
 
-class IncidentPage(Schema):
+class IncidentPage(Listed[IncidentRow]):
     """Incidents that were open at some moment of the period, the newest first."""
-
-    rows: list[IncidentRow]
-    next_cursor: str | None

@@ -32,8 +32,13 @@ def series_of(gpu: GPU, interval: Interval, *, metrics: str, step_s: int | None)
         raise RequestError(
             f"{count} points are more than {MAX_POINTS}: take a longer step", field="step_s"
         )
-    found = series(gpu, interval.start_ms, interval.end_ms, columns=names, step_s=step_s)
-    return {"uuid": gpu.uuid, "start_ms": found.start_ms, "step_s": step_s, "values": found.columns}
+    points = series(gpu, interval.start_ms, interval.end_ms, columns=names, step_s=step_s)
+    return {
+        "uuid": gpu.uuid,
+        "start_ms": points.start_ms,
+        "step_s": step_s,
+        "values": points.columns,
+    }
 
 
 def _names(metrics: str) -> list[str]:

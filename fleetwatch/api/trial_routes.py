@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
@@ -55,7 +55,7 @@ class Compared(schemas.Period):
 @router.post("/ledger/try-policy", operation_id="tryPolicy", response=Compared)
 def try_policy(
     request: HttpRequest,
-    period: Query[schemas.PeriodQuery],
+    period: schemas.PeriodAsked,
     tried: Trial,
     group_by: TrialGrouping = "state",
 ) -> Answer:
