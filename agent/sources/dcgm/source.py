@@ -37,7 +37,9 @@ MAX_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 SCHEDULERS = ("slurm", "kubernetes", "declared")  # contract.md: the sources that name every holder
 # The exporter's period is learnt from its own changes, within these; 30 s is its default.
-FIRST_PERIOD_MS, LEAST_PERIOD_MS, MOST_PERIOD_MS = 30_000, 10_000, 60_000
+FIRST_PERIOD_MS = 30_000
+LEAST_PERIOD_MS = 10_000
+MOST_PERIOD_MS = 60_000
 HOLDS_PERIODS = 1.5
 # without any label for this long after the last one: nobody holds anything, and the mapping works
 FORGOTTEN_MS = 60_000
@@ -56,7 +58,8 @@ class DCGMSource:
     ) -> None:
         self.interval_ms = SCRAPE_MS
         self.cluster = cluster
-        self._url, self._fetch = url, fetch or fetch_text
+        self._url = url
+        self._fetch = fetch or fetch_text
         self._scrape = Scrape({})
         self._unparsed: Tuple[int, str] = (0, "")
         self._slot: Optional[int] = None
@@ -110,7 +113,8 @@ class DCGMSource:
 
     def events(self, now_ms: int) -> List[Event]:
         """XIDs since the last call."""
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         return events
 
     def close(self) -> None:
@@ -126,7 +130,8 @@ class DCGMSource:
         """The scrape of this interval; its trouble is kept for every GPU that is asked for
         in it.
         """
-        self._pending, self._trouble = {}, None
+        self._pending = {}
+        self._trouble = None
         try:
             self._take(self._ask(), now_ms)
         except SourceError as error:
@@ -148,7 +153,8 @@ class DCGMSource:
         return scrape
 
     def _take(self, scrape: Scrape, now_ms: int) -> None:
-        before, self._scrape = self._scrape, scrape
+        before = self._scrape
+        self._scrape = scrape
         self.labels.take(scrape, now_ms)
         self._note_xids(scrape, now_ms)
         is_fresh = _has_changed(before, scrape)
@@ -202,7 +208,8 @@ class Labels:
 
     def take(self, scrape: Scrape, now_ms: int) -> None:
         """A scrape that came."""
-        self.is_answering, self.now_ms = True, now_ms
+        self.is_answering = True
+        self.now_ms = now_ms
         self.seen_ms.update(dict.fromkeys(scrape.schedulers, now_ms))
         self.holders = {uuid: card.holders for uuid, card in scrape.cards.items()}
 
@@ -227,7 +234,9 @@ class LabelWorkloads:
     """
 
     def __init__(self, labels: Labels, cluster: str, otherwise: Workloads) -> None:
-        self._labels, self._cluster, self._otherwise = labels, cluster, otherwise
+        self._labels = labels
+        self._cluster = cluster
+        self._otherwise = otherwise
         self._since_ms: Dict[Tuple[str, Holder], int] = {}
 
     def resolve(

@@ -189,7 +189,8 @@ class NvidiaSMI:
     def events(self, now_ms: int) -> List[Event]:
         """Hangs, lost and recovered GPUs since the last call."""
         with self._mutex:
-            events, self._events = self._events, []
+            events = self._events
+            self._events = []
             return events
 
     def close(self) -> None:

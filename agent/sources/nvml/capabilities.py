@@ -32,7 +32,9 @@ class Capabilities:
         doors: Mapping[str, int],
         now_ms: int = 0,
     ) -> None:
-        self._nvml, self._groups, self._doors = nvml, groups, doors
+        self._nvml = nvml
+        self._groups = groups
+        self._doors = doors
         self._shut: Dict[str, Tuple[str, int]] = {}  # key -> (why, asked again at)
         self._strikes: Dict[str, int] = {}
         # not an NVMLError: an old driver without the versioned call

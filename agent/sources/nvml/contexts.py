@@ -25,7 +25,8 @@ class ProcessLists:
     """The processes of one GPU as the driver lists them."""
 
     def __init__(self, capabilities: Capabilities, handle: Any) -> None:
-        self._capabilities, self.handle = capabilities, handle
+        self._capabilities = capabilities
+        self.handle = handle
         self._rare: Dict[str, Sequence[Any]] = {}
         self._asked_ms: Optional[int] = None
         self._pids: FrozenSet[int] = frozenset()
@@ -38,7 +39,8 @@ class ProcessLists:
         Raises as Capabilities.ask.
         """
         if self._found_ms is None or not 0 <= now_ms - self._found_ms < SAME_MS:
-            self._found, self._found_ms = self._ask(now_ms), now_ms
+            self._found = self._ask(now_ms)
+            self._found_ms = now_ms
         return self._found
 
     def forget(self) -> None:
@@ -58,7 +60,8 @@ class ProcessLists:
             or not 0 <= now_ms - self._asked_ms < RARE_MS
         ):
             self._rare = {calls[0]: self._by(calls, calls[0]) or () for calls in RARE}
-            self._pids, self._asked_ms = pids, now_ms
+            self._pids = pids
+            self._asked_ms = now_ms
         return [*compute, *(process for processes in self._rare.values() for process in processes)][
             :MAX_PROCESSES
         ]

@@ -50,7 +50,8 @@ class Device:
         self._nvml = nvml
         self._reader = reader
         self._sample = sample
-        self.handle, self.info = handle, info
+        self.handle = handle
+        self.info = info
         self._now_ms = 0
         self.capabilities = self._new_capabilities()
         self.instances: Dict[str, mig.Instance] = {}
@@ -204,7 +205,8 @@ class Device:
         """Whether it is time for the slow and for the costly calls: at the clock's marks, so that
         windows end with them.
         """
-        before_ms, self._read_ms = self._read_ms, now_ms
+        before_ms = self._read_ms
+        self._read_ms = now_ms
         self._is_slow = before_ms is None or before_ms // SLOW_MS != now_ms // SLOW_MS
         before_ms = self._costly_ms
         self._is_costly = (

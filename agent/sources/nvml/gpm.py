@@ -13,12 +13,14 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import SUCCESS
 
-PERCENT, MIB_S = 0.01, 1024.0 * 1024.0
+PERCENT = 0.01
+MIB_S = 1024.0 * 1024.0
 MIN_APART_MS = 100  # the driver refreshes its samples no faster
 # of the sample before: an average over a suspend or a lost GPU is nobody's window
 MAX_AGE_MS = 30_000
 # What is beyond these is a counter that was reset between the samples, not a reading.
-MAX_PERCENT, MAX_MIB_S = 110.0, 1e7
+MAX_PERCENT = 110.0
+MAX_MIB_S = 1e7
 
 
 class Metric(NamedTuple):
@@ -93,7 +95,9 @@ class GPM:
 
     def free(self, target: Target) -> None:
         """Gives the samples' memory back to the driver."""
-        samples, target.samples, target.taken_ms = target.samples, [], None
+        samples = target.samples
+        target.samples = []
+        target.taken_ms = None
         for sample in samples:
             try:
                 self._nvml.nvmlGpmSampleFree(sample)
@@ -125,14 +129,16 @@ class GPM:
             taken = ask("gpm", "nvmlGpmMigSampleGet", target.handle, target.instance, spare)
         if taken is None:
             return False
-        target.samples, target.taken_ms = [spare, kept], now_ms
+        target.samples = [spare, kept]
+        target.taken_ms = now_ms
         return True
 
     def _averages(self, target: Target, wanted: List[Metric]) -> Dict[str, float]:
         if self._request is None:
             self._request = self._nvml.c_nvmlGpmMetricsGet_t()
         request = self._request
-        request.version, request.numMetrics = 1, len(wanted)
+        request.version = 1
+        request.numMetrics = len(wanted)
         request.sample2, request.sample1 = target.samples
         for place, metric in enumerate(wanted):
             request.metrics[place].metricId = metric.id

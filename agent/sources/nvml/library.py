@@ -6,7 +6,12 @@ from typing import Any
 from agent.readings import SourceError
 
 # nvmlReturn_t, by what the agent does about it
-SUCCESS, INVALID, NOT_FOUND, TOO_SMALL, TIMEOUT, NO_DATA = 0, 2, 6, 7, 10, 21
+SUCCESS = 0
+INVALID = 2
+NOT_FOUND = 6
+TOO_SMALL = 7
+TIMEOUT = 10
+NO_DATA = 21
 NOTHING_NEW = frozenset((SUCCESS, NOT_FOUND, TIMEOUT, NO_DATA))
 DRIVER_GONE = frozenset((1, 9, 12))  # uninitialised, driver not loaded, library not found
 MISMATCH = 18  # the driver was upgraded under a library that stays mapped: only a new process helps

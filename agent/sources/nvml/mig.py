@@ -14,7 +14,8 @@ from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.library import MEMORY_V2, text_of
 
 MAX_INSTANCES = 64  # per GPU: the hardware has 7 or 8
-MIB, GIB = 2**20, 2**30
+MIB = 2**20
+GIB = 2**30
 EIGHTHS = 8  # of the memory, in which NVIDIA names the profiles
 NOT_PER_INSTANCE = ("util_mean", "power_w", "energy_j", "temperature_c", "sm_clock_hz")
 _PROFILE = re.compile(r"MIG (\d+c\.)?(\d+g\.\d+gb\S{0,16})")
@@ -145,7 +146,8 @@ def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional
     # the name says which part of the card's whole GiB the instance has, not what it can use of it
     eighths = -(-attributes.memorySizeMB * MIB * EIGHTHS // total_bytes)
     gigabytes = round(eighths / EIGHTHS * -(-total_bytes // GIB))
-    slices, compute = attributes.gpuInstanceSliceCount, attributes.computeInstanceSliceCount
+    slices = attributes.gpuInstanceSliceCount
+    compute = attributes.computeInstanceSliceCount
     return "%s%dg.%dgb" % ("" if compute == slices else "%dc." % compute, slices, gigabytes)
 
 

@@ -23,7 +23,8 @@ class SampleCall:
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
         self._room = (nvml.c_nvmlSample_t * ROOM)()
-        self._type, self._count = ctypes.c_int(), ctypes.c_uint()
+        self._type = ctypes.c_int()
+        self._count = ctypes.c_uint()
 
     def __call__(self, handle: Any, after_us: int) -> Tuple[int, Sequence[Any]]:
         """(nvmlValueType_t, the samples), good until the next call. Raises NVMLError."""
@@ -65,7 +66,8 @@ class SampleBuffer:
         """
         answer = capabilities.tried("util_samples", self._call, handle, self._cursor_us)
         fresh = [] if answer is None else _after(self._cursor_us, *answer)
-        is_first, self._cursor_us = self._cursor_us == 0, fresh[-1][0] if fresh else self._cursor_us
+        is_first = self._cursor_us == 0
+        self._cursor_us = fresh[-1][0] if fresh else self._cursor_us
         if fresh or self._fresh_ms is None:
             self._fresh_ms = capabilities.now_ms
         return [] if is_first else fresh
@@ -77,7 +79,8 @@ class SampleBuffer:
         if not is_working or self._fresh_ms is None:
             self._fresh_ms = now_ms
         elif now_ms - self._fresh_ms > DRY_MS:
-            self._cursor_us, self._fresh_ms = 0, now_ms
+            self._cursor_us = 0
+            self._fresh_ms = now_ms
 
 
 def _after(cursor_us: int, value_type: int, samples: Sequence[Any]) -> Samples:

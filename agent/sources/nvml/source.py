@@ -116,7 +116,8 @@ class NVMLSource:
 
     def events(self, now_ms: int) -> List[Event]:
         """XIDs, and GPUs and drivers that went away or came back, since the last call."""
-        events, self._events = self._events + self._watch.take(now_ms), []
+        events = self._events + self._watch.take(now_ms)
+        self._events = []
         for device in self._devices.values():
             events += device.events
             device.events = []

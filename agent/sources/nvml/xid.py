@@ -13,7 +13,9 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from agent.readings import Event
 from agent.sources.nvml.library import LOST, NO_INSTANCE, TIMEOUT
 
-DOUBLE_BIT, XID_CRITICAL = 0x2, 0x8  # nvmlEventType*
+# nvmlEventType*
+DOUBLE_BIT = 0x2
+XID_CRITICAL = 0x8
 XID_DOUBLE_BIT = 48
 WAIT_MS = 2000  # until the thread looks whether it should end: how long a release may take
 # the same XID of the same GPU within it is one event; a double-bit error comes as both types
@@ -25,7 +27,8 @@ class XIDWatch:
     """Registers GPUs, and hears of their XIDs from then on."""
 
     def __init__(self, nvml: Any, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        self._nvml, self._monotonic_s = nvml, monotonic_s
+        self._nvml = nvml
+        self._monotonic_s = monotonic_s
         self._set: Any = None
         self._thread: Optional[threading.Thread] = None
         self._ending = threading.Event()
@@ -74,7 +77,9 @@ class XIDWatch:
             self._thread.join(timeout=WAIT_MS / 1000 + 0.5)
             if self._thread.is_alive():
                 return False
-        lent, self._set, self._thread = self._set, None, None
+        lent = self._set
+        self._set = None
+        self._thread = None
         if lent is not None:
             try:
                 self._nvml.nvmlEventSetFree(lent)

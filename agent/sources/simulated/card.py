@@ -16,12 +16,16 @@ from agent.sources.simulated.traits import IDLE, NO_WORK, mixed
 NAMESPACE = uuid.UUID("6f1c1d6e-9a4c-4d0e-8f3b-5b6a2f0f7c11")
 RESERVED_BYTES = 640 * MIB  # what the driver keeps for itself
 CONTEXT_BYTES = 420 * MIB  # a CUDA context without data
-COOL_C, WARMTH_C = 30.0, 50.0  # AcmeTrace A100: 30 + 50 x P / limit
+# AcmeTrace A100: 30 + 50 x P / limit
+COOL_C = 30.0
+WARMTH_C = 50.0
 MEMORY_WARMER_C = 9.0  # AcmeTrace: memory is 8 to 10 degrees warmer
 OCCUPANCY = 0.27  # of SM activity; AcmeTrace: 20 % at an SM activity of 74 %
 CAPPED_POWER = 0.95  # above it the power limit holds the clock down, which is normal
 JITTER = 0.03  # of what flickers from second to second
-STEADY_BELOW, STEADY_ABOVE = 0.02, 0.98  # utilisation that does not flicker
+# utilisation that does not flicker
+STEADY_BELOW = 0.02
+STEADY_ABOVE = 0.98
 STEADY_MEANS = ("gr_engine_active", "throttle_thermal_ratio", "throttle_power_ratio")
 GPM_COLUMNS = (
     "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active",

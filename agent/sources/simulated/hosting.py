@@ -44,7 +44,9 @@ class Guest(NamedTuple):
 
 def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
     """The job's columns of the wire on a GPU of that role; on an idle one no thread of it works."""
-    load, here, traits = guest.load(), sum(guest.shares), guest.signal.traits
+    load = guest.load()
+    here = sum(guest.shares)
+    traits = guest.signal.traits
     return {
         "job_cpu_ratio": load.cpu,
         "job_main_thread_ratio": load.main_thread * float(role != IDLE),

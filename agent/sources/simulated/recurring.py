@@ -15,7 +15,9 @@ from agent.sources.simulated.hardware import Range
 DAY_MS = 86_400_000
 EVERY_MS = DAY_MS // 3
 LATEST_START_S = 1200
-ROUND_DAYS, MENDED_DAY, BACK_DAY = 10, 3, 8
+ROUND_DAYS = 10
+MENDED_DAY = 3
+BACK_DAY = 8
 GPUS_EACH = 2
 
 

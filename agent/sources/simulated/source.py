@@ -175,7 +175,8 @@ class Simulated:
     def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
         described = []
         for gpu in job.gpus:
-            uuid, pid = self.cards[gpu].uuid, process_id(job, gpu)
+            uuid = self.cards[gpu].uuid
+            pid = process_id(job, gpu)
             memory = {process.pid: process.memory_bytes for process in processes.get(uuid) or ()}
             if pid in memory:
                 described.append(
@@ -212,7 +213,8 @@ class _Counter:
         """The reading at now_ms, which lies after the last one; None when it does not."""
         if now_ms <= self._at_ms:
             return None
-        since_ms, self._at_ms = self._at_ms, now_ms
+        since_ms = self._at_ms
+        self._at_ms = now_ms
         seen, factor = self._seen(signal, since_ms, now_ms)
         means = _rounded(
             scaled({name: seen[name] for name in seen if name not in MOMENTARY}, factor)

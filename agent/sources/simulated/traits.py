@@ -12,9 +12,13 @@ WARMING_UP = Level(power=(0.07, 0.09))
 WARMUP_LOAD = Load(
     cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40)
 )
-SATURATED, HARDLY_WAITS = 0.93, 0.90
+SATURATED = 0.93
+HARDLY_WAITS = 0.90
 MAX_MEMORY = 0.985  # the rest is context and fragments
-BUSY, CULPRIT, IDLE = "busy", "culprit", "idle"  # roles of a job's ranks
+# roles of a job's ranks
+BUSY = "busy"
+CULPRIT = "culprit"
+IDLE = "idle"
 HIGH, LOW, PAUSE, ONSET, WARMUP = range(5)  # places in every tuple of levels, loads and shares
 
 

@@ -11,7 +11,8 @@ from agent.sources.simulated.spec import Spec
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-FAULT_CYCLE_MS, FAULT_MS = 9 * 24 * HOUR_MS, 40 * HOUR_MS
+FAULT_CYCLE_MS = 9 * 24 * HOUR_MS
+FAULT_MS = 40 * HOUR_MS
 ECC_EVERY_MS = 45 * 60_000  # an uncorrected error, in the hours before
 # What the driver says before it: (how long before, XID, its text).
 OMENS = (
@@ -20,10 +21,13 @@ OMENS = (
     (40 * 60_000, 63, "Row remapping event: an uncorrectable error was remapped"),
 )
 OMENS_MS = OMENS[0][0]
-OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that does not read
+# of a node and day; an agent that does not read
+OUTAGE_CHANCE = 0.2
+OUTAGE_S = (180, 2400)
 # Of a day: a morning on which many submit at once, to a partition that is full.
 WAVE_CHANCE = 0.6
-WAVE_BEGINS_H, WAVE_LASTS_H = (6.0, 12.0), (3.0, 9.0)
+WAVE_BEGINS_H = (6.0, 12.0)
+WAVE_LASTS_H = (3.0, 9.0)
 PENDING_GPUS = (4, 40)  # that jobs wait for at the queue's longest
 STEP_MS = 300_000  # the agent counts the queue as often
 
