@@ -26,7 +26,7 @@ from agent.readings import (
     Workload,
     Workloads,
 )
-from agent.sources.dcgm.dcgm_text import Card, Holder, Scrape, cards_of, reading_of, throttle_ratios
+from agent.sources.dcgm.dcgm_text import Holder, Scrape, cards_of, reading_of, throttle_ratios
 from agent.sources.dcgm.prometheus_text import parse
 
 log = logging.getLogger("agent.dcgm")
@@ -57,11 +57,10 @@ class DCGMSource:
         self, url: str, *, cluster: str, now_ms: int, fetch: "Optional[Callable[[str], str]]" = None
     ) -> None:
         self.interval_ms = SCRAPE_MS
-        self.cluster = cluster
         self._url = url
         self._fetch = fetch or fetch_text
         self._scrape = Scrape({})
-        self._unparsed: Tuple[int, str] = (0, "")
+        self._notes: List[str] = []
         self._slot: Optional[int] = None
         self._trouble: Optional[str] = None
         self._changed_ms: Optional[int] = None
@@ -71,7 +70,7 @@ class DCGMSource:
         self._pending: Dict[str, Reading] = {}
         self._xids: Dict[str, float] = {}
         self._events: List[Event] = []
-        self.labels = Labels()
+        self.labels = Labels(cluster)
         self._take(self._ask(), now_ms)
         self._pending = {}
 
@@ -81,15 +80,7 @@ class DCGMSource:
 
     def notes(self) -> List[str]:
         """What an operator should know of the exporter's answers."""
-        count, first = self._unparsed
-        return (
-            [
-                "%d lines of the exporter's answer can't be understood, the first: %.60s"
-                % (count, first)
-            ]
-            if count
-            else []
-        )
+        return self._notes
 
     def gpus(self) -> List[GPUInfo]:
         """Every GPU of the last scrape that came."""
@@ -124,7 +115,8 @@ class DCGMSource:
         """Who holds the GPUs: as on any other host, or by the exporter's labels where the host does
         not know.
         """
-        return LabelWorkloads(self.labels, self.cluster, otherwise())
+        self.labels.otherwise = otherwise()
+        return self.labels
 
     def _refresh(self, now_ms: int) -> None:
         """The scrape of this interval; its trouble is kept for every GPU that is asked for
@@ -140,12 +132,16 @@ class DCGMSource:
 
     def _ask(self) -> Scrape:
         parsed = parse(self._fetch(self._url))
-        self._unparsed = (parsed.unparsed, parsed.first_unparsed)
+        self._notes = []
+        if parsed.unparsed:
+            self._notes = [
+                "%d lines of the exporter's answer can't be understood, the first: %.60s"
+                % (parsed.unparsed, parsed.first_unparsed)
+            ]
         scrape = cards_of(parsed.samples)
         if not scrape.cards:
             raise UnreachableError("%s names no GPU: is it a dcgm-exporter?" % self._url)
-        known = self._scrape.cards.keys()
-        if known and not known & scrape.cards.keys():
+        if self._scrape.cards and not self._scrape.cards.keys() & scrape.cards.keys():
             raise UnreachableError(
                 "%s now answers for other GPUs: give the address of this node's own exporter"
                 % self._url
@@ -158,12 +154,9 @@ class DCGMSource:
         self.labels.take(scrape, now_ms)
         self._note_xids(scrape, now_ms)
         is_fresh = _has_changed(before, scrape)
-        elapsed_ms = now_ms - self._changed_ms if self._changed_ms is not None else None
+        elapsed_ms = None if self._changed_ms is None else now_ms - self._changed_ms
         if is_fresh:
-            if elapsed_ms is not None and self._is_change_seen:
-                self._period_ms = max(LEAST_PERIOD_MS, min(MOST_PERIOD_MS, elapsed_ms))
-            self._is_change_seen = self._changed_ms is not None
-            self._changed_ms = now_ms
+            self._note_change(now_ms, elapsed_ms)
         elif elapsed_ms is not None and elapsed_ms > HOLDS_PERIODS * self._period_ms:
             # without the seconds: a text that changes with each scrape would be logged with each
             # scrape
@@ -171,18 +164,16 @@ class DCGMSource:
                 "%s answers with the same values again and again: it no longer collects" % self._url
             )
         for uuid, card in scrape.cards.items():
-            ratios = self._throttling(before, card, elapsed_ms) if is_fresh else {}
+            ratios: Mapping[str, float] = {}
+            if is_fresh and elapsed_ms and uuid in before.cards:
+                ratios = throttle_ratios(before.cards[uuid].values, card.values, elapsed_ms / 1000)
             self._pending[uuid] = reading_of(card, at_ms=now_ms, is_fresh=is_fresh, ratios=ratios)
 
-    def _throttling(
-        self, before: Scrape, card: Card, elapsed_ms: Optional[int]
-    ) -> Mapping[str, float]:
-        earlier = before.cards.get(card.info.uuid)
-        return (
-            {}
-            if earlier is None or not elapsed_ms
-            else throttle_ratios(earlier.values, card.values, elapsed_ms / 1000)
-        )
+    def _note_change(self, now_ms: int, elapsed_ms: Optional[int]) -> None:
+        if elapsed_ms is not None and self._is_change_seen:
+            self._period_ms = max(LEAST_PERIOD_MS, min(MOST_PERIOD_MS, elapsed_ms))
+        self._is_change_seen = self._changed_ms is not None
+        self._changed_ms = now_ms
 
     def _note_xids(self, scrape: Scrape, now_ms: int) -> None:
         """The gauge holds the last XID for ever: only its change is an event, and what stood there
@@ -198,76 +189,71 @@ class DCGMSource:
 
 
 class Labels:
-    """Who holds which GPU, by the labels of the newest scrape, and whether that can be believed."""
+    """Who holds which GPU, by the labels of the newest scrape, and whether that can be believed.
 
-    def __init__(self) -> None:
+    As Workloads: where there are labels and the host itself has no scheduler's books: those tell
+    more.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self.otherwise: Workloads  # the host's own
         self.is_answering = False
-        self.seen_ms: Dict[str, int] = {}  # scheduler -> when a label of it was last there
-        self.now_ms = 0
-        self.holders: Mapping[str, Set[Holder]] = {}
+        self._cluster = cluster
+        self._seen_ms: Dict[str, int] = {}  # scheduler -> when a label of it was last there
+        self._now_ms = 0
+        self._holders: Mapping[str, Set[Holder]] = {}
+        self._since_ms: Dict[Tuple[str, Holder], int] = {}
 
     def take(self, scrape: Scrape, now_ms: int) -> None:
         """A scrape that came."""
         self.is_answering = True
-        self.now_ms = now_ms
-        self.seen_ms.update(dict.fromkeys(scrape.schedulers, now_ms))
-        self.holders = {uuid: card.holders for uuid, card in scrape.cards.items()}
-
-    def statuses(self) -> List[SourceStatus]:
-        """The schedulers that ever had a label.
-
-        The exporter leaves labels out where nobody holds a GPU, but for a moment also while it
-        can't ask the kubelet: no label on any GPU is believed only after FORGOTTEN_MS.
-        """
-        statuses = []
-        for scheduler, seen_ms in sorted(self.seen_ms.items()):
-            is_told = seen_ms == self.now_ms or self.now_ms - seen_ms >= FORGOTTEN_MS
-            statuses.append(
-                SourceStatus(scheduler, ok=self.is_answering and is_told, seen_ms=self.now_ms)
-            )
-        return statuses
-
-
-class LabelWorkloads:
-    """Jobs by the exporter's labels, where there are any and the host itself has no scheduler's
-    books: those tell more.
-    """
-
-    def __init__(self, labels: Labels, cluster: str, otherwise: Workloads) -> None:
-        self._labels = labels
-        self._cluster = cluster
-        self._otherwise = otherwise
-        self._since_ms: Dict[Tuple[str, Holder], int] = {}
+        self._now_ms = now_ms
+        self._seen_ms.update(dict.fromkeys(scrape.schedulers, now_ms))
+        self._holders = {uuid: card.holders for uuid, card in scrape.cards.items()}
 
     def resolve(
         self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
     ) -> Workload:
         """Every holder of the newest scrape, from the window that saw it first."""
-        statuses = self._labels.statuses()
-        of_host = self._otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
+        statuses = self._statuses()
+        of_host = self.otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
         if not statuses or any(status.kind in SCHEDULERS for status in of_host.sources):
             return of_host
         answering = {status.kind for status in statuses if status.ok}
         held = [
             (uuid, holder)
-            for uuid, holders in self._labels.holders.items()
+            for uuid, holders in self._holders.items()
             for holder in sorted(holders)
             if holder.scheduler in answering
         ]
         self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}
-        jobs = {self._key(holder): self._job(holder) for _, holder in held}
+        jobs = [self._job(holder) for _, holder in held]
         allocations = [
-            Allocation(uuid, self._key(holder), holder.scheduler, self._since_ms[uuid, holder])
-            for uuid, holder in held
+            Allocation(hold[0], job.key, job.scheduler, self._since_ms[hold])
+            for hold, job in zip(held, jobs)
         ]
-        return Workload(jobs=list(jobs.values()), allocations=allocations, sources=statuses)
+        by_key = {job.key: job for job in jobs}
+        return Workload(jobs=list(by_key.values()), allocations=allocations, sources=statuses)
 
-    def _key(self, holder: Holder) -> str:
-        return "%s/%s/%s" % (holder.scheduler, self._cluster, holder.id)
+    def _statuses(self) -> List[SourceStatus]:
+        """The schedulers that ever had a label.
+
+        The exporter leaves labels out where nobody holds a GPU, but for a moment also while it
+        can't ask the kubelet: no label on any GPU is believed only after FORGOTTEN_MS.
+        """
+        ages_ms = {kind: self._now_ms - seen_ms for kind, seen_ms in self._seen_ms.items()}
+        return [
+            SourceStatus(
+                kind,
+                ok=self.is_answering and (not age_ms or age_ms >= FORGOTTEN_MS),
+                seen_ms=self._now_ms,
+            )
+            for kind, age_ms in sorted(ages_ms.items())
+        ]
 
     def _job(self, holder: Holder) -> Job:
         return Job(
-            key=self._key(holder),
+            key="%s/%s/%s" % (holder.scheduler, self._cluster, holder.id),
             scheduler=holder.scheduler,
             cluster=self._cluster,
             id=holder.id,

@@ -5,6 +5,8 @@ this one table. Source of the numbers: AcmeTrace, published measurements of GPU 
 truth of an archetype are ground truth: they never leave the simulator.
 """
 
+from dataclasses import replace
+
 from agent.sources.simulated.archetype import Archetype, Level, Load
 
 TRAINING = Level(
@@ -70,15 +72,26 @@ SAVING_LOAD = Load(
 SPIN_LOAD = Load(cpu=(0.08, 0.14), main_thread=(0.98, 1.0))
 SERVICE_LOAD = Load(cpu=(0.03, 0.07), main_thread=(0.20, 0.50), nic_mib_s=(1, 10))
 
+# Two that others are kin of: these name only what is different of them.
+HEALTHY_LLM = Archetype(
+    name="healthy_llm", truth="healthy", hours=(11.0, 0.7), process="python3.11",
+    memory=(0.80, 0.97),
+    names=("train-llm", "llama-sft", "pretrain-7b", "moe-pretrain", "dpo-8b",
+    "longctx-finetune"),
+    high=TRAINING, low=EXCHANGE, load=LLM_LOAD, period_s=(0.8, 4.0), duty=(0.92, 0.94),
+    warmup_s=(60.0, 240.0), sizes=(2, 8),
+)  # fmt: skip
+STARVED_OF_CPU = Archetype(
+    name="data_starved_cpu", truth="data_starved", hours=(6.0, 0.8), process="python3.10",
+    memory=(0.40, 0.90),
+    names=("resnet-aug", "video-cls", "unet-3d"), high=STARVED, low=WAITING,
+    load=Load(cpu=(0.94, 0.99), main_thread=(0.60, 0.90), read_mib_s=(40, 150),
+    io_stall=(0.0, 0.06)),
+    period_s=(1.5, 7.0), duty=(0.20, 0.55), warmup_s=(60.0, 180.0),
+)  # fmt: skip
+
 HEALTHY = (
-    Archetype(
-        name="healthy_llm", truth="healthy", hours=(11.0, 0.7), process="python3.11",
-        memory=(0.80, 0.97),
-        names=("train-llm", "llama-sft", "pretrain-7b", "moe-pretrain", "dpo-8b",
-        "longctx-finetune"),
-        high=TRAINING, low=EXCHANGE, load=LLM_LOAD, period_s=(0.8, 4.0), duty=(0.92, 0.94),
-        warmup_s=(60.0, 240.0), sizes=(2, 8),
-    ),
+    HEALTHY_LLM,
     Archetype(
         name="healthy_vision", truth="healthy", hours=(7.0, 0.8), process="python3.11",
         memory=(0.60, 0.95),
@@ -88,13 +101,11 @@ HEALTHY = (
         io_stall=(0.0, 0.05)),
         period_s=(0.15, 0.5), duty=(0.94, 0.97), warmup_s=(60.0, 180.0),
     ),
-    Archetype(
-        name="healthy_eval", truth="healthy", hours=(9.0, 0.6), process="python3.11",
-        memory=(0.70, 0.95),
-        names=("asr-conformer", "retriever-train", "sft-with-eval"), high=TRAINING, low=EXCHANGE,
-        pause=WAITING, load=LLM_LOAD,
-        period_s=(0.8, 3.0), duty=(0.92, 0.94), warmup_s=(60.0, 240.0),
-        pause_every_s=(540.0, 700.0), pause_share=(0.03, 0.04),
+    replace(
+        HEALTHY_LLM,
+        name="healthy_eval", hours=(9.0, 0.6), memory=(0.70, 0.95),
+        names=("asr-conformer", "retriever-train", "sft-with-eval"), pause=WAITING,
+        period_s=(0.8, 3.0), pause_every_s=(540.0, 700.0), pause_share=(0.03, 0.04), sizes=(1, 8),
     ),
     Archetype(
         name="hpc_fp64", truth="healthy", hours=(8.0, 0.7), process="vasp_gpu", memory=(0.30, 0.70),
@@ -110,90 +121,70 @@ HEALTHY = (
 )  # fmt: skip
 
 STALLED = (
-    Archetype(
-        name="data_starved_cpu", truth="data_starved", hours=(6.0, 0.8), process="python3.10",
-        memory=(0.40, 0.90),
-        names=("resnet-aug", "video-cls", "unet-3d"), high=STARVED, low=WAITING,
-        load=Load(cpu=(0.94, 0.99), main_thread=(0.60, 0.90), read_mib_s=(40, 150),
-        io_stall=(0.0, 0.06)),
-        period_s=(1.5, 7.0), duty=(0.20, 0.55), warmup_s=(60.0, 180.0),
-    ),
-    Archetype(
-        name="data_starved_io", truth="data_starved", hours=(6.0, 0.8), process="python3.10",
-        memory=(0.40, 0.90),
-        names=("spectro-train", "satellite-tiles", "video-pretrain"), high=STARVED, low=WAITING,
+    STARVED_OF_CPU,
+    replace(
+        STARVED_OF_CPU,
+        name="data_starved_io",
+        names=("spectro-train", "satellite-tiles", "video-pretrain"),
         load=Load(cpu=(0.10, 0.35), main_thread=(0.20, 0.60), read_mib_s=(150, 600),
         io_stall=(0.30, 0.70)),
-        period_s=(1.5, 7.0), duty=(0.20, 0.55), warmup_s=(60.0, 180.0),
     ),
-    Archetype(
-        name="data_starved_single_core", truth="data_starved", hours=(5.0, 0.8),
-        process="python3.10", memory=(0.40, 0.90),
-        names=("notebook-export", "baseline-cnn", "thesis-run"), high=STARVED, low=WAITING,
+    replace(
+        STARVED_OF_CPU,
+        name="data_starved_single_core", hours=(5.0, 0.8),
+        names=("notebook-export", "baseline-cnn", "thesis-run"),
         load=Load(cpu=(0.08, 0.14), main_thread=(0.96, 1.0), read_mib_s=(10, 40)),
-        workers=(0.0, 0.0),
-        period_s=(1.5, 7.0), duty=(0.20, 0.55), warmup_s=(60.0, 180.0), sizes=(1, 4),
+        workers=(0.0, 0.0), sizes=(1, 4),
     ),
-    Archetype(
-        name="data_starved_fast", truth="data_starved", hours=(5.0, 0.7), process="python3.10",
-        memory=(0.40, 0.90),
-        names=("ocr-train", "detector-v2"),
-        high=Level(
-            util=(1.0, 1.0), power=(0.58, 0.66), sm=(0.60, 0.70), tensor=(0.16, 0.20),
-            dram=(0.36, 0.44), fp32=(0.06, 0.12),
-            rx_mib_s=(400, 600), tx_mib_s=(20, 60),
+    replace(
+        STARVED_OF_CPU,
+        name="data_starved_fast", hours=(5.0, 0.7), names=("ocr-train", "detector-v2"),
+        high=STARVED._replace(
+            power=(0.58, 0.66), sm=(0.60, 0.70), tensor=(0.16, 0.20), dram=(0.36, 0.44)
         ),
         low=Level(power=(0.16, 0.20)),
         load=Load(cpu=(0.93, 0.98), main_thread=(0.60, 0.90), read_mib_s=(40, 150)),
         period_s=(0.06, 0.25), duty=(0.25, 0.60), warmup_s=(30.0, 90.0),
     ),
-    Archetype(
-        name="checkpoint_stall", truth="checkpoint_stall", hours=(10.0, 0.6), process="python3.11",
-        memory=(0.80, 0.97),
-        names=("pretrain-13b", "rlhf-ppo", "train-llm-ckpt"), high=TRAINING, low=EXCHANGE,
-        pause=Level(power=(0.16, 0.19)), onset=STREAMING,
-        load=LLM_LOAD, pause_load=SAVING_LOAD, period_s=(0.8, 4.0), duty=(0.92, 0.94),
-        warmup_s=(60.0, 240.0),
-        pause_every_s=(120.0, 420.0), pause_share=(0.12, 0.35), onset_s=4.0, sizes=(2, 8),
+    replace(
+        HEALTHY_LLM,
+        name="checkpoint_stall", truth="checkpoint_stall", hours=(10.0, 0.6),
+        names=("pretrain-13b", "rlhf-ppo", "train-llm-ckpt"),
+        pause=Level(power=(0.16, 0.19)), onset=STREAMING, pause_load=SAVING_LOAD,
+        pause_every_s=(120.0, 420.0), pause_share=(0.12, 0.35), onset_s=4.0,
     ),
     Archetype(
         name="h2d_transfer", truth="h2d_transfer", hours=(5.0, 0.7), process="python3.10",
         memory=(0.20, 0.90),
         names=("recsys-embed", "tabular-wide"),
-        high=Level(
-            util=(1.0, 1.0), power=(0.60, 0.70), sm=(0.65, 0.75), tensor=(0.17, 0.23),
-            dram=(0.40, 0.50), fp32=(0.05, 0.10),
-            rx_mib_s=(200, 400), tx_mib_s=(50, 150),
+        high=STARVED._replace(
+            power=(0.60, 0.70), fp32=(0.05, 0.10), rx_mib_s=(200, 400), tx_mib_s=(50, 150)
         ),
         low=Level(power=(0.17, 0.23), dram=(0.01, 0.02), rx_mib_s=(19_000, 24_000),
         tx_mib_s=(50, 150)),
         load=Load(cpu=(0.15, 0.30), main_thread=(0.60, 0.90), read_mib_s=(20, 80)),
         period_s=(0.3, 1.2), duty=(0.35, 0.60), warmup_s=(30.0, 90.0), sizes=(1, 4),
     ),
-    Archetype(
-        name="hung", truth="hung", hours=(7.0, 0.4), process="python3.11", memory=(0.50, 0.95),
-        names=("pretrain-7b", "nccl-bench"),
-        high=TRAINING, low=EXCHANGE, pause=SPINNING, load=LLM_LOAD, pause_load=SPIN_LOAD,
-        period_s=(0.8, 4.0), duty=(0.92, 0.94),
-        warmup_s=(60.0, 240.0), hangs_after_s=(3600.0, 14_400.0), sizes=(2, 8),
+    replace(
+        HEALTHY_LLM,
+        name="hung", truth="hung", hours=(7.0, 0.4), memory=(0.50, 0.95),
+        names=("pretrain-7b", "nccl-bench"), pause=SPINNING, pause_load=SPIN_LOAD,
+        hangs_after_s=(3600.0, 14_400.0),
     ),
     Archetype(
         name="straggler", truth="straggler", hours=(8.0, 0.6), process="python3.11",
         memory=(0.60, 0.95), names=("ddp-72h", "vlm-pretrain"),
-        high=Level(
-            util=(1.0, 1.0), power=(0.88, 0.96), sm=(0.78, 0.86), tensor=(0.38, 0.42),
-            dram=(0.36, 0.40), fp32=(0.02, 0.06),
-            rx_mib_s=(250, 350), tx_mib_s=(150, 250), nvlink_mib_s=(45_000, 55_000),
+        high=TRAINING._replace(
+            power=(0.88, 0.96), sm=(0.78, 0.86), tensor=(0.38, 0.42), dram=(0.36, 0.40),
+            nvlink_mib_s=(45_000, 55_000),
         ),
         low=Level(
             util=(1.0, 1.0), power=(0.17, 0.23), sm=(0.10, 0.14), dram=(0.008, 0.012),
             rx_mib_s=(2, 8), tx_mib_s=(2, 8), nvlink_mib_s=(3, 8),
         ),
-        culprit=Level(
-            util=(1.0, 1.0), power=(0.55, 0.65), sm=(0.76, 0.84), tensor=(0.26, 0.30),
-            dram=(0.24, 0.28), fp32=(0.02, 0.06),
-            rx_mib_s=(250, 350), tx_mib_s=(150, 250), nvlink_mib_s=(45_000, 55_000),
-            clock=(0.60, 0.75),
+        culprit=TRAINING._replace(
+            power=(0.55, 0.65), sm=(0.76, 0.84), tensor=(0.26, 0.30), dram=(0.24, 0.28),
+            nvlink_mib_s=(45_000, 55_000), clock=(0.60, 0.75),
         ),
         load=LLM_LOAD, period_s=(0.8, 3.0), duty=(0.40, 0.65), warmup_s=(60.0, 240.0), sizes=(4, 8),
     ),
@@ -251,10 +242,9 @@ UNDERUSED = (
         name="communication_bound", truth="communication_bound", hours=(8.0, 0.7),
         process="python3.11", memory=(0.50, 0.95),
         names=("fsdp-70b", "tp-ablation", "multi-node-pretrain"),
-        high=Level(
-            util=(1.0, 1.0), power=(0.86, 0.92), sm=(0.78, 0.86), tensor=(0.38, 0.42),
-            dram=(0.38, 0.42), fp32=(0.02, 0.06),
-            rx_mib_s=(150, 250), tx_mib_s=(150, 250), nvlink_mib_s=(15_000, 25_000),
+        high=TRAINING._replace(
+            power=(0.86, 0.92), sm=(0.78, 0.86), tensor=(0.38, 0.42), dram=(0.38, 0.42),
+            rx_mib_s=(150, 250), nvlink_mib_s=(15_000, 25_000),
         ),
         low=Level(
             util=(1.0, 1.0), power=(0.25, 0.31), sm=(0.14, 0.18), dram=(0.07, 0.09),
@@ -268,11 +258,9 @@ UNDERUSED = (
         name="throttled", truth="throttled", hours=(10.0, 0.5), process="python3.11",
         memory=(0.60, 0.95),
         names=("train-llm", "pretrain-13b"),
-        high=Level(
-            util=(1.0, 1.0), power=(0.50, 0.70), sm=(0.75, 0.88), tensor=(0.20, 0.28),
-            dram=(0.23, 0.27), fp32=(0.02, 0.05),
-            rx_mib_s=(250, 350), tx_mib_s=(150, 250), nvlink_mib_s=(35_000, 45_000),
-            clock=(0.45, 0.70),
+        high=TRAINING._replace(
+            power=(0.50, 0.70), sm=(0.75, 0.88), tensor=(0.20, 0.28), dram=(0.23, 0.27),
+            fp32=(0.02, 0.05), nvlink_mib_s=(35_000, 45_000), clock=(0.45, 0.70),
         ),
         load=LLM_LOAD, warmup_s=(60.0, 240.0), thermal=(0.30, 0.90),
     ),
