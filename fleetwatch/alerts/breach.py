@@ -72,7 +72,8 @@ class Breach:
 
 def named(subject: str, name: str) -> str:
     """The subject as messages call it, with its name where it has one; both come from hosts."""
-    key, called = one_line(subject, 100), one_line(name, 60)
+    key = one_line(subject, 100)
+    called = one_line(name, 60)
     return f"{key} “{called}”" if called else key
 
 

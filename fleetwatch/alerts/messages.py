@@ -40,7 +40,8 @@ def resolved(
     breach: Breach, *, rule_name: str, reason: str, zone: ZoneInfo, now: datetime, url: str
 ) -> Message:
     """The message that it is over, why, how long it took and what it cost."""
-    cost, length = wording.usd(breach.cost_usd), _length(breach)
+    cost = wording.usd(breach.cost_usd)
+    length = _length(breach)
     begin, end = (
         wording.moment(from_ms(at_ms), zone, now=now)
         for at_ms in (breach.since_ms, breach.until_ms)

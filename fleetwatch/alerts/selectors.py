@@ -28,5 +28,5 @@ def view_of(incident: Incident) -> IncidentView:
 
 def rules() -> list[tuple[Rule, Condition]]:
     """Every rule with the condition it watches (its label, unit and bounds)."""
-    known = Rule.objects.prefetch_related("channels").order_by("name")
-    return [(rule, condition(rule.condition)) for rule in known]
+    by_name = Rule.objects.prefetch_related("channels").order_by("name")
+    return [(rule, condition(rule.condition)) for rule in by_name]

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import messages
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
 from fleetwatch.alerts.conditions import breach_of, condition
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -47,10 +47,11 @@ def set_rule(
 
     Raises ValueError with a sentence for people.
     """
-    known = condition(rule.condition)
-    if not math.isfinite(threshold) or not known.low <= threshold <= known.high:
-        raise ValueError(f"{known.label}: {known.low:g} to {known.high:g} {known.unit}")
-    rule.threshold, rule.is_enabled = threshold, is_enabled
+    watched = condition(rule.condition)
+    if not math.isfinite(threshold) or not watched.low <= threshold <= watched.high:
+        raise ValueError(f"{watched.label}: {watched.low:g} to {watched.high:g} {watched.unit}")
+    rule.threshold = threshold
+    rule.is_enabled = is_enabled
     with transaction.atomic():
         rule.save(update_fields=["threshold", "is_enabled"])
         rule.channels.set(channels)
@@ -63,23 +64,17 @@ def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
         incident.subject: incident
         for incident in rule.incidents.filter(resolved_at=None).select_for_update(of=("self",))
     }
-    breaches = (
-        {breach.subject: breach for breach in watch.breaches(rule.threshold, now)}
-        if rule.is_enabled
-        else {}
-    )
     did: Counter[str] = Counter()
-    for subject, breach in breaches.items():
-        incident = open_incidents.get(subject)
+    for breach in watch.breaches(rule.threshold, now) if rule.is_enabled else ():
+        incident = open_incidents.pop(breach.subject, None)
         if incident is None:
-            did["opened"] += 1
             _open(rule, breach, now)
+            did["opened"] += 1
         else:
-            did["kept"] += 1
             _update(incident, breach, note=_note(breach, now), now=now)
-    for subject, incident in open_incidents.items():
-        if subject not in breaches:
-            did[_settle(rule, watch, incident, now)] += 1
+            did["kept"] += 1
+    for incident in open_incidents.values():
+        did[_settle(rule, watch, incident, now)] += 1
     return did
 
 
@@ -96,52 +91,47 @@ def _open(rule: Rule, breach: Breach, now: datetime) -> None:
     message = messages.opened(
         breach, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(breach)
     )
-    _tell(rule, incident, message, what="opened", now=now)
+    _tell(incident, message, what="opened", now=now)
     log.info("incident opened", incident=incident.pk, rule=rule.pk, condition=rule.condition)
 
 
 def _settle(rule: Rule, watch: Condition, incident: Incident, now: datetime) -> str:
     """Resolves an incident whose breach is over; without data it stays open and says so."""
     breach = breach_of(watch, incident.facts)
-    if not rule.is_enabled:
-        _resolve(rule, incident, breach, reason=RULE_OFF, now=now)
-        return "resolved"
-    ended = watch.ended(breach, now)
+    ended = watch.ended(breach, now) if rule.is_enabled else Ended(RULE_OFF, breach)
     if ended is None:
         _update(incident, breach, note=_no_data(breach.until_ms, now), now=now)
         return "no_data"
-    _resolve(rule, incident, ended.breach, reason=ended.reason, now=now)
+    _resolve(incident, ended, now)
     return "resolved"
 
 
-def _resolve(rule: Rule, incident: Incident, breach: Breach, *, reason: str, now: datetime) -> None:
-    incident.resolved_at, incident.updated_at = now, now
-    incident.resolution, incident.note, incident.facts = reason, "", breach.to_json()
-    incident.save(update_fields=["resolved_at", "updated_at", "resolution", "note", "facts"])
+def _resolve(incident: Incident, ended: Ended, now: datetime) -> None:
+    incident.resolved_at = now
+    incident.resolution = ended.reason
+    _update(incident, ended.breach, note="", now=now)
     message = messages.resolved(
-        breach,
-        rule_name=rule.name,
-        reason=reason,
+        ended.breach,
+        rule_name=incident.rule.name,
+        reason=ended.reason,
         zone=organisation_zone(),
         now=now,
-        url=_url(breach),
+        url=_url(ended.breach),
     )
-    _tell(rule, incident, message, what="resolved", now=now)
-    log.info("incident resolved", incident=incident.pk, rule=rule.pk, reason=reason)
+    _tell(incident, message, what="resolved", now=now)
+    log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=ended.reason)
 
 
 def _update(incident: Incident, breach: Breach, *, note: str, now: datetime) -> None:
-    incident.facts, incident.note, incident.updated_at = breach.to_json(), note, now
-    incident.save(update_fields=["facts", "note", "updated_at"])
+    incident.facts = breach.to_json()
+    incident.note = note
+    incident.updated_at = now
+    incident.save(update_fields=["facts", "note", "updated_at", "resolved_at", "resolution"])
 
 
-def _tell(rule: Rule, incident: Incident, message: Message, *, what: str, now: datetime) -> None:
-    enqueue(
-        rule.channels.all() or Channel.objects.all(),
-        message,
-        key=f"incident/{incident.pk}/{what}",
-        now=now,
-    )
+def _tell(incident: Incident, message: Message, *, what: str, now: datetime) -> None:
+    channels = incident.rule.channels.all() or Channel.objects.all()
+    enqueue(channels, message, key=f"incident/{incident.pk}/{what}", now=now)
 
 
 def _note(breach: Breach, now: datetime) -> str:

@@ -3,8 +3,10 @@ beside them.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.priced import priced
@@ -50,14 +52,20 @@ def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
         return None
     by_cause: dict[str, Decimal] = defaultdict(Decimal)
     wasted_usd = Decimal(0)
+    for adjustment, usd in _booked(interval):
+        by_cause[adjustment.cause] += usd
+        if adjustment.tier in HEADLINE_TIERS:
+            wasted_usd += usd
+    causes = sorted(by_cause.items(), key=lambda each: (-abs(each[1]), each[0]))
+    return Adjusted(months, cost_usd, causes, wasted_usd) if causes else None
+
+
+def _booked(interval: Interval) -> Iterator[tuple[Any, Decimal]]:
+    """The adjustments of its hours, each with its dollars in the period."""
     whole, edges = split(interval, zone())
     parts = [(edge.cut, Decimal(edge.part.duration_ms) / edge.cut.duration_ms) for edge in edges]
     if whole is not None:
         parts.append((whole, Decimal(1)))
     for part, share in parts:
         for line in priced(Adjustment.objects.filter(start__gte=part.start, start__lt=part.end)):
-            usd = share * (line.usd or Decimal(0))
-            by_cause[line.row.cause] += usd  # type: ignore[union-attr]
-            wasted_usd += usd if line.row.tier in HEADLINE_TIERS else Decimal(0)
-    causes = sorted(by_cause.items(), key=lambda each: (-abs(each[1]), each[0]))
-    return Adjusted(months, cost_usd, causes, wasted_usd) if causes else None
+            yield line.row, share * (line.usd or Decimal(0))

@@ -9,6 +9,8 @@ from typing import Any
 
 from fleetwatch.lib.intervals import to_ms
 
+_VERSION = re.compile(r"\d{1,6}\.\d{1,6}\.\d{1,6}")
+
 # agent.readings.GPUInfo.unread, in words; a reason that a newer agent gives is shown as it is
 REASONS = {
     "not_supported": "this GPU or its driver does not tell it",
@@ -43,7 +45,8 @@ def is_older(version: Any, than: str) -> bool:
     """True for a lower version number; False for one that can't be compared (another sender's, a
     build's).
     """
-    numbers, others = _numbers(version), _numbers(than)
+    numbers = _numbers(version)
+    others = _numbers(than)
     return numbers is not None and others is not None and numbers < others
 
 
@@ -51,29 +54,28 @@ def unread_of(gpus: Iterable[tuple[str, Mapping[str, str]]]) -> list[Unread]:
     """The refusals of a node, from each GPU's name and unread metrics; the ones that concern most
     metrics first.
     """
-    known = list(gpus)
-    refused: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, unread in known:
-        for metric, reason in unread.items():
-            refused[reason, metric].append(name)
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (reason, metric), names in refused.items():
-        alike[reason, tuple(names)].append(metric)
+    named = list(gpus)
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (reason, metric), names in _refused(named).items():
+        gpu_names = "all" if len(names) == len(named) else ", ".join(names)
+        alike[reason, gpu_names].append(metric)
     rows = [
-        Unread(
-            REASONS.get(reason, reason.replace("_", " ")),
-            sorted(metrics),
-            "all" if len(names) == len(known) else ", ".join(names),
-        )
-        for (reason, names), metrics in alike.items()
+        Unread(REASONS.get(reason, reason.replace("_", " ")), sorted(metrics), gpu_names)
+        for (reason, gpu_names), metrics in alike.items()
     ]
     return sorted(rows, key=lambda row: (-len(row.metrics), row.why, row.gpus))
 
 
+def _refused(named: Iterable[tuple[str, Mapping[str, str]]]) -> dict[tuple[str, str], list[str]]:
+    """The names of GPUs by the reason and the metric that can't be read of them."""
+    refused: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, unread in named:
+        for metric, reason in unread.items():
+            refused[reason, metric].append(name)
+    return refused
+
+
 def _numbers(version: Any) -> tuple[int, ...] | None:
-    found = (
-        re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version)
-        if isinstance(version, str)
-        else None
-    )
-    return None if found is None else tuple(int(number) for number in found.groups())
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        return None
+    return tuple(map(int, version.split(".")))

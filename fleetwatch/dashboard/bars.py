@@ -6,6 +6,7 @@ SVG attributes and not style attributes, because the page's security policy forb
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,63 +79,58 @@ def spend_bar(
     if end is None and budget_usd is None:
         return None
     spent = float(spent_usd)
-    expected, low, high = (
-        (spent, spent, spent)
-        if end is None
-        else (end.end.expected_usd, end.end.low_usd, end.end.high_usd)
-    )
-    top = (
-        max(spent, min(high, 2 * max(expected, float(budget_usd or 0))), float(budget_usd or 0))
-        * 1.02
-    )
+    budget = float(budget_usd or 0)
+    expected = low = high = spent
+    if end is not None:
+        expected = end.end.expected_usd
+        low = end.end.low_usd
+        high = end.end.high_usd
+    top = max(spent, min(high, 2 * max(expected, budget)), budget) * 1.02
     if top <= 0:
         return None
+
+    def of_bar(usd: float) -> str:
+        return _percent(Decimal(usd / top))
+
+    return SpendBar(
+        spent=of_bar(spent),
+        expected_x=of_bar(spent),
+        expected=of_bar(max(expected - spent, 0)),
+        range_x=of_bar(low),
+        range=of_bar(max(min(high, top) - low, 0)),
+        budget_x="" if budget_usd is None else of_bar(budget),
+        label=_label(spent_usd, budget_usd, end),
+    )
+
+
+def _label(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> str:
+    """What the bar shows, in words."""
     parts = [f"{numbers.usd(spent_usd)} spent"]
     if end is not None:
+        last = end.end
         parts.append(
-            f"{numbers.about(expected)} expected at the month's end ({numbers.about(low)} to"
-            f" {numbers.about(high)})"
+            f"{numbers.about(last.expected_usd)} expected at the month's end"
+            f" ({numbers.about(last.low_usd)} to {numbers.about(last.high_usd)})"
         )
     if budget_usd is not None:
         parts.append(f"budget {numbers.usd(budget_usd)}")
-    at = [_percent(Decimal(usd / top)) for usd in (spent, expected, low)]
-    return SpendBar(
-        spent=at[0],
-        expected_x=at[0],
-        expected=_percent(Decimal(max(expected - spent, 0) / top)),
-        range_x=at[2],
-        range=_percent(Decimal(max(min(high, top) - low, 0) / top)),
-        budget_x="" if budget_usd is None else _percent(Decimal(float(budget_usd) / top)),
-        label=", ".join(parts),
-    )
+    return ", ".join(parts)
 
 
-def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int) -> Ints:
+def cells(runs: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int) -> Ints:
     """GPUs x `count` equal cells: the state that holds most of each, as a place in words.NAMES; -1
     where no run is known.
 
     A run's states are spread evenly over its length: within a run of active windows the order of
     useful and stalled milliseconds is not kept. Of states with as much the first one stays.
     """
-    width = (end_ms - start_ms) / count
-    first, last = np.maximum(told.start_ms, start_ms), np.minimum(told.end_ms, end_ms)
-    low = ((first - start_ms) / width).astype(np.int64)
-    high = np.minimum(count, ((last - start_ms) / width).astype(np.int64) + 1)
-    several = np.where((told.run_ms > 0) & (first < last), high - low, 0)
-    # a row for each cell that a stretch touches
-    row = np.repeat(np.arange(len(low)), several)
-    cell = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
-    overlap = np.minimum(last[row], start_ms + (cell + 1) * width) - np.maximum(
-        first[row], start_ms + cell * width
-    )
-    touched = overlap > 0
-    row, cell, overlap = row[touched], cell[touched], overlap[touched]
+    row, cell, overlap_ms = _touched(runs, start_ms, (end_ms - start_ms) / count, count)
     keys, begin, place = np.unique(
-        (told.gpu[row] * count + cell) * len(words.NAMES) + told.state[row],
+        (runs.gpu[row] * count + cell) * len(words.NAMES) + runs.state[row],
         return_index=True,
         return_inverse=True,
     )
-    weight = np.bincount(place, overlap * told.ms[row] / told.run_ms[row], len(keys))
+    weight = np.bincount(place, overlap_ms * runs.ms[row] / runs.run_ms[row], len(keys))
     at, state = np.divmod(keys, len(words.NAMES))
     shown = np.full(gpus * count, -1, dtype=np.int64)
     # the last one written stays
@@ -143,27 +139,38 @@ def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int)
     return shown.reshape(gpus, count)
 
 
-def band(states: Sequence[str | None]) -> list[Segment]:
-    """Equal cells as segments, neighbours of one state joined; a cell without a state stays
-    empty.
+def _touched(
+    runs: Stretches, start_ms: int, width_ms: float, count: int
+) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """Each cell that a stretch touches: which stretch, which cell, and for how long."""
+    first = np.maximum(runs.start_ms - start_ms, 0)
+    last = np.minimum(runs.end_ms - start_ms, width_ms * count)
+    low = (first / width_ms).astype(np.int64)
+    high = np.minimum(count, (last / width_ms).astype(np.int64) + 1)
+    several = np.where((runs.run_ms > 0) & (first < last), high - low, 0)
+    row = np.repeat(np.arange(len(low)), several)
+    cell = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
+    overlap_ms = np.minimum(last[row], (cell + 1) * width_ms) - np.maximum(
+        first[row], cell * width_ms
+    )
+    touched = overlap_ms > 0
+    return row[touched], cell[touched], overlap_ms[touched]
+
+
+def band(states: Sequence[int]) -> list[Segment]:
+    """Equal cells, each with its state as a place in words.SHOWN, as segments, neighbours of one
+    state joined; a cell of -1 stays empty.
     """
     segments: list[Segment] = []
     begin = 0
-    for index in range(1, len(states) + 1):
-        if index < len(states) and states[index] == states[begin]:
-            continue
-        name = states[begin]
-        if name is not None:
-            share = Decimal(index - begin) / len(states)
-            segments.append(
-                Segment(
-                    name,
-                    _percent(Decimal(begin) / len(states)),
-                    _percent(share),
-                    words.BY_NAME[name].label,
-                )
-            )
-        begin = index
+    for place, neighbours in groupby(states):
+        count = len(list(neighbours))
+        if place >= 0:
+            state = words.SHOWN[place]
+            x = _percent(Decimal(begin) / len(states))
+            width = _percent(Decimal(count) / len(states))
+            segments.append(Segment(state.name, x, width, state.label))
+        begin += count
     return segments
 
 

@@ -1,36 +1,30 @@
 """Totals put together: a breakdown's lines are the whole, so that the ledger is read once. Pure."""
 
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
-from fleetwatch.figures.selectors import Totals
-from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.figures.totals import Totals, nothing
 
 
 def together(parts: Sequence[Totals]) -> Totals:
     """The sum of the parts; energy is what was read of it, None where nobody read any."""
     if len(parts) == 1:
         return parts[0]
-    energies = [part.energy_j for part in parts if part.energy_j is not None]
+    all_parts = [nothing(), *parts]
     return Totals(
-        capacity_ms=sum(part.capacity_ms for part in parts),
-        states={state: sum(part.states[state] for part in parts) for state in STATES},
-        cost_usd=_usd(part.cost_usd for part in parts),
-        cost_by_state={
-            state: _usd(part.cost_by_state[state] for part in parts) for state in STATES
-        },
-        waste_ms={tier: sum(part.waste_ms[tier] for part in parts) for tier in TIERS},
-        waste_usd={tier: _usd(part.waste_usd[tier] for part in parts) for tier in TIERS},
-        unpriced_ms=sum(part.unpriced_ms for part in parts),
-        has_example_rates=any(part.has_example_rates for part in parts),
-        energy_j=sum(energies) if energies else None,
-        energy_ms=sum(part.energy_ms for part in parts),
-        busy_only_ms=sum(part.busy_only_ms for part in parts),
-        busy_only_usd=_usd(part.busy_only_usd for part in parts),
-        waiting_ms=sum(part.waiting_ms for part in parts),
-        waiting_usd=_usd(part.waiting_usd for part in parts),
+        **{
+            field.name: _together([getattr(part, field.name) for part in all_parts])
+            for field in fields(Totals)
+        }
     )
 
 
-def _usd(amounts: Iterable[Decimal]) -> Decimal:
-    return sum(amounts, Decimal(0))
+def _together(values: Sequence[Any]) -> Any:
+    """The sum of amounts, by key of amounts by key; of yes and no, whether one is yes."""
+    if isinstance(values[0], dict):
+        return {key: sum(amounts[key] for amounts in values) for key in values[0]}
+    if isinstance(values[0], bool):
+        return any(values)
+    read = [value for value in values if value is not None]
+    return sum(read) if read else None

@@ -3,19 +3,23 @@
 A change gives back a sentence and, where a secret was made, the secret: it is shown once.
 """
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
-
-from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts import services as accounts
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Rule
+from fleetwatch.costs import services as costs
+from fleetwatch.costs import sites
+from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
+from fleetwatch.costs.rates import exchange
 from fleetwatch.dashboard import prices
-from fleetwatch.dashboard.asked import Asked, Done, RefusedError
+from fleetwatch.dashboard.asked import Asked, Done, RefusedError, refusing
+from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Rights
 from fleetwatch.inventory import silence
@@ -33,30 +37,32 @@ MAX_TTL_DAYS = 366
 def create_channel(asked: Asked) -> Done:
     kind = asked.text("kind")
     name = asked.text("name") or kind
-    try:
+    with refusing(ValueError), _refusing_settings():
         channel = notify.create_channel(
-            kind, name, asked.post, now=asked.now, gets_digest=asked.text("gets_digest") == "on"
+            kind, name, asked.post, now=asked.now, gets_digest=asked.is_ticked("gets_digest")
         )
-    except ConfigError as error:
-        raise RefusedError(error.errors) from error
-    except ValueError as error:
-        raise RefusedError({"": str(error)}) from error
     return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
 
 
 def update_channel(asked: Asked) -> Done:
-    channel = _channel(asked)
-    try:
+    channel = asked.row(Channel)
+    with _refusing_settings():
         notify.update_channel(
-            channel, asked.text("name"), asked.post, gets_digest=asked.text("gets_digest") == "on"
+            channel, asked.text("name"), asked.post, gets_digest=asked.is_ticked("gets_digest")
         )
-    except ConfigError as error:
-        raise RefusedError(error.errors) from error
     return Done(f"{channel.name} was saved and is switched on. Send a test to see that it works.")
 
 
+@contextmanager
+def _refusing_settings() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise RefusedError(error.errors) from error
+
+
 def test_channel(asked: Asked) -> Done:
-    channel = _channel(asked)
+    channel = asked.row(Channel)
     result = notify.test_send(channel, asked.now)
     if not result.ok:
         raise RefusedError({"": f"The test to {channel.name} did not arrive: {result.text}"})
@@ -64,46 +70,39 @@ def test_channel(asked: Asked) -> Done:
 
 
 def toggle_channel(asked: Asked) -> Done:
-    channel = _channel(asked)
+    channel = asked.row(Channel)
     notify.set_enabled(channel, not channel.is_enabled)
     return Done(f"{channel.name} is switched {'on' if channel.is_enabled else 'off'}.")
 
 
 def delete_channel(asked: Asked) -> Done:
-    channel = _channel(asked)
+    channel = asked.row(Channel)
     notify.delete_channel(channel)
     return Done(f"{channel.name} was removed.")
 
 
-def _channel(asked: Asked) -> Channel:
-    return get_object_or_404(Channel, pk=asked.number("id", low=1, high=2**31))
-
-
 def create_agent_token(asked: Asked) -> Done:
     node = asked.text("node", needed="Which node is it for?")
-    try:
+    with refusing(ValueError, "node"):
         return Done(f"A token for {node}:", tokens.create_agent_token(node, asked.now), "agent")
-    except ValueError as error:
-        raise RefusedError({"node": str(error)}) from error
 
 
 def set_rights(asked: Asked) -> Done:
-    token = get_object_or_404(
-        AgentToken.objects.select_related("node"), pk=asked.number("id", low=1, high=2**31)
-    )
-    rights = Rights(
-        may_import=asked.text("may_import") == "on", speaks_for=asked.text("speaks_for")
-    )
-    try:
+    token = asked.row(AgentToken.objects.select_related("node"))
+    rights = Rights(may_import=asked.is_ticked("may_import"), speaks_for=asked.text("speaks_for"))
+    with refusing(ValueError, "speaks_for"):
         tokens.set_rights(token.pk, rights)
-    except ValueError as error:
-        raise RefusedError({"speaks_for": str(error)}) from error
     return Done(f"From its next batch on the token of {token.node.name} {rights.in_words}.")
 
 
-def revoke_agent_token(asked: Asked) -> Done:
-    tokens.revoke_agent_token(asked.number("id", low=1, high=2**31), asked.now)
-    return Done("The agent token was revoked; its node can enrol again.")
+def revocation(revoke: Callable[[int, datetime], object], done: str) -> Callable[[Asked], Done]:
+    """The form that revokes a token; `done` says that it was."""
+
+    def change(asked: Asked) -> Done:
+        revoke(asked.id(), asked.now)
+        return Done(done)
+
+    return change
 
 
 def create_enrollment_token(asked: Asked) -> Done:
@@ -118,11 +117,6 @@ def create_enrollment_token(asked: Asked) -> Done:
     )
 
 
-def revoke_enrollment_token(asked: Asked) -> Done:
-    tokens.revoke_enrollment_token(asked.number("id", low=1, high=2**31), asked.now)
-    return Done("The enrolment token was revoked; agents that it let in stay.")
-
-
 def create_api_token(asked: Asked) -> Done:
     name = asked.text("name", needed="What will use it?")
     return Done(
@@ -132,16 +126,9 @@ def create_api_token(asked: Asked) -> Done:
     )
 
 
-def revoke_api_token(asked: Asked) -> Done:
-    accounts.revoke_api_token(asked.number("id", low=1, high=2**31), asked.now)
-    return Done("The API token was revoked.")
-
-
 def choose_free_capacity(asked: Asked) -> Done:
-    try:
-        statement_choices.choose_free_capacity(asked.text("way"), by=asked.user.get_username())
-    except ValueError as error:
-        raise RefusedError({"way": str(error)}) from error
+    with refusing(ValueError, "way"):
+        statement_choices.choose_free_capacity(asked.text("way"), by=asked.by)
     return Done(
         "Statements that are made from now on tell free capacity that way; what is stored stays."
     )
@@ -177,15 +164,10 @@ def set_organisation(asked: Asked) -> Done:
 
 def close_month(asked: Asked) -> Done:
     text = asked.text("month", needed="Which month? Like 2026-10.")
-    try:
+    with refusing(closing.ClosingError, "month"):
         closed = closing.close_month(
-            closing.read_month(text),
-            by=asked.user.get_username(),
-            now=asked.now,
-            reason=asked.text("reason"),
+            closing.read_month(text), by=asked.by, now=asked.now, reason=asked.text("reason")
         )
-    except closing.ClosingError as error:
-        raise RefusedError({"month": str(error)}) from error
     return Done(
         f"{closed.month:%Y-%m} is closed. What is judged otherwise from now on is booked as an"
         " adjustment."
@@ -193,55 +175,60 @@ def close_month(asked: Asked) -> Done:
 
 
 def set_rule(asked: Asked) -> Done:
-    rule = get_object_or_404(Rule, pk=asked.number("id", low=1, high=2**31))
+    rule = asked.row(Rule)
     threshold = asked.number("threshold", low=1, high=1_000_000)
-    chosen = [
+    is_enabled = asked.is_ticked("is_enabled")
+    channels = [
         channel
         for channel in Channel.objects.order_by("name")
-        if asked.text(f"channel-{channel.pk}") == "on"
+        if asked.is_ticked(f"channel-{channel.pk}")
     ]
-    try:
-        alerts.set_rule(
-            rule,
-            threshold=float(threshold),
-            is_enabled=asked.text("is_enabled") == "on",
-            channels=chosen,
-        )
-    except ValueError as error:
-        raise RefusedError({"threshold": str(error)}) from error
-    if not rule.is_enabled:
+    with refusing(ValueError, "threshold"):
+        alerts.set_rule(rule, threshold=float(threshold), is_enabled=is_enabled, channels=channels)
+    if not is_enabled:
         return Done(f"{rule.name} is switched off.")
-    told = ", ".join(channel.name for channel in chosen) or "every channel"
+    whom = ", ".join(channel.name for channel in channels) or "every channel"
     unit = condition(rule.condition).unit
-    return Done(f"{rule.name}: from {threshold} {unit} on, told to {told}.")
+    return Done(f"{rule.name}: from {threshold} {unit} on, told to {whom}.")
 
 
 def add_elastic_rule(asked: Asked) -> Done:
+    pattern = asked.text("pattern", needed="A pattern, please.")
     try:
-        rule = silence.add_rule(
-            asked.text("kind"), asked.text("pattern", needed="A pattern, please.")
-        )
+        rule = silence.add_rule(asked.text("kind"), pattern)
     except ValueError as error:
         raise RefusedError({"pattern": f"{error}."}) from error
     return Done(f"Nodes of the {rule} are elastic: silent ones are gone after 15 minutes.")
 
 
 def remove_elastic_rule(asked: Asked) -> Done:
-    if not silence.remove_rule(asked.number("id", low=1, high=2**31)):
+    if not silence.remove_rule(asked.id()):
         raise RefusedError({"": "There is no such rule."})
     return Done("The rule was removed. Nodes that are gone by it stay so until they report again.")
 
 
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": prices.set_rate,
-    "rate-withdraw": prices.withdraw_rate,
+    "rate-withdraw": prices.withdrawal(
+        Rate, costs.withdraw_rate, "The rate was withdrawn; the one before it holds again."
+    ),
     "commitment": prices.add_commitment,
     "commitment-end": prices.end_commitment,
-    "commitment-withdraw": prices.withdraw_commitment,
+    "commitment-withdraw": prices.withdrawal(
+        Commitment, committing.withdraw_commitment, "The commitment {0.name} was withdrawn."
+    ),
     "region": prices.set_region,
-    "region-withdraw": prices.withdraw_region,
+    "region-withdraw": prices.withdrawal(
+        Region,
+        sites.withdraw_region,
+        "The row was withdrawn; what held in the region before holds again.",
+    ),
     "exchange": prices.set_exchange_rate,
-    "exchange-withdraw": prices.withdraw_exchange_rate,
+    "exchange-withdraw": prices.withdrawal(
+        ExchangeRate,
+        exchange.withdraw_exchange_rate,
+        "The exchange rate was withdrawn; the one before it holds again.",
+    ),
     "channel": create_channel,
     "channel-edit": update_channel,
     "channel-test": test_channel,
@@ -249,13 +236,18 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "channel-delete": delete_channel,
     "agent-token": create_agent_token,
     "agent-token-rights": set_rights,
-    "agent-token-revoke": revoke_agent_token,
+    "agent-token-revoke": revocation(
+        tokens.revoke_agent_token, "The agent token was revoked; its node can enrol again."
+    ),
     "elastic": add_elastic_rule,
     "elastic-remove": remove_elastic_rule,
     "enrollment": create_enrollment_token,
-    "enrollment-revoke": revoke_enrollment_token,
+    "enrollment-revoke": revocation(
+        tokens.revoke_enrollment_token,
+        "The enrolment token was revoked; agents that it let in stay.",
+    ),
     "api-token": create_api_token,
-    "api-token-revoke": revoke_api_token,
+    "api-token-revoke": revocation(accounts.revoke_api_token, "The API token was revoked."),
     "month": close_month,
     "organisation": set_organisation,
     "free-capacity": choose_free_capacity,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +14,7 @@ from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, machine_findings
 from fleetwatch.diagnosis.judgement import marks
@@ -25,16 +27,9 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.steps import StepSeries
 
 SPENT_BY = (*SUBJECTS, "gpu", "job")
-# what the address of each may name; those of a GPU's series are METRICS
-PARAMETERS = {
-    "spend": (*SPENT_BY, *PERIOD),
-    "budget": ("team",),
-    "fleet": ("metric", *PERIOD),
-    "finding": ("finding", *PERIOD),
-}
-
 LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 Params = Mapping[str, str]
@@ -61,9 +56,7 @@ class Chart:
 
 def parameters(name: str) -> tuple[str, ...]:
     """What the chart takes of an address; nothing of one that there is not."""
-    if name in METRICS:
-        return ("gpu", *PERIOD)
-    return PARAMETERS.get(name, ())
+    return CHARTS[name].parameters if name in CHARTS else ()
 
 
 def build(name: str, params: Params, period: Period) -> Chart:
@@ -73,7 +66,7 @@ def build(name: str, params: Params, period: Period) -> Chart:
     """
     if name not in CHARTS:
         raise NoSuchChartError(name)
-    return CHARTS[name](params, period)
+    return CHARTS[name].draw(params, period)
 
 
 def _spend(params: Params, period: Period) -> Chart:
@@ -81,24 +74,20 @@ def _spend(params: Params, period: Period) -> Chart:
     buckets = costs.dollars_over_time(period.interval, step, scope=_scope(params))
     drawn = spent_bars(buckets, step, period)
     bars = [bar for _, bar in drawn]
-    shown = [bucket.totals.shown_cost for bucket, _ in drawn]
+    costs_of_bars = [bucket.totals.shown_cost for bucket, _ in drawn]
     dollars = {
-        state.name: [round(float(cost[state.name]), 6) for cost in shown] for state in words.SHOWN
+        state.name: [round(float(cost[state.name]), 6) for cost in costs_of_bars]
+        for state in words.SHOWN
     }
-    rows: list[list[Cell]] = [
-        [_text(bar.start), _text(bar.end), *(values[index] for values in dollars.values())]
-        for index, bar in enumerate(bars)
-    ]
-    columns = [
-        f"Start ({period.zone})",
-        f"End ({period.zone})",
-        *(f"{state.label} $" for state in words.SHOWN),
-    ]
+    zone = period.zone
     return Chart(
         f"Dollars per {step} by state",
         figures.dollars_by_state(bars, dollars, step=step),
-        columns,
-        rows,
+        [f"Start ({zone})", f"End ({zone})", *(f"{state.label} $" for state in words.SHOWN)],
+        [
+            [_text(bar.start), _text(bar.end), *usd]
+            for bar, *usd in zip(bars, *dollars.values(), strict=True)
+        ],
     )
 
 
@@ -107,25 +96,21 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     the period and is over.
     """
     starts = [bucket.start for bucket in buckets]
-    over = min(period.interval.end, period.now)
-    found: list[tuple[Bucket, Bar]] = []
-    for bucket, following in zip(
-        buckets, [*starts[1:], boundaries.following(starts[-1], step, period.zone)], strict=True
-    ):
-        start, end = max(bucket.start, period.interval.start), min(following, over)
+    ends = [*starts[1:], boundaries.following(starts[-1], step, period.zone)]
+    drawn: list[tuple[Bucket, Bar]] = []
+    for bucket, whole_end in zip(buckets, ends, strict=True):
+        start = max(bucket.start, period.interval.start)
+        end = min(whole_end, period.interval.end, period.now)
         if start >= end:
             continue
-        shown_ms = to_ms(end) - to_ms(start)
-        known_ms = shown_ms if following <= period.now else _known_ms(bucket, shown_ms, found)
+        known_ms = to_ms(end) - to_ms(start)
+        if whole_end > period.now:
+            known_ms = _known_ms(bucket, known_ms, drawn)
         if known_ms:
-            bar = Bar(
-                start.astimezone(period.zone),
-                end.astimezone(period.zone),
-                to_ms(following) - to_ms(bucket.start),
-                known_ms,
-            )
-            found.append((bucket, bar))
-    return found
+            whole_ms = to_ms(whole_end) - to_ms(bucket.start)
+            bar = Bar(period.local(start), period.local(end), whole_ms, known_ms)
+            drawn.append((bucket, bar))
+    return drawn
 
 
 def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
@@ -175,12 +160,9 @@ class _MapRows(Sequence[Sequence[Cell]]):
 
     def __getitem__(self, place: Any) -> Any:
         cells = self.heat.cells[place]
-        named = (
-            [None if cell is None else words.NAMES[int(cell)] for cell in cells]
-            if self.metric == "state"
-            else cells
-        )
-        return [self.heat.labels[place], *named]
+        if self.metric == "state":
+            cells = [None if cell is None else words.NAMES[int(cell)] for cell in cells]
+        return [self.heat.labels[place], *cells]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,33 +203,40 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     gpu = inventory.gpu(params.get("gpu", ""))
     if gpu is None:
         raise NoSuchChartError(params.get("gpu", ""))
+    columns = [column for column, *_ in metric.lines]
     # a step shorter than a window would draw one window as several
     step_s = max(period.timeframe.step_s, gpu.node.window_s)
-    columns = [column for column, _, _ in metric.lines]
-    found = telemetry.series(
-        gpu, period.so_far.start_ms, period.so_far.end_ms, columns=columns, step_s=step_s
-    )
+    so_far = period.so_far
+    read = telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=columns, step_s=step_s)
     lines = [
-        Line(label, _scaled(found.columns[column], metric.scale), token)
+        Line(label, _scaled(read.columns[column], metric.scale), token)
         for column, label, token in metric.lines
-        if any(value is not None for value in found.columns[column])
+        if _is_read(read.columns[column])
     ]
-    starts = [from_ms(start_ms).astimezone(period.zone) for start_ms in found.start_ms]
-    rows = [
-        [_text(start), *(line.values[index] for line in lines)]
-        for index, start in enumerate(starts)
-    ]
-    heads = [
-        f"Start ({period.zone})",
-        *(f"{metric.title}: {line.name}{metric.unit}" for line in lines),
-    ]
+    names = [f"{metric.title}: {line.name}{metric.unit}" for line in lines]
     top = 1.0 if metric.y_format == ".0%" else None
-    return Chart(
-        metric.title,
-        figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top),
-        heads,
-        rows,
-    )
+    starts = _local(read, period)
+    figure = figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top)
+    return Chart(metric.title, figure, _heads(period, names), _rows(starts, lines))
+
+
+def _local(read: StepSeries, period: Period) -> list[datetime]:
+    """When its steps begin."""
+    return [period.local(from_ms(at_ms)) for at_ms in read.start_ms]
+
+
+def _is_read(values: Sequence[float | None]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _heads(period: Period, names: Iterable[str]) -> list[str]:
+    return [f"Start ({period.zone})", *names]
+
+
+def _rows(starts: Sequence[datetime], lines: Sequence[Line]) -> list[list[Cell]]:
+    """A row for each start, with what each line has there."""
+    columns = [line.values for line in lines]
+    return [[_text(start), *values] for start, *values in zip(starts, *columns, strict=True)]
 
 
 def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
@@ -273,91 +262,101 @@ def _finding(params: Params, period: Period) -> Chart:
     """Of a job's finding its newest window, on the GPU that it affects most; of a node's or
     cluster's the period.
     """
-    number = params.get("finding", "")
-    found = (
-        Finding.objects.select_related("job", "node").filter(pk=number).first()
-        if number.isdecimal() and len(number) < 19
-        else None
-    )
-    if found is not None and found.job_id is None:
-        return _place(found, period)
-    if found is not None and any(name in params for name in PERIOD):
+    finding = _find(params.get("finding", ""))
+    if finding.job_id is None:
+        return _place(finding, period)
+    if any(name in params for name in PERIOD):
         names = ", ".join(PERIOD)
         raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
-    seen = evidence.evidence_of(found) if found else None
-    if found is None or seen is None:
-        raise NoSuchChartError(number)
-    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.its_job.start_ms or 0)
+    seen = evidence.evidence_of(finding)
+    if seen is None:
+        raise NoSuchChartError(str(finding.pk))
+    return _window(BY_CODE[finding.cause], seen, finding.its_job.start_ms or 0, period)
+
+
+def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Period) -> Chart:
+    """What was measured of the GPU, and what of it is marked."""
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    cause = BY_CODE[found.cause]
-    told = telemetry.series(
-        seen.gpu,
-        start_ms,
-        seen.end_ms,
-        columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS],
-        step_s=step_s,
+    series_of = partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+    read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS])
+    lines = curves(read.columns, cause.curves, seen.gpu) + _beside(seen, cause, series_of)
+    starts = _local(read, period)
+    marked = marks.marks(read.start_ms, step_s * 1000, read.columns, waiting_w=_waiting_w(seen.gpu))
+    rows = _rows(starts, lines)
+    for row, at_ms in zip(rows, read.start_ms, strict=True):
+        row.append(_marked(at_ms, marked))
+    return Chart(
+        f"{cause.title}, as it was measured",
+        _shaded(figures.series(starts, lines, y_format=".0%", top=1.0), marked, period),
+        [*_heads(period, [line.name for line in lines]), "Marked"],
+        rows,
     )
-    lines = curves(told.columns, cause.curves, seen.gpu)
-    if seen.beside and cause.beside:
-        columns = cause.beside.curves
-        other = telemetry.series(
-            seen.beside,
-            start_ms,
-            seen.end_ms,
-            columns=[*columns, *WHOLE_OF.values()],
-            step_s=step_s,
+
+
+def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:
+    spans = [
+        (
+            period.local(from_ms(mark.start_ms)),
+            period.local(from_ms(mark.end_ms)),
+            MARKED[mark.kind][1],
         )
-        beside = curves(other.columns, columns, seen.beside)
-        lines += [
-            replace(line, name=f"{line.name}, {_beside(seen)}", is_dashed=True)
-            for line in beside[:1]
-        ]
-    starts = [_local(at_ms, period) for at_ms in told.start_ms]
-    marked = marks.marks(told.start_ms, step_s * 1000, told.columns, waiting_w=_waiting_w(seen.gpu))
-    shades = [
-        (_local(mark.start_ms, period), _local(mark.end_ms, period), MARKED[mark.kind][1])
         for mark in marked
     ]
-    words = [
-        next((MARKED[mark.kind][0] for mark in marked if mark.start_ms <= ms < mark.end_ms), "")
-        for ms in told.start_ms
-    ]
-    rows = [
-        [_text(start), *(line.values[index] for line in lines), words[index]]
-        for index, start in enumerate(starts)
-    ]
-    figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
-    heads = [f"Start ({period.zone})", *(line.name for line in lines), "Marked"]
-    return Chart(f"{cause.title}, as it was measured", figure, heads, rows)
+    return figures.shaded(figure, spans)
 
 
-def _place(found: Finding, period: Period) -> Chart:
+def _find(number: str) -> Finding:
+    """The finding of that number. Raises NoSuchChartError."""
+    findings = Finding.objects.select_related("job", "node")
+    if number.isdecimal() and len(number) < 19:
+        finding = findings.filter(pk=number).first()
+        if finding is not None:
+            return finding
+    raise NoSuchChartError(number)
+
+
+def _marked(at_ms: int, marked: Sequence[marks.Mark]) -> str:
+    """What the moment is marked as; "" where it is not."""
+    return next(
+        (MARKED[mark.kind][0] for mark in marked if mark.start_ms <= at_ms < mark.end_ms), ""
+    )
+
+
+def _beside(
+    seen: evidence.Evidence, cause: Cause, series_of: Callable[..., StepSeries]
+) -> list[Line]:
+    """The line of another GPU to compare with, if any, named by its node where that is another."""
+    gpu = seen.beside
+    if gpu is None or cause.beside is None:
+        return []
+    columns = cause.beside.curves
+    is_near = gpu.node_id == seen.gpu.node_id
+    name = f"GPU {gpu.index}" if is_near else f"{gpu.node.name} GPU {gpu.index}"
+    read = series_of(gpu, columns=[*columns, *WHOLE_OF.values()])
+    lines = curves(read.columns, columns, gpu)
+    return [replace(line, name=f"{line.name}, {name}", is_dashed=True) for line in lines[:1]]
+
+
+def _place(finding: Finding, period: Period) -> Chart:
     """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
-    cause = BY_CODE[found.cause]
-    hours = machine_findings.hours(found, period.interval)
-    by_start = {hour.start: hour for hour in hours}
-    starts = _hours(hours[0].start, hours[-1].start) if hours else []
-    gpus = {
-        name: [
-            round(getattr(by_start[at], name) / HOUR_MS, 3) if at in by_start else 0.0
-            for at in starts
-        ]
-        for name in ("gpu_ms", "low_ms", "high_ms")
-    }
-    lines = [Line(cause.machine.curve, gpus["gpu_ms"], "ink-3" if found.cluster else "accent")]
-    if found.cluster:
-        lines += [Line("jobs could have used at most", gpus["high_ms"], "accent")]
-        lines += [Line("at least", gpus["low_ms"], "accent", is_dashed=True)]
-    local = [start.astimezone(period.zone) for start in starts]
-    rows = [
-        [_text(start), *(line.values[index] for line in lines)] for index, start in enumerate(local)
-    ]
-    figure = figures.series(local, lines, y_format=".3~g")
+    cause = BY_CODE[finding.cause]
+    hours = {hour.start: hour for hour in machine_findings.hours(finding, period.interval)}
+    starts = _hours(min(hours), max(hours)) if hours else []
+
+    def gpus(name: str) -> list[float]:
+        return [round(getattr(hours.get(at), name, 0) / HOUR_MS, 3) for at in starts]
+
+    lines = [Line(cause.machine.curve, gpus("gpu_ms"), "ink-3" if finding.cluster else "accent")]
+    if finding.cluster:
+        lines.append(Line("jobs could have used at most", gpus("high_ms")))
+        lines.append(Line("at least", gpus("low_ms"), is_dashed=True))
+    local = [period.local(start) for start in starts]
     return Chart(
-        f"{cause.title}: {found.subject}",
-        figure,
-        [f"Start ({period.zone})", *(line.name for line in lines)],
-        rows,
+        f"{cause.title}: {finding.subject}",
+        figures.series(local, lines, y_format=".3~g"),
+        _heads(period, [line.name for line in lines]),
+        _rows(local, lines),
     )
 
 
@@ -369,53 +368,34 @@ def _hours(first: datetime, last: datetime) -> list[datetime]:
     ]
 
 
-def _local(at_ms: int, period: Period) -> datetime:
-    return from_ms(at_ms).astimezone(period.zone)
-
-
 def _waiting_w(gpu: GPU) -> float | None:
     """What a GPU takes at most that waits in a kernel; None where its board is not known."""
-    idle_w, limit_w = idle_w_of(gpu), _limit_w(gpu)
-    return (
-        None
-        if idle_w is None or limit_w is None
-        else idle_w + marks.POLICY.spin_power_max * (limit_w - idle_w)
-    )
+    ends = _power_w(gpu)
+    if ends is None:
+        return None
+    idle_w, limit_w = ends
+    return idle_w + marks.POLICY.spin_power_max * (limit_w - idle_w)
 
 
-def _limit_w(gpu: GPU) -> float | None:
-    return gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None)
+def _power_w(gpu: GPU) -> tuple[float, float] | None:
+    """What its board draws at idle and at its limit; None where one is not known."""
+    idle_w = idle_w_of(gpu)
+    limit_w = gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None)
+    return None if idle_w is None or limit_w is None else (idle_w, limit_w)
 
 
 def curves(
-    told: Mapping[str, Sequence[float | None]], columns: Iterable[str], gpu: GPU
+    read: Mapping[str, Sequence[float | None]], columns: Iterable[str], gpu: GPU
 ) -> list[Line]:
     """What was read of the GPU, each as a share of its range."""
-    return [
-        Line(
-            CURVES[column][0],
-            _shares(told[column], *between),
-            CURVES[column][1],
-            is_dashed=column in DASHED,
-        )
-        for column in columns
-        if any(value is not None for value in told[column])
-        and (between := _range(column, gpu, told))
-    ]
-
-
-def _beside(seen: evidence.Evidence) -> str:
-    """The other GPU, by its node where that is another one."""
-    gpu = seen.beside
-    return (
-        ""
-        if gpu is None
-        else (
-            f"GPU {gpu.index}"
-            if gpu.node_id == seen.gpu.node_id
-            else f"{gpu.node.name} GPU {gpu.index}"
-        )
-    )
+    lines = []
+    for column in columns:
+        between = _range(column, gpu, read)
+        if between is not None and _is_read(read[column]):
+            name, token = CURVES[column]
+            values = _shares(read[column], *between)
+            lines.append(Line(name, values, token, is_dashed=column in DASHED))
+    return lines
 
 
 def _shares(values: Sequence[float | None], low: float, high: float) -> list[float | None]:
@@ -423,24 +403,20 @@ def _shares(values: Sequence[float | None], low: float, high: float) -> list[flo
 
 
 def _range(
-    column: str, gpu: GPU, told: Mapping[str, Sequence[float | None]]
+    column: str, gpu: GPU, read: Mapping[str, Sequence[float | None]]
 ) -> tuple[float, float] | None:
     """Between which values the column is drawn, of power as the rules read it; None where that is
     not known.
     """
     if column in WHOLE_OF:
-        whole = max((value or 0.0 for value in told[WHOLE_OF[column]]), default=0.0)
+        whole = max((value or 0.0 for value in read[WHOLE_OF[column]]), default=0.0)
         return (0.0, whole) if whole else None
     if column == "memory_used_bytes":
         return (0.0, float(gpu.memory_total_bytes)) if gpu.memory_total_bytes else None
     if column != "power_w":
         return (0.0, 1.0)
-    idle_w, limit_w = idle_w_of(gpu), _limit_w(gpu)
-    return (
-        (idle_w, limit_w)
-        if idle_w is not None and limit_w is not None and idle_w < limit_w
-        else None
-    )
+    ends = _power_w(gpu)
+    return ends if ends is not None and ends[0] < ends[1] else None
 
 
 def _budget(params: Params, period: Period) -> Chart:
@@ -449,66 +425,76 @@ def _budget(params: Params, period: Period) -> Chart:
     team = Team.objects.filter(slug=slug).first() if slug else None
     if slug and team is None:
         raise NoSuchChartError(slug)
-    month, line, zone = (
-        budgets.running_month(period.now),
-        budgets.line(team, period.now),
-        period.zone,
-    )
-    days = budgets.days_so_far(team, period.now)
-    ends = [*(day.start for day in days[1:]), *([month.so_far.end] if month.so_far else [])]
-    dollars = list(accumulate(day.totals.cost_usd for day in days))
-    spent = (
-        [(month.whole.start, Decimal(0)), *zip(ends, dollars, strict=True)]
-        if line.spent_usd
-        else []
-    )
-    steps = [] if line.end is None else list(line.end.steps)
+    month = budgets.running_month(period.now)
+    line = budgets.line(team, period.now)
+    spent = _spent(team, month, line, period)
+    steps = _expected(line, period)
     rows: list[list[Cell]] = [
-        [_text(at.astimezone(zone)), float(pricing.usd(usd)), None, None, None] for at, usd in spent
+        *([_text(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
+        *([_text(at), None, *ends] for at, *ends in steps),
     ]
-    rows += [
-        [
-            _text(s.until.astimezone(zone)),
-            None,
-            *(round(usd, 2) for usd in (s.expected_usd, s.low_usd, s.high_usd)),
-        ]
-        for s in steps
-    ]
-    known = float(line.spent_usd)
-    # what is expected begins where what was spent ends
-    joint = [(month.rest.start, known)] if steps and month.rest else []
+    if steps and month.rest:
+        # what is expected begins where what was spent ends
+        known_usd = round(float(line.spent_usd), 2)
+        steps.insert(0, (period.local(month.rest.start), known_usd, known_usd, known_usd))
     burn = Burn(
-        spent=[(at.astimezone(zone), round(float(usd), 2)) for at, usd in spent],
-        expected=[
-            (at.astimezone(zone), round(usd, 2))
-            for at, usd in [*joint, *((s.until, s.expected_usd) for s in steps)]
-        ],
-        low=[round(usd, 2) for usd in [*(usd for _, usd in joint), *(s.low_usd for s in steps)]],
-        high=[round(usd, 2) for usd in [*(usd for _, usd in joint), *(s.high_usd for s in steps)]],
-        month=(month.whole.start.astimezone(zone), month.whole.end.astimezone(zone)),
+        spent=[(at, round(float(usd), 2)) for at, usd in spent],
+        expected=steps,
+        month=(period.local(month.whole.start), period.local(month.whole.end)),
         budget=None if line.budget_usd is None else float(line.budget_usd),
     )
-    columns = (f"Until ({zone})", "Spent $", "Expected $", "Lower end $", "Upper end $")
+    columns = (f"Until ({period.zone})", "Spent $", "Expected $", "Lower end $", "Upper end $")
     return Chart(f"Dollars of the month, added up: {line.label}", figures.burn(burn), columns, rows)
+
+
+def _expected(
+    line: budgets.BudgetLine, period: Period
+) -> list[tuple[datetime, float, float, float]]:
+    """What will have been spent by the end of each day to come, with its lower and upper end."""
+    return [
+        (
+            period.local(step.until),
+            round(step.expected_usd, 2),
+            round(step.low_usd, 2),
+            round(step.high_usd, 2),
+        )
+        for step in (line.end.steps if line.end else ())
+    ]
+
+
+def _spent(
+    team: Team | None, month: budgets.Month, line: budgets.BudgetLine, period: Period
+) -> list[tuple[datetime, Decimal]]:
+    """What was spent of the month by the end of each day, and by now."""
+    if not line.spent_usd:
+        return []
+    days = budgets.days_so_far(team, period.now)
+    moments = [month.whole.start, *(day.start for day in days[1:])]
+    if month.so_far:
+        moments.append(month.so_far.end)
+    dollars = accumulate((day.totals.cost_usd for day in days), initial=Decimal(0))
+    return list(zip(map(period.local, moments), dollars, strict=True))
 
 
 def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
 
 
-def _series_of(metric: _Metric) -> Callable[[Params, Period], Chart]:
-    return lambda params, period: _gpu_series(metric, params, period)
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a chart is drawn, and what its address may name."""
+
+    draw: Callable[[Params, Period], Chart]
+    parameters: tuple[str, ...]
 
 
-CHARTS: dict[str, Callable[[Params, Period], Chart]] = {
-    "spend": _spend,
-    "budget": _budget,
-    "fleet": _fleet,
-    "finding": _finding,
-    **{name: _series_of(metric) for name, metric in METRICS.items()},
+CHARTS = {
+    "spend": Kind(_spend, (*SPENT_BY, *PERIOD)),
+    "budget": Kind(_budget, ("team",)),
+    "fleet": Kind(_fleet, ("metric", *PERIOD)),
+    "finding": Kind(_finding, ("finding", *PERIOD)),
+    **{
+        name: Kind(partial(_gpu_series, metric), ("gpu", *PERIOD))
+        for name, metric in METRICS.items()
+    },
 }
-
-
-def as_json(chart: Chart) -> dict[str, Any]:
-    """What charts.js draws."""
-    return {"title": chart.title, **chart.figure}

@@ -31,6 +31,6 @@ def first_page(request: HttpRequest) -> None:
 
 def refuse(request: HttpRequest, name: str, asked: str, choices: Collection[str]) -> None:
     """Says on the page that there is no such thing, and what there is."""
-    known = [*list(choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
-    there = f"; there are {', '.join(known)}" if known else ""
+    names = [*list(choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
+    there = f"; there are {', '.join(names)}" if names else ""
     messages.error(request, f"There is no `{name}` {asked[:LONGEST]!r}{there}.")

@@ -6,7 +6,7 @@ alone; what these ranged over is shown in their place.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,8 +16,6 @@ from fleetwatch.ledger.explain import Stretch
 # a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
 _VALUE = re.compile(r"\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 MAX_STRETCHES = 50  # shown of one rule
-
-Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +52,13 @@ class Decided:
         return len(self.times) - len(self.shown)
 
 
-def by_rule(found: Iterable[Stretch]) -> list[Decided]:
+def by_rule(stretches: Iterable[Stretch]) -> list[Decided]:
     """One line per GPU, holder and rule, the one with most GPU time first; of several holders each
     has its own.
     """
     lanes: dict[tuple[int, int | None], list[Stretch]] = defaultdict(list)
-    for one in found:
-        lanes[one.gpu_id, one.job_id].append(one)
+    for stretch in stretches:
+        lanes[stretch.gpu_id, stretch.job_id].append(stretch)
     lines = [line for lane in lanes.values() for line in _lines(lane)]
     return sorted(
         lines, key=lambda line: (-sum(line.parts.values()), line.start_ms, line.job_id or 0)
@@ -70,36 +68,34 @@ def by_rule(found: Iterable[Stretch]) -> list[Decided]:
 def _lines(lane: Sequence[Stretch]) -> list[Decided]:
     """The lines of one GPU and holder, whose stretches come in order of time."""
     by_words: dict[tuple[object, ...], list[list[Stretch]]] = defaultdict(list)
-    for words, some in groupby(lane, key=_decided_by):
-        by_words[words].append(list(some))
+    for words, neighbours in groupby(lane, key=_decided_by):
+        by_words[words].append(list(neighbours))
     return [_line(rows) for rows in by_words.values()]
 
 
 def _line(rows: Sequence[Sequence[Stretch]]) -> Decided:
-    whole = [one for row in rows for one in row]
-    parts = Counter[str]()
-    for one in whole:
-        parts.update({part.state: 0 for part in one.parts})
-        for part in one.parts:
+    whole = [stretch for row in rows for stretch in row]
+    rules = zip(*(stretch.rule for stretch in whole), strict=True)
+    parts: dict[str, int] = defaultdict(int)
+    for stretch in whole:
+        for part in stretch.parts:
             parts[part.state] += part.gpu_ms
     return Decided(
         start_ms=whole[0].start_ms,
         end_ms=whole[-1].end_ms,
         job_id=whole[0].job_id,
         count=len(whole),
-        rule=[_ranged(sentences) for sentences in zip(*(one.rule for one in whole), strict=True)],
+        rule=[_ranged(sentences) for sentences in rules],
         parts=dict(parts),
         values=_ranges(whole),
         times=[Time(row[0].start_ms, row[-1].end_ms, len(row)) for row in rows],
     )
 
 
-def _decided_by(one: Stretch) -> tuple[object, ...]:
-    return _template(one.rule), frozenset(part.state for part in one.parts), one.values is None
-
-
-def _template(rule: Iterable[str]) -> Words:
-    return tuple(_VALUE.sub("#", words) for words in rule)
+def _decided_by(stretch: Stretch) -> tuple[object, ...]:
+    """What is the same of stretches that one rule decided."""
+    template = tuple(_VALUE.sub("#", words) for words in stretch.rule)
+    return template, frozenset(part.state for part in stretch.parts), stretch.values is None
 
 
 def _ranged(sentences: Sequence[str]) -> str:
@@ -110,7 +106,8 @@ def _ranged(sentences: Sequence[str]) -> str:
 
 
 def _range(several: Sequence[str]) -> str:
-    low, high = min(several, key=_size), max(several, key=_size)
+    low = min(several, key=_size)
+    high = max(several, key=_size)
     return low if _size(low) == _size(high) else f"{low} to {high}"
 
 
@@ -124,11 +121,10 @@ def _size(text: str) -> float:
 
 def _ranges(several: Sequence[Stretch]) -> dict[str, tuple[float, float]] | None:
     """Smallest and largest of each value, where it was read."""
-    found: dict[str, tuple[float, float]] = {}
-    for one in several:
-        if one.values is None:
+    read: dict[str, list[float]] = defaultdict(list)
+    for stretch in several:
+        if stretch.values is None:
             return None
-        for name, value in one.values.items():
-            low, high = found.get(name, (value, value))
-            found[name] = (min(low, value), max(high, value))
-    return found
+        for name, value in stretch.values.items():
+            read[name].append(value)
+    return {name: (min(values), max(values)) for name, values in read.items()}

@@ -73,51 +73,52 @@ def dollars_by_state(
     A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
     day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
     """
-    x = [_iso(bar.start) for bar in bars]
-    traces = []
-    for state in words.SHOWN:
-        spent = list(dollars.get(state.name, ()))
-        if not any(spent):
-            continue
-        y = [
+    spent = {state: dollars.get(state.name, ()) for state in words.SHOWN}
+    traces = [_dollars(state, usd, bars) for state, usd in spent.items() if any(usd)]
+    top = max(map(sum, zip(*(trace["y"] for trace in traces), strict=True)), default=0.0)
+    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified")
+    layout |= {"barmode": "stack", "meta": {"y": f"dollars per {step}"}}
+    if len(bars) > MAX_BARS:
+        return {"data": [trace | _area(trace) for trace in traces], "layout": layout}
+    if bars:
+        ends = [_iso(bars[0].start), _iso(bars[-1].end)]
+        layout["xaxis"] |= {"range": ends, "tickvals": _whole_starts(bars)}
+    place = _place(bars, step)
+    return {"data": [trace | place | _bar(trace) for trace in traces], "layout": layout}
+
+
+def _place(bars: Sequence[Bar], step: str) -> Figure:
+    """A bar stands over its hour or day, not around its beginning."""
+    widths = [bar.shown_ms * BAR_SHARE for bar in bars]
+    offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
+    return {"width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
+
+
+def _dollars(state: words.StateWords, spent: Sequence[float], bars: Sequence[Bar]) -> Figure:
+    """Of one state, as high as in a whole hour or day."""
+    return {
+        "name": state.label,
+        "x": [_iso(bar.start) for bar in bars],
+        "y": [
             round(usd * bar.whole_ms / bar.known_ms, 6)
             for usd, bar in zip(spent, bars, strict=True)
-        ]
-        common: Figure = {
-            "name": state.label,
-            "x": x,
-            "y": y,
-            "customdata": spent,
-            "meta": {"token": state.name},
-        }
-        common |= {"hovertemplate": "%{customdata:$,.2f}"}
-        if len(x) <= MAX_BARS:
-            # the bar stands over its hour or day, not around its beginning
-            widths = [bar.shown_ms * BAR_SHARE for bar in bars]
-            offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
-            place: Figure = {"width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
-            traces.append(
-                common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}}
-            )
-        else:
-            traces.append(
-                common
-                | {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "stackgroup": "states",
-                    "line": {"width": 0},
-                    "fillpattern": _pattern(state.name),
-                }
-            )
-    top = max(map(sum, zip(*(trace["y"] for trace in traces), strict=True)), default=0.0)
-    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified") | {
-        "barmode": "stack"
+        ],
+        "customdata": spent,
+        "meta": {"token": state.name},
+        "hovertemplate": "%{customdata:$,.2f}",
     }
-    layout["meta"] = {"y": f"dollars per {step}"}
-    if 0 < len(x) <= MAX_BARS:
-        layout["xaxis"] |= {"range": [x[0], _iso(bars[-1].end)], "tickvals": _whole_starts(bars)}
-    return {"data": traces, "layout": layout}
+
+
+def _bar(trace: Figure) -> Figure:
+    return {"type": "bar", "marker": {"pattern": _pattern(trace)}}
+
+
+def _area(trace: Figure) -> Figure:
+    return _LINES | {
+        "stackgroup": "states",
+        "line": {"width": 0},
+        "fillpattern": _pattern(trace),
+    }
 
 
 def _whole_starts(bars: Sequence[Bar]) -> list[str]:
@@ -133,26 +134,15 @@ def _whole_starts(bars: Sequence[Bar]) -> list[str]:
 def state_map(heat: HeatMap) -> Figure:
     """GPU × time in the states' colours; a cell is the place of its state in words.NAMES."""
     top = len(words.NAMES) - 1
-    trace = _heat(heat) | {
-        "zmin": -0.5,
-        "zmax": top + 0.5,
-        "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>",
-    }
-    trace["meta"] |= {"steps": list(words.NAMES), "labels": [state.label for state in words.SHOWN]}
-    return {"data": [trace], "layout": _map_layout(heat)}
+    steps = {"steps": list(words.NAMES), "labels": [state.label for state in words.SHOWN]}
+    return _map(heat, (-0.5, top + 0.5), "text", steps)
 
 
 def metric_map(heat: HeatMap) -> Figure:
     """GPU × time from grey (0) to the accent (1), for ratios: the states' own colours stay
     theirs.
     """
-    trace = _heat(heat) | {
-        "zmin": 0,
-        "zmax": 1,
-        "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>",
-    }
-    trace["meta"] |= {"ramp": "accent"}
-    return {"data": [trace], "layout": _map_layout(heat)}
+    return _map(heat, (0, 1), "z:.0%", {"ramp": "accent"})
 
 
 def series(
@@ -169,9 +159,8 @@ def series(
     """
     x = [_iso(start) for start in starts]
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
+        _LINES
+        | {
             "name": line.name,
             "x": x,
             "y": list(line.values),
@@ -184,9 +173,7 @@ def series(
     ]
     layout = _layout(starts, y_format=y_format, hover="x unified", suffix=unit)
     layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, top]} if top else {})
-    if len(lines) > 1:
-        layout |= {"showlegend": True, "margin": layout["margin"] | {"t": 34}}
-    return {"data": traces, "layout": layout}
+    return {"data": traces, "layout": _with_legend(layout) if len(lines) > 1 else layout}
 
 
 def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> Figure:
@@ -212,70 +199,55 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
 @dataclass(frozen=True, slots=True)
 class Burn:
     """Dollars of a month, added up: moments with what was spent by then, and from there on what is
-    expected by then.
+    expected by then, with its lower and upper end.
     """
 
     spent: Sequence[tuple[datetime, float]]
-    expected: Sequence[tuple[datetime, float]]
-    low: Sequence[float]  # of each expected moment
-    high: Sequence[float]
+    expected: Sequence[tuple[datetime, float, float, float]]
     month: tuple[datetime, datetime]
     budget: float | None
 
 
 def burn(of: Burn) -> Figure:
     """What was spent as a line, what is expected as a dashed one in its band, the budget across."""
-    coming = [_iso(moment) for moment, _ in of.expected]
-    flat: Figure = {"type": "scatter", "mode": "lines", "hovertemplate": "%{y:$,.2f}"}
-    edge: Figure = flat | {"x": coming, "line": {"width": 0}, "meta": {"token": "accent"}}
-    traces: list[Figure] = []
-    if coming:
-        traces += [
-            edge | {"name": "Lower end", "y": list(of.low), "showlegend": False},
-            edge | {"name": "8 of 10 cases", "y": list(of.high), "fill": "tonexty"},
-            flat
-            | {
-                "name": "Expected",
-                "x": coming,
-                "y": [usd for _, usd in of.expected],
-                "line": {"width": 2, "dash": "dot"},
-            }
-            | {"meta": {"token": "accent"}},
-        ]
+    traces = _expected(of) if of.expected else []
     if of.spent:
-        spent: Figure = {
-            "name": "Spent",
-            "x": [_iso(moment) for moment, _ in of.spent],
-            "y": [usd for _, usd in of.spent],
-        }
-        traces.append(
-            flat
-            | spent
-            | {
-                "line": {"width": 2},
-                "meta": {"token": "accent"},
-                "hovertemplate": "%{y:$,.2f}",
-            }
-        )
-    start, end = (_iso(moment) for moment in of.month)
+        moments, usd = zip(*of.spent, strict=True)
+        traces.append(_sum("Spent", moments, usd, {"width": 2}))
     if of.budget is not None:
-        across: Figure = {
-            "name": "Budget",
-            "x": [start, end],
-            "y": [of.budget, of.budget],
-            "line": {"width": 1.5, "dash": "dash"},
-        }
-        traces.append(flat | across | {"meta": {"token": "bad"}})
-    top = max([of.budget or 0.0, *(usd for _, usd in of.spent), *of.high])
+        across = _sum("Budget", of.month, [of.budget] * 2, {"width": 1.5, "dash": "dash"})
+        traces.append(across | {"meta": {"token": "bad"}})
+    top = max((max(trace["y"]) for trace in traces), default=0.0)
     layout = _layout(of.month, y_format=money_ticks(top), hover="x unified")
-    layout["xaxis"] |= {"range": [start, end], "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
+    ends = [_iso(moment) for moment in of.month]
+    layout["xaxis"] |= {"range": ends, "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
     layout["yaxis"] |= {"rangemode": "tozero"}
-    return {
-        "data": traces,
-        "layout": layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}},
+    return {"data": traces, "layout": _with_legend(layout)}
+
+
+def _expected(of: Burn) -> list[Figure]:
+    moments, middle, low, high = zip(*of.expected, strict=True)
+    edge: Figure = {"width": 0}
+    return [
+        _sum("Lower end", moments, low, edge) | {"showlegend": False},
+        _sum("8 of 10 cases", moments, high, edge) | {"fill": "tonexty"},
+        _sum("Expected", moments, middle, {"width": 2, "dash": "dot"}),
+    ]
+
+
+def _sum(name: str, moments: Sequence[datetime], usd: Sequence[float], line: Figure) -> Figure:
+    """Dollars by these moments, as a line drawn so."""
+    return _LINES | {
+        "name": name,
+        "x": [_iso(moment) for moment in moments],
+        "y": list(usd),
+        "line": line,
+        "meta": {"token": "accent"},
+        "hovertemplate": "%{y:$,.2f}",
     }
 
 
+_LINES: Figure = {"type": "scatter", "mode": "lines"}
 # how a hover names a bar: by where its hour or day begins
 _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 
@@ -285,27 +257,28 @@ def _iso(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}"
 
 
-def _pattern(state: str) -> dict[str, Any]:
+def _pattern(trace: Figure) -> Figure:
     """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
-    shape = {"free": "/", "unobserved": "\\"}.get(state, "")
+    shape = {"free": "/", "unobserved": "\\"}.get(trace["meta"]["token"], "")
     return {"shape": shape, "size": 5, "solidity": 0.35} if shape else {"shape": ""}
 
 
-def _heat(heat: HeatMap) -> Figure:
-    return {
+def _map(heat: HeatMap, ends: tuple[float, float], hover: str, meta: Figure) -> Figure:
+    """The map from the lowest to the highest colour; pointed at is `hover` of a cell."""
+    trace = {
         "type": "heatmap",
         "x": [_iso(start) for start in heat.starts],
         "y": list(heat.labels),
         "z": heat.cells,
-        "meta": {"links": list(heat.links)},
+        "meta": {"links": list(heat.links)} | meta,
         "showscale": False,
         "hoverongaps": False,
         "xgap": 0,
         "ygap": 1,
+        "zmin": ends[0],
+        "zmax": ends[1],
+        "hovertemplate": f"%{{y}}<br>%{{x}}<br>%{{{hover}}}<extra></extra>",
     }
-
-
-def _map_layout(heat: HeatMap) -> Figure:
     rows = len(heat.labels)
     layout = _layout(heat.starts, y_format="", hover="closest")
     # more labels than a row's height has room for would lie on each other
@@ -314,9 +287,15 @@ def _map_layout(heat: HeatMap) -> Figure:
         "showgrid": False,
         "type": "category",
         "showticklabels": rows <= 130,
+        "automargin": True,
     }
-    layout["yaxis"] |= {"automargin": True} if rows <= 40 else {"automargin": True, "nticks": 32}
-    return layout
+    if rows > 40:
+        layout["yaxis"] |= {"nticks": 32}
+    return {"data": [trace], "layout": layout}
+
+
+def _with_legend(layout: Figure) -> Figure:
+    return layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}}
 
 
 def _ticks(starts: Sequence[datetime]) -> str:

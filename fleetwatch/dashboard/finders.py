@@ -25,8 +25,10 @@ class PlotlyFinder(BaseFinder):
     """Finds plotly/plotly.min.js and nothing else."""
 
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
-        found = str(_package_data() / "plotly.min.js") if path == PLOTLY else ""
-        return ([found] if found else []) if find_all else found
+        if path != PLOTLY:
+            return [] if find_all else ""
+        script = str(_package_data() / "plotly.min.js")
+        return [script] if find_all else script
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[Any]:
         storage = FileSystemStorage(location=str(_package_data()))

@@ -18,7 +18,8 @@ class Grid(Sequence[Sequence[Value]]):
     """
 
     def __init__(self, numbers: NDArray[np.int64], values: Sequence[Value]) -> None:
-        self.numbers, self.values = numbers, values
+        self.numbers = numbers
+        self.values = values
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from fleetwatch.jobs.models import JobChange
@@ -31,21 +30,6 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """One change in words; `refused` is what of it was not taken, "" = nothing.
-
-    `key` is of the job that it was said of.
-    """
-
-    key: str
-    at: datetime
-    node: str
-    by: str
-    taken: str
-    refused: str
-
-
-@dataclass(frozen=True, slots=True)
 class OtherwiseLine:
     """A node that has facts otherwise than they are believed, with those facts in words."""
 
@@ -54,28 +38,23 @@ class OtherwiseLine:
     facts: str
 
 
-def change_lines(changes: Iterable[JobChange]) -> list[ChangeLine]:
-    """The changes in words, in their order."""
-    return [
-        ChangeLine(
-            change.job.own_key,
-            change.at,
-            change.node.name if change.node else "",
-            VOICES[Voice(change.voice)],
-            _words(
-                {name: value for name, value in change.facts.items() if name not in change.refused}
-            ),
-            _words({name: value for name, value in change.facts.items() if name in change.refused}),
-        )
-        for change in changes
-    ]
+def change_lines(changes: Iterable[JobChange]) -> list[tuple[JobChange, str, str, str]]:
+    """The changes in their order, each with who said it, and in words what of it was taken and what
+    was refused ("" = nothing).
+    """
+    lines = []
+    for change in changes:
+        refused = {name: value for name, value in change.facts.items() if name in change.refused}
+        facts = {name: value for name, value in change.facts.items() if name not in refused}
+        lines.append((change, VOICES[Voice(change.voice)], _words(facts), _words(refused)))
+    return lines
 
 
 def otherwise_lines(contradictions: Iterable[Contradicted]) -> list[OtherwiseLine]:
     """One line for each node and voice, in the order in which they were first heard."""
     facts: dict[tuple[str, Voice], dict[str, str]] = {}
-    for told in contradictions:
-        facts.setdefault((told.node, told.voice), {})[told.fact] = told.value
+    for belief in contradictions:
+        facts.setdefault((belief.node, belief.voice), {})[belief.fact] = belief.value
     return [
         OtherwiseLine(node, VOICES[voice], _words(named)) for (node, voice), named in facts.items()
     ]

@@ -52,33 +52,39 @@ def capacity(lines: Sequence[Line]) -> Saving:
     )
 
 
-def context(found: Finding, period: Period) -> dict[str, Any]:
+def context(finding: Finding, period: Period) -> dict[str, Any]:
     """What the page of a node's or a cluster's finding shows."""
-    line = machine_findings.line_of(found, period.interval, now=period.now)
-    hurt = machine_findings.hurt(found, period.interval)
-    node = found.node
-    others = (
-        machine_findings.findings(period.interval, now=period.now, node=node.name) if node else []
-    )
+    interval = period.interval
+    line = machine_findings.line_of(finding, interval, now=period.now)
+    hurt = machine_findings.hurt(finding, interval)
     return {
         "row": row(line),
         "line": line,
-        "advice": advice.advise(found.cause, machine_findings.facts(found, period.interval)),
-        "evidence": evidence.evidence(hurt[0].job, found.cause)
-        if found.cause == SLOWED and hurt
+        "advice": advice.advise(finding.cause, machine_findings.facts(finding, interval)),
+        "evidence": evidence.evidence(hurt[0].job, finding.cause)
+        if finding.cause == SLOWED and hurt
         else None,
-        "affected": machine_findings.affected(found, period.interval),
+        "affected": machine_findings.affected(finding, interval),
         "hurt": hurt,
-        "processes": machine_findings.processes(found, period.interval)[:MAX_PROCESSES],
-        "pools": machine_findings.pools(found, period.interval) if found.cluster else [],
-        "events": _events(found) if found.cause in FAILURES else [],
-        "others": [row(other) for other in others if other.finding.pk != found.pk],
+        "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
+        "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
+        "events": _events(finding) if finding.cause in FAILURES else [],
+        "others": _others(finding, period),
     }
 
 
-def _events(found: Finding) -> QuerySet[HealthEvent]:
+def _others(finding: Finding, period: Period) -> list[PlaceRow]:
+    """The node's other findings; of a queue none."""
+    if finding.node is None:
+        return []
+    node = finding.node.name
+    lines = machine_findings.findings(period.interval, now=period.now, node=node)
+    return [row(line) for line in lines if line.finding.pk != finding.pk]
+
+
+def _events(finding: Finding) -> QuerySet[HealthEvent]:
     """What the driver said of the node's GPUs, from an hour before it was first seen."""
-    told = HealthEvent.objects.filter(
-        node=found.node, at_ms__gte=found.first_ms - HOUR_MS, at_ms__lt=found.last_ms
+    events = HealthEvent.objects.filter(
+        node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS, at_ms__lt=finding.last_ms
     )
-    return told.select_related("gpu").order_by("-at_ms")[:EVENTS]
+    return events.select_related("gpu").order_by("-at_ms")[:EVENTS]

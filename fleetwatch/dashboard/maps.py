@@ -3,7 +3,7 @@ matrices).
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -56,30 +56,30 @@ METRICS = {
 def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     """One row per physical GPU, one column per step; a cell nobody knows is None."""
     gpus = physical_gpu_names()
+    gpu_ids = [gpu.pk for gpu in gpus]
     step_ms = _step_ms(metric, interval, len(gpus))
     first_ms = interval.start_ms - interval.start_ms % step_ms
-    count = -(-(interval.end_ms - first_ms) // step_ms)
-    covered = Interval(from_ms(first_ms), from_ms(first_ms + count * step_ms))
-    gpu_ids = [gpu.pk for gpu in gpus]
+    starts = [from_ms(at_ms) for at_ms in range(first_ms, interval.end_ms, step_ms)]
+    covered = Interval(from_ms(first_ms), from_ms(first_ms + len(starts) * step_ms))
     if metric != "state":
-        cells = _ratios(matrices.cells(metric, gpu_ids, covered, count))
+        cells = _ratios(matrices.cells(metric, gpu_ids, covered, len(starts)))
     elif step_ms < HOUR_MS:
-        cells = Grid(states(gpu_ids, covered, count), STATES)
+        cells = Grid(states(gpu_ids, covered, len(starts)), STATES)
     else:
         # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time
         # is its parent's)
         cells = Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
     return HeatMap(
-        labels=[
-            f"{gpu.node} · {gpu.index if gpu.index is not None else gpu.uuid[:12]}" for gpu in gpus
-        ],
-        starts=[
-            (covered.start + timedelta(milliseconds=step_ms * index)).astimezone(zone)
-            for index in range(count)
-        ],
+        labels=[f"{gpu.node__name} · {_number(gpu)}" for gpu in gpus],
+        starts=[start.astimezone(zone) for start in starts],
         cells=cells,
         links=[f"/gpus/{gpu.uuid}" for gpu in gpus],
     )
+
+
+def _number(gpu: Any) -> str:
+    """Its index, or the beginning of its UUID."""
+    return gpu.uuid[:12] if gpu.index is None else str(gpu.index)
 
 
 def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
@@ -98,8 +98,7 @@ def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
     return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
 
 
-def _ratios(found: NDArray[np.float64]) -> Grid:
+def _ratios(ratios: NDArray[np.float64]) -> Grid:
     """Ratios to a tenth of a percent: a browser need not read more digits than it draws."""
-    return Grid(
-        np.where(np.isnan(found), -1, np.rint(found * THOUSAND)).astype(np.int64), THOUSANDTHS
-    )
+    thousandths = np.where(np.isnan(ratios), -1, np.rint(ratios * THOUSAND))
+    return Grid(thousandths.astype(np.int64), THOUSANDTHS)

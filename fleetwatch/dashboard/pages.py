@@ -11,35 +11,26 @@ MAX_NUMBER = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Findings of one page; `after` makes the next one and is "" on the last."""
+class Pager:
+    """How to go on from a page; `after` makes the next one and is "" on the last."""
 
-    rows: list[Line]
     after: str
     total: int
     is_first: bool
 
 
-def page_of(found: Findings, *, after: str, size: int) -> Page:
+def page_of(findings: Findings, *, after: str, size: int) -> tuple[list[Line], Pager]:
     """The page of the findings that starts after the cursor; a bad cursor is the start."""
     place = _numbers(after)
-    start = found.up_to((place[0], place[1], place[2])) if len(place) == 3 else 0
+    is_first = len(place) != 3
+    start = 0 if is_first else findings.up_to((place[0], place[1], place[2]))
     end = start + size
-    more = "~".join(map(str, found.place(end - 1))) if end < len(found) else ""
-    return Page(found[start:end], more, len(found), len(place) != 3)
-
-
-@dataclass(frozen=True, slots=True)
-class Pager:
-    """How to go on from a page of ranked lines: as Page, without the lines."""
-
-    after: str
-    total: int
-    is_first: bool
+    more = "~".join(map(str, findings.place(end - 1))) if end < len(findings) else ""
+    return findings[start:end], Pager(more, len(findings), is_first)
 
 
 def pager(page: Ranked, *, is_first: bool) -> Pager:
-    """What leads on from that page: its last line's place in the order."""
+    """What leads on from a page of ranked lines: its last line's place in the order."""
     more = f"{page.last[0]}~{page.last[1]}" if page.last and page.after.groups else ""
     return Pager(more, page.count, is_first)
 

@@ -14,7 +14,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from fleetwatch.figures.totals import Scope
-from fleetwatch.lib.timeframes import TimeframeError
 
 View = Callable[..., HttpResponseBase]
 
@@ -30,6 +29,25 @@ def takes(*names: str) -> Callable[[View], View]:
     nothing was narrowed by it.
     """
 
+    def say(request: HttpRequest) -> None:
+        for name in _unknown(request, names)[:MAX_TOLD]:
+            messages.error(request, f"{_sentence(name, names)} What you see is not narrowed by it.")
+        for name in _repeated(request, names):
+            messages.error(request, f"{_once(name)} What you see is that of the last one.")
+
+    return _judged(names, say)
+
+
+def takes_only(*names: str) -> Callable[[View], View]:
+    """A file or a fragment that knows these parameters: 422 for another one."""
+    return _judged(names, lambda request: refusal(request, names))
+
+
+def _judged(
+    names: Collection[str], judge: Callable[[HttpRequest], HttpResponse | None]
+) -> Callable[[View], View]:
+    """The view after `judge`, which may answer in its place, at the address with new names."""
+
     def marked(view: View) -> View:
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -38,33 +56,7 @@ def takes(*names: str) -> Callable[[View], View]:
             renamed = _renamed(request, names)
             if renamed is not None:
                 return redirect(renamed)
-            for name in _unknown(request, names)[:MAX_TOLD]:
-                messages.error(
-                    request, f"{_sentence(name, names)} What you see is not narrowed by it."
-                )
-            for name in _repeated(request, names):
-                messages.error(request, f"{_once(name)} What you see is that of the last one.")
-            return view(request, *args, **kwargs)
-
-        answer.parameters = names  # type: ignore[attr-defined]
-        return answer
-
-    return marked
-
-
-def takes_only(*names: str) -> Callable[[View], View]:
-    """A file or a fragment that knows these parameters: 422 for another one."""
-
-    def marked(view: View) -> View:
-        @wraps(view)
-        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            renamed = _renamed(request, names)
-            if renamed is not None:
-                return redirect(renamed)
-            try:
-                return refusal(request, names) or view(request, *args, **kwargs)
-            except TimeframeError as error:
-                return refused(str(error))
+            return judge(request) or view(request, *args, **kwargs)
 
         answer.parameters = names  # type: ignore[attr-defined]
         return answer
@@ -76,10 +68,9 @@ def refusal(request: HttpRequest, names: Collection[str]) -> HttpResponse | None
     """422 with why, where the address of a file or a fragment can't be answered as it stands; None
     where it can.
     """
-    unknown, repeated = _unknown(request, names), _repeated(request, names)
-    if unknown:
-        return refused(_sentence(unknown[0], names))
-    return refused(_once(repeated[0])) if repeated else None
+    sentences = [_sentence(name, names) for name in _unknown(request, names)]
+    sentences += [_once(name) for name in _repeated(request, names)]
+    return refused(sentences[0]) if sentences else None
 
 
 def refused(sentence: str) -> HttpResponse:

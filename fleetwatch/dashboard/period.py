@@ -45,6 +45,10 @@ class Period:
         length = self.interval.end - self.interval.start
         return Interval(self.interval.start - length, self.interval.start)
 
+    def local(self, moment: datetime) -> datetime:
+        """The moment in the organisation's zone."""
+        return moment.astimezone(self.zone)
+
     def context(self, page: str, **more: Any) -> dict[str, Any]:
         """The template's context: `page` is the rail's entry."""
         return {
@@ -69,7 +73,8 @@ def read_period(
     `whole`, where given, is what a request that names no period means instead of the default.
     What is no page can say nothing: it raises TimeframeError.
     """
-    now, organisation_zone = timezone.now(), zone()
+    now = timezone.now()
+    organisation_zone = zone()
     params = request.GET.dict()
     if whole is not None and not params.keys() & {"from", "to", "range"}:
         params = {"from": str(whole.start_ms), "to": str(whole.end_ms)}

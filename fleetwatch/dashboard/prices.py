@@ -3,19 +3,18 @@
 As changes.py, which lists them.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-
-from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
-from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
+from fleetwatch.costs.models import Commitment
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
-from fleetwatch.dashboard.asked import Asked, Done, RefusedError
+from fleetwatch.dashboard.asked import Asked, Done, RefusedError, Row, refusing
 from fleetwatch.finance import committing
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib import amounts, csv_cells
@@ -32,12 +31,10 @@ COMMITMENT_FIELDS = {"price": "usd", "valid_from": "since", "valid_to": "until"}
 
 def set_rate(asked: Asked) -> Done:
     subject = _rate_subject(asked)
-    amount = amounts.typed(asked.text("usd", needed="How much per GPU-hour?"))
-    if amount is None:
-        raise RefusedError({"usd": "A number of dollars, please, like 2.49."})
+    amount = _dollars(asked, needed="How much per GPU-hour?", like="2.49")
     currency = asked.text("currency").upper() or exchange.USD
     source = asked.text("source") or "set by hand"
-    try:
+    with refusing(costs.RateError, names=RATE_FIELDS):
         valid_from = read_since(asked.text("since"), asked.now)
         costs.set_rate(
             subject,
@@ -47,29 +44,16 @@ def set_rate(asked: Asked) -> Done:
             currency=currency,
             source=source[:300],
         )
-    except costs.RateError as error:
-        raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(
         f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour"
         f" {_from_then_on(valid_from)} {subject.doubt}".strip()
     )
 
 
-def withdraw_rate(asked: Asked) -> Done:
-    rate = get_object_or_404(Rate, pk=asked.number("id", low=1, high=2**31))
-    try:
-        costs.withdraw_rate(rate)
-    except costs.RateError as error:
-        raise RefusedError({"": str(error)}) from error
-    return Done("The rate was withdrawn; the one before it holds again.")
-
-
 def set_exchange_rate(asked: Asked) -> Done:
     currency = asked.text("currency", needed="Which currency?").upper()
-    amount = amounts.typed(asked.text("usd", needed="How many dollars is one?"))
-    if amount is None:
-        raise RefusedError({"usd": "A number of dollars, please, like 1.0842."})
-    try:
+    amount = _dollars(asked, needed="How many dollars is one?", like="1.0842")
+    with refusing(costs.RateError, names=EXCHANGE_FIELDS):
         valid_from = read_since(asked.text("since"), asked.now)
         exchange.set_exchange_rate(
             currency,
@@ -78,42 +62,44 @@ def set_exchange_rate(asked: Asked) -> Done:
             now=asked.now,
             source=asked.text("source") or "set by hand",
         )
-    except costs.RateError as error:
-        raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(f"One {currency} is ${amount:f} {_from_then_on(valid_from)}")
 
 
-def withdraw_exchange_rate(asked: Asked) -> Done:
-    rate = get_object_or_404(ExchangeRate, pk=asked.number("id", low=1, high=2**31))
-    try:
-        exchange.withdraw_exchange_rate(rate)
-    except costs.RateError as error:
-        raise RefusedError({"": str(error)}) from error
-    return Done("The exchange rate was withdrawn; the one before it holds again.")
+def withdrawal(
+    rows: type[Row], withdraw: Callable[[Row], None], done: str
+) -> Callable[[Asked], Done]:
+    """The form that withdraws one of those rows; `done` says that it was, of the row {0}."""
+
+    def change(asked: Asked) -> Done:
+        row = asked.row(rows)
+        with refusing(costs.RateError):
+            withdraw(row)
+        return Done(done.format(row))
+
+    return change
 
 
 def add_commitment(asked: Asked) -> Done:
     model = GPUModel.objects.filter(name=asked.text("gpu_model")).first()
     if model is None:
         raise RefusedError({"gpu_model": "Choose a GPU model, please."})
+    terms = {field: asked.text(field) for field in ("name", "pool", "node_class", "region")}
     gpus = asked.number("gpus", low=1, high=committing.MAX_GPUS)
-    narrowed = {field: asked.text(field) for field in ("pool", "node_class", "region")}
-    currency = asked.text("currency").upper() or exchange.USD
-    try:
-        terms = committing.Terms(
-            gpu_model=model,
-            gpus=gpus,
-            name=asked.text("name"),
-            valid_from=read_since(asked.text("since"), asked.now),
-            valid_to=_read_until(asked),
-            price_per_gpu_hour=_decimal(asked, "usd"),
-            amount_per_month=_decimal(asked, "amount"),
-            currency=currency,
-            **narrowed,
+    with refusing(costs.RateError, names=COMMITMENT_FIELDS):
+        made = committing.commit(
+            committing.Terms(
+                gpu_model=model,
+                gpus=gpus,
+                valid_from=read_since(asked.text("since"), asked.now),
+                valid_to=_read_until(asked),
+                price_per_gpu_hour=_decimal(asked, "usd"),
+                amount_per_month=_decimal(asked, "amount"),
+                currency=asked.text("currency").upper() or exchange.USD,
+                **terms,
+            ),
+            now=asked.now,
+            source=asked.text("source"),
         )
-        made = committing.commit(terms, now=asked.now, source=asked.text("source"))
-    except costs.RateError as error:
-        raise RefusedError({COMMITMENT_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(
         f"Committed: {made.gpus:,} {model.name}. What of them is not there is a line of its own in"
         " the fleet's report."
@@ -121,28 +107,13 @@ def add_commitment(asked: Asked) -> Done:
 
 
 def end_commitment(asked: Asked) -> Done:
-    commitment = _commitment(asked)
+    commitment = asked.row(Commitment)
     until = _read_until(asked)
     if until is None:
         raise RefusedError({"until": "On which day does it end? Like 2026-11-01."})
-    try:
+    with refusing(costs.RateError, "until"):
         committing.end_commitment(commitment, until)
-    except costs.RateError as error:
-        raise RefusedError({"until": str(error)}) from error
     return Done(f"{commitment.name} ends at {until.astimezone(zone()):%Y-%m-%d %H:%M}.")
-
-
-def withdraw_commitment(asked: Asked) -> Done:
-    commitment = _commitment(asked)
-    try:
-        committing.withdraw_commitment(commitment)
-    except costs.RateError as error:
-        raise RefusedError({"": str(error)}) from error
-    return Done(f"The commitment {commitment.name} was withdrawn.")
-
-
-def _commitment(asked: Asked) -> Commitment:
-    return get_object_or_404(Commitment, pk=asked.number("id", low=1, high=2**31))
 
 
 def _read_until(asked: Asked) -> datetime | None:
@@ -157,36 +128,35 @@ def _read_until(asked: Asked) -> datetime | None:
 
 def set_region(asked: Asked) -> Done:
     name = asked.text("region")
-    numbers_of = {field: _decimal(asked, field) for field in ("pue", "usd_per_kwh", "g_per_kwh")}
-    pue = numbers_of.pop("pue")
+    pue, usd_per_kwh, g_per_kwh = (
+        _decimal(asked, field) for field in ("pue", "usd_per_kwh", "g_per_kwh")
+    )
     if pue is None:
         raise RefusedError(
             {"pue": "The energy at the meter by that of the machines, please, like 1.3."}
         )
-    try:
+    with refusing(costs.RateError, names=EXCHANGE_FIELDS):
         valid_from = read_since(asked.text("since"), asked.now)
         sites.set_region(
             name,
             valid_from=valid_from,
             pue=pue,
-            **numbers_of,
+            usd_per_kwh=usd_per_kwh,
+            g_per_kwh=g_per_kwh,
             source=asked.text("source"),
             source_date=asked.now.date(),
         )
-    except costs.RateError as error:
-        raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(
         f"Energy in {name or 'no named region'} is counted with that {_from_then_on(valid_from)}"
     )
 
 
-def withdraw_region(asked: Asked) -> Done:
-    region = get_object_or_404(Region, pk=asked.number("id", low=1, high=2**31))
-    try:
-        sites.withdraw_region(region)
-    except costs.RateError as error:
-        raise RefusedError({"": str(error)}) from error
-    return Done("The row was withdrawn; what held in the region before holds again.")
+def _dollars(asked: Asked, *, needed: str, like: str) -> Decimal:
+    """The field "usd". Raises RefusedError."""
+    amount = amounts.typed(asked.text("usd", needed=needed))
+    if amount is None:
+        raise RefusedError({"usd": f"A number of dollars, please, like {like}."})
+    return amount
 
 
 def _decimal(asked: Asked, field: str) -> Decimal | None:
@@ -208,12 +178,11 @@ def _rate_subject(asked: Asked) -> Subject:
         named.partition(" ") if named else asked.text("subject", needed=NO_SUBJECT).partition(":")
     )
     kind = {"model": "gpu_model"}.get(kind.lower(), kind.lower())
+    field = "named" if named else "subject"
     if kind not in KINDS or not name.strip():
-        raise RefusedError({"named" if named else "subject": NO_SUBJECT})
-    try:
+        raise RefusedError({field: NO_SUBJECT})
+    with refusing(costs.RateError, field):
         return find(kind, name.strip(), **narrowed)
-    except costs.RateError as error:
-        raise RefusedError({"named" if named else "subject": str(error)}) from error
 
 
 def _from_then_on(valid_from: datetime) -> str:

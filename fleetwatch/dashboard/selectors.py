@@ -2,10 +2,10 @@
 by key.
 """
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from django.db.models import Count, Max, Q
@@ -13,6 +13,7 @@ from django.db.models import Count, Max, Q
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
+from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
@@ -22,6 +23,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
+IN_ORDER = ("node__name", "index", "uuid")
 BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
@@ -57,25 +59,12 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """Who a job belongs to; "" where it names nobody."""
+class GPULine:
+    """A GPU with its figures and its states over the period."""
 
-    user: str
-    team_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search found, by kind."""
-
-    nodes: list[Node]
-    gpus: list[GPU]
-    jobs: list[Job]
-    users: list[str]
-
-    @property
-    def count(self) -> int:
-        return len(self.nodes) + len(self.gpus) + len(self.jobs) + len(self.users)
+    gpu: GPU
+    totals: Totals
+    segments: list[Segment]
 
 
 def has_data() -> bool:
@@ -89,24 +78,17 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     On purpose the parts of runs, an hour long at most: a cell's states are then as near to
     the truth as the ledger keeps them. When a run began is for `ledger.selectors.runs` to say.
     """
-    wanted = {
-        "gpu_ids": list(gpu_ids),
-        "start_ms": interval.start_ms,
-        "end_ms": interval.end_ms,
-        "job_id": job.pk if job else None,
-    }
-    place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
-    found = fetched(_STRETCHES, wanted)
-    runs = (
-        np.frombuffer(b"".join([packed for _, packed, _ in found]), dtype=">i8")
-        .astype(np.int64)
-        .reshape(-1, 2)
+    packed = fetched(
+        _STRETCHES,
+        {
+            "gpu_ids": list(gpu_ids),
+            "start_ms": interval.start_ms,
+            "end_ms": interval.end_ms,
+            "job_id": job.pk if job else None,
+        },
     )
-    gpu = np.repeat(
-        np.array([place[gpu_id] for gpu_id, *_ in found], dtype=np.int64),
-        [len(packed) // _RUN_BYTES for _, packed, _ in found],
-    )
-    spent = _spent(b"".join([told for _, _, told in found]))
+    runs, gpu = _runs(packed, gpu_ids)
+    spent = _spent(b"".join([spent for *_, spent in packed]))
     # a run has a stretch for each of its states
     run, state = np.nonzero(spent)
     return Stretches(
@@ -117,6 +99,15 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         spent[run, state],
         spent.sum(axis=1)[run],
     )
+
+
+def _runs(packed: Iterable[tuple[int, bytes, bytes]], gpu_ids: Sequence[int]) -> tuple[Ints, Ints]:
+    """Runs x (start, end), and of each run the place of its GPU in `gpu_ids`."""
+    place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
+    gpus = np.array([place[gpu_id] for gpu_id, *_ in packed], dtype=np.int64)
+    counts = [len(times) // _RUN_BYTES for _, times, _ in packed]
+    times = np.frombuffer(b"".join([times for _, times, _ in packed]), dtype=">i8")
+    return times.astype(np.int64).reshape(-1, 2), np.repeat(gpus, counts)
 
 
 def _spent(packed: bytes) -> Ints:
@@ -138,17 +129,20 @@ def states(
     """GPUs x `count` equal cells of the interval: the state that holds most of each
     (bars.cells).
     """
-    told = stretches(gpu_ids, interval, job=job)
     return bars.cells(
-        told, gpus=len(gpu_ids), start_ms=interval.start_ms, end_ms=interval.end_ms, count=count
+        stretches(gpu_ids, interval, job=job),
+        gpus=len(gpu_ids),
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+        count=count,
     )
 
 
 def band_of_life(gpu_ids: Sequence[int], interval: Interval) -> list[Segment]:
     """The states of one GPU, of which these are the rows with each node that it was with."""
     shown = states(gpu_ids, interval, BAND_CELLS)
-    names = [*words.NAMES, None]  # -1 is the last one: where it was elsewhere
-    return bars.band([names[state] for state in shown.max(axis=0).tolist()])
+    # -1, where it was elsewhere, is less than every state
+    return bars.band(shown.max(axis=0).tolist())
 
 
 def bands(
@@ -157,30 +151,20 @@ def bands(
     """The states of each GPU over the interval as segments of a band; every GPU asked for
     is there.
     """
-    shown = states(gpu_ids, interval, BAND_CELLS, job=job)
-    names = [*words.NAMES, None]  # -1 is the last one
-    return {
-        gpu_id: bars.band([names[state] for state in row])
-        for gpu_id, row in zip(gpu_ids, shown.tolist(), strict=True)
-    }
+    shown = states(gpu_ids, interval, BAND_CELLS, job=job).tolist()
+    return {gpu_id: bars.band(row) for gpu_id, row in zip(gpu_ids, shown, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class GPUName:
-    """What a GPU is called."""
-
-    pk: int
-    uuid: str
-    index: int | None
-    node: str
-
-
-def physical_gpu_names() -> list[GPUName]:
-    """Those of `physical_gpus`, the whole fleet's."""
-    named = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(
-        "node__name", "index", "uuid"
-    )
-    return list(itertools.starmap(GPUName, named.values_list("pk", "uuid", "index", "node__name")))
+def gpu_lines(
+    gpus: Sequence[GPU],
+    by_uuid: Mapping[str, Totals],
+    interval: Interval,
+    *,
+    job: Job | None = None,
+) -> list[GPULine]:
+    """The GPUs in their order, each with its figures and its states over the interval."""
+    segments = bands([gpu.pk for gpu in gpus], interval, job=job)
+    return [GPULine(gpu, by_uuid.get(gpu.uuid, nothing()), segments[gpu.pk]) for gpu in gpus]
 
 
 def physical_gpus(*, node: Node | None = None) -> list[GPU]:
@@ -188,17 +172,16 @@ def physical_gpus(*, node: Node | None = None) -> list[GPU]:
 
     MIG instances are parts of one and not listed.
     """
-    wanted = inventory.known_to_nodes(GPU.objects.filter(parent=None)).select_related(
-        "node", "model"
-    )
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(*IN_ORDER)
     if node is not None:
-        wanted = wanted.filter(node=node)
-    return list(wanted.order_by("node__name", "index", "uuid"))
+        gpus = gpus.filter(node=node)
+    return list(gpus.select_related("node", "model"))
 
 
-def gpus_by_uuid(uuids: Iterable[str]) -> dict[str, GPU]:
-    """GPUs with the nodes that reported them last, by UUID."""
-    return inventory.newest_rows(uuids)
+def physical_gpu_names() -> list[Any]:
+    """What those of the whole fleet are called: rows of pk, uuid, index and node__name."""
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(*IN_ORDER)
+    return list(gpus.values_list("pk", "uuid", "index", "node__name", named=True))
 
 
 def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
@@ -209,18 +192,6 @@ def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
             Job.objects.filter(key__in=list(keys)).select_related("team"), before=before
         )
     }
-
-
-def owners(keys: Iterable[str], *, before: datetime) -> dict[str, Owner]:
-    """Who the jobs belonged to just before that moment, by key; a job whose row is gone belongs to
-    nobody.
-    """
-    wanted = list(keys)
-    known = {
-        key: Owner(job.user, job.team.name if job.team else "")
-        for key, job in jobs_by_key(wanted, before=before).items()
-    }
-    return {key: known.get(key, Owner("", "")) for key in wanted}
 
 
 def machines() -> list[Machine]:
@@ -244,14 +215,14 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     ).select_related("job", "job__team")
     for allocation in rows.iterator(chunk_size=2000):
         spans = [
-            span
-            for span in allocation.held
-            if span[0] < interval.end_ms and span[1] > interval.start_ms
+            (start_ms, end_ms)
+            for start_ms, end_ms in allocation.held
+            if start_ms < interval.end_ms and end_ms > interval.start_ms
         ]
         if spans:
-            held.append(
-                Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.newest_ms or 0))
-            )
+            end_ms = spans[-1][1]
+            is_open = end_ms >= (gpu.newest_ms or 0)
+            held.append(Holder(allocation, spans[0][0], end_ms, is_open))
     latest = sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
     into_teams((holder.allocation.job for holder in latest), before=interval.end)
     return latest
@@ -270,33 +241,23 @@ def job_gpus(job: Job) -> list[GPU]:
         GPU.objects.filter(allocations__job=job)
         .select_related("node", "model")
         .distinct()
-        .order_by("node__name", "index", "uuid")
+        .order_by(*IN_ORDER)
     )
 
 
-def search(text: str, *, limit: int = 10) -> Found:
+def search(text: str, *, limit: int = 10) -> dict[str, list[Any]]:
     """Nodes, GPUs, jobs and users whose name, UUID or key contains the text; nothing for a single
     character.
     """
     if len(text) < MIN_SEARCH_CHARACTERS:
-        return Found([], [], [], [])
-    jobs = Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text)).order_by(
-        "-start_ms", "key"
-    )[:limit]
-    users = (
-        Job.objects.filter(user__icontains=text)
-        .exclude(user="")
-        .values_list("user", flat=True)
-        .distinct()
-        .order_by("user")[:limit]
-    )
-    return Found(
-        nodes=list(Node.objects.filter(name__icontains=text).order_by("name")[:limit]),
-        gpus=list(
-            inventory.here(GPU.objects.filter(uuid__icontains=text))
-            .select_related("node")
-            .order_by("uuid")[:limit]
-        ),
-        jobs=list(jobs),
-        users=list(users),
-    )
+        return {}
+    nodes = Node.objects.filter(name__icontains=text).order_by("name")
+    gpus = inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node")
+    jobs = Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text))
+    users = Job.objects.filter(user__icontains=text).exclude(user="").order_by("user")
+    return {
+        "nodes": list(nodes[:limit]),
+        "gpus": list(gpus.order_by("uuid")[:limit]),
+        "jobs": list(jobs.order_by("-start_ms", "key")[:limit]),
+        "users": list(users.values_list("user", flat=True).distinct()[:limit]),
+    }

@@ -8,7 +8,8 @@ FLEETWATCH_SECRET_KEYS, restart, run `manage.py rotate_secrets`, then drop the o
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
@@ -34,18 +35,20 @@ def encrypt(config: Mapping[str, str], ring: MultiFernet) -> bytes:
 
 def decrypt(stored: bytes, ring: MultiFernet) -> dict[str, str]:
     """The settings in the clear. Raises SecretsUnreadableError."""
-    try:
+    with _readable():
         return dict(json.loads(ring.decrypt(stored)))
-    except InvalidToken as error:
-        raise SecretsUnreadableError(
-            "no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again"
-        ) from error
 
 
 def rotate(stored: bytes, ring: MultiFernet) -> bytes:
     """The same settings, encrypted by the first key. Raises SecretsUnreadableError."""
-    try:
+    with _readable():
         return ring.rotate(stored)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except InvalidToken as error:
         raise SecretsUnreadableError(
             "no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again"

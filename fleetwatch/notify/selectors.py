@@ -19,7 +19,7 @@ class ChannelStatus:
     """
 
     channel: Channel
-    label: str
+    way: Transport
     where: str
     last: Delivery | None
     pending: int
@@ -45,9 +45,7 @@ def channels() -> list[ChannelStatus]:
     )
     last = Delivery.objects.in_bulk([row.newest_id for row in rows if row.newest_id])
     return [
-        ChannelStatus(
-            row, transport(row.kind).label, where(row), last.get(row.newest_id), row.waiting
-        )
+        ChannelStatus(row, transport(row.kind), where(row), last.get(row.newest_id), row.waiting)
         for row in rows
     ]
 

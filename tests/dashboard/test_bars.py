@@ -59,7 +59,9 @@ def test_of_states_with_as_much_the_first_stays():
 
 
 def test_neighbours_of_one_state_are_one_segment_and_a_gap_stays_a_gap():
-    assert band(["useful", "useful", None, "idle"]) == [
+    useful, idle = (words.NAMES.index(state) for state in ("useful", "idle"))
+
+    assert band([useful, useful, -1, idle]) == [
         Segment("useful", "0.000%", "50.000%", "Useful"),
         Segment("idle", "75.000%", "25.000%", "Idle"),
     ]

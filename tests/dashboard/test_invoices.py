@@ -66,7 +66,11 @@ def test_an_invoice_is_imported_mapped_booked_and_the_booking_withdrawn(admin, f
     )
     [line] = [line for line in mapped.context["lines"] if line.kind == "matched"]
     assert line.open.rate_usd == 1
-    form = {"line": [line.key], "seen": mapped.context["found"].fingerprint, "reason": "checked"}
+    form = {
+        "line": [line.key],
+        "seen": mapped.context["reconciled"].fingerprint,
+        "reason": "checked",
+    }
     booked = admin.post(f"{PAGE}/book", form, follow=True)
     booking = InvoiceAdjustment.objects.get()
     assert (booking.amount_usd, booking.booked_by) == (1, "ann")
@@ -103,7 +107,7 @@ def test_a_file_that_is_too_large_is_refused(admin):
 
 def test_a_booking_without_a_reason_keeps_what_was_chosen(admin, fleet):
     sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
-    found = admin.get(PAGE).context["found"]
+    found = admin.get(PAGE).context["reconciled"]
 
     response = admin.post(
         f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": " "}
@@ -146,7 +150,7 @@ def test_nothing_is_booked_of_what_is_no_month(admin, month):
 
 def test_a_closed_months_booking_stays(admin, fleet):
     sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
-    found = admin.get(PAGE).context["found"]
+    found = admin.get(PAGE).context["reconciled"]
     admin.post(
         f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": "x"}
     )

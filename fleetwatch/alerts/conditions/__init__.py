@@ -14,8 +14,8 @@ def condition(name: str) -> Condition:
     for each in CONDITIONS:
         if each.name == name:
             return each
-    known = ", ".join(each.name for each in CONDITIONS)
-    raise ValueError(f"{name!r} is no condition; known: {known}")
+    names = ", ".join(each.name for each in CONDITIONS)
+    raise ValueError(f"{name!r} is no condition; known: {names}")
 
 
 def breach_of(watch: Condition, stored: Mapping[str, Any]) -> Breach:

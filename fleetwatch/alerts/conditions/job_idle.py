@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -38,7 +38,7 @@ MINUTE_MS = 60_000
 MAX_PIDS = 8
 # a GPU's newest window may lie this far behind its node's newest sign of life
 EDGE_MS = 5 * MINUTE_MS
-FORGET = timedelta(hours=24)  # what nobody saw for a day is neither opened nor kept open
+FORGET_MS = 24 * 60 * MINUTE_MS  # what nobody saw for a day is neither opened nor kept open
 ACTIVE_CONDITIONS = ("active", "spinning")
 
 AGAIN_ACTIVE = "the GPUs are active again"
@@ -134,8 +134,10 @@ class Facts:
 
 
 def _sum(amounts: list[str | None]) -> Decimal | None:
-    known = [Decimal(amount) for amount in amounts if amount is not None]
-    return sum(known, Decimal(0)) if len(known) == len(amounts) else None
+    """None where one is not known."""
+    if None in amounts:
+        return None
+    return sum((Decimal(amount) for amount in amounts if amount is not None), Decimal(0))
 
 
 def breaches(threshold_minutes: float, now: datetime) -> list[Breach]:
@@ -150,36 +152,41 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Breach]:
         for run in _open_quiet_runs(now)
         if run.state_ms.get("idle") and run.duration_ms >= threshold_minutes * MINUTE_MS
     ]
-    gpus = (
-        GPU.objects.select_related("node", "model")
-        .filter(retired_ms=None)
-        .in_bulk([run.gpu_id for run in runs])
-    )
     held_by = Job.objects.select_related("team").filter(pk__in={run.job_id for run in runs})
     jobs = {job.pk: job for job in into_teams(held_by, before=now)}
-    rates = RatesInForce(gpus)
-    idle: dict[int, list[IdleGPU]] = defaultdict(list)
-    for run in runs:
-        job = jobs.get(run.job_id) if run.job_id is not None else None
-        if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
-            idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates))
+    idle = _idle_gpus(runs, jobs)
     held = _held_gpus(idle)
-    node_of = dict(
-        GPU.objects.filter(pk__in=set().union(*held.values())).values_list("pk", "node_id")
-    )
+    held_ids = set().union(*held.values())
+    node_of = dict(GPU.objects.filter(pk__in=held_ids).values_list("pk", "node_id"))
     pids = _pids(idle)
     return [
         breach(
             _facts(
                 jobs[job_id],
-                found,
+                gpus,
                 [node_of[gpu_id] for gpu_id in held[job_id]],
                 pids[job_id],
                 threshold_minutes,
             )
         )
-        for job_id, found in idle.items()
+        for job_id, gpus in idle.items()
     ]
+
+
+def _idle_gpus(runs: Iterable[RunSpan], jobs: Mapping[int, Job]) -> dict[int, list[IdleGPU]]:
+    """By job, what the runs say of GPUs that are not retired; of no job that is over."""
+    gpus = (
+        GPU.objects.select_related("node", "model")
+        .filter(retired_ms=None)
+        .in_bulk([run.gpu_id for run in runs])
+    )
+    rates = RatesInForce(gpus)
+    idle: dict[int, list[IdleGPU]] = defaultdict(list)
+    for run in runs:
+        job = jobs.get(run.job_id or 0)
+        if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
+            idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates))
+    return idle
 
 
 def ended(before: Breach, now: datetime) -> Ended | None:
@@ -192,20 +199,20 @@ def ended(before: Breach, now: datetime) -> Ended | None:
         return Ended(ALLOCATION_ENDED, before)
     gpus = GPU.objects.select_related("node", "model").in_bulk([gpu.gpu_id for gpu in facts.gpus])
     runs = _runs_seen(gpus, facts, now)
-    reasons = [
-        _reason(gpu, [run for run in runs[gpu.gpu_id] if run.end_ms > gpu.since_ms], job, now)
-        for gpu in facts.gpus
-    ]
-    known = [reason for reason in reasons if reason is not None]
-    if len(known) < len(reasons):
-        return Ended(NO_LONGER_SEEN, before) if _is_forgotten(facts, gpus, runs, now) else None
+    reasons = []
+    for gpu in facts.gpus:
+        reason = _reason(gpu, runs[gpu.gpu_id], job, now)
+        if reason is None:
+            return Ended(NO_LONGER_SEEN, before) if _is_forgotten(facts, gpus, runs, now) else None
+        reasons.append(reason)
     closed = _closing(facts, gpus, runs, job.pk)
-    return Ended(min(known, key=REASONS.index), breach(closed))
+    return Ended(min(reasons, key=REASONS.index), breach(closed))
 
 
 def breach(facts: Facts) -> Breach:
     """What is told of the idle job."""
-    where, how_many = places(facts), _how_many(facts)
+    where = places(facts)
+    how_many = _how_many(facts)
     return Breach(
         subject=facts.job_key,
         kind="job",
@@ -240,7 +247,7 @@ def _open_quiet_runs(now: datetime) -> list[RunSpan]:
     day ago at most.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now - FORGET), "edge_ms": EDGE_MS})
+        cursor.execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now) - FORGET_MS, "edge_ms": EDGE_MS})
         parts = cursor.fetchall()
     if not parts:
         return []
@@ -248,11 +255,11 @@ def _open_quiet_runs(now: datetime) -> list[RunSpan]:
         (gpu_id, job_id): end_ms
         for gpu_id, job_id, _, end_ms in sorted(parts, key=lambda part: part[3])
     }
-    start_ms, end_ms = min(part[2] for part in parts), max(part[3] for part in parts)
-    found = ledger.runs(
-        {part[0] for part in parts}, start_ms=start_ms, end_ms=end_ms, conditions=("quiet",)
+    gpu_ids, _, starts_ms, ends_ms = zip(*parts, strict=True)
+    runs = ledger.runs(
+        set(gpu_ids), start_ms=min(starts_ms), end_ms=max(ends_ms), conditions=("quiet",)
     )
-    return [run for run in found if newest.get((run.gpu_id, run.job_id or 0)) == run.end_ms]
+    return [run for run in runs if newest.get((run.gpu_id, run.job_id or 0)) == run.end_ms]
 
 
 def _runs_seen(gpus: Iterable[int], facts: Facts, now: datetime) -> dict[int, list[RunSpan]]:
@@ -276,12 +283,13 @@ def _is_forgotten(
     is_retired = all(
         gpu.gpu_id not in gpus or gpus[gpu.gpu_id].retired_ms is not None for gpu in facts.gpus
     )
-    newest_ms = max([facts.until_ms, *(run.end_ms for found in runs.values() for run in found)])
-    return is_retired or newest_ms <= to_ms(now - FORGET)
+    ends_ms = [run.end_ms for seen in runs.values() for run in seen]
+    return is_retired or max([facts.until_ms, *ends_ms]) <= to_ms(now) - FORGET_MS
 
 
-def _reason(gpu: IdleGPU, seen: list[RunSpan], job: Job, now: datetime) -> str | None:
+def _reason(gpu: IdleGPU, runs: list[RunSpan], job: Job, now: datetime) -> str | None:
     """What became of one idle GPU; None when nothing newer was seen of it."""
+    seen = [run for run in runs if run.end_ms > gpu.since_ms]
     if any(run.job_id == job.pk and run.condition in ACTIVE_CONDITIONS for run in seen):
         return AGAIN_ACTIVE
     newest = max(seen, key=lambda run: (run.end_ms, run.job_id == job.pk), default=None)
@@ -320,20 +328,14 @@ def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     """
     until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
     held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
-    since_ms = min(until_ms.values(), default=0)
-    for job_id, gpu_ids in ledger.still_held(
-        until_ms, since_ms=to_ms(from_ms(since_ms) - FORGET)
-    ).items():
+    first_ms = min(until_ms.values(), default=0)
+    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=first_ms - FORGET_MS).items():
         held[job_id] |= gpu_ids
-    recent = Run.objects.filter(job_id__in=list(idle), end_ms__gt=since_ms - STALE_MS)
+    recent = Run.objects.filter(job_id__in=idle, end_ms__gt=first_ms - STALE_MS)
     for job_id, gpu_id, start_ms, end_ms in recent.values_list(
         "job_id", "gpu_id", "start_ms", "end_ms"
     ):
-        if (
-            job_id is not None
-            and start_ms < until_ms[job_id]
-            and end_ms > until_ms[job_id] - STALE_MS
-        ):
+        if job_id and start_ms < until_ms[job_id] < end_ms + STALE_MS:
             held[job_id].add(gpu_id)
     return held
 
@@ -342,10 +344,8 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     """By job, its processes on these GPUs that were seen shortly before telemetry ends."""
     pids: dict[int, set[int]] = defaultdict(set)
     until_ms = {(job_id, gpu.gpu_id): gpu.until_ms for job_id, gpus in idle.items() for gpu in gpus}
-    known = GPUProcess.objects.filter(job__in=list(idle)).values_list(
-        "job_id", "gpu_id", "pid", "seen_ms"
-    )
-    for job_id, gpu_id, pid, seen_ms in known:
+    processes = GPUProcess.objects.filter(job__in=list(idle))
+    for job_id, gpu_id, pid, seen_ms in processes.values_list("job_id", "gpu_id", "pid", "seen_ms"):
         if job_id is not None and seen_ms > until_ms.get((job_id, gpu_id), seen_ms) - STALE_MS:
             pids[job_id].add(pid)
     return pids
@@ -364,11 +364,7 @@ def _facts(
         external_id=ended_by(job.external_id, job.labels),
         job_gpus=max(len(nodes), granted_gpus(job.labels)),
         threshold_minutes=threshold_minutes,
-        gpus=tuple(
-            sorted(
-                gpus, key=lambda gpu: (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
-            )
-        ),
+        gpus=tuple(sorted(gpus, key=_place)),
         kind=job.kind,
         pids=tuple(sorted(pids)[:MAX_PIDS]),
         reaches_beyond=reaches_beyond(job.labels, gpus=len(nodes), nodes=len(set(nodes))),
@@ -378,7 +374,8 @@ def _facts(
 def _idle_gpu(run: RunSpan, gpu: GPU, rates: RatesInForce) -> IdleGPU:
     weighted_ms = sum(run.state_ms.values())
     cost = rates.usd(run.gpu_id, run.start_ms, run.end_ms, weighted_ms)
-    latest, per_hour = rates.at(run.gpu_id, from_ms(run.end_ms - 1)), None
+    latest = rates.at(run.gpu_id, from_ms(run.end_ms - 1))
+    per_hour = None
     if latest is not None:
         per_hour = pricing.usd(latest.usd_per_gpu_hour * weighted_ms / run.duration_ms)
     return IdleGPU(
@@ -422,7 +419,8 @@ def _models(facts: Facts) -> str:
 
 
 def _how_many(facts: Facts) -> str:
-    idle, held = len(facts.gpus), max(facts.job_gpus, len(facts.gpus))
+    idle = len(facts.gpus)
+    held = max(facts.job_gpus, idle)
     if facts.reaches_beyond and idle == held:
         return f"{idle} GPU{'s' * (idle > 1)}"
     if held == 1:
@@ -432,16 +430,15 @@ def _how_many(facts: Facts) -> str:
 
 def _alike(facts: Facts) -> str:
     """What looks the same, and what would tell it apart; "" where nothing does."""
-    cause = of_kind(OF_IDLE_JOBS[_sort(facts)], facts.kind)
-    return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
-
-
-def _sort(facts: Facts) -> str:
-    if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
-        return PART
     memory = facts.memory_bytes
-    is_empty = memory is not None and memory <= EMPTY_BYTES * len(facts.gpus)
-    return EMPTY if is_empty else HELD
+    if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
+        sort = PART
+    elif memory is not None and memory <= EMPTY_BYTES * len(facts.gpus):
+        sort = EMPTY
+    else:
+        sort = HELD
+    cause = of_kind(OF_IDLE_JOBS[sort], facts.kind)
+    return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
 
 
 def _fix(facts: Facts) -> str:

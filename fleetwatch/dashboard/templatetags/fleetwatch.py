@@ -5,7 +5,7 @@ Every number has its unit and its exact value as title.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -23,19 +23,33 @@ from fleetwatch.lib.intervals import from_ms, to_ms
 
 register = template.Library()
 
-register.filter("usd", numbers.usd)
-register.filter("about", numbers.about)
-register.filter("usd_exact", numbers.usd_exact)
-register.filter("cents", numbers.cents)
-register.filter("price", numbers.price)
-register.filter("gpu_hours", numbers.gpu_hours)
-register.filter("signed_hours", numbers.signed_hours)
-register.filter("gpu_hours_exact", numbers.gpu_hours_exact)
-register.filter("percent", numbers.percent)
-register.filter("duration", numbers.duration)
-register.filter("gibibytes", numbers.gibibytes)
-register.filter("watts", numbers.watts)
-register.filter("kilowatt_hours", numbers.kilowatt_hours)
+# how `at` writes a moment
+STYLES = {
+    "": "%a %-d %b, %H:%M",
+    "day": "%-d %b %Y",
+    "hour": "%-d %b %Y, %H:%M",
+    "clock": "%H:%M:%S",
+    "exact": "%Y-%m-%d %H:%M:%S %Z",
+}
+
+# each is called in templates as it is here
+for text_of in (
+    numbers.usd,
+    numbers.about,
+    numbers.usd_exact,
+    numbers.cents,
+    numbers.price,
+    numbers.gpu_hours,
+    numbers.signed_hours,
+    numbers.gpu_hours_exact,
+    numbers.percent,
+    numbers.duration,
+    numbers.gibibytes,
+    numbers.watts,
+    numbers.kilowatt_hours,
+    words.event,
+):
+    register.filter(text_of)
 
 
 @register.inclusion_tag("dashboard/_number.html")
@@ -151,23 +165,19 @@ def did(counts: Mapping[str, Any]) -> str:
     """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing
     to do".
     """
-    done = [
-        f"{name.replace('_', ' ')} {_amount(value)}"
-        for name, value in counts.items()
-        if _amount(value)
-    ]
-    return ", ".join(done) or "nothing to do"
+    return _amounts(counts) or "nothing to do"
+
+
+def _amounts(counts: Mapping[str, Any]) -> str:
+    texts = {name.replace("_", " "): _amount(value) for name, value in counts.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text)
 
 
 def _amount(value: Any) -> str:
     """A count, or what a part of the run did; "" for nothing."""
     if isinstance(value, Mapping):
-        parts = [
-            f"{name.replace('_', ' ')} {_amount(part)}"
-            for name, part in value.items()
-            if _amount(part)
-        ]
-        return f"({', '.join(parts)})" if parts else ""
+        amounts = _amounts(value)
+        return f"({amounts})" if amounts else ""
     if isinstance(value, int):
         return f"{value:,}" if value else ""
     return str(value or "")
@@ -179,12 +189,6 @@ def breakable(name: str) -> str:
     return format_html_join(
         "", "{}<wbr>", ((part,) for part in re.findall(r"[^._]+[._]?|[._]", name))
     )
-
-
-@register.filter
-def event_words(kind: str) -> str:
-    """What an event is, for people."""
-    return words.event(kind)
 
 
 @register.filter
@@ -255,22 +259,10 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     if moment is None:
         return numbers.UNKNOWN
     zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
-    local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(
-        zone
-    )
-    if style == "day":
-        return f"{local:%-d %b %Y}"
+    local = (from_ms(moment) if isinstance(moment, int) else moment).astimezone(zone)
     if style == "cut":
-        return (
-            f"{local:%-d %b %Y}"
-            if not (local.hour or local.minute)
-            else f"{local:%-d %b %Y, %H:%M}"
-        )
-    if style == "clock":
-        return f"{local:%H:%M:%S}"
-    if style == "exact":
-        return f"{local:%Y-%m-%d %H:%M:%S %Z}"
-    return f"{local:%a %-d %b, %H:%M}"
+        style = "hour" if local.hour or local.minute else "day"
+    return f"{local:{STYLES[style]}}"
 
 
 @register.simple_tag(takes_context=True)

@@ -2,18 +2,17 @@
 
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
@@ -21,6 +20,7 @@ from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.dashboard.bars import spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import Interval
 
@@ -44,13 +44,12 @@ def budgets(request: HttpRequest) -> HttpResponse:
 @never_cache
 def set_budget(request: HttpRequest) -> HttpResponse:
     """One budget more: what the form asks for, or what is wrong with it."""
-    period, sent = read_period(request), request.POST
+    period = read_period(request)
+    sent = request.POST
     try:
-        team, month, amount = (
-            _team(sent.get("team", "")),
-            _month(sent.get("month", "")),
-            _amount(sent.get("amount", "")),
-        )
+        team = _team(sent.get("team", ""))
+        month = _month(sent.get("month", ""))
+        amount = _amount(sent.get("amount", ""))
         limits.set_budget(
             team,
             month,
@@ -58,67 +57,56 @@ def set_budget(request: HttpRequest) -> HttpResponse:
             repeats="repeats" in sent,
             currency=sent.get("currency", "").strip().upper() or "USD",
             now=period.now,
-            by=cast("User", request.user).get_username(),
+            by=request.user.get_username(),
         )
     except BudgetError as error:
-        return _all(request, sent=sent.dict(), errors={error.field: str(error)}, status=422)
+        return _all(request, errors={error.field: str(error)})
     messages.success(request, _done(team, month, amount))
     return redirect("budgets")
 
 
-@require_GET
-@login_required
 @never_cache
-@takes()
-def team_budget(request: HttpRequest, slug: str = WHOLE_FLEET) -> HttpResponse:
+@shows("dashboard/budget.html", "budgets")
+def team_budget(_: HttpRequest, period: Period, slug: str = WHOLE_FLEET) -> Context:
     """One team's month, or the whole fleet's."""
-    period = read_period(request)
-    team = None if slug == WHOLE_FLEET else Team.objects.filter(slug=slug).first()
-    if team is None and slug != WHOLE_FLEET:
-        raise Http404(slug)
+    team = None
+    if slug != WHOLE_FLEET:
+        team = get_object_or_404(Team, slug=slug)
     line = selectors.line(team, period.now)
-    kind = "fleet" if team is None else "team"
-    context = {
+    anomalies = _anomalies(period, kind="fleet" if team is None else "team", key=slug)
+    return {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
         "closest": selectors.closest_trial(line, period.now),
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],
-        "anomalies": _anomalies(period, kind=kind, key=slug)[:MAX_ANOMALIES],
+        "anomalies": anomalies[:MAX_ANOMALIES],
         "anomaly_days": ANOMALY_DAYS,
     }
-    return render(request, "dashboard/budget.html", period.context("budgets", **context))
 
 
-def _all(
-    request: HttpRequest,
-    *,
-    sent: dict[str, str] | None = None,
-    errors: dict[str, str] | None = None,
-    status: int = 200,
-) -> HttpResponse:
+def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpResponse:
     period = read_period(request)
     lines = selectors.lines(period.now)
-    found = _anomalies(period)
-    context: dict[str, Any] = {
+    anomalies = _anomalies(period)
+    context = {
         "lines": [(line, spend_bar(line.spent_usd, line.budget_usd, line.end)) for line in lines],
         "has_budgets": any(line.limit for line in lines),
         "month": selectors.running_month(period.now),
         "is_admin": can_administer(request.user),
         "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
         "months": limits.months(period.now),
-        "anomalies": found[:MAX_ANOMALIES],
-        "anomalies_left_off": max(0, len(found) - MAX_ANOMALIES),
+        "anomalies": anomalies[:MAX_ANOMALIES],
+        "anomalies_left_off": max(0, len(anomalies) - MAX_ANOMALIES),
         "anomaly_days": ANOMALY_DAYS,
         "form": FORM,
         "action": FORM if errors else "",
-        "sent": sent or {},
+        "sent": request.POST,
         "errors": errors or {},
     }
-    return render(
-        request, "dashboard/budgets.html", period.context("budgets", **context), status=status
-    )
+    page = period.context("budgets", **context)
+    return render(request, "dashboard/budgets.html", page, status=422 if errors else 200)
 
 
 def _anomalies(
@@ -131,10 +119,10 @@ def _anomalies(
 def _team(slug: str) -> Team | None:
     if slug == WHOLE_FLEET:
         return None
-    found = Team.objects.filter(slug=slug.replace("\x00", "")).first()
-    if found is None:
+    team = Team.objects.filter(slug=slug).first()
+    if team is None:
         raise BudgetError("There is no such team: choose one of the list.", field="team")
-    return found
+    return team
 
 
 def _month(text: str) -> date:
@@ -158,9 +146,6 @@ def _amount(text: str) -> Decimal | None:
 
 def _done(team: Team | None, month: date, amount: Decimal | None) -> str:
     whose = "the whole fleet" if team is None else team.name or team.slug
-    verb = "ends" if amount is None else "is set"
-    return (
-        f"The budget of {whose} {verb} from {month:%B %Y}."
-        if amount is None
-        else f"The budget of {whose} for {month:%B %Y} {verb}."
-    )
+    if amount is None:
+        return f"The budget of {whose} ends from {month:%B %Y}."
+    return f"The budget of {whose} for {month:%B %Y} is set."

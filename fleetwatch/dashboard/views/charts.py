@@ -14,41 +14,38 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.timeframes import TimeframeError
 
-FORMS = ("json", "csv", "table")
-
 
 @require_GET
 @login_required
 def chart(request: HttpRequest, name: str) -> HttpResponse:
-    known = (*charts.parameters(name), "as")
-    refusal_of_names = refusal(request, known)
+    refusal_of_names = refusal(request, (*charts.parameters(name), "as"))
     if refusal_of_names is not None:
         return refusal_of_names
     form = request.GET.get("as", "json")
     try:
         period = read_period(request, is_page=form == "table")
-        found = charts.build(name, request.GET.dict(), period)
+        chart = charts.build(name, request.GET.dict(), period)
     except charts.NoSuchChartError as error:
         raise Http404(str(error)) from error
     except (TimeframeError, charts.NoPeriodError) as error:
         return refused(str(error))
-    if form not in FORMS:
-        raise Http404(f"as={form}")
-    if form == "csv":
-        return _csv(found, name)
-    if form == "table":
-        return render(request, "dashboard/chart_table.html", period.context("", chart=found))
-    return HttpResponse(
-        msgspec.json.encode(charts.as_json(found), enc_hook=grid.encoded),
-        content_type="application/json",
-    )
+    match form:
+        case "csv":
+            return _csv(chart, name)
+        case "table":
+            return render(request, "dashboard/chart_table.html", period.context("", chart=chart))
+        case "json":
+            content = {"title": chart.title, **chart.figure}
+            encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
+            return HttpResponse(encoded, content_type="application/json")
+    raise Http404(f"as={form}")
 
 
-def _csv(found: charts.Chart, name: str) -> HttpResponse:
+def _csv(chart: charts.Chart, name: str) -> HttpResponse:
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="fleetwatch-{name}.csv"'
     writer = csv.writer(response)
-    for row in (found.columns, *found.rows):
+    for row in (chart.columns, *chart.rows):
         writer.writerow([_cell(cell) for cell in row])
     return response
 

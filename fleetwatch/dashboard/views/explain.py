@@ -1,5 +1,6 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,12 +16,12 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.selectors import Owner
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
+from fleetwatch.ledger.explain import Stretch
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
 
@@ -55,34 +56,21 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     named: dict[str, Any] = {name: request.GET[name] for name in SUBJECTS if name in request.GET}
     state = _state(request)
     scope = Scope(**named, states=None if state is None else (state,))
-    told = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
-    further = (
-        named
-        if told.parts_by == "job"
-        else {name: value for name, value in named.items() if name == "job"}
-    )
-    further = further | ({} if state is None else {"state": state})
+    figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
+    are_jobs = figure.parts_by == "job"
+    further = {name: value for name, value in named.items() if are_jobs or name == "job"}
+    if state is not None:
+        further["state"] = state
+    # many jobs bear one name; GPUs, and what no job held, have no owner
+    jobs = [part.key for part in figure.parts.groups if are_jobs and part.key != UNALLOCATED]
     context = {
-        "told": told,
+        "figure": figure,
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
-        "owners": _owners(told, period.interval),
+        "owners": selectors.jobs_by_key(jobs, before=period.interval.end),
         "state": state,
         "further": urlencode(further),
     }
     return render(request, "dashboard/figure.html", period.context("waste", **context))
-
-
-def _owners(told: costs.Traced, interval: Interval) -> dict[str, Owner]:
-    """Whose the jobs in it are, by key: many jobs bear one name.
-
-    GPUs, and what no job held, have no owner.
-    """
-    keys = (
-        [group.key for group in told.parts.groups if group.key != UNALLOCATED]
-        if told.parts_by == "job"
-        else []
-    )
-    return selectors.owners(keys, before=interval.end)
 
 
 def _state(request: HttpRequest) -> str | None:
@@ -105,19 +93,19 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     gpu = inventory.gpu(request.GET["gpu"])
     if gpu is None:
         raise Http404
-    key, only = request.GET.get("job"), _state(request)
+    state = _state(request)
+    key = request.GET.get("job")
     job = get_object_or_404(Job, key=key) if key else None
     period = read_period(request, default="1h")
-    is_nobody = key == UNALLOCATED
-    job_id = explain.NOBODY if is_nobody else None if job is None else job.pk
-    interval = explain.newest(gpu, period.interval, job_id=job_id, state=only)
-    lines = priced(explain.rows(gpu, interval, job_id=job_id, state=only))
-    found = by_rule(explain.stretches(gpu, interval, job_id=job_id, state=only))
-    jobs = Job.objects.in_bulk({one.job_id for one in found if one.job_id is not None})
+    holder = job.pk if job else None
+    if key == UNALLOCATED:
+        holder = explain.NOBODY
+    interval = explain.newest(gpu, period.interval, job_id=holder, state=state)
+    lines = priced(explain.rows(gpu, interval, job_id=holder, state=state))
     context = {
         "gpu": gpu,
         "job": job,
-        "is_nobody": is_nobody,
+        "is_nobody": key == UNALLOCATED,
         "interval": interval,
         "asked": [
             moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)
@@ -128,12 +116,20 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "lines": lines,
         "total_usd": sum(line.usd for line in lines if line.usd is not None),
         "unpriced": any(line.usd is None for line in lines),
-        "windows": [(one, jobs.get(one.job_id)) for one in found[:MAX_RULES]],
-        "left_off": max(0, len(found) - MAX_RULES),
-        "state": only or "",
+        "state": state or "",
         "states": STATES,
+        **_windows(explain.stretches(gpu, interval, job_id=holder, state=state)),
     }
-    template = (
-        "dashboard/_explain.html" if request.headers.get("HX-Request") else "dashboard/explain.html"
-    )
+    is_part = request.headers.get("HX-Request")
+    template = "dashboard/_explain.html" if is_part else "dashboard/explain.html"
     return render(request, template, period.context("fleet", **context))
+
+
+def _windows(stretches: Iterable[Stretch]) -> dict[str, Any]:
+    """The first rules that decided them, each with the job that held the GPU."""
+    decided = by_rule(stretches)
+    jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
+    return {
+        "windows": [(each, jobs.get(each.job_id)) for each in decided[:MAX_RULES]],
+        "left_off": max(0, len(decided) - MAX_RULES),
+    }

@@ -3,9 +3,10 @@ cause.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, cast
+from datetime import datetime, timedelta
+from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -22,11 +23,11 @@ from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.held import held_interval
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
-from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.recoverable import waterfall
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
@@ -41,14 +42,14 @@ from fleetwatch.diagnosis.findings import (
 )
 from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
 from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
-from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.telemetry import selectors as telemetry
 
 PAGE_SIZE = 25
@@ -65,6 +66,7 @@ STATUSES = {
     "all": "All",
 }
 DEMAND_H = 24
+MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
 IN_FORM = ("team", "user")  # filters with a field of their own
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
 _DONE = {
@@ -90,87 +92,104 @@ class Row:
     alternatives: list[Alternative]
 
 
-@require_GET
-@login_required
-@takes(
-    "status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after", *PERIOD
+@shows(
+    "dashboard/findings.html",
+    "findings",
+    *("status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after"),
+    *PERIOD,
+    needs_gpus=True,
 )
-def findings(request: HttpRequest) -> HttpResponse:
-    if not rows.has_data():
-        return redirect("welcome")
-    period, asked = read_period(request), request.GET
+def findings(request: HttpRequest, period: Period) -> Context:
+    teams = list(Team.objects.order_by("slug"))
+    people = list(deciding.candidates())
     status = chosen(request, "status", STATUSES, default="open")
-    code = chosen(request, "cause", (*BY_CODE, *UNFIT)) or None
-    kind = chosen(request, "kind", Job.Kind.values) or None
-    state = chosen(request, "state", WASTED_STATES) or None
-    teams, people = list(Team.objects.order_by("slug")), list(deciding.candidates())
-    team = chosen(request, "team", [team.slug for team in teams]) or None
-    assignee = chosen(request, "assignee", [person.username for person in people])
+    asked = {
+        "cause": chosen(request, "cause", (*BY_CODE, *UNFIT)),
+        "kind": chosen(request, "kind", Job.Kind.values),
+        "state": chosen(request, "state", WASTED_STATES),
+        "team": chosen(request, "team", [team.slug for team in teams]),
+        "assignee": chosen(request, "assignee", [person.username for person in people]),
+        **{name: request.GET.get(name, "") for name in ("job", "cluster", "user")},
+    }
     scope, filters = filtered(request)
-    job, cluster = asked.get("job") or None, asked.get("cluster") or None
-    scope = replace(scope, team=team, job=job)
-    every = selectors.findings(period.interval, now=period.now, scope=scope, cause=code)
-    # machines and the queue are nobody's team
-    of_places = (
-        []
-        if scope != Scope(node=scope.node)
-        else machine_findings.findings(period.interval, now=period.now, cause=code, node=scope.node)
-    )
-    if assignee:
-        every, of_places = every.assigned(assignee), machine_findings.assigned(of_places, assignee)
-    every, of_places = machine_findings.narrowed(
-        every, of_places, kind=kind, cluster=cluster, state=state
-    )
-    others = {"job": job, "kind": kind, "cluster": cluster, "state": state} | filters
+    scope = replace(scope, team=asked["team"] or None, job=asked["job"] or None)
+    of_jobs, of_places = _matching(asked, scope, period)
+    others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
     place_lines = [line for line in of_places if status in ("all", line.status)]
-    page = pages.page_of(
-        every if status == "all" else every.of_status(status),
-        after=asked.get("after", ""),
+    page, pager = pages.page_of(
+        of_jobs if status == "all" else of_jobs.of_status(status),
+        after=request.GET.get("after", ""),
         size=PAGE_SIZE,
     )
-    if page.is_first:
+    if pager.is_first:
         first_page(request)
-    shown = selectors.with_jobs(page.rows, before=period.interval.end)
-    recoverable = machine_findings.saving(every, of_places, *machine_findings.RECOVERABLE)
-    quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
-    fixed = fixes.top_fixes(quarter)
-    context = {
-        "lines": [_row(line) for line in shown],
-        "pager": page,
+    lines = selectors.with_jobs(page, before=period.interval.end)
+    return {
+        "lines": [_row(line) for line in lines],
+        "pager": pager,
         "status": status,
         "statuses": STATUSES.items(),
         "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
         "places_left": max(len(place_lines) - MAX_PLACES, 0),
-        "recoverable": recoverable,
-        "steps": waterfall(
-            period.interval,
-            scope,
-            machine_findings.wasted_usd(every, of_places, *machine_findings.RECOVERABLE),
-            recoverable,
-        ),
-        "accepted": machine_findings.saving(every, of_places, "accepted"),
-        "capacity": place_pages.capacity(of_places),
         "progress": machine_findings.progress(period.interval, now=period.now),
-        "realised": fixes.realised(fixed),
-        "quarter": words.quarter(quarter.start),
-        "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
-        "counts": every.counts() + Counter(line.status for line in of_places),
+        "counts": of_jobs.counts() + Counter(line.status for line in of_places),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": teams[:MAX_CHOICES],
         "people": people[:MAX_CHOICES],
-        "filters": {
-            "cause": code,
-            "team": team,
-            "user": asked.get("user", ""),
-            "assignee": assignee,
-        },
+        "filters": asked,
         "other_filters": {
             name: value for name, value in others.items() if value and name not in IN_FORM
         },
         "is_admin": can_administer(request.user),
-        "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
+        "has_examples": any(line.caused.has_example_rates for line in (*lines, *place_lines)),
+        **_savings(of_jobs, of_places, scope, period.interval),
+        **_fixed(period),
     }
-    return render(request, "dashboard/findings.html", period.context("findings", **context))
+
+
+def _matching(
+    asked: Mapping[str, str], scope: Scope, period: Period
+) -> tuple[Findings, Sequence[Line]]:
+    """The findings of jobs that the address asks for, and those of machines and of the queue."""
+    cause = asked["cause"] or None
+    of_jobs = selectors.findings(period.interval, now=period.now, scope=scope, cause=cause)
+    of_places: Sequence[Line] = []
+    # machines and the queue are nobody's team
+    if scope == Scope(node=scope.node):
+        of_places = machine_findings.findings(
+            period.interval, now=period.now, cause=cause, node=scope.node
+        )
+    if asked["assignee"]:
+        of_jobs = of_jobs.assigned(asked["assignee"])
+        of_places = machine_findings.assigned(of_places, asked["assignee"])
+    facts = {name: asked[name] or None for name in ("kind", "cluster", "state")}
+    return machine_findings.narrowed(of_jobs, of_places, **facts)
+
+
+def _savings(
+    of_jobs: Findings, of_places: Sequence[Line], scope: Scope, interval: Interval
+) -> Context:
+    """What they could bring back, and how that comes from what was wasted."""
+    recoverable = machine_findings.RECOVERABLE
+    saving = machine_findings.saving(of_jobs, of_places, *recoverable)
+    explained_usd = machine_findings.wasted_usd(of_jobs, of_places, *recoverable)
+    return {
+        "recoverable": saving,
+        "steps": waterfall(interval, scope, explained_usd, saving),
+        "accepted": machine_findings.saving(of_jobs, of_places, "accepted"),
+        "capacity": place_pages.capacity(of_places),
+    }
+
+
+def _fixed(period: Period) -> Context:
+    """What fixes of the quarter brought."""
+    quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
+    effects = fixes.top_fixes(quarter)
+    return {
+        "realised": fixes.realised(effects),
+        "quarter": words.quarter(quarter.start),
+        "fixes": [(effect, title(effect.fix.cause)) for effect in effects[:TOP_FIXES]],
+    }
 
 
 def _row(line: Line) -> Row:
@@ -191,7 +210,7 @@ def _row(line: Line) -> Row:
 @never_cache
 @takes(*PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
-    return _finding_page(request, _found(pk))
+    return _finding_page(request, _find(pk))
 
 
 @require_POST
@@ -204,31 +223,32 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     """
     if action not in deciding.KINDS:
         raise Http404(action)
-    user, found = cast("User", request.user), _found(pk)
+    user = cast("User", request.user)
+    finding = _find(pk)
     if not deciding.may_decide(user, action):
         raise PermissionDenied("only admins decide about findings")
     now = read_period(request).now
-    days, name = request.POST.get("days", ""), request.POST.get("assignee", "")
-    note, until = (
-        request.POST.get("note", ""),
-        now + timedelta(days=int(days)) if days in SNOOZES else None,
-    )
     try:
-        decision = Decision(
-            action, note, until, deciding.assignee(name) if action == "assign" else None
-        )
-        deciding.decide(found.pk, decision, by=user, now=now)
+        deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
     except DecisionError as error:
-        return _finding_page(request, found, action=action, error=str(error), status=422)
+        return _finding_page(request, finding, action=action, error=str(error), status=422)
     except Finding.DoesNotExist:
         raise Http404(pk) from None  # its hours were judged anew meanwhile
     messages.success(request, _DONE[action])
     back = request.POST.get("back", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
-    return redirect(back if is_ours else reverse("finding", args=[found.pk]))
+    return redirect(back if is_ours else reverse("finding", args=[finding.pk]))
 
 
-def _found(pk: int) -> Finding:
+def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
+    """What the form says. Raises DecisionError."""
+    days = sent.get("days", "")
+    until = now + timedelta(days=int(days)) if days in SNOOZES else None
+    whom = deciding.assignee(sent.get("assignee", "")) if action == "assign" else None
+    return Decision(action, sent.get("note", ""), until, whom)
+
+
+def _find(pk: int) -> Finding:
     if pk >= 2**62:
         raise Http404(pk)
     return get_object_or_404(
@@ -237,102 +257,84 @@ def _found(pk: int) -> Finding:
 
 
 def _finding_page(
-    request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200
+    request: HttpRequest, finding: Finding, *, action: str = "", error: str = "", status: int = 200
 ) -> HttpResponse:
-    if found.job_id is None:
-        template, of_subject = "dashboard/place_finding.html", place_pages.context
-        whole: Interval | None = machine_findings.whole(found)
-    else:
-        template, of_subject = "dashboard/finding.html", _of_job
-        whole = held_interval(found.its_job)
-    period = read_period(request, whole=whole)
-    context = of_subject(found, period) | {
-        "finding": found,
-        "finding_id": str(found.pk),
-        "precision": selectors.precision().get(found.cause),
-        "history": selectors.history(found),
-        "people": deciding.candidates(found)[:MAX_CHOICES],
+    is_of_job = finding.job_id is not None
+    period = read_period(
+        request,
+        whole=held_interval(finding.its_job) if is_of_job else machine_findings.whole(finding),
+    )
+    context = (_of_job if is_of_job else place_pages.context)(finding, period) | {
+        "finding": finding,
+        "finding_id": str(finding.pk),
+        "precision": selectors.precision().get(finding.cause),
+        "history": selectors.history(finding),
+        "people": deciding.candidates(finding)[:MAX_CHOICES],
         "snoozes": SNOOZES.items(),
         "is_admin": can_administer(request.user),
         "action": action,
         "error": error,
         "sent": request.POST,
     }
+    template = "dashboard/finding.html" if is_of_job else "dashboard/place_finding.html"
     return render(request, template, period.context("findings", **context), status=status)
 
 
-def _of_job(found: Finding, period: Period) -> dict[str, Any]:
+def _of_job(finding: Finding, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
-    job = found.its_job
-    line = selectors.with_jobs(
-        [selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end
-    )[0]
-    seen = evidence.evidence_of(found)
+    job = finding.its_job
+    interval = period.interval
+    [line] = selectors.with_jobs(
+        [selectors.line_of(finding, interval, now=period.now)], before=interval.end
+    )
+    seen = evidence.evidence_of(finding)
     gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
+    lines = selectors.findings(
+        interval, now=finding.decided_at or interval.end, scope=Scope(job=job.key)
+    )
     return {
         "line": line,
         "confidence": CONFIDENCES[line.caused.confidence],
         "evidence": seen,
-        "advice": advice.advise(found.cause, facts),
+        "advice": advice.advise(finding.cause, facts),
         "alternatives": in_words(line.alternatives, job.kind),
         "others": [
-            Row(other, BY_CODE[other.finding.cause], "", Step(""), [])
-            for other in _others(found, period.interval, line)
+            (other, BY_CODE[other.finding.cause])
+            for other in lines[:]
+            if other.finding.pk != finding.pk
         ],
-        "ahead": recurrence.projection(job, found.cause, now=period.now),
-        "demand": _demand(found, period.interval) if BY_CODE[found.cause].shows_demand else None,
-        "fixed": fixes.of_finding(found),
+        "ahead": recurrence.projection(job, finding.cause, now=period.now),
+        "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
+        "fixed": fixes.of_finding(finding),
     }
 
 
-def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:
-    """The job's other findings in the period."""
-    lines = selectors.findings(
-        interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.its_job.key)
-    )
-    return [other for other in lines[:] if other.finding.pk != found.pk]
-
-
-def _demand(found: Finding, interval: Interval) -> demand.Demand | None:
+def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
     """Of the job's GPUs in the last day of the period."""
-    end_ms = min(interval.end_ms, found.last_ms)
-    start_ms = max(interval.start_ms, end_ms - DEMAND_H * 3_600_000)
+    end_ms = min(interval.end_ms, finding.last_ms)
+    start_ms = max(interval.start_ms, end_ms - DEMAND_H * HOUR_MS)
     if start_ms >= end_ms:
         return None
-    gpus = list(
-        GPU.objects.filter(allocations__job=found.job).select_related("node").distinct()[:64]
-    )
-    return demand.demand(
-        [
-            telemetry.series(gpu, start_ms, end_ms, columns=["util_mean"], step_s=60).columns[
-                "util_mean"
-            ]
-            for gpu in gpus
-        ]
-    )
+    gpus = GPU.objects.filter(allocations__job=finding.job).select_related("node").distinct()
+    read = [
+        telemetry.series(gpu, start_ms, end_ms, columns=["util_mean"], step_s=60)
+        for gpu in gpus[:MAX_DEMANDING]
+    ]
+    return demand.demand([series.columns["util_mean"] for series in read])
 
 
-@require_GET
-@login_required
-@takes()
-def causes(request: HttpRequest) -> HttpResponse:
-    return render(
-        request, "dashboard/causes.html", read_period(request).context("causes", causes=CATALOGUE)
-    )
+@shows("dashboard/causes.html", "causes")
+def causes(_: HttpRequest, __: Period) -> Context:
+    return {"causes": CATALOGUE}
 
 
-@require_GET
-@login_required
-@takes()
-def cause(request: HttpRequest, code: str) -> HttpResponse:
+@shows("dashboard/cause.html", "causes")
+def cause(_: HttpRequest, __: Period, code: str) -> Context:
     if code not in BY_CODE:
         raise Http404(code)
-    context = {
+    return {
         "cause": BY_CODE[code],
         "rules": rules_in_words.rules(code),
         "precision": selectors.precision().get(code),
     }
-    return render(
-        request, "dashboard/cause.html", read_period(request).context("causes", **context)
-    )

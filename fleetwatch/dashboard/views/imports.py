@@ -5,7 +5,7 @@ same text is imported.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
 from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
@@ -78,7 +77,7 @@ def rates_import(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes()
 def mappings_import(request: HttpRequest) -> HttpResponse:
-    return _page(request, RULES, partial(RULES.act, by=cast("User", request.user).get_username()))
+    return _page(request, RULES, partial(RULES.act, by=request.user.get_username()))
 
 
 def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> HttpResponse:
@@ -91,27 +90,26 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
         "days": LOOKS_BACK_DAYS,
         "owner_names": rule_terms.GIVES,
     }
-    status = 200
     if request.method == "POST":
         content = _content(request, kind.max_bytes)
-        context["text"] = (
-            content.decode("utf-8-sig", "replace") if len(content) <= kind.max_bytes else ""
-        )
+        if len(content) <= kind.max_bytes:
+            context["text"] = content.decode("utf-8-sig", "replace")
         try:
             if request.POST.get("do") == "import":
                 done = act(content, now=period.now)
-                messages.success(
-                    request,
-                    f"{done.set} {kind.noun}{' was' if done.set == 1 else 's were'} set;"
-                    f" {done.stood} stood already.",
-                )
+                messages.success(request, _done(done, kind.noun))
                 return redirect(f"{reverse(kind.home)}#{kind.noun}s")
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
-            context["faults"], status = error.faults, 422
-    return render(
-        request, "dashboard/import.html", period.context("settings", **context), status=status
-    )
+            context["faults"] = error.faults
+    status = 422 if "faults" in context else 200
+    page = period.context("settings", **context)
+    return render(request, "dashboard/import.html", page, status=status)
+
+
+def _done(done: Imported, noun: str) -> str:
+    were = " was" if done.set == 1 else "s were"
+    return f"{done.set} {noun}{were} set; {done.stood} stood already."
 
 
 def _content(request: HttpRequest, max_bytes: int) -> bytes:

@@ -4,7 +4,7 @@ book and withdraw.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -13,7 +13,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
@@ -28,6 +27,8 @@ from fleetwatch.reports.models import Invoice, InvoiceAdjustment
 
 MAX_LINES = 200  # shown, with their forms
 LARGEST_ID = 2**63 - 1
+
+Row = TypeVar("Row", Invoice, InvoiceAdjustment)
 
 
 @require_GET
@@ -45,42 +46,42 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     """One change; what can't be taken comes back with the page and what was sent."""
     if action not in _CHANGES:
         raise Http404(action)
-    asked = _Asked(request, month, cast("User", request.user).get_username(), read_period(request))
+    asked = _Asked(request, month, read_period(request))
     try:
         messages.success(request, _CHANGES[action](asked))
     except RefusedError as error:
-        return _page(request, month, status=422, refused={"faults": error.faults})
+        return _page(request, month, refused={"faults": error.faults})
     except InvoiceError as error:
-        return _page(
-            request,
-            month,
-            status=422,
-            refused={
-                "action": action,
-                "errors": {error.field: str(error)},
-                "sent": request.POST,
-                "ticked": request.POST.getlist("line") if action == "book" else [],
-            },
-        )
+        refused = {
+            "action": action,
+            "errors": {error.field: str(error)},
+            "sent": request.POST,
+            "ticked": request.POST.getlist("line") if action == "book" else [],
+        }
+        return _page(request, month, refused=refused)
     return redirect("invoice", month)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A form as it was sent, for which month, by whom and when."""
+    """A form as it was sent, for which month and when."""
 
     request: HttpRequest
     month: str
-    by: str
     period: Period
+
+    @property
+    def by(self) -> str:
+        return self.request.user.get_username()
 
     def text(self, name: str) -> str:
         return self.request.POST.get(name, "").strip()
 
-    def id(self) -> int:
-        """The row's number; 0 (which no row has) where none was sent."""
+    def row(self, rows: type[Row]) -> Row:
+        """The month's row of the form's number. Raises Http404."""
         text = self.text("id")
-        return min(int(text[:20]), LARGEST_ID) if text.isascii() and text.isdecimal() else 0
+        number = min(int(text[:20]), LARGEST_ID) if text.isascii() and text.isdecimal() else 0
+        return get_object_or_404(rows, pk=number, month=self.month)
 
 
 def _import(asked: _Asked) -> str:
@@ -104,25 +105,21 @@ def _import(asked: _Asked) -> str:
 
 
 def _remove(asked: _Asked) -> str:
-    invoices.remove_invoice(
-        get_object_or_404(Invoice, pk=asked.id(), month=asked.month), by=asked.by
-    )
+    invoices.remove_invoice(asked.row(Invoice), by=asked.by)
     return "The invoice was removed."
 
 
 def _sku(asked: _Asked) -> str:
-    name, gpus = asked.text("gpu_model"), asked.text("gpus")
+    sku = asked.text("sku")
+    name = asked.text("gpu_model")
+    gpus = asked.text("gpus")
     model = GPUModel.objects.filter(name=name).first() if name else None
     if name and model is None:
         raise InvoiceError("Choose a GPU model, please.", field="sku")
     if not gpus.isascii() or not gpus.isdecimal():
         raise InvoiceError(f"One hour is of 1 to {MAX_GPUS:,} GPUs.", field="gpus")
-    invoices.set_sku(asked.text("sku"), model, gpus_per_hour=int(gpus[:9]), by=asked.by)
-    return (
-        f"{asked.text('sku')} is {gpus} × {name}."
-        if model
-        else f"{asked.text('sku')} is no GPU of ours."
-    )
+    invoices.set_sku(sku, model, gpus_per_hour=int(gpus[:9]), by=asked.by)
+    return f"{sku} is {gpus} × {name}." if model else f"{sku} is no GPU of ours."
 
 
 def _book(asked: _Asked) -> str:
@@ -142,11 +139,7 @@ def _book(asked: _Asked) -> str:
 
 
 def _withdraw(asked: _Asked) -> str:
-    bookings.withdraw(
-        get_object_or_404(InvoiceAdjustment, pk=asked.id(), month=asked.month),
-        by=asked.by,
-        now=asked.period.now,
-    )
+    bookings.withdraw(asked.row(InvoiceAdjustment), by=asked.by, now=asked.period.now)
     return "The booking was withdrawn; it stays readable here."
 
 
@@ -169,25 +162,23 @@ _NOTHING_REFUSED: Mapping[str, Any] = {
 
 
 def _page(
-    request: HttpRequest,
-    month: str,
-    *,
-    status: int = 200,
-    refused: Mapping[str, Any] = _NOTHING_REFUSED,
+    request: HttpRequest, month: str, *, refused: Mapping[str, Any] | None = None
 ) -> HttpResponse:
     period = read_period(request)
     try:
-        found = reconciliation.reconciliation(month, now=period.now)
+        reconciled = reconciliation.reconciliation(month, now=period.now)
     except ValueError as error:
         raise Http404(str(error)) from error
-    since = adjusted(found.month.interval, found.total.ledger_usd)
+    ledger_usd = reconciled.total.ledger_usd
+    since = adjusted(reconciled.month.interval, ledger_usd)
+    lines = reconciled.lines[:MAX_LINES]
     context = {
-        "month": found.month,
-        "adjusted": since and since.of_ledger(found.total.ledger_usd),
-        "found": found,
-        "lines": found.lines[:MAX_LINES],
-        "left_off": max(0, len(found.lines) - MAX_LINES),
-        "can_book": any(line.is_open for line in found.lines[:MAX_LINES]),
+        "month": reconciled.month,
+        "adjusted": since and since.of_ledger(ledger_usd),
+        "reconciled": reconciled,
+        "lines": lines,
+        "left_off": len(reconciled.lines) - len(lines),
+        "can_book": any(line.is_open for line in lines),
         "skus": reconciliation.billed_skus(month)[:MAX_LINES],
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
         "bookings": reconciliation.bookings(month)[:MAX_LINES],
@@ -197,8 +188,7 @@ def _page(
         "max_bytes": MAX_BYTES,
         "max_rows": MAX_ROWS,
         **_NOTHING_REFUSED,
-        **refused,
+        **(refused or {}),
     }
-    return render(
-        request, "dashboard/invoice.html", period.context("reports", **context), status=status
-    )
+    page = period.context("reports", **context)
+    return render(request, "dashboard/invoice.html", page, status=422 if refused else 200)

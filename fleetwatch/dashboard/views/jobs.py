@@ -1,6 +1,6 @@
 """Jobs: the list by waste, and one job."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -15,22 +15,25 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
-from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.selectors import GPULine
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
-from fleetwatch.diagnosis.findings.alternatives import alternatives, in_words
+from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
+from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS
 from fleetwatch.figures.selectors import Group, Scope
-from fleetwatch.figures.totals import nothing
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms
 from fleetwatch.jobs.selectors import job as job_of_key
+from fleetwatch.lib.intervals import Interval
 
 PAGE_SIZE = 50
 IN_FORM = ("user", "team", "node")  # filters with a field of their own
@@ -54,84 +57,94 @@ class JobLine:
         return of_job(self.cause.cause, "", self.group.totals.coverage).title
 
 
-@require_GET
-@login_required
-@takes("q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
-def jobs(request: HttpRequest) -> HttpResponse:
-    period = read_period(request)
+@shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
+def jobs(request: HttpRequest, period: Period) -> Context:
     sort = chosen(request, "sort", SORTS, default="waste")
     scope, filters = filtered(request)
-    text, place = request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
+    text = request.GET.get("q", "").strip()
+    place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    kind, cluster = (
-        chosen(request, "kind", Job.Kind.values) or None,
-        request.GET.get("cluster") or None,
-    )
-    among = job_ids(text=text, kind=kind, cluster=cluster)
+    kind = chosen(request, "kind", Job.Kind.values)
+    cluster = request.GET.get("cluster", "")
     filters |= {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value}
-    held = replace(scope, is_allocated=True)
-    seen = costs.look(period.interval, "job", scope=held).of("job", among)
-    page = seen.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
-    rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
-    with_outcomes(rows.values())
-    why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)
-    context = {
-        "lines": [_line(group, rows.get(group.key), why) for group in page.groups],
+    among = job_ids(text=text, kind=kind or None, cluster=cluster or None)
+    held = costs.look(period.interval, "job", scope=replace(scope, is_allocated=True))
+    page = held.of("job", among).ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
+    return {
+        "lines": _lines(page.groups, period.interval),
         "pager": pages.pager(page, is_first=place is None),
         "sort": sort,
         "other_filters": {name: value for name, value in filters.items() if name not in IN_FORM},
         "filters": filters | ({"q": text} if text else {}),
     }
-    return render(request, "dashboard/jobs.html", period.context("jobs", **context))
+
+
+def _lines(groups: Sequence[Group], interval: Interval) -> list[JobLine]:
+    jobs = selectors.jobs_by_key((group.key for group in groups), before=interval.end)
+    with_outcomes(jobs.values())
+    causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
+    lines = []
+    for group in groups:
+        job = jobs.get(group.key)
+        lines.append(JobLine(group, job, causes.get(job.pk) if job else None))
+    return lines
 
 
 @require_GET
 @login_required
 @takes(*PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
-    found = job_of_key(key)
-    if found is None:
+    job = job_of_key(key)
+    if job is None:
         raise Http404
-    period = read_period(request, whole=held_interval(found))
-    with_outcomes(into_teams([found], before=period.interval.end))
-    scope = Scope(job=found.key)
-    gpus = selectors.job_gpus(found)
-    told = costs.breakdown(period.interval, "gpu", scope=scope)
-    by_gpu = {group.key: group.totals for group in told.lines}
-    bands = selectors.bands([gpu.pk for gpu in gpus], period.interval, job=found)
-    lines = [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus]
-    findings = diagnosis.findings(period.interval, now=period.now, scope=scope)[:]
-    others = alternatives([(found.pk, line.finding.cause) for line in findings])
-    why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
+    period = read_period(request, whole=held_interval(job))
+    with_outcomes(into_teams([job], before=period.interval.end))
+    scope = Scope(job=job.key)
+    by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
     context = {
-        "job": found,
-        "findings": [
-            (
-                line,
-                of_kind(line.finding.cause, found.kind),
-                CONFIDENCES[line.caused.confidence],
-                in_words(others.get((found.pk, line.finding.cause), ()), found.kind),
-            )
-            for line in findings
-        ],
-        "cause": of_job(why[0].cause, found.kind, told.totals.coverage)
-        if why and why[0].cause in BY_CODE
-        else None,
-        "totals": told.totals,
-        "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
+        "job": job,
+        "findings": _findings(job, period),
+        "cause": _cause(job, period.interval, by_gpu.totals.coverage),
+        "totals": by_gpu.totals,
+        "gpus": _gpu_lines(job, by_gpu.lines, period.interval),
         "energy": energy(period.interval, scope=scope),
-        "job_parameter": quote(found.key, safe=""),
-        "wait_ms": wait_ms(found),
-        "namesakes": namesakes(found),
-        "otherwise": otherwise_lines(contradictions(found)),
-        "changes": change_lines(changes(found)),
-        "sources": sorted(
-            set(Allocation.objects.filter(job=found).values_list("source", flat=True))
-        ),
+        "job_parameter": quote(job.key, safe=""),
+        "wait_ms": wait_ms(job),
+        "namesakes": namesakes(job),
+        "otherwise": otherwise_lines(contradictions(job)),
+        "changes": change_lines(changes(job)),
+        "sources": sorted(set(Allocation.objects.filter(job=job).values_list("source", flat=True))),
     }
     return render(request, "dashboard/job.html", period.context("jobs", **context))
 
 
-def _line(group: Group, job: Job | None, why: Mapping[int, Primary]) -> JobLine:
-    return JobLine(group, job, why.get(job.pk) if job is not None else None)
+def _findings(job: Job, period: Period) -> list[tuple[Line, Cause, str, list[Alternative]]]:
+    """Each with its cause, how sure it is, and what else it could be."""
+    lines = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))[:]
+    others = alternatives([(job.pk, line.finding.cause) for line in lines])
+    return [
+        (
+            line,
+            of_kind(line.finding.cause, job.kind),
+            CONFIDENCES[line.caused.confidence],
+            in_words(others.get((job.pk, line.finding.cause), ()), job.kind),
+        )
+        for line in lines
+    ]
+
+
+def _cause(job: Job, interval: Interval, coverage: float | None) -> Cause | None:
+    """Why it wastes most; None where nothing was diagnosed."""
+    primary = diagnosis.primary_causes(interval, scope=Scope(job=job.key)).get(job.pk)
+    if not primary or primary[0].cause not in BY_CODE:
+        return None
+    return of_job(primary[0].cause, job.kind, coverage)
+
+
+def _gpu_lines(job: Job, groups: Sequence[Group], interval: Interval) -> list[GPULine]:
+    """The job's GPUs, those that wasted most first."""
+    lines = selectors.gpu_lines(
+        selectors.job_gpus(job), {group.key: group.totals for group in groups}, interval, job=job
+    )
+    return sorted(lines, key=lambda line: -line.totals.wasted_ms)

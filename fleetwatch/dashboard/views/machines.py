@@ -1,28 +1,27 @@
 """Fleet, node and GPU."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 from urllib.parse import quote
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST
 
-from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, install, maps, node_events, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.machine_pages import row
-from fleetwatch.dashboard.parameters import PERIOD, takes
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.parameters import PERIOD
+from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import Machine
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope, Totals
@@ -34,12 +33,13 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import job_sources
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 from fleetwatch.telemetry.selectors import Drain
 
-MANY_ROWS, SOME_ROWS = 48, 20
+MANY_ROWS = 48
+SOME_ROWS = 20
 EVENTS = 30
 TOP_JOBS = 10
 
@@ -56,87 +56,88 @@ class NodeLine:
     silent_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLine:
-    """A node's agent beside the one that this hub hands out; lag_ms None: never heard."""
-
-    lag_ms: int | None
-    is_older: bool
-    hub_version: str
-    upgrade_command: str
-
-
-@require_GET
-@login_required
-@takes("metric", *PERIOD)
-def fleet(request: HttpRequest) -> HttpResponse:
-    if not selectors.has_data():
-        return redirect("welcome")
-    period = read_period(request, default="24h")
-    by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
-    drains = telemetry.drains()
-    silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
-    machines = selectors.machines()
-    lines = [
-        NodeLine(
-            one,
-            by_node.get(one.node.name, nothing()),
-            drains.get(one.node.pk),
-            silent_ms.get(one.node.pk),
-        )
-        for one in machines
-    ]
+@shows("dashboard/fleet.html", "fleet", "metric", *PERIOD, default="24h", needs_gpus=True)
+def fleet(request: HttpRequest, period: Period) -> Context:
+    lines = _node_lines(period.interval)
     gpu_count = sum(line.machine.gpu_count for line in lines)
-    shown = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
-    context = {
+    metric = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
+    is_late = metric.name != "state"
+    return {
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),
-        "metric": shown,
-        "undrawn_hours": 0
-        if shown.name == "state"
-        else telemetry.undrawn_hours(period.interval, period.now),
+        "metric": metric,
+        "undrawn_hours": telemetry.undrawn_hours(period.interval, period.now) if is_late else 0,
         "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.machine.node.name)),
         "gpu_count": gpu_count,
         "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
     }
-    return render(request, "dashboard/fleet.html", period.context("fleet", **context))
 
 
-@require_GET
-@login_required
-@takes(*PERIOD)
-def node(request: HttpRequest, name: str) -> HttpResponse:
-    found = get_object_or_404(Node, name=name)
-    period = read_period(request, default="24h")
-    gpus = selectors.physical_gpus(node=found)
-    told = costs.machine(period.interval, found.name, size=TOP_JOBS)
-    bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
-    jobs = selectors.jobs_by_key(
-        (group.key for group in told.jobs.groups), before=period.interval.end
-    )
-    context = {
-        "node": found,
-        "totals": told.totals,
-        "gpus": [GPULine(gpu, told.by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
-        "jobs": [(jobs.get(group.key), group) for group in told.jobs.groups],
-        "agent": _agent(found),
-        "findings": [
-            row(line)
-            for line in machine_findings.findings(period.interval, now=period.now, node=found.name)
-        ],
-        "energy": energy_of_node(found, period.interval, told.totals),
-        "silent_ms": _silent_ms(found),
-        "late": telemetry.late(found.pk),
+def _node_lines(interval: Interval) -> list[NodeLine]:
+    totals = {group.key: group.totals for group in costs.totals_by(interval, "node")}
+    drains = telemetry.drains()
+    silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
+    lines = []
+    for machine in selectors.machines():
+        node = machine.node
+        lines.append(
+            NodeLine(
+                machine,
+                totals.get(node.name, nothing()),
+                drains.get(node.pk),
+                silent_ms.get(node.pk),
+            )
+        )
+    return lines
+
+
+@shows("dashboard/node.html", "fleet", *PERIOD, default="24h")
+def node(request: HttpRequest, period: Period, name: str) -> Context:
+    node = get_object_or_404(Node, name=name)
+    gpus = selectors.physical_gpus(node=node)
+    figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
+    groups = figures.jobs.groups
+    jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
+    findings = machine_findings.findings(period.interval, now=period.now, node=node.name)
+    return {
+        "node": node,
+        "totals": figures.totals,
+        "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
+        "jobs": [(jobs.get(group.key), group) for group in groups],
+        "findings": [row(line) for line in findings],
+        "energy": energy_of_node(node, period.interval, figures.totals),
+        "sources": job_sources([node.pk]).get(node.pk, []),
+        "drain": telemetry.drains([node.pk]).get(node.pk),
+        "departure": inventory.newest_departure(node),
+        "may_remove": can_administer(request.user) and _is_silent(node, period.now),
+        "events": node_events.newest(node, limit=EVENTS),
+        **_agent(node, gpus),
+    }
+
+
+def _agent(node: Node, gpus: Sequence[GPU]) -> Context:
+    """The node's agent beside the one that this hub hands out, and what it can't read."""
+    hub = install.agent_version()
+    return {
+        "lag_ms": agents.lag_ms(node.last_received_at, node.last_ms),
+        "is_older": agents.is_older(node.agent.get("version"), hub),
+        "hub_version": hub,
+        "upgrade_command": install.upgrade_command(),
+        "silent_ms": _silent_ms(node),
+        "late": telemetry.late(node.pk),
         "unread": agents.unread_of(
             (_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None
         ),
-        "sources": job_sources([found.pk]).get(found.pk, []),
-        "drain": telemetry.drains([found.pk]).get(found.pk),
-        "departure": inventory.newest_departure(found),
-        "may_remove": can_administer(request.user) and _is_silent(found, period.now),
-        "events": node_events.newest(found, limit=EVENTS),
     }
-    return render(request, "dashboard/node.html", period.context("fleet", **context))
+
+
+@contextmanager
+def _saying_why_not(request: HttpRequest) -> Iterator[None]:
+    """Says on the next page what a service has against it."""
+    try:
+        yield
+    except (ingest.RemovalError, ingest.MoveError, idle_power.IdlePowerError) as error:
+        messages.error(request, str(error))
 
 
 @require_POST
@@ -144,26 +145,13 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 def remove_node(request: HttpRequest, name: str) -> HttpResponse:
     """An admin says that the silent node is gone, and why."""
     reason = request.POST.get("reason", "").strip()
-    try:
-        ingest.remove_node(
-            name, reason=reason, by=cast("User", request.user).get_username(), now=timezone.now()
-        )
-    except ingest.RemovalError as error:
-        messages.error(request, str(error))
-    else:
+    with _saying_why_not(request):
+        ingest.remove_node(name, reason=reason, by=request.user.get_username(), now=timezone.now())
         messages.success(
             request,
             f"{name} is off the bill as of its last window, and comes back by reporting again.",
         )
     return redirect("node", name=name)
-
-
-def _agent(node: Node) -> AgentLine:
-    hub = install.agent_version()
-    lag_ms = agents.lag_ms(node.last_received_at, node.last_ms)
-    return AgentLine(
-        lag_ms, agents.is_older(node.agent.get("version"), hub), hub, install.upgrade_command()
-    )
 
 
 def _is_silent(node: Node, now: datetime) -> bool:
@@ -179,33 +167,29 @@ def _label(gpu: GPU) -> str:
     return gpu.uuid if gpu.index is None else str(gpu.index)
 
 
-@require_GET
-@login_required
-@takes(*PERIOD)
-def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
-    found = inventory.gpu(uuid)
-    if found is None:
+@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h")
+def gpu(request: HttpRequest, period: Period, uuid: str) -> Context:
+    gpu = inventory.gpu(uuid)
+    if gpu is None:
         raise Http404
-    period = read_period(request, default="24h")
-    places = inventory.life(found.uuid)
-    context = {
-        "gpu": found,
+    places = inventory.life(gpu.uuid)
+    return {
+        "gpu": gpu,
         "places": places,
-        "first_ms": places[0].first_ms if places else found.first_ms,
-        "gpu_parameter": quote(found.uuid, safe=""),
-        "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
-        "segments": selectors.band_of_life(inventory.gpus_of(found.uuid), period.interval),
-        "holders": selectors.holders(found, period.interval),
-        "silent_ms": _silent_ms(found.node),
-        "processes": selectors.processes(found),
-        "events": HealthEvent.objects.filter(gpu__uuid=found.uuid).order_by("-at_ms")[:EVENTS],
+        "first_ms": places[0].first_ms if places else gpu.first_ms,
+        "gpu_parameter": quote(gpu.uuid, safe=""),
+        "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
+        "segments": selectors.band_of_life(inventory.gpus_of(gpu.uuid), period.interval),
+        "holders": selectors.holders(gpu, period.interval),
+        "silent_ms": _silent_ms(gpu.node),
+        "processes": selectors.processes(gpu),
+        "events": HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS],
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
-        "unread": agents.unread_of([(found.uuid, found.unread)]),
-        "instances": list(found.instances.order_by("index", "uuid")),
+        "unread": agents.unread_of([(gpu.uuid, gpu.unread)]),
+        "instances": list(gpu.instances.order_by("index", "uuid")),
         "is_admin": can_administer(request.user),
-        "idle_power": idle_power_of(found),
+        "idle_power": idle_power_of(gpu),
     }
-    return render(request, "dashboard/gpu.html", period.context("fleet", **context))
 
 
 @require_POST
@@ -215,13 +199,8 @@ def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     counts.
     """
     node = request.POST.get("node", "")
-    try:
-        ingest.move_gpu(
-            uuid, node, by=cast("User", request.user).get_username(), now=timezone.now()
-        )
-    except ingest.MoveError as error:
-        messages.error(request, str(error))
-    else:
+    with _saying_why_not(request):
+        ingest.move_gpu(uuid, node, by=request.user.get_username(), now=timezone.now())
         messages.success(
             request, f"{uuid} is with {node}: what it sent counts; its hours are judged again."
         )
@@ -232,14 +211,9 @@ def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
 @admin_required
 def set_idle_power(request: HttpRequest, uuid: str) -> HttpResponse:
     """An admin says what the GPU draws at idle: its open hours are judged by that."""
-    try:
+    with _saying_why_not(request):
         watts = idle_power.read_watts(request.POST.get("watts", ""))
-        idle_power.set_by_hand(
-            uuid, watts, by=cast("User", request.user).get_username(), now=timezone.now()
-        )
-    except idle_power.IdlePowerError as error:
-        messages.error(request, str(error))
-    else:
+        idle_power.set_by_hand(uuid, watts, by=request.user.get_username(), now=timezone.now())
         messages.success(
             request, f"Idle power set to {watts:g} W: its open hours are judged again."
         )

@@ -2,39 +2,27 @@
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST
 
 from fleetwatch.dashboard import selectors, words
-from fleetwatch.dashboard.parameters import takes
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context, shows
 
 THEME_MAX_AGE_S = 365 * 86_400
 
 
-@require_GET
-@login_required
-@takes("q")
-def search(request: HttpRequest) -> HttpResponse:
+@shows("dashboard/search.html", "search", "q")
+def search(request: HttpRequest, _: Period) -> Context:
     text = request.GET.get("q", "").strip()
-    period = read_period(request)
-    return render(
-        request,
-        "dashboard/search.html",
-        period.context("search", text=text, found=selectors.search(text)),
-    )
+    rows = selectors.search(text)
+    return {"text": text, "found": rows, "count": sum(map(len, rows.values()))}
 
 
-@require_GET
-@login_required
-@takes()
-def definitions(request: HttpRequest) -> HttpResponse:
-    return render(
-        request,
-        "dashboard/definitions.html",
-        read_period(request).context("definitions", states=words.SHOWN),
-    )
+@shows("dashboard/definitions.html", "definitions")
+def definitions(_: HttpRequest, __: Period) -> Context:
+    return {"states": words.SHOWN}
 
 
 @require_POST

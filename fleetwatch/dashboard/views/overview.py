@@ -2,20 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.http import HttpRequest
 
 from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
-from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.parameters import PERIOD
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.selectors import findings, with_jobs
@@ -25,7 +22,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
-from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour
+from fleetwatch.lib.intervals import Interval, floor_hour
 
 TOP = 6
 TOP_SAVINGS = 5
@@ -43,71 +40,52 @@ class Change:
     useful_points: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A GPU with its last 24 hours."""
-
-    gpu: GPU
-    segments: list[Segment]
-
-
-@require_GET
-@login_required
-@takes(*PERIOD)
-def overview(request: HttpRequest) -> HttpResponse:
-    if not selectors.has_data():
-        return redirect("welcome")
-    period = read_period(request)
+@shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
+def overview(_: HttpRequest, period: Period) -> Context:
     wasters = costs.wasters(period.interval, TOP)
     incidents = open_incidents()
-    of_jobs = findings(period.interval, now=period.now)
-    of_places = machine_findings.findings(period.interval, now=period.now)
-    context = {
+    return {
         "totals": wasters.totals,
         "change": _change(wasters.totals, period.previous),
         "breakdowns": _breakdowns(wasters),
-        "owners": selectors.owners(
+        "owners": selectors.jobs_by_key(
             (group.key for group in wasters.jobs.groups), before=period.interval.end
         ),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
-        "savings": [
-            (line, of_kind(line.finding.cause, line.job.kind))
-            for line in with_jobs(
-                of_jobs.of_status("open")[:TOP_SAVINGS], before=period.interval.end
-            )
-        ],
-        "savings_total": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
-        "savings_count": of_jobs.counts()["open"]
-        + sum(line.status == "open" for line in of_places),
         "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
+        **_savings(period),
         **_now(period.now),
     }
-    return render(request, "dashboard/overview.html", period.context("overview", **context))
 
 
-@require_GET
-@login_required
-@takes_only()
-def overview_now(request: HttpRequest) -> HttpResponse:
+@shows("dashboard/_now.html", "overview", is_part=True)
+def overview_now(_: HttpRequest, period: Period) -> Context:
     """The notice line alone, for htmx."""
-    period = read_period(request, is_page=False)
-    return render(request, "dashboard/_now.html", period.context("overview", **_now(period.now)))
+    return _now(period.now)
 
 
-@require_GET
-@login_required
-@takes_only()
-def overview_worst(request: HttpRequest) -> HttpResponse:
+@shows("dashboard/_worst.html", "overview", is_part=True)
+def overview_worst(_: HttpRequest, period: Period) -> Context:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
     it need not wait for it.
     """
-    period = read_period(request, is_page=False)
-    return render(
-        request, "dashboard/_worst.html", period.context("overview", worst=_worst_gpus(period.now))
-    )
+    return {"worst": _worst_gpus(period.now)}
+
+
+def _savings(period: Period) -> Context:
+    """What open findings could bring back, and the first of them."""
+    of_jobs = findings(period.interval, now=period.now)
+    of_places = machine_findings.findings(period.interval, now=period.now)
+    shown = with_jobs(of_jobs.of_status("open")[:TOP_SAVINGS], before=period.interval.end)
+    return {
+        "savings": [(line, of_kind(line.finding.cause, line.job.kind)) for line in shown],
+        "savings_total": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
+        "savings_count": of_jobs.counts()["open"]
+        + sum(line.status == "open" for line in of_places),
+    }
 
 
 def _unposted(interval: Interval, now: datetime) -> int:
@@ -117,7 +95,7 @@ def _unposted(interval: Interval, now: datetime) -> int:
     return waiting_hours(interval.start, min(interval.end, floor_hour(now - SETTLED)))
 
 
-def _now(now: datetime) -> dict[str, Any]:
+def _now(now: datetime) -> Context:
     """What the fleet costs now and what stands idle; the job that idles longest with its cost so
     far; the silent nodes.
     """
@@ -139,11 +117,11 @@ def _change(totals: Totals, previous: Interval) -> Change:
     if before.capacity_ms * 2 < totals.capacity_ms:
         return Change(None, None)
     wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
-    now_share, then_share = totals.spend_efficiency, before.spend_efficiency
-    points = (
-        (now_share - then_share) * 100 if now_share is not None and then_share is not None else None
-    )
-    return Change(wasted, points)
+    share_now = totals.spend_efficiency
+    share_before = before.spend_efficiency
+    if share_now is None or share_before is None:
+        return Change(wasted, None)
+    return Change(wasted, (share_now - share_before) * 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +143,11 @@ def _breakdowns(wasters: Wasters) -> list[Breakdown]:
     ]
 
 
-def _worst_gpus(now: datetime) -> list[Band]:
+def _worst_gpus(now: datetime) -> list[tuple[GPU, list[Segment]]]:
     """The GPUs that wasted most in the last 24 hours, with their states."""
-    day = Interval(now - timedelta(milliseconds=24 * HOUR_MS), now)
-    worst = [
-        group.key
-        for group in costs.ranked(day, "gpu", size=WORST_GPUS).groups
-        if group.totals.wasted_ms
-    ]
-    gpus = selectors.gpus_by_uuid(worst)
-    found = [gpus[uuid] for uuid in worst if uuid in gpus]
-    bands = selectors.bands([gpu.pk for gpu in found], day)
-    return [Band(gpu, bands[gpu.pk]) for gpu in found]
+    day = Interval(now - timedelta(hours=24), now)
+    groups = costs.ranked(day, "gpu", size=WORST_GPUS).groups
+    by_uuid = inventory.newest_rows(group.key for group in groups if group.totals.wasted_ms)
+    gpus = [by_uuid[group.key] for group in groups if group.key in by_uuid]
+    bands = selectors.bands([gpu.pk for gpu in gpus], day)
+    return [(gpu, bands[gpu.pk]) for gpu in gpus]

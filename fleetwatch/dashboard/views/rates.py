@@ -12,6 +12,7 @@ from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned_form
+from fleetwatch.dashboard.asked import RefusedError
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -30,24 +31,26 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sent = request.POST if request.method == "POST" else request.GET
     models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
-    by_name = {each.name: each for each in models}
-    asked = sent.get("gpu_model", "")
-    model = by_name.get(asked, models[0] if models else None)
+    by_name = {model.name: model for model in models}
+    name = sent.get("gpu_model", "")
+    model = by_name.get(name, models[0] if models else None)
     chosen(request, "gpu_model", by_name)
     draw = measured_draw(model.name, period.now) if model is not None else None
-    given, errors = owned_form.read(sent, draw) if "server_usd" in sent else (None, {})
-    if request.method == "POST" and asked and asked not in by_name:
-        errors["gpu_model"] = f"There is no GPU model {asked[:LONGEST]!r} in the fleet."
-    parts = components(given) if given is not None else []
-    if request.method == "POST" and parts and model is not None and not errors:
-        errors = _book(request, model, parts, period)
-        if not errors:
-            messages.success(
-                request,
-                f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts"
-                " are kept with the rate.",
-            )
-            return redirect(f"{reverse('settings')}#rates")
+    parts: list[Component] = []
+    errors: dict[str, str] = {}
+    if "server_usd" in sent:
+        try:
+            parts = components(owned_form.read(sent, draw))
+        except RefusedError as error:
+            errors = error.errors
+    if request.method == "POST":
+        if name and name not in by_name:
+            errors["gpu_model"] = f"There is no GPU model {name[:LONGEST]!r} in the fleet."
+        if parts and model is not None and not errors:
+            try:
+                return _book(request, model, parts, period)
+            except RateError as error:
+                errors[error.field] = str(error)
     context = {
         "models": models,
         "model": model,
@@ -61,31 +64,27 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         "sent": sent,
         "errors": errors,
     }
+    page = period.context("settings", **context)
     status = 422 if errors else 200
-    return render(
-        request,
-        "dashboard/rates_calculator.html",
-        period.context("settings", **context),
-        status=status,
-    )
+    return render(request, "dashboard/rates_calculator.html", page, status=status)
 
 
 def _book(
     request: HttpRequest, model: GPUModel, parts: list[Component], period: Period
-) -> dict[str, str]:
-    """What is wrong per field; nothing where the rate was set."""
-    try:
-        valid_from = read_since(request.POST.get("since", ""), period.now)
-        subject = Subject(gpu_model=model, node_class=request.POST.get("node_class", ""))
-        set_rate(
-            subject,
-            price(parts),
-            valid_from=valid_from,
-            now=period.now,
-            pricing_class="owned",
-            source="total cost of ownership",
-            components=parts,
-        )
-    except RateError as error:
-        return {error.field: str(error)}
-    return {}
+) -> HttpResponse:
+    """Sets the parts as the model's rate. Raises RateError."""
+    set_rate(
+        Subject(gpu_model=model, node_class=request.POST.get("node_class", "")),
+        price(parts),
+        valid_from=read_since(request.POST.get("since", ""), period.now),
+        now=period.now,
+        pricing_class="owned",
+        source="total cost of ownership",
+        components=parts,
+    )
+    messages.success(
+        request,
+        f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts"
+        " are kept with the rate.",
+    )
+    return redirect(f"{reverse('settings')}#rates")

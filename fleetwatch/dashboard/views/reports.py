@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
@@ -56,7 +55,7 @@ def months(request: HttpRequest) -> HttpResponse:
 def compute(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("month", "")[:20]
     try:
-        monthly.ask(name, now=timezone.now(), by=cast("User", request.user).get_username())
+        monthly.ask(name, now=timezone.now(), by=request.user.get_username())
     except ValueError as error:
         messages.error(request, f"This month can't be computed: {error}.")
     return redirect("reports")
@@ -67,7 +66,7 @@ def compute(request: HttpRequest) -> HttpResponse:
 @takes()
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     """A team's statement, or the fleet's report."""
-    return render(request, "dashboard/report.html", _context(_found(pk), lines=MAX_LINES))
+    return render(request, "dashboard/report.html", _context(_find(pk), lines=MAX_LINES))
 
 
 @require_GET
@@ -75,7 +74,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 @takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole report on white paper, A4."""
-    return render(request, "dashboard/report_print.html", _context(_found(pk), lines=None))
+    return render(request, "dashboard/report_print.html", _context(_find(pk), lines=None))
 
 
 @require_GET
@@ -84,71 +83,64 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
 def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     if name not in FILES:
         raise Http404(name)
-    found = _found(pk)
+    report = _find(pk)
     make, content_type, ending = FILES[name]
-    response = HttpResponse(make(found), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{download.name(found)}.{ending}"'
+    response = HttpResponse(make(report), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{download.name(report)}.{ending}"'
     return response
 
 
-def _found(pk: int) -> Report:
-    found = selectors.report(pk)
-    if found is None:
+def _find(pk: int) -> Report:
+    report = selectors.report(pk)
+    if report is None:
         raise Http404(str(pk))
-    return found
+    return report
 
 
 def _months(request: HttpRequest) -> dict[str, Any]:
     lines = selectors.month_lines(timezone.now())
-    is_admin = can_administer(request.user)
     return {
         "page": "reports",
         "zone": zone(),
         "months": lines,
-        "is_admin": is_admin,
+        "is_admin": can_administer(request.user),
         "is_computing": any(line.is_open for line in lines),
     }
 
 
-def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
-    content = selectors.figures(found.content)
+def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
+    """What a report shows; with a number of `lines` no more of them, and the first savings."""
+    content = selectors.figures(report.content)
     listed = content.get("lines", [])
-    organisation_zone = zone()
+    savings = content.get("savings", [])
+    max_savings = MAX_SAVINGS if lines else len(savings)
+    compared = content["compared_with"]
+    is_fleets = "teams" in content
     return {
         "page": "reports",
-        "zone": organisation_zone,
-        "report": found,
+        "zone": zone(),
+        "report": report,
         "content": content,
         # older reports have none
         "energy": drawn.read(content["energy"]) if "energy" in content else None,
         "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "title": content["team"]["name"] if "team" in content else "Fleet",
-        "days": _days(
-            found.start.astimezone(organisation_zone), found.end.astimezone(organisation_zone)
-        ),
-        "compared_days": _days(
-            *(
-                datetime.fromisoformat(content["compared_with"][end]).astimezone(organisation_zone)
-                for end in ("from", "to")
-            )
-        ),
+        "days": _days(report.start, report.end),
+        "compared_days": _days(*(datetime.fromisoformat(compared[end]) for end in ("from", "to"))),
         "period": f"?from={content['from']}&to={content['to']}",
         "lines": listed[:lines],
         "left_off": len(listed) - len(listed[:lines]),
-        "savings": content.get("savings", [])[: None if lines is None else MAX_SAVINGS],
-        "savings_left_off": 0
-        if lines is None
-        else max(0, len(content.get("savings", [])) - MAX_SAVINGS),
-        "versions": selectors.versions(found),
-        "fleet": found if "teams" in content else selectors.fleet_of(found),
-        "statements": selectors.statements(found) if "teams" in content else {},
+        "savings": savings[:max_savings],
+        "savings_left_off": max(0, len(savings) - max_savings),
+        "versions": selectors.versions(report),
+        "fleet": report if is_fleets else selectors.fleet_of(report),
+        "statements": selectors.statements(report) if is_fleets else {},
     }
 
 
 def _days(start: datetime, end: datetime) -> str:
-    last = end - timedelta(seconds=1)
-    return (
-        f"{start:%-d} to {last:%-d %B %Y}"
-        if start.month == last.month
-        else f"{start:%-d %B} to {last:%-d %B %Y}"
-    )
+    """From its first to its last day."""
+    first = start.astimezone(zone())
+    last = end.astimezone(zone()) - timedelta(seconds=1)
+    month = "" if first.month == last.month else " %B"
+    return f"{first:%-d{month}} to {last:%-d %B %Y}"

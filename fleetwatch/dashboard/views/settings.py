@@ -1,8 +1,7 @@
 """Settings: everybody reads them, admins change them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from datetime import datetime
+from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -26,14 +25,13 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
-from fleetwatch.notify.models import Channel
-from fleetwatch.notify.transports.base import Transport
 from fleetwatch.reports import statement_choices
 
 MAX_RATES = 200  # shown; the API gives them all
@@ -76,7 +74,7 @@ FREE_WAYS = {
 def settings(request: HttpRequest) -> HttpResponse:
     """`?edit=<id>` opens the form of a channel."""
     chosen(request, "edit", [str(each.channel.pk) for each in notify.channels()])
-    return _page(request)
+    return _page(request, edited=request.GET.get("edit", ""))
 
 
 @require_POST
@@ -86,41 +84,54 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
-    asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
+    sent = request.POST
+    asked = Asked(sent.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
     except RefusedError as error:
-        return _page(request, action=action, errors=error.errors, sent=request.POST, status=422)
+        form = f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
+        refused = {"action": form, "errors": error.errors, "sent": sent}
+        edited = sent.get("id", "") if action == "channel-edit" else request.GET.get("edit", "")
+        return _page(request, edited=edited, outcome=refused)
     if done.secret:
-        return _page(request, action=action, done=done)
+        outcome = {"action": action, "done": done, "install_command": _install_command(done)}
+        return _page(request, edited=request.GET.get("edit", ""), outcome=outcome)
     messages.success(request, done.text)
-    return redirect(
-        f"{reverse('settings')}#{SECTIONS.get(action.partition('-')[0], 'organisation')}"
-    )
+    section = SECTIONS.get(action.partition("-")[0], "organisation")
+    return redirect(f"{reverse('settings')}#{section}")
 
 
-def _page(
-    request: HttpRequest,
-    *,
-    action: str = "",
-    errors: Mapping[str, str] | None = None,
-    sent: Mapping[str, str] | None = None,
-    done: Done | None = None,
-    status: int = 200,
-) -> HttpResponse:
+def _install_command(done: Done) -> str:
+    return install_command(done.secret) if done.secret_kind in ("agent", "enrollment") else ""
+
+
+def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) -> HttpResponse:
+    """The settings with the form of a channel open, and what came of the form that was sent."""
     period = read_period(request)
-    channels = notify.channels()
-    agent_tokens = ingest.agent_tokens()
-    installs = done is not None and done.secret_kind in ("agent", "enrollment")
-    gpu_models, priced_models = book.priced_models()
-    context: dict[str, Any] = {
+    context: Context = {
         "is_admin": can_administer(request.user),
-        "action": _form(action, sent or {}),
-        "errors": errors or {},
-        "sent": sent or {},
-        "done": done,
-        "install_command": install_command(done.secret) if done is not None and installs else "",
+        "action": "",
+        "errors": {},
+        "sent": {},
         "organisation": organisation(),
+        "rules": rules(),
+        "closed_months": closed_months(),
+        "free_capacity": statement_choices.free_capacity(),
+        "free_ways": FREE_WAYS.items(),
+        **_money(),
+        **_channels(edited),
+        **_tokens(period.now),
+        **(outcome or {}),
+    }
+    is_refused = bool(context["errors"])
+    page = period.context("settings", **context)
+    return render(request, "dashboard/settings.html", page, status=422 if is_refused else 200)
+
+
+def _money() -> Context:
+    """Rates with what they can be for, commitments, regions."""
+    gpu_models, priced_models = book.priced_models()
+    return {
         "rates": [(Subject.of_rate(rate).name, rate) for rate in book.rates()[:MAX_RATES]],
         "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
         "gpu_models": gpu_models,
@@ -132,53 +143,33 @@ def _page(
         "regions": book.regions(),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_RATES],
         "classes": PRICING_CLASSES,
-        "transports": notify.transports(),
-        "channels": channels,
-        "edited": _edited(
-            channels,
-            (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", ""),
-        ),
-        "deliveries": notify.deliveries(10),
-        "rules": rules(),
-        "closed_months": closed_months(),
-        "free_capacity": statement_choices.free_capacity(),
-        "free_ways": FREE_WAYS.items(),
+    }
+
+
+def _tokens(now: datetime) -> Context:
+    """How nodes and programs come in, and which nodes may leave."""
+    agent_tokens = ingest.agent_tokens()
+    api_tokens = ApiToken.objects.select_related("user").filter(revoked_at=None)
+    return {
         "agent_tokens": agent_tokens,
         "elastic_rules": silence.elastic_rules(),
         "elastic_kinds": silence.RULE_KINDS,
-        "enrollment_tokens": ingest.enrollment_tokens(period.now),
+        "enrollment_tokens": ingest.enrollment_tokens(now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
-        "api_tokens": ApiToken.objects.select_related("user")
-        .filter(revoked_at=None)
-        .order_by("-created_at"),
+        "api_tokens": api_tokens.order_by("-created_at"),
     }
-    return render(
-        request, "dashboard/settings.html", period.context("settings", **context), status=status
-    )
 
 
-def _form(action: str, sent: Mapping[str, str]) -> str:
-    """The name of the form that was sent, as the template has it: "rate", "channel-slack",
-    "rule-3".
-    """
-    return f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
-
-
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """A channel whose form is open: the fields of its kind and their values, secrets left out."""
-
-    channel: Channel
-    way: Transport
-    values: Mapping[str, str]
-
-
-def _edited(channels: list[notify.ChannelStatus], wanted: str) -> Edited | None:
-    channel = next((each.channel for each in channels if str(each.channel.pk) == wanted), None)
-    way = next(
-        (way for way in notify.transports() if channel is not None and way.kind == channel.kind),
-        None,
-    )
-    if channel is None or way is None:
-        return None
-    return Edited(channel, way, notify.form_values(channel))
+def _channels(edited: str) -> Context:
+    """The channels, and the open form of one: the fields of its kind, their values but secrets."""
+    context: Context = {
+        "transports": notify.transports(),
+        "channels": notify.channels(),
+        "deliveries": notify.deliveries(10),
+    }
+    for status in context["channels"]:
+        channel = status.channel
+        if str(channel.pk) == edited:
+            values = notify.form_values(channel)
+            context["edited"] = {"channel": channel, "way": status.way, "values": values}
+    return context

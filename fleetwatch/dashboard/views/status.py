@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.http import HttpRequest
 
-from fleetwatch.dashboard.parameters import takes
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import machines
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
@@ -54,11 +51,8 @@ class Queue:
     meaning: str
 
 
-@require_GET
-@login_required
-@takes()
-def status(request: HttpRequest) -> HttpResponse:
-    period = read_period(request)
+@shows("dashboard/status.html", "status")
+def status(_: HttpRequest, period: Period) -> Context:
     sources = job_sources()
     departed = inventory.departed()
     agents = [
@@ -72,7 +66,7 @@ def status(request: HttpRequest) -> HttpResponse:
     ]
     depth = telemetry.depth(period.now)
     heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
-    context = {
+    return {
         "agents": sorted(agents, key=_urgency),
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
         "never": sum(agent.health == NEVER for agent in agents),
@@ -91,7 +85,6 @@ def status(request: HttpRequest) -> HttpResponse:
         "disk_trouble": disk.trouble(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
-    return render(request, "dashboard/status.html", period.context("status", **context))
 
 
 def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bool) -> Agent:

@@ -3,20 +3,20 @@ node.
 """
 
 from datetime import timedelta
-from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.install import install_command
-from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.ingest import tokens
 
 TTL = timedelta(hours=24)
@@ -32,7 +32,7 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
 
 @login_required
 def _show(request: HttpRequest, command: str = "") -> HttpResponse:
-    context: dict[str, Any] = {
+    context: Context = {
         "command": command,
         "is_admin": can_administer(request.user),
         "uses": USES,
@@ -48,13 +48,11 @@ def _make_command(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-@require_GET
-@login_required
-@takes_only()
-def waiting(request: HttpRequest) -> HttpResponse:
+@shows("dashboard/_waiting.html", "", is_part=True)
+def waiting(_: HttpRequest, __: Period) -> Context:
     """The waiting line, for htmx."""
-    return render(request, "dashboard/_waiting.html", _arrived())
+    return _arrived()
 
 
-def _arrived() -> dict[str, Any]:
+def _arrived() -> Context:
     return {"machines": selectors.machines(), "has_data": selectors.has_data()}

@@ -1,9 +1,11 @@
 """What every transport offers, and how it says that a message did not arrive."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message
 
 Config = dict[str, str]
@@ -74,6 +76,18 @@ class Transport(Protocol):
         `identity` is the same for every try of one delivery. Raises TransportError.
         """
         ...
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """What keeps us from the other side, as a TransportError: an address that may not be reached is
+    for good.
+    """
+    try:
+        yield
+    except outbound.OutboundError as error:
+        is_forbidden = isinstance(error, outbound.ForbiddenAddressError)
+        raise TransportError(str(error), permanent=is_forbidden) from error
 
 
 def required(

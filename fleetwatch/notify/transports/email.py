@@ -21,6 +21,7 @@ from fleetwatch.notify.transports.base import (
     ConfigField,
     MessageRefusedError,
     TransportError,
+    reaching,
     required,
 )
 
@@ -87,7 +88,8 @@ class Email:
             recipients=_addresses(config["recipients"]),
             identity=identity,
         )
-        addresses = _resolved(host, port, allow_private=allow_private)
+        with reaching():
+            addresses = outbound.resolve(host, port, allow_private=allow_private)
         with outbound.Deadline(TIMEOUT_S) as deadline:
             try:
                 refused = _deliver(_backend(config, addresses, deadline), mail)
@@ -164,16 +166,6 @@ def _credential_errors(values: Mapping[str, str]) -> dict[str, str]:
         for name, label in CREDENTIALS.items()
         if not values[name].isascii()
     }
-
-
-def _resolved(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """The server's addresses. Raises TransportError."""
-    try:
-        return outbound.resolve(host, port, allow_private=allow_private)
-    except outbound.ForbiddenAddressError as error:
-        raise TransportError(str(error), permanent=True) from error
-    except outbound.OutboundError as error:
-        raise TransportError(str(error)) from error
 
 
 def _backend(

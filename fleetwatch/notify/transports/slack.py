@@ -22,6 +22,7 @@ from fleetwatch.notify.transports.base import (
     ConfigField,
     MessageRefusedError,
     TransportError,
+    reaching,
     required,
 )
 
@@ -76,17 +77,13 @@ class Slack:
     def send(
         self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
     ) -> str:
-        try:
+        with reaching():
             answer = outbound.post(
                 config["webhook_url"],
                 json=payload(message),
                 timeout_s=TIMEOUT_S,
                 allow_private=allow_private,
             )
-        except outbound.ForbiddenAddressError as error:
-            raise TransportError(str(error), permanent=True) from error
-        except outbound.OutboundError as error:
-            raise TransportError(str(error)) from error
         reply = f"{answer.status} {one_line(answer.text, 100)}".strip()
         if 200 <= answer.status < 300:
             return reply
@@ -105,14 +102,13 @@ def payload(message: Message) -> dict[str, Any]:
     notifications show.
     """
     title = f"{SIGNS[message.severity]} {one_line(message.title)}"
-    blocks: list[dict[str, Any]] = [
-        _header(title),
+    blocks = [
+        {"type": "header", "text": _plain(title, MAX_HEADER)},
         *_sections(message.summary),
+        *_field_sections(message),
+        *({"type": "section", "text": _code(part)} for part in _tables(message.rows)),
+        *_sections(message.text),
     ]
-    blocks += _field_sections(message)
-    blocks += [{"type": "section", "text": _code(part)} for part in _tables(message.rows)]
-    if message.text:
-        blocks += _sections(message.text)
     closing = [_button(message.url)] if message.url and len(message.url) <= MAX_BUTTON_URL else []
     return {
         "text": fit(f"{title}: {one_line(message.summary, MAX_FALLBACK)}", MAX_FALLBACK),
@@ -131,28 +127,24 @@ def fit(text: str, limit: int) -> str:
     kept = []
     length = 1
     for part in escaped:
-        if length + len(part) > limit:
+        length += len(part)
+        if length > limit:
             break
         kept.append(part)
-        length += len(part)
     return "".join(kept) + "…"
-
-
-def _header(text: str) -> dict[str, Any]:
-    return {"type": "header", "text": _plain(fit(text, MAX_HEADER))}
 
 
 def _sections(text: str) -> list[dict[str, Any]]:
     lines = "\n".join(one_line(line, MAX_SECTION) for line in text.splitlines())
-    return [{"type": "section", "text": _plain(fit(lines, MAX_SECTION))}] if lines.strip() else []
+    return [{"type": "section", "text": _plain(lines, MAX_SECTION)}] if lines.strip() else []
 
 
 def _pair(label: str, value: str) -> dict[str, Any]:
-    return _plain(fit(f"{one_line(label)}\n{one_line(value, MAX_FIELD) or '–'}", MAX_FIELD))
+    return _plain(f"{one_line(label)}\n{one_line(value, MAX_FIELD) or '–'}", MAX_FIELD)
 
 
-def _plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text, "emoji": False}
+def _plain(text: str, limit: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": fit(text, limit), "emoji": False}
 
 
 def _code(text: str) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""How a page is shown: who may see it, which parameters it takes, over which period."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.parameters import View, takes, takes_only
+from fleetwatch.dashboard.period import read_period
+
+Context = dict[str, Any]
+Content = Callable[..., Context | HttpResponseBase]
+
+
+def shows(
+    template: str,
+    rail: str,
+    *names: str,
+    default: str = "7d",
+    needs_gpus: bool = False,
+    is_part: bool = False,
+) -> Callable[[Content], View]:
+    """A page, or a part of one, for everybody who is logged in: what it decorates is given the
+    request and its period, and gives what the template shows, or an answer of its own.
+
+    It takes these parameters. One that `needs_gpus` leads to /welcome before there is a GPU.
+    """
+
+    def marked(content: Content) -> View:
+        @require_GET
+        @login_required
+        @(takes_only if is_part else takes)(*names)
+        @wraps(content)
+        def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
+            if needs_gpus and not selectors.has_data():
+                return redirect("welcome")
+            period = read_period(request, default=default)
+            shown = content(request, period, **address)
+            if isinstance(shown, HttpResponseBase):
+                return shown
+            return render(request, template, period.context(rail, **shown))
+
+        return answer
+
+    return marked
