@@ -44,23 +44,32 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return _fail(
             "Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2], BAD_ARGUMENTS
         )
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    _log_in_lines()
     try:
-        chosen = config.parse(sys.argv[1:] if arguments is None else arguments, os.environ)
-        logging.getLogger().setLevel(logging.INFO if chosen.command == "run" else logging.WARNING)
-        if chosen.command == "run":
-            memory.prepare(reads_nvml=chosen.source in ("auto", "nvml"))
-        module, function = COMMANDS[chosen.command]
-        status: int = getattr(importlib.import_module(module), function)(chosen)
-        return status
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except BadArgumentError as error:
         return _fail(str(error), BAD_ARGUMENTS)
     except (AgentError, OSError) as error:
         return _fail(str(error), FAILED)
     except KeyboardInterrupt:
         return FAILED
+
+
+def _log_in_lines() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """The command's exit status. Raises what it raises."""
+    chosen = config.parse(arguments, os.environ)
+    logging.getLogger().setLevel(logging.INFO if chosen.command == "run" else logging.WARNING)
+    if chosen.command == "run":
+        memory.prepare(reads_nvml=chosen.source in ("auto", "nvml"))
+    module, function = COMMANDS[chosen.command]
+    status: int = getattr(importlib.import_module(module), function)(chosen)
+    return status
 
 
 def _fail(text: str, status: int) -> int:

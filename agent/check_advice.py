@@ -3,6 +3,7 @@
 A table of words; pure.
 """
 
+from collections import Counter
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from agent.readings import GPUInfo
@@ -135,19 +136,17 @@ def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: st
     A GPU that is cut into MIG instances is judged by its board, its instances by the rest.
     """
     columns = {window.uuid: window.columns for window in windows}
+    boards = [gpu for gpu in gpus if gpu.parent_uuid is None]
     parents = {gpu.parent_uuid for gpu in gpus}
+    undivided = [gpu for gpu in gpus if gpu.uuid not in parents]
     rows = []
     for metric in METRICS:
-        able = [
-            gpu
-            for gpu in gpus
-            if (gpu.parent_uuid is None if metric.is_board else gpu.uuid not in parents)
-        ]
-        why: Dict[str, int] = {}
-        for gpu in able:
-            if columns.get(gpu.uuid, {}).get(metric.column) is None:
-                reason = _reason(metric, gpu, is_silent=not columns.get(gpu.uuid), source=source)
-                why[reason] = why.get(reason, 0) + 1
+        able = boards if metric.is_board else undivided
+        why = Counter(
+            _reason(metric, gpu, is_silent=not columns.get(gpu.uuid), source=source)
+            for gpu in able
+            if columns.get(gpu.uuid, {}).get(metric.column) is None
+        )
         rows.append(Row(metric, len(able) - sum(why.values()), len(able), why))
     return rows
 
@@ -155,22 +154,18 @@ def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: st
 def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
     """(metrics, reason, what to do), one for each thing to do."""
     metrics: Dict[Tuple[str, str], List[str]] = {}
+    missing = []
     for row in rows:
         for reason in row.why:
-            metrics.setdefault((reason, _what_to_do(row.metric, reason)), []).append(
-                row.metric.name
-            )
-    missing = [
-        EXPORTED_AS[row.metric.column]
-        for row in rows
-        if "not_exported" in row.why and row.metric.column in EXPORTED_AS
-    ]
-    fields = ", ".join("DCGM_FI_" + name for name in missing)
+            names = metrics.setdefault((reason, _what_to_do(row.metric, reason)), [])
+            names.append(row.metric.name)
+        if "not_exported" in row.why and row.metric.column in EXPORTED_AS:
+            missing.append("DCGM_FI_" + EXPORTED_AS[row.metric.column])
     return [
         (
             "everything" if reason == "silent" else ", ".join(names),
             words(reason),
-            what % {"fields": fields},
+            what % {"fields": ", ".join(missing)},
         )
         for (reason, what), names in metrics.items()
     ]
@@ -194,7 +189,7 @@ def _reason(metric: Metric, gpu: GPUInfo, *, is_silent: bool, source: str) -> st
 def _what_to_do(metric: Metric, reason: str) -> str:
     if reason == "not_exported" and metric.group != "processes":
         return "add %(fields)s to dcgm-exporter's list of counters (-f FILE)"
-    known = (
-        what for why, group, what in _WHAT_TO_DO if why == reason and group in ("", metric.group)
-    )
-    return next(known, "see nvidia-smi -q").replace("%", "%%")
+    for why, group, what in _WHAT_TO_DO:
+        if why == reason and group in ("", metric.group):
+            return what.replace("%", "%%")
+    return "see nvidia-smi -q"

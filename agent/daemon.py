@@ -39,35 +39,9 @@ def run(chosen: Config) -> int:
         open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms()).close()
     spool = Spool(chosen.spool, identity=identity, max_bytes=chosen.spool_bytes)
     try:
-        pump = Pump(spool, hub(chosen).send, flush_s=chosen.flush_s)
-        sender = batch.Sender(
-            chosen.node,
-            spool.identity.boot_id,
-            spool.identity.boot_start_ms,
-            WINDOW_S,
-            chosen.labels,
-        )
-        phase_ms = random.randrange(MAX_PHASE_MS)
-        release_s = chosen.release_min * 60
-        loop = Loop(
-            Parts(
-                sender,
-                sampler,
-                spool,
-                pump,
-                HostReader(chosen.proc_root),
-                clock,
-                phase_ms,
-                release_s,
-            )
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: loop.stop())
-        signal.signal(signal.SIGUSR1, lambda *_: loop.release())
-        memory.give_back()
-        settling = threading.Timer(SETTLE_S, memory.settle)
-        settling.daemon = True
-        settling.start()
+        loop = Loop(_parts(chosen, spool, sampler, clock))
+        _listen(loop)
+        _settle_later()
         logging.info(
             "agent started node=%s source=%s server=%s spool=%s",
             chosen.node,
@@ -83,6 +57,34 @@ def run(chosen: Config) -> int:
     if must_restart:
         restart()
     return 0
+
+
+def _listen(loop: Loop) -> None:
+    """Orders come as signals."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: loop.stop())
+    signal.signal(signal.SIGUSR1, lambda *_: loop.release())
+
+
+def _settle_later() -> None:
+    memory.give_back()
+    settling = threading.Timer(SETTLE_S, memory.settle)
+    settling.daemon = True
+    settling.start()
+
+
+def _parts(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Parts:
+    boot = spool.identity
+    return Parts(
+        batch.Sender(chosen.node, boot.boot_id, boot.boot_start_ms, WINDOW_S, chosen.labels),
+        sampler,
+        spool,
+        Pump(spool, hub(chosen).send, flush_s=chosen.flush_s),
+        HostReader(chosen.proc_root),
+        clock,
+        phase_ms=random.randrange(MAX_PHASE_MS),
+        release_s=chosen.release_min * 60,
+    )
 
 
 def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:

@@ -137,24 +137,26 @@ def _at(bus: Bus, text: str) -> str:
 def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
     """The bus, code and text of a kernel's record about an XID; None for any other."""
     head, _, text = record.partition(";")
-    priority = head.partition(",")[0]
     # facility 0 is the kernel; what processes write to /dev/kmsg has another, whatever they claim
-    if not re.fullmatch(r"[0-9]{1,3}", priority) or int(priority) >> 3 != 0:
+    if not re.fullmatch(r"[0-7]", head.partition(",")[0]):
         return None
-    match = _XID.match(text)
-    code = int(match.group(2)) if match else FALLEN
-    match = match or _FALLEN.match(text)
-    bus = bus_of(match.group(1)) if match else None
-    if match is None or bus is None:
+    xid = _XID.match(text)
+    fallen = _FALLEN.match(text)
+    if xid is not None:
+        bus = bus_of(xid.group(1))
+        code = int(xid.group(2))
+        text = xid.group(3) or ""
+    elif fallen is not None:
+        bus = bus_of(fallen.group(1))
+        code = FALLEN
+        text = "GPU has fallen off the bus"
+    else:
         return None
-    text_of_event = (match.group(3) or "") if match.re is _XID else "GPU has fallen off the bus"
-    return (
-        bus,
-        code,
-        "".join(
-            character if character.isprintable() else "?" for character in text_of_event[:MAX_TEXT]
-        ),
-    )
+    return None if bus is None else (bus, code, _printable(text[:MAX_TEXT]))
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _why(path: str, error: OSError) -> str:

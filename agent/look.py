@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from agent import __version__, batch, report, wire
 from agent.assembly import hub, identity, workloads
@@ -31,6 +31,7 @@ from agent.readings import (
 from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source
+from agent.window import GPUWindow
 
 OK = 0
 FAILED = 1
@@ -56,6 +57,7 @@ class Seen(NamedTuple):
     driver: str
     observed: Observed
     start_ms: int
+    end_ms: int
     host: HostReader
     versions: Dict[str, str]
     notes: List[str]
@@ -65,12 +67,9 @@ class Seen(NamedTuple):
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
     seen = _one_window(chosen, WINDOW_MS)
-    windows = [
-        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + WINDOW_MS)
-        for gpu in seen.observed.gpus
-    ]
+    observed = seen.observed
     closed = batch.ClosedWindow(
-        seen.start_ms, windows, seen.observed.workload, host_columns(seen.host, seen.observed)
+        seen.start_ms, _windows(seen), observed.workload, host_columns(seen.host, observed)
     )
     name = identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
@@ -80,10 +79,17 @@ def once(chosen: Config) -> int:
         "source": seen.source,
     }
     content = batch.build(
-        [closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events
+        [closed], sender=sender, gpus=observed.gpus, agent=agent, events=seen.events
     )
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
+
+
+def _windows(seen: Seen) -> List[GPUWindow]:
+    return [
+        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.end_ms)
+        for gpu in seen.observed.gpus
+    ]
 
 
 def check(chosen: Config) -> int:
@@ -104,11 +110,7 @@ def check(chosen: Config) -> int:
         print(json.dumps(report.as_json(look), indent=2))
     else:
         print(report.text(look, has_colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-    return (
-        OK
-        if look.is_readable and not any(finding.state == "no" for finding in look.hub)
-        else FAILED
-    )
+    return OK if look.is_ok else FAILED
 
 
 class _Listener(logging.Handler):
@@ -155,21 +157,16 @@ def _host(chosen: Config) -> Look:
 def _gpus(chosen: Config, look: Look, listener: _Listener) -> Look:
     """Raises SourceError when there is no GPU."""
     seen = _one_window(chosen, CHECK_MS)
-    windows = [
-        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + CHECK_MS)
-        for gpu in seen.observed.gpus
-    ]
-    statuses = seen.observed.workload.sources
-    is_asked = not chosen.source.startswith(("simulated:", "replay:"))
+    is_here = not chosen.source.startswith(("simulated:", "replay:"))
     return replace(
         look,
         source=seen.source,
         versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
         gpus=seen.observed.gpus,
-        windows=windows,
+        windows=_windows(seen),
         jobs=_job_sources(
-            statuses,
-            look_for_schedulers() if is_asked else [],
+            seen.observed.workload.sources,
+            look_for_schedulers() if is_here else [],
             listener.schedulers,
             is_auto="auto" in chosen.jobs,
         ),
@@ -185,32 +182,29 @@ def _job_sources(
     is_auto: bool = True,
 ) -> List[Finding]:
     """Those that were asked, with their answer; then those that could be, with what keeps them."""
-    known = {finding.name: finding for finding in here}
-    findings = []
-    for status in statuses:
-        advice = (
-            known[status.kind].advice
-            if status.kind in known
-            else HOW_TO_KNOW
-            if status.kind == "process"
-            else ""
-        )
-        silence = NO_PROCESSES if status.kind == "process" else "has not answered yet"
-        text = "answers" if status.ok else reasons.get(status.kind, silence)
-        findings.append(
-            Finding(
-                status.kind,
-                "ok" if status.ok else "no" if status.kind in reasons else "warn",
-                text,
-                advice,
-            )
-        )
-    asked = {status.kind for status in statuses}
-    others = [finding for finding in here if finding.name not in asked]
-    return findings + [
-        _left_out(finding, is_auto=is_auto) if finding.state == "ok" else finding
-        for finding in others
+    advice = {"process": HOW_TO_KNOW, **{finding.name: finding.advice for finding in here}}
+    asked = [
+        _asked(status, reasons.get(status.kind), advice.get(status.kind, "")) for status in statuses
     ]
+    names = {finding.name for finding in asked}
+    return asked + [
+        _left_out(finding, is_auto=is_auto) if finding.state == "ok" else finding
+        for finding in here
+        if finding.name not in names
+    ]
+
+
+def _asked(status: SourceStatus, reason: Optional[str], advice: str) -> Finding:
+    if status.ok:
+        state = "ok"
+        text = "answers"
+    elif reason is not None:
+        state = "no"
+        text = reason
+    else:
+        state = "warn"
+        text = NO_PROCESSES if status.kind == "process" else "has not answered yet"
+    return Finding(status.kind, state, text, advice)
 
 
 def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
@@ -242,36 +236,50 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
     clock = Clock()
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
-    start_ms = clock.now_ms() // window_ms * window_ms - window_ms
+    start_ms = _whole_before(clock.now_ms(), window_ms)
     source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
     if window_ms == CHECK_MS and isinstance(source, PacedSource):
         # a scrape per second, for these seconds, shows what there is
         source.interval_ms = INTERVAL_MS
     if not is_simulated:
-        start_ms = clock.now_ms() // window_ms * window_ms + window_ms
+        start_ms = _whole_before(clock.now_ms(), window_ms) + 2 * window_ms
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
-    sampler = Sampler(
+    sampler = _sampler(chosen, source, window_ms)
+    end_ms = start_ms + window_ms
+    for at_ms in range(start_ms - INTERVAL_MS, end_ms + INTERVAL_MS, INTERVAL_MS):
+        if not is_simulated:
+            time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
+        sampler.tick(at_ms)
+    return _seen(sampler, source, start_ms, end_ms, host)
+
+
+def _sampler(chosen: Config, source: Source, window_ms: int) -> Sampler:
+    return Sampler(
         lambda: source,
         workloads(chosen),
         window_ms=window_ms,
         interval_ms=INTERVAL_MS,
         recorder=Recorder(),
     )
-    for at_ms in range(start_ms - INTERVAL_MS, start_ms + window_ms + INTERVAL_MS, INTERVAL_MS):
-        if not is_simulated:
-            time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
-        sampler.tick(at_ms)
-    observed = sampler.take(start_ms, start_ms + window_ms)
-    versions = source.versions() if isinstance(source, VersionedSource) else {}
-    notes = source.notes() if isinstance(source, NotedSource) else []
-    sampler.close()
-    return Seen(
-        sampler.name,
-        sampler.driver,
-        observed,
-        start_ms,
-        host,
-        versions,
-        notes,
-        sampler.take_events(),
+
+
+def _whole_before(now_ms: int, window_ms: int) -> int:
+    """The start of the last window that is over."""
+    return now_ms // window_ms * window_ms - window_ms
+
+
+def _seen(sampler: Sampler, source: Source, start_ms: int, end_ms: int, host: HostReader) -> Seen:
+    """The window that was read; the sampler is closed."""
+    seen = Seen(
+        source=sampler.name,
+        driver=sampler.driver,
+        observed=sampler.take(start_ms, end_ms),
+        start_ms=start_ms,
+        end_ms=end_ms,
+        host=host,
+        versions=source.versions() if isinstance(source, VersionedSource) else {},
+        notes=source.notes() if isinstance(source, NotedSource) else [],
+        events=sampler.take_events(),
     )
+    sampler.close()
+    return seen

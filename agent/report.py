@@ -49,57 +49,66 @@ class Look:
         """True when anything of any GPU was read."""
         return any(window.columns for window in self.windows)
 
+    @property
+    def is_ok(self) -> bool:
+        """True when something is read, and the hub takes it as far as it was asked."""
+        return self.is_readable and not any(finding.state == "no" for finding in self.hub)
+
+    def columns_of(self, gpu: GPUInfo) -> Mapping[str, float]:
+        """What was read of the GPU."""
+        return next((window.columns for window in self.windows if window.uuid == gpu.uuid), {})
+
 
 def text(look: Look, *, has_colour: bool) -> str:
     """The report for people: at most WIDTH columns, clear without colour."""
-    lines = ["no GPU can be read: %s" % printable(look.failure)] if look.failure else []
-    heads = (("node", look.node), ("source", look.source or "none"), *look.versions.items())
-    lines += ["%-8s %s" % (name, printable(words)) for name, words in heads]
-    if look.gpus:
-        lines += ["", *table(_gpu_rows(look))]
     rows = check_advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []
-    if rows:
-        lines += ["", *_metric_lines(rows, has_colour)]
-    for title, findings in (("job source", look.jobs), ("host", look.host), ("hub", look.hub)):
-        if findings:
-            lines += ["", *_finding_lines(title, findings, has_colour)]
-    todo = _to_do(look, rows)
-    if todo:
-        lines += ["", "what to do", *(line for item in todo for line in _item(item))]
-    if look.notes:
-        lines += ["", "noticed meanwhile", *(line for note in look.notes for line in _item(note))]
-    return "\n".join(lines)
+    sections = [
+        _heads(look),
+        table(_gpu_rows(look)) if look.gpus else [],
+        _metric_lines(rows, has_colour) if rows else [],
+        _finding_lines("job source", look.jobs, has_colour),
+        _finding_lines("host", look.host, has_colour),
+        _finding_lines("hub", look.hub, has_colour),
+        _items("what to do", _to_do(look, rows)),
+        _items("noticed meanwhile", look.notes),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _heads(look: Look) -> List[str]:
+    heads = (("node", look.node), ("source", look.source or "none"), *look.versions.items())
+    lines = ["%-8s %s" % (name, printable(words)) for name, words in heads]
+    return ["no GPU can be read: %s" % printable(look.failure), *lines] if look.failure else lines
 
 
 def as_json(look: Look) -> Dict[str, Any]:
     """The same for machines."""
-    columns = {window.uuid: window.columns for window in look.windows}
     rows = check_advice.rows_of(look.gpus, look.windows, source=look.source)
+    findings = {"jobs": look.jobs, "host": look.host, "hub": look.hub}
     return {
-        "ok": look.is_readable and not any(finding.state == "no" for finding in look.hub),
+        "ok": look.is_ok,
         "failure": look.failure,
         "node": look.node,
         "source": look.source or None,
         "versions": dict(look.versions),
-        "gpus": [{**asdict(gpu), "columns": columns.get(gpu.uuid, {})} for gpu in look.gpus],
-        "metrics": [
-            {
-                "metric": row.metric.name,
-                "column": row.metric.column,
-                "works_on": row.works,
-                "of": row.of,
-                "why": dict(row.why),
-            }
-            for row in rows
-        ],
+        "gpus": [{**asdict(gpu), "columns": look.columns_of(gpu)} for gpu in look.gpus],
+        "metrics": [_metric(row) for row in rows],
         "advice": [
             {"metrics": names, "reason": reason, "do": what}
             for names, reason, what in check_advice.advice_of(rows)
         ],
-        "jobs": [asdict(finding) for finding in look.jobs],
-        "host": [asdict(finding) for finding in look.host],
-        "hub": [asdict(finding) for finding in look.hub],
+        **{name: [asdict(finding) for finding in listed] for name, listed in findings.items()},
         "notes": list(look.notes),
+    }
+
+
+def _metric(row: check_advice.Row) -> Dict[str, Any]:
+    return {
+        "metric": row.metric.name,
+        "column": row.metric.column,
+        "works_on": row.works,
+        "of": row.of,
+        "why": dict(row.why),
     }
 
 
@@ -114,32 +123,24 @@ def table(rows: Sequence[Sequence[str]]) -> List[str]:
 
 def _gpu_rows(look: Look) -> List[Sequence[str]]:
     """Identity and the present moment of each GPU; the model takes the room that is left."""
-    columns = {window.uuid: window.columns for window in look.windows}
     rows = [
         ("GPU", "model", "memory", "power", "util", "uuid"),
-        *(_gpu_row(place, gpu, columns) for place, gpu in enumerate(look.gpus)),
+        *(_gpu_row(place, gpu, look.columns_of(gpu)) for place, gpu in enumerate(look.gpus)),
     ]
-    taken = sum(max(len(row[place]) for row in rows) + 2 for place in (0, 2, 3, 4, 5))
-    room = max(_MIN_MODEL, WIDTH - taken)
+    others = sum(max(len(row[place]) for row in rows) + 2 for place in (0, 2, 3, 4, 5))
+    room = max(_MIN_MODEL, WIDTH - others)
     return [(row[0], clipped(row[1], room), *row[2:]) for row in rows]
 
 
-def _gpu_row(place: int, gpu: GPUInfo, columns: Mapping[str, Mapping[str, float]]) -> Sequence[str]:
-    now = columns.get(gpu.uuid, {})
-    is_part = gpu.parent_uuid is not None
-    number = "" if is_part else str(place if gpu.index is None else gpu.index)
-    model = "  MIG " + (gpu.mig_profile or "") if is_part else gpu.model or "unknown"
+def _gpu_row(place: int, gpu: GPUInfo, now: Mapping[str, float]) -> Sequence[str]:
     memory = _of(now.get("memory_used_bytes"), gpu.memory_total_bytes, 2**30, "%.1f", "GiB")
-    power = "" if is_part else _of(now.get("power_w"), gpu.power_limit_w, 1, "%.0f", "W")
     util = now.get("util_mean", now.get("gr_engine_active"))
-    return (
-        number,
-        model,
-        memory,
-        power,
-        "-" if util is None else "%.0f %%" % (util * 100),
-        gpu.uuid,
-    )
+    share = "-" if util is None else "%.0f %%" % (util * 100)
+    if gpu.parent_uuid is not None:
+        return "", "  MIG " + (gpu.mig_profile or ""), memory, "", share, gpu.uuid
+    number = str(place if gpu.index is None else gpu.index)
+    power = _of(now.get("power_w"), gpu.power_limit_w, 1, "%.0f", "W")
+    return number, gpu.model or "unknown", memory, power, share, gpu.uuid
 
 
 def _of(value: Optional[float], total: Optional[float], unit: float, form: str, name: str) -> str:
@@ -149,34 +150,24 @@ def _of(value: Optional[float], total: Optional[float], unit: float, form: str, 
 
 
 def _metric_lines(rows: Sequence[check_advice.Row], has_colour: bool) -> List[str]:
-    head = [("", "metric", "works on", "why not")]
-    body = [
-        (
-            _row_state(row),
-            row.metric.name,
-            "%d of %d" % (row.works, row.of),
-            ", ".join(_counted(row, why) for why in sorted(row.why)),
-        )
-        for row in rows
-        if row.of
-    ]
-    return _coloured(table([*head, *body]), has_colour)
-
-
-def _row_state(row: check_advice.Row) -> str:
-    return "ok" if row.works == row.of else "part" if row.works else "no"
+    lines = [("", "metric", "works on", "why not")]
+    for row in rows:
+        if row.of:
+            state = "ok" if row.works == row.of else "part" if row.works else "no"
+            why = ", ".join(_counted(row, reason) for reason in sorted(row.why))
+            lines.append((state, row.metric.name, "%d of %d" % (row.works, row.of), why))
+    return _coloured(table(lines), has_colour)
 
 
 def _counted(row: check_advice.Row, why: str) -> str:
-    return (
-        check_advice.words(why)
-        if row.why[why] == row.of
-        else "%s on %d" % (check_advice.words(why), row.why[why])
-    )
+    words = check_advice.words(why)
+    return words if row.why[why] == row.of else "%s on %d" % (words, row.why[why])
 
 
 def _finding_lines(title: str, findings: Sequence[Finding], has_colour: bool) -> List[str]:
     """Name and state in columns; a long text goes on below itself."""
+    if not findings:
+        return []
     width = max(len(title), *(len(finding.name) for finding in findings))
     lines = ["      %s" % title]
     for finding in findings:
@@ -221,14 +212,18 @@ def _to_do(look: Look, rows: Sequence[check_advice.Row]) -> List[str]:
     ]
 
 
-def _item(item: str) -> List[str]:
-    return wrap(
-        clipped(item, 600),
-        WIDTH,
-        initial_indent="  - ",
-        subsequent_indent="    ",
-        break_on_hyphens=False,
-    )
+def _items(title: str, items: Sequence[str]) -> List[str]:
+    """The items below their title, none without any."""
+    lines = [title] if items else []
+    for item in items:
+        lines += wrap(
+            clipped(item, 600),
+            WIDTH,
+            initial_indent="  - ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+    return lines
 
 
 def clipped(words: str, length: int) -> str:
@@ -241,8 +236,6 @@ def printable(words: str) -> str:
     """What drivers, exporters and commands said, on one line and without anything that a terminal
     would obey.
     """
-    return (
-        words
-        if words.isprintable()
-        else "".join(character if character.isprintable() else " " for character in words)
-    )
+    if words.isprintable():
+        return words
+    return "".join(character if character.isprintable() else " " for character in words)
