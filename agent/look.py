@@ -246,11 +246,16 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
     sampler = _sampler(chosen, source, window_ms)
     end_ms = start_ms + window_ms
+    _tick(sampler, None if is_simulated else clock, start_ms, end_ms)
+    return _seen(sampler, source, start_ms, end_ms, host)
+
+
+def _tick(sampler: Sampler, clock: Optional[Clock], start_ms: int, end_ms: int) -> None:
+    """Each second from the one before to the one after, at its time where there is a clock."""
     for at_ms in range(start_ms - INTERVAL_MS, end_ms + INTERVAL_MS, INTERVAL_MS):
-        if not is_simulated:
+        if clock is not None:
             time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
         sampler.tick(at_ms)
-    return _seen(sampler, source, start_ms, end_ms, host)
 
 
 def _sampler(chosen: Config, source: Source, window_ms: int) -> Sampler:

@@ -190,26 +190,30 @@ class Proc:
         now_s = self._clock_s()
         read_s, name = self._users.get(uid, (0.0, ""))
         if not name or now_s - read_s >= NAMES_S:
-            name = self._look_up(uid) or str(uid)
+            name = self._look_up(uid)
             self._users[uid] = (now_s, name)
         return name
 
-    def _look_up(self, uid: int) -> Optional[str]:
+    def _look_up(self, uid: int) -> str:
         """By this system's own means; where the process table is another system's, by that one's
         file of users.
         """
         if uid == 0:
             return "root"
         if os.path.abspath(self._root) == "/proc":
-            try:
-                return pwd.getpwuid(uid).pw_name
-            except KeyError:
-                return None
+            return user_name(uid)
         users = procfs.text(self._root, "1/root/etc/passwd", limit=1024 * 1024)
         entries = (line.split(":") for line in users.splitlines())
-        return next(
-            (entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None
-        )
+        names = (entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid))
+        return next(names, str(uid))
+
+
+def user_name(uid: int) -> str:
+    """By this system's own means; the number where it does not know the user."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
 
 
 def _is_launching(parent: str, child: str) -> bool:

@@ -8,10 +8,20 @@ GPUs by name holds them while no process of it runs on them.
 import glob
 import logging
 import os
-import pwd
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from agent.json_parts import part, time_ms
 from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
@@ -21,6 +31,7 @@ from agent.workloads.docker import api
 from agent.workloads.docker.api import EngineError
 from agent.workloads.docker.devices import gpus_named, names
 from agent.workloads.docker.places import Socket, sockets
+from agent.workloads.proc import user_name
 
 log = logging.getLogger("agent.workloads")
 
@@ -91,15 +102,15 @@ class Docker:
         Raises SchedulerError where one of the engines does not answer.
         """
         containers: List[Container] = []
-        known = self._find()
-        groups = self._groups() if any(socket.kind == "podman" for socket in known) else frozenset()
-        for socket in known:
+        engines = self._find()
+        has_podman = any(socket.kind == "podman" for socket in engines)
+        groups = self._groups() if has_podman else frozenset()
+        for socket in engines:
             try:
-                containers += (
-                    self._of_podman(socket, groups, now_ms)
-                    if socket.kind == "podman"
-                    else self._running(socket, now_ms)
-                )
+                if socket.kind == "podman":
+                    containers += self._of_podman(socket, groups, now_ms)
+                else:
+                    containers += self._running(socket, now_ms)
             except EngineError as error:
                 if _USERS_SOCKET.search(socket.path) is None:
                     raise SchedulerError(str(error)) from error
@@ -108,9 +119,9 @@ class Docker:
         return Holdings(
             jobs=[container.job for container in containers],
             allocations=[
-                allocation
+                Allocation(uuid, container.job.key, "docker", container.job.start_ms)
                 for container in containers
-                for allocation in self._allocations(container, gpus)
+                for uuid in gpus_named(container.gpus, gpus, all_counts=self._all_counts)
             ],
             aliases={container.alias: container.job.key for container in containers},
         )
@@ -119,12 +130,6 @@ class Docker:
         if text not in self._troubles and len(self._troubles) < MAX_CONTAINERS:
             self._troubles.add(text)
             log.warning("a user's container engine does not answer: %s", text)
-
-    def _allocations(self, container: Container, gpus: Sequence[GPUInfo]) -> List[Allocation]:
-        uuids = gpus_named(container.gpus, gpus, all_counts=self._all_counts)
-        return [
-            Allocation(uuid, container.job.key, "docker", container.job.start_ms) for uuid in uuids
-        ]
 
     def _of_podman(self, socket: Socket, groups: FrozenSet[str], now_ms: int) -> List[Container]:
         before, answer = self._podman.get(socket.path, (frozenset(), []))
@@ -142,31 +147,21 @@ class Docker:
 
     def _running(self, socket: Socket, now_ms: int) -> List[Container]:
         """The engine's containers; each is asked for by itself once in ten minutes."""
-        listed = [
-            str(item.get("Id"))
-            for item in api.containers(socket.path)[:MAX_CONTAINERS]
-            if not _is_of_a_pod(item)
-        ]
-        known = {
-            key: entry
-            for key, entry in self._known.items()
-            if key[0] != socket.path or key[1] in listed
-        }
-        self._known = known
-        containers: List[Container] = []
-        for identity in listed:
-            again_ms, container = known.get((socket.path, identity), (0, None))
-            if now_ms >= again_ms and _ID.fullmatch(identity):
-                container = container_of(
-                    api.container(socket.path, identity),
-                    socket=socket,
-                    identity=identity,
-                    node=self._node,
-                )
-                known[socket.path, identity] = (now_ms + KEEP_MS, container)
-            if container is not None:
-                containers.append(container)
-        return containers
+        items = api.containers(socket.path)[:MAX_CONTAINERS]
+        listed = [str(item.get("Id")) for item in items if not _is_of_a_pod(item)]
+        for path, identity in list(self._known):
+            if path == socket.path and identity not in listed:
+                del self._known[path, identity]
+        containers = [self._container(socket, identity, now_ms) for identity in listed]
+        return [container for container in containers if container is not None]
+
+    def _container(self, socket: Socket, identity: str, now_ms: int) -> Optional[Container]:
+        again_ms, container = self._known.get((socket.path, identity), (0, None))
+        if now_ms >= again_ms and _ID.fullmatch(identity):
+            answer = api.container(socket.path, identity)
+            container = container_of(answer, socket=socket, identity=identity, node=self._node)
+            self._known[socket.path, identity] = (now_ms + KEEP_MS, container)
+        return container
 
 
 def container_of(
@@ -175,34 +170,34 @@ def container_of(
     """The container in an answer of /containers/{id}/json; any part of it may be null or
     missing.
     """
-    config = part(answer, "Config")
-    state = part(answer, "State")
-    given = part(config, "Labels")
+    users = _USERS_SOCKET.search(socket.path)
+    return Container(
+        identity,
+        _job(answer, socket, identity[:SHORT], node),
+        names(answer),
+        alias(identity, None if users is None else int(users.group(1))),
+    )
+
+
+def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Job:
+    given = part(part(answer, "Config"), "Labels")
     labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
-    kind = labels.get("fleetwatch.kind", "")
+    kind = labels.get("fleetwatch.kind")
+    name = str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE]
     restarts = answer.get("RestartCount")
-    job = Job(
-        key="%s/%s/%s" % (socket.kind, node, identity[:SHORT]),
+    return Job(
+        key="%s/%s/%s" % (socket.kind, node, short),
         scheduler=socket.kind,
         cluster=node,
-        id=identity[:SHORT],
-        name=labels.get("fleetwatch.name")
-        or str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE]
-        or identity[:SHORT],
+        id=short,
+        name=labels.get("fleetwatch.name") or name or short,
         user=labels.get("fleetwatch.user") or _user(socket.path),
         account=labels.get("fleetwatch.account") or labels.get("fleetwatch.team", ""),
         kind=kind if kind in JOB_KINDS else "batch",
         state="RUNNING",
-        start_ms=time_ms(state.get("StartedAt")),
+        start_ms=time_ms(part(answer, "State").get("StartedAt")),
         restarts=restarts if isinstance(restarts, int) and 0 <= restarts < 2**20 else 0,
         labels=labels,
-    )
-    users = _USERS_SOCKET.search(socket.path)
-    return Container(
-        identity,
-        job,
-        names(answer),
-        alias(identity, None if users is None else int(users.group(1))),
     )
 
 
@@ -213,7 +208,4 @@ def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:
 def _user(path: str) -> str:
     """Whose engine it is, where it is a user's own."""
     match = _USERS_SOCKET.search(path)
-    try:
-        return "" if match is None else pwd.getpwuid(int(match.group(1))).pw_name
-    except (KeyError, OverflowError):
-        return "" if match is None else match.group(1)
+    return "" if match is None else user_name(int(match.group(1)))

@@ -5,44 +5,25 @@ queue only when that record, the jobs' control groups or the prolog's files chan
 minutes; a job's own record once per run.
 """
 
-import logging
 import os
-from dataclasses import dataclass, field, replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from dataclasses import replace
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from agent.readings import Allocation, GPUInfo, Holdings, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.workloads.proc import user_name
 from agent.workloads.slurm import devices, queue
-from agent.workloads.slurm.command import CommandError, Commands
+from agent.workloads.slurm.command import Commands
 from agent.workloads.slurm.granted import Order, Share, granted, uuid_at, uuid_of
-from agent.workloads.slurm.hpc_files import Claim, HPCFiles, user_name
+from agent.workloads.slurm.hpc_files import Claim, HPCFiles
+from agent.workloads.slurm.job_books import Answer, JobBooks
 from agent.workloads.slurm.job_runs import Run, Runs
-from agent.workloads.slurm.queue import Listed, RecordError
-from agent.workloads.slurm.scontrol import NodeRecord, Record, epoch_ms, node_from_text
+from agent.workloads.slurm.queue import RecordError
+from agent.workloads.slurm.scontrol import NodeRecord, Record
 from agent.workloads.slurm.traces import Traces, Watch
 
-log = logging.getLogger("agent.workloads")
-
 INTERVAL_S = 30.0
-LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to have changed
-# a prolog's file may be this much older than a list of jobs that does not name its job yet
-STALE_MS = 60_000
-MAX_JOBS = 512  # on one node
 
 Held = Dict[str, Dict[int, Share]]  # GPU -> job -> share
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What Slurm's commands told: the records of the jobs here, and why others could not be read,
-    by their numbers.
-
-    `missed` are those that were over when they were asked for first.
-    """
-
-    node: NodeRecord = NodeRecord()  # noqa: RUF009 - frozen
-    records: Mapping[int, Record] = field(default_factory=dict)
-    unread: Mapping[int, str] = field(default_factory=dict)
-    missed: FrozenSet[int] = frozenset()
 
 
 class Slurm:
@@ -64,21 +45,15 @@ class Slurm:
         conf_folders: Sequence[str] = devices.FOLDERS,
         cgroup_root: str = "/sys/fs/cgroup",
     ) -> None:
-        self._nodes = list(nodes)
         self._wanted_cluster = cluster
         self._watch = Watch(files or HPCFiles(), cgroup_root)
         self._queue = queue.Queue(commands or Commands())
+        self._books = JobBooks(self._queue, nodes)
         self._conf_folders = conf_folders
         self._cluster = ""
         self._traces = Traces()
         self._is_changed = False
-        # the node's record and the traces that the list was made with
-        self._sights: Optional[Tuple[str, Traces]] = None
-        self._listed: Dict[int, Listed] = {}
-        self._listed_ms: Optional[int] = None
-        self._records: Dict[int, Tuple[Listed, Record]] = {}
         self._runs = Runs()
-        self._complaints: Set[str] = set()
         self._order: List[Optional[str]] = []
         self._granted_gpus: Optional[int] = None
 
@@ -103,8 +78,8 @@ class Slurm:
         except SchedulerError:
             if not claims:
                 raise
-            known = {number: run.record for number, run in self._runs.current.items()}
-            return self._holdings(gpus, Answer(records=known), claims, cluster, now_ms)
+            records = {number: run.record for number, run in self._runs.current.items()}
+            return self._holdings(gpus, Answer(records=records), claims, cluster, now_ms)
         holdings = self._holdings(gpus, answer, claims, cluster, now_ms)
         return replace(
             holdings, drained=answer.node.drained, pending_gpus=self._queue.pending_gpus(now_ms)
@@ -112,9 +87,11 @@ class Slurm:
 
     def _ask(self, claims: Sequence[Claim], now_ms: int) -> Answer:
         """What Slurm's commands tell now. Raises SchedulerError."""
-        node = self._node()
-        self._list((node.used, self._traces), now_ms)
-        answer = self._asked_records(node)
+        node = self._books.node()
+        self._books.refresh((node.used, self._traces), now_ms, is_changed=self._is_changed)
+        self._is_changed = False
+        noted = {claim.job_id for claim in self._watch.noted()}
+        answer = self._books.answer(node, noted, self._runs)
         is_named = (
             claims or answer.unread or any(record.is_holding for record in answer.records.values())
         )
@@ -125,92 +102,6 @@ class Slurm:
             )
             raise SchedulerError(text % node.used_gpus)
         return answer
-
-    def _node(self) -> NodeRecord:
-        """This node's record, by the first of its names that Slurm knows. Raises SchedulerError."""
-        for name in list(self._nodes):
-            try:
-                record = node_from_text(self._queue.node(name))
-            except CommandError as error:
-                if "not found" not in error.output:
-                    raise
-                continue
-            self._nodes = [name]
-            return record
-        raise SchedulerError("Slurm knows no node called %s" % " or ".join(self._nodes))
-
-    def _list(self, sights: Tuple[str, Traces], now_ms: int) -> None:
-        """Brings the list of jobs up to date, where something changed or it is old.
-
-        A job that completes holds nothing any more, so nothing here will change when it is over.
-        """
-        completes = any(job.is_passing for job in self._listed.values())
-        is_same = sights == self._sights and not self._is_changed and not completes
-        if is_same and self._listed_ms is not None and 0 <= now_ms - self._listed_ms < LIST_MS:
-            return
-        listed = self._queue.on_node(self._nodes[0])
-        if len(listed) > MAX_JOBS:
-            raise SchedulerError("Slurm names %d jobs on one node" % len(listed))
-        self._listed = {job.id: job for job in listed}
-        self._sights = sights
-        self._listed_ms = now_ms
-        self._is_changed = False
-
-    def _asked_records(self, node: NodeRecord) -> Answer:
-        """The records of the jobs here, asked again when a job's state or start changed; of one
-        that is gone once more.
-        """
-        noted = {claim.job_id for claim in self._watch.noted()}
-        gone = [
-            self._records[number][0]
-            for number in self._runs.current
-            if number in self._records and number not in self._listed
-        ]
-        records: Dict[int, Record] = {}
-        unread: Dict[int, str] = {}
-        missed: Set[int] = set()
-        for listed in [*self._listed.values(), *gone]:
-            before = self._records.get(listed.id)
-            if before is not None and before[0] == listed and listed.id in self._listed:
-                records[listed.id] = before[1]
-                continue
-            if (
-                not listed.is_holding
-                and before is None
-                and listed.id not in noted
-                and not self._runs.knows(listed.id)
-            ):
-                continue  # ended before anybody here saw it
-            record = self._record(listed, unread)
-            if record is not None:
-                records[listed.id] = record
-                self._records[listed.id] = (listed, record)
-                if not record.is_holding and listed.id in noted and not self._runs.knows(listed.id):
-                    missed.add(listed.id)
-        self._records = {
-            number: known for number, known in self._records.items() if number in self._listed
-        }
-        return Answer(node, records, unread, frozenset(missed))
-
-    def _record(self, listed: Listed, unread: Dict[int, str]) -> Optional[Record]:
-        """The job's record; None where Slurm has forgotten it, and where one that runs can't be
-        read, which is noted.
-        """
-        try:
-            return self._queue.record(listed, self._nodes)
-        except RecordError as error:
-            self._complain(listed.ask, error)
-            if not listed.is_holding:
-                return Record(listed.id, states=(listed.state,))
-            unread[listed.id] = str(error)
-            return None
-
-    def _complain(self, name: str, error: RecordError) -> None:
-        """Says once that a job can't be read."""
-        text = "job %s: %s" % (name, error)
-        if text not in self._complaints:
-            log.warning("a job can't be read: %s", text)
-            self._complaints = {*list(self._complaints)[-MAX_JOBS:], text}
 
     def _holdings(
         self,
@@ -223,36 +114,26 @@ class Slurm:
         """The prolog's files say which GPU; Slurm's records everything else, and of GPUs without a
         file that too.
         """
-        order = self._devices(
-            gpus, answer.node, is_needed=bool(answer.records or answer.unread or claims)
-        )
-        held, doubts = self._granted_to(answer, order)
-        self._claim(held, claims, gpus, answer.node)
-        doubts = self._place_rest(held, doubts, answer.node)
-        holding = self._holding(held, answer.records, claims)
+        held, doubts = self._held(gpus, answer, claims)
+        holding = self._holding(held, answer, claims)
         for number in answer.missed:
             self._add_missed(answer.records[number], gpus, now_ms)
         self._runs.see(holding, answer.records, now_ms)
         runs = [run for run in self._runs.ended(now_ms) if run.shares] + list(holding.values())
         jobs = {run.record.id: run.record.job(cluster) for run in runs}
-        jobs.update(
-            (number, self._doubtful(number, answer.records).job(cluster)) for number in doubts
-        )
-        return Holdings(
-            jobs=list(jobs.values()),
-            allocations=[
-                item for run in runs for item in self._allocations(run, jobs[run.record.id].key)
-            ],
-            aliases={
-                name: job.key
-                for number, job in jobs.items()
-                for name in _names(number, answer.records)
-            },
-            unplaced=frozenset(jobs[number].key for number in doubts),
-            doubt="; ".join(
-                "which GPUs job %d holds is not known: %s" % doubt for doubt in doubts.items()
-            ),
-        )
+        for number in doubts:
+            jobs[number] = self._books.record_of(number, answer).job(cluster)
+        return _holdings_of(runs, jobs, answer.records, doubts)
+
+    def _held(
+        self, gpus: Sequence[GPUInfo], answer: Answer, claims: Sequence[Claim]
+    ) -> Tuple[Held, Dict[int, str]]:
+        """Who holds which GPU; and the jobs of which that can't be told, with the reason."""
+        is_needed = bool(answer.records or answer.unread or claims)
+        order = self._devices(gpus, answer.node, is_needed=is_needed)
+        held, doubts = self._granted_to(answer, order)
+        self._claim(held, claims, gpus, answer.node)
+        return held, self._place_rest(held, doubts, answer.node)
 
     def _granted_to(self, answer: Answer, order: Order) -> Tuple[Held, Dict[int, str]]:
         """GPU -> who was given it; and the jobs of which that can't be told, with the reason."""
@@ -264,7 +145,7 @@ class Slurm:
             try:
                 shares = granted(record, answer.node, order) or self._runs.holds(record)
             except RecordError as error:
-                self._complain(str(record.id), error)
+                self._books.complain(str(record.id), error)
                 doubts[record.id] = str(error)
                 continue
             for uuid, share in shares.items():
@@ -278,7 +159,7 @@ class Slurm:
         parts of a GPU.
         """
         for uuid, ids in self._claimed(
-            [claim for claim in claims if not self._is_stale(claim)], gpus
+            [claim for claim in claims if not self._books.is_stale(claim)], gpus
         ).items():
             shares = held.get(uuid, {})
             if all(share == 1.0 for share in shares.values()):
@@ -307,9 +188,7 @@ class Slurm:
         held.update((uuid, dict.fromkeys(doubts, 1.0)) for uuid in rest)
         return {}
 
-    def _holding(
-        self, held: Held, records: Mapping[int, Record], claims: Iterable[Claim]
-    ) -> Dict[int, Run]:
+    def _holding(self, held: Held, answer: Answer, claims: Iterable[Claim]) -> Dict[int, Run]:
         """The runs that hold GPUs now."""
         shares: Dict[int, Dict[str, Share]] = {}
         for uuid, ids in held.items():
@@ -318,16 +197,10 @@ class Slurm:
         by_claim = {claim.job_id: _record_of_claim(claim) for claim in claims}
         holding: Dict[int, Run] = {}
         for number, uuids in shares.items():
-            record = records.get(number) or by_claim.get(number) or self._doubtful(number, records)
+            record = by_claim.get(number) if number not in answer.records else None
+            record = record or self._books.record_of(number, answer)
             holding[number] = Run(record, uuids, record.end_ms)
         return holding
-
-    def _doubtful(self, number: int, records: Mapping[int, Record]) -> Record:
-        """The job's record; where that can't be read, what the list tells."""
-        listed = self._listed[number]
-        return records.get(number) or Record(
-            number, states=(listed.state,), start_ms=epoch_ms(listed.start)
-        )
 
     def _add_missed(self, record: Record, gpus: Sequence[GPUInfo], now_ms: int) -> None:
         """A job that was over before it was asked for, while its prolog's files were seen."""
@@ -336,39 +209,16 @@ class Slurm:
         if shares and record.start_ms is not None and record.end_ms is not None:
             self._runs.add_ended(Run(record, shares, record.end_ms), now_ms)
 
-    def _allocations(self, run: Run, key: str) -> List[Allocation]:
-        """What the run holds or held; nothing of one that ended nobody knows when."""
-        if run.ended_ms is not None and run.end_ms is None:
-            return []
-        return [
-            Allocation(uuid, key, self.kind, run.record.start_ms, run.end_ms, share)
-            for uuid, share in run.shares.items()
-        ]
-
     def _claimed(self, claims: Iterable[Claim], gpus: Sequence[GPUInfo]) -> Dict[str, List[int]]:
         """GPU -> the jobs that the files name on it."""
         by_index = devices.by_index(gpus)
-        known = {gpu.uuid for gpu in gpus}
+        uuids = {gpu.uuid for gpu in gpus}
         jobs: Dict[str, List[int]] = {}
         for claim in claims:
             uuid = uuid_of(claim, by_index, self._order, gpus)
-            if uuid in known and uuid is not None and claim.job_id not in jobs.get(uuid, ()):
+            if uuid in uuids and uuid is not None and claim.job_id not in jobs.get(uuid, ()):
                 jobs.setdefault(uuid, []).append(claim.job_id)
         return jobs
-
-    def _is_stale(self, claim: Claim) -> bool:
-        """A file that an epilog left behind: Slurm's list was made after it, and the job holds
-        nothing in it.
-
-        A list that does not name the job at all may be a little older than what slurmctld knows by
-        now.
-        """
-        if self._listed_ms is None:
-            return False
-        listed = self._listed.get(claim.job_id)
-        if listed is None:
-            return claim.written_ms <= self._listed_ms - STALE_MS
-        return not listed.is_holding and claim.written_ms <= self._listed_ms
 
     def _devices(self, gpus: Sequence[GPUInfo], node: NodeRecord, *, is_needed: bool) -> Order:
         """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm
@@ -388,7 +238,7 @@ class Slurm:
 
     def _minors(self) -> Optional[List[int]]:
         conf = _read_first(self._conf_folders, "gres.conf")
-        return None if conf is None else devices.minors(conf, self._nodes)
+        return None if conf is None else devices.minors(conf, self._books.nodes)
 
     def _cluster_name(self) -> str:
         """ClusterName, asked for once; on a host without Slurm's commands what the operator said.
@@ -409,6 +259,31 @@ class Slurm:
         return self._cluster or self._wanted_cluster or "default"
 
 
+def _holdings_of(
+    runs: Sequence[Run],
+    jobs: Mapping[int, Job],
+    records: Mapping[int, Record],
+    doubts: Mapping[int, str],
+) -> Holdings:
+    """What the runs hold or held; nothing of one that ended nobody knows when."""
+    return Holdings(
+        jobs=list(jobs.values()),
+        allocations=[
+            Allocation(
+                uuid, jobs[run.record.id].key, "slurm", run.record.start_ms, run.end_ms, share
+            )
+            for run in runs
+            if run.ended_ms is None or run.end_ms is not None
+            for uuid, share in run.shares.items()
+        ],
+        aliases={name: job.key for number, job in jobs.items() for name in _names(number, records)},
+        unplaced=frozenset(jobs[number].key for number in doubts),
+        doubt="; ".join(
+            "which GPUs job %d holds is not known: %s" % doubt for doubt in doubts.items()
+        ),
+    )
+
+
 def _names(number: int, records: Mapping[int, Record]) -> List[str]:
     """What control groups call the job: its id, and from Slurm 26.05 on its SLUID."""
     record = records.get(number)
@@ -419,7 +294,7 @@ def _record_of_claim(claim: Claim) -> Record:
     """All that a file tells of a job that Slurm's list does not name yet."""
     return Record(
         claim.job_id,
-        user=user_name(claim.uid),
+        user="" if claim.uid is None else user_name(claim.uid),
         states=("RUNNING",),
         start_ms=claim.written_ms or None,
     )

@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 from agent.readings import SchedulerError
 from agent.workloads.slurm.places import FOLDERS
@@ -43,14 +43,12 @@ class Commands:
         # In UTC the text of a time says which one it is; a site's own format would not be
         # understood.
         self._environment = {
+            **{name: environment[name] for name in _KEPT if environment.get(name)},
             "PATH": os.pathsep.join(self._folders),
             "LC_ALL": "C",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "standard",
         }
-        self._environment.update(
-            {name: environment[name] for name in _KEPT if environment.get(name)}
-        )
         self._timeout_s = timeout_s
 
     def path(self, name: str) -> Optional[str]:
@@ -64,6 +62,23 @@ class Commands:
         """What the command printed.
 
         Raises CommandError: no such command, a bad end, too slow, too much.
+        """
+        try:
+            output, trouble, status = self._ended(name, arguments)
+        except (_LimitError, subprocess.TimeoutExpired) as error:
+            why = error if isinstance(error, _LimitError) else "does not end"
+            raise CommandError("%s %s" % (name, why)) from error
+        if status != 0:
+            complaint = " ".join(trouble.split())[:MAX_TROUBLE]
+            raise CommandError(
+                "%s ended with status %d: %s" % (name, status, complaint or "it said nothing"),
+                complaint,
+            )
+        return output
+
+    def _ended(self, name: str, arguments: Sequence[str]) -> Tuple[str, str, int]:
+        """Standard output and error, and the status. Raises CommandError, _LimitError and
+        TimeoutExpired.
         """
         path = self.path(name)
         if path is None:
@@ -82,20 +97,9 @@ class Commands:
         with process:
             try:
                 output, trouble = _read(process, self._timeout_s)
-                status = process.wait(timeout=1.0)
-            except (_LimitError, subprocess.TimeoutExpired) as error:
-                raise CommandError(
-                    "%s %s" % (name, error if isinstance(error, _LimitError) else "does not end")
-                ) from error
+                return output, trouble, process.wait(timeout=1.0)
             finally:
                 _end(process)
-        if status != 0:
-            complaint = " ".join(trouble.split())[:MAX_TROUBLE]
-            raise CommandError(
-                "%s ended with status %d: %s" % (name, status, complaint or "it said nothing"),
-                complaint,
-            )
-        return output
 
 
 class _LimitError(Exception):
@@ -105,27 +109,29 @@ class _LimitError(Exception):
 def _read(process: "subprocess.Popen[bytes]", timeout_s: float) -> Tuple[str, str]:
     """Standard output and error until both end. Raises _LimitError."""
     deadline = time.monotonic() + timeout_s
-    parts: Dict[int, List[bytes]] = {}
+    read = _streams(process)
     with selectors.DefaultSelector() as waiting:
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                parts[stream.fileno()] = []
-                waiting.register(stream.fileno(), selectors.EVENT_READ)
-        size = 0
+        for descriptor in read:
+            waiting.register(descriptor, selectors.EVENT_READ)
         while waiting.get_map():
             ready = waiting.select(max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise _LimitError("did not answer within %d s" % timeout_s)
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
+                read[key.fd] += part
                 if not part:
                     waiting.unregister(key.fd)
-                parts[key.fd].append(part)
-                size += len(part)
-            if size > MAX_BYTES:
+            if sum(map(len, read.values())) > MAX_BYTES:
                 raise _LimitError("printed more than %d bytes" % MAX_BYTES)
-    output, trouble = (b"".join(chunks).decode("utf-8", "replace") for chunks in parts.values())
+    output, trouble = (text.decode("utf-8", "replace") for text in read.values())
     return output, trouble
+
+
+def _streams(process: "subprocess.Popen[bytes]") -> Dict[int, bytes]:
+    """Nothing read yet, by descriptor: of standard output, then of standard error."""
+    streams = (process.stdout, process.stderr)
+    return {stream.fileno(): b"" for stream in streams if stream is not None}
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -53,12 +53,11 @@ def order(gpus: Sequence[GPUInfo], by_minor: Optional[Sequence[int]]) -> List[Op
     None where the driver does not show the device.
     """
     parents = [gpu for gpu in gpus if gpu.parent_uuid is None]
+    by_place: List[Optional[GPUInfo]] = [*sorted(parents, key=_place)]
     if by_minor is not None:
-        known = {gpu.minor: gpu for gpu in parents if gpu.minor is not None}
-        devices = [known.get(minor) for minor in by_minor]
-    else:
-        devices = [*sorted(parents, key=_place)]
-    return [uuid for gpu in devices for uuid in ([None] if gpu is None else _parts(gpu, gpus))]
+        gpu_of = {gpu.minor: gpu for gpu in parents}
+        by_place = [gpu_of.get(minor) for minor in by_minor]
+    return [uuid for gpu in by_place for uuid in ([None] if gpu is None else _parts(gpu, gpus))]
 
 
 def by_index(gpus: Sequence[GPUInfo]) -> Dict[int, str]:

@@ -4,7 +4,7 @@ from typing import Dict, Mapping, Optional, Sequence
 
 from agent.readings import GPUInfo
 from agent.workloads.slurm.hpc_files import Claim
-from agent.workloads.slurm.lists import SHARED, grants
+from agent.workloads.slurm.lists import SHARED, Grant, grants
 from agent.workloads.slurm.queue import RecordError
 from agent.workloads.slurm.scontrol import NodeRecord, Record
 
@@ -19,22 +19,26 @@ def granted(record: Record, node: NodeRecord, order: Order) -> Dict[str, Share]:
     """
     shares: Dict[int, Share] = {}
     for grant in grants(record.gres or ""):
-        if grant.name != "gpu" and grant.name not in SHARED:
-            continue
-        if not grant.shares and grant.count:
-            if grant.name != "gpu" or grant.count < len(order):
-                raise RecordError(
-                    "Slurm does not say which %d %s it holds" % (grant.count, grant.name)
-                )
-            shares.update(dict.fromkeys(range(len(order)), 1.0))
-        for index, share in grant.shares.items():
-            shares[index] = _share_of(
-                share, grant.count, len(grant.shares), node.part(grant.name, len(order))
-            )
+        if grant.name == "gpu" or grant.name in SHARED:
+            shares.update(_shares_of(grant, node, len(order)))
     if not shares and record.is_exclusive and record.gres is not None:
         shares = dict.fromkeys(range(len(order)), 1.0)  # nobody else can have them
     placed = ((uuid_at(order, index), share) for index, share in shares.items())
     return {uuid: share for uuid, share in placed if uuid is not None}
+
+
+def _shares_of(grant: Grant, node: NodeRecord, gpus: int) -> Mapping[int, Share]:
+    """By Slurm's index. Raises RecordError."""
+    if not grant.shares and grant.count:
+        if grant.name != "gpu" or grant.count < gpus:
+            raise RecordError("Slurm does not say which %d %s it holds" % (grant.count, grant.name))
+        return dict.fromkeys(range(gpus), 1.0)
+    part = node.part(grant.name, gpus)
+    if part is None or len(grant.shares) != 1:
+        return grant.shares
+    # of parts that one device holds, the share follows from their number
+    (index, share), *_ = grant.shares.items()
+    return {index: min(1.0, grant.count * part) if share is None else share}
 
 
 def uuid_of(
@@ -51,25 +55,10 @@ def uuid_of(
     parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
     if claim.instance is None:
         return parent
-    return next(
-        (
-            gpu.uuid
-            for gpu in gpus
-            if gpu.parent_uuid == parent and gpu.gpu_instance == claim.instance
-        ),
-        None,
-    )
+    instances = [gpu for gpu in gpus if gpu.parent_uuid == parent]
+    return next((gpu.uuid for gpu in instances if gpu.gpu_instance == claim.instance), None)
 
 
 def uuid_at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
     """The GPU of that index of Slurm's; None where it has none."""
     return order[index] if 0 <= index < len(order) else None
-
-
-def _share_of(share: Share, count: int, devices: int, part: Optional[float]) -> Share:
-    """The granted share; of parts that one device holds it follows from their number, where all
-    GPUs have as many.
-    """
-    if share is not None or part is None or devices != 1:
-        return share
-    return min(1.0, count * part)

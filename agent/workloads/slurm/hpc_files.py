@@ -6,7 +6,6 @@ instance>`, one job id per line.
 """
 
 import os
-import pwd
 import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
@@ -63,16 +62,6 @@ class HPCFiles:
         for folder in self._dcgm:
             claims += [claim for entry in _files(folder) for claim in _dcgm_claims(entry)]
         return claims
-
-
-def user_name(uid: Optional[int]) -> str:
-    """The user's name; the number where this host does not know it, "" for none."""
-    if uid is None:
-        return ""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return str(uid)
 
 
 def _files(folder: str) -> "List[os.DirEntry[str]]":

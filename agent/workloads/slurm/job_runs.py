@@ -83,29 +83,20 @@ class Runs:
         """The run as it ended; `record` is the job's, of a later run where it was requeued, None
         where Slurm forgot it.
         """
-        if (
-            record is not None
-            and record.restarts == run.record.restarts
-            and record.end_ms is not None
-        ):
+        is_same = record is not None and record.restarts == run.record.restarts
+        if record is not None and is_same and record.end_ms is not None:
             return Run(record, run.shares, record.end_ms, now_ms)
         was_watched = self._seen_ms is not None and 0 <= now_ms - self._seen_ms < WATCHED_MS
         end_ms = run.end_ms if run.end_ms is not None else now_ms if was_watched else None
         if record is None:
-            return Run(replace(run.record, states=(), end_ms=None), run.shares, end_ms, now_ms)
-        # of one that can't be read
-        if is_over(record.states) and record.restarts == run.record.restarts:
-            return Run(
-                replace(run.record, states=record.states, end_ms=end_ms), run.shares, end_ms, now_ms
-            )
-        # sacct's word for such a run
-        states = record.states if record.restarts == run.record.restarts else ("REQUEUED",)
-        return Run(
-            replace(run.record, states=states, restarts=record.restarts, end_ms=None),
-            run.shares,
-            end_ms,
-            now_ms,
-        )
+            over = replace(run.record, states=(), end_ms=None)
+        elif is_same:  # of one that is over, and can't be read
+            over_ms = end_ms if is_over(record.states) else None
+            over = replace(run.record, states=record.states, end_ms=over_ms)
+        else:
+            # sacct's word for such a run
+            over = replace(run.record, states=("REQUEUED",), restarts=record.restarts, end_ms=None)
+        return Run(over, run.shares, end_ms, now_ms)
 
 
 def _with_outcome(run: Run, record: Optional[Record], now_ms: int) -> Run:

@@ -130,15 +130,12 @@ def _grant(text: str) -> Optional[Grant]:
         kind = ""
     name = match.group("name").lower()
     try:
-        given, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)
+        placed, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)
     except ValueError:
         return None
-    return Grant(
-        name,
-        kind,
-        int(count) if count is not None else given if given is not None else len(shares) or 1,
-        shares,
-    )
+    if count is not None:
+        placed = int(count)
+    return Grant(name, kind, len(shares) or 1 if placed is None else placed, shares)
 
 
 def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Optional[float]]]:
@@ -147,16 +144,14 @@ def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Op
     Since 23.11 a shared resource names, for every device, what the job has of how many:
     `(0/8,3/8)`.
     """
-    word, colon, rest = inner.partition(":")
-    if word.upper() == "CNT" and colon:
+    word, _, rest = inner.upper().partition(":")
+    if word == "CNT" and rest:
         return int(rest), {}
-    if word.upper() == "IDX" and colon:
-        whole: Optional[float] = None if is_shared else 1.0
-        return None, dict.fromkeys(indices(rest), whole)
-    if "/" in inner:
-        pairs = [part.split("/") for part in inner.split(",")]
-        parts = [(int(has), int(of)) for has, of in pairs]
-        return sum(has for has, _ in parts), {
-            index: min(1.0, has / of) for index, (has, of) in enumerate(parts) if has > 0 and of > 0
-        }
-    return None, {}
+    if word == "IDX" and rest:
+        return None, dict.fromkeys(indices(rest), None if is_shared else 1.0)
+    if "/" not in inner:
+        return None, {}
+    parts = [tuple(map(int, part.split("/"))) for part in inner.split(",")]
+    return sum(has for has, _ in parts), {
+        index: min(1.0, has / of) for index, (has, of) in enumerate(parts) if has > 0 and of > 0
+    }

@@ -173,17 +173,7 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
         raise ValueError("scontrol's answer does not begin with the job")
     rest = re.split(" (?:Command|WorkDir)=", record[head.end() + len(name) :])[0]
     fields = {**_fields(rest), **_fields(record[: head.end()])}
-    job = record_of(
-        {
-            **{json_name: fields.get(text_name) for json_name, text_name in _AS_TEXT.items()},
-            "name": name,
-            "user_name": re.sub(r"\([^(]*$", "", fields.get("UserId", "")),
-            "batch_flag": fields.get("BatchFlag") != "0",
-            "exclusive": fields.get("OverSubscribe") == "NO",
-            "tres_req_str": fields.get("ReqTRES") or fields.get("TRES"),
-            "time_limit": _minutes(fields.get("TimeLimit", "")),
-        }
-    )
+    job = record_of(_as_json(fields))
     has_end = is_over(job.states) or "COMPLETING" in job.states
     return replace(
         job,
@@ -191,6 +181,18 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
         end_ms=_end_ms(fields) if has_end else None,
         gres=_gres_in_groups(rest, nodes),
     )
+
+
+def _as_json(fields: Mapping[str, str]) -> Mapping[str, Any]:
+    """The fields of the text by the names that they have in JSON."""
+    return {
+        **{name: fields.get(of_text) for name, of_text in _AS_TEXT.items()},
+        "user_name": re.sub(r"\([^(]*$", "", fields.get("UserId", "")),
+        "batch_flag": fields.get("BatchFlag") != "0",
+        "exclusive": fields.get("OverSubscribe") == "NO",
+        "tres_req_str": fields.get("ReqTRES") or fields.get("TRES"),
+        "time_limit": _minutes(fields.get("TimeLimit", "")),
+    }
 
 
 # What text calls the fields that mean the same there.
@@ -220,18 +222,23 @@ def node_from_text(record: str) -> NodeRecord:
     for grant in grants(_absent(fields.get("Gres", ""))):
         totals[grant.name] += grant.count
     used = fields.get("GresUsed", "")
-    held = [grant for grant in grants(_absent(used)) if grant.name == "gpu" and grant.count]
-    is_placed = all(len(grant.shares) == grant.count for grant in held)
+    count, indices = _used(_absent(used))
     return NodeRecord(
         used="%s %s" % (used, fields.get("AllocTRES", "")),
-        used_gpus=sum(grant.count for grant in held),
-        used_indices=(
-            frozenset(index for grant in held for index in grant.shares) if is_placed else None
-        ),
+        used_gpus=count,
+        used_indices=indices,
         gpus=totals.pop("gpu", None),
         parts=totals,
         drained=_drained(fields.get("State", ""), _AFTER_REASON.split(after)[0].strip()),
     )
+
+
+def _used(gres: str) -> Tuple[int, Optional[FrozenSet[int]]]:
+    """How many GPUs, and which; None where Slurm says only how many."""
+    held = [grant for grant in grants(gres) if grant.name == "gpu" and grant.count]
+    is_placed = all(len(grant.shares) == grant.count for grant in held)
+    indices = frozenset(index for grant in held for index in grant.shares)
+    return sum(grant.count for grant in held), indices if is_placed else None
 
 
 def _drained(state: str, reason: str) -> str:

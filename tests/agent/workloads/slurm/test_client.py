@@ -5,8 +5,8 @@ import pytest
 
 from agent.readings import Allocation, GPUInfo, SchedulerError
 from agent.workloads.slurm import command
-from agent.workloads.slurm.client import LIST_MS
 from agent.workloads.slurm.command import CommandError, Commands
+from agent.workloads.slurm.job_books import LIST_MS
 from agent.workloads.slurm.job_runs import TOLD_MS, WATCHED_MS
 from agent.workloads.slurm.queue import PENDING_MS
 from tests.agent.fake_slurm import job_2108, job_2405, job_line, number

@@ -3,9 +3,10 @@
 import pytest
 
 from agent.readings import GPUInfo, SchedulerError
-from agent.workloads.slurm.client import STALE_MS, Slurm
+from agent.workloads.slurm.client import Slurm
 from agent.workloads.slurm.command import Commands
 from agent.workloads.slurm.hpc_files import HPCFiles
+from agent.workloads.slurm.job_books import STALE_MS
 from tests.agent.fake_slurm import job_2405
 from tests.agent.workloads.slurm.test_client import GPUS, IDLE, NOW, held, write_claim
 
