@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
@@ -21,11 +22,12 @@ from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
 DAY = timedelta(days=1)
+SQL = Path(__file__).parent / "sql"
 NODES_ON = 3  # nodes that the day's story moves on for each day back
 USERS_ON = 17
 
 _SOURCE, _JOBS, _ALLOCATIONS, _ENTRIES, _RUNS = (
-    read_statement(f"demo/sql/tile_{name}.sql")
+    read_statement(SQL / f"tile_{name}.sql")
     for name in ("source", "jobs", "allocations", "entries", "runs")
 )
 
