@@ -60,10 +60,13 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
     loads = [(guest, guest.load()) for guest in guests]
 
-    def bytes_s(name: str) -> Any:
-        return nothing + MIB * sum(getattr(load, name) * guest.gpus for guest, load in loads)
-
     cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
+    of_gpus = Load(
+        *(
+            nothing + sum(load[place] * guest.gpus for guest, load in loads)
+            for place in range(len(Load._fields))
+        )
+    )
     held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
     io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
@@ -73,8 +76,8 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
         "memory_used_bytes": MEMORY_BYTES + held * MEMORY_PER_GPU_BYTES,
         "cpu_psi_ratio": waves.larger(cpu_ratio - CROWDED_CPU, 0.0),
         "io_psi_ratio": io_psi_ratio,
-        "disk_read_bytes_s": bytes_s("read_mib_s"),
-        "disk_write_bytes_s": bytes_s("write_mib_s"),
-        "nic_rx_bytes_s": bytes_s("nic_mib_s"),
-        "nic_tx_bytes_s": bytes_s("nic_mib_s"),
+        "disk_read_bytes_s": of_gpus.read_mib_s * MIB,
+        "disk_write_bytes_s": of_gpus.write_mib_s * MIB,
+        "nic_rx_bytes_s": of_gpus.nic_mib_s * MIB,
+        "nic_tx_bytes_s": of_gpus.nic_mib_s * MIB,
     }

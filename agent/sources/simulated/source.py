@@ -62,16 +62,12 @@ class Simulated:
     def __init__(self, spec: str, *, node: str, start_ms: int) -> None:
         self.spec: Spec = parse_spec(spec)
         self.cards = [card(self.spec, node=node, index=index) for index in range(self.spec.count)]
-        self._by_uuid = {card.uuid: card for card in self.cards}
         self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self.cards}
         self._signals: Dict[int, Signal] = {}
         self._now_ms = start_ms
-        self._events_ms = min(
-            [
-                start_ms,
-                *(lost_ms - 1 for lost_ms, _ in faults_between(self.spec, start_ms, start_ms + 1)),
-            ]
-        )
+        # a GPU that is lost already was lost just now
+        lost = faults_between(self.spec, start_ms, start_ms + 1)
+        self._events_ms = lost[0][0] - 1 if lost else start_ms
 
     def driver(self) -> Optional[str]:
         """A plausible driver version."""
@@ -95,10 +91,12 @@ class Simulated:
         """
         card = self._reachable(uuid)
         signal = self._signal(card.index, self._now_ms)
-        memory_bytes = _memory_used(card, signal, self._now_ms)
-        if signal is None or not memory_bytes:
+        if signal is None:
             return []
-        return [ProcessReading(process_id(signal.job, card.index), memory_bytes)]
+        role = signal.role(card.index)
+        memory_bytes = int(memory_used(card.hardware, signal, role, self._now_ms / 1000))
+        process = ProcessReading(process_id(signal.job, card.index), memory_bytes)
+        return [process] if memory_bytes else []
 
     def events(self, now_ms: int) -> List[Event]:
         """What the driver says of the faulty GPU since the last call; at first also that it is lost
@@ -141,7 +139,13 @@ class Simulated:
         return Workload(
             jobs=[describe(job, end_ms) for job in held],
             allocations=allocations,
-            processes=[process for job in jobs for process in self._processes_of(job, processes)],
+            processes=[
+                describe_process(job, self.cards[gpu].uuid, process)
+                for job in jobs
+                for gpu in job.gpus
+                for process in processes.get(self.cards[gpu].uuid) or ()
+                if process.pid == process_id(job, gpu)
+            ],
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
             facts=self._facts(guests),
             host=_rounded(host_columns(guests, gpus=self.spec.count)),
@@ -165,24 +169,12 @@ class Simulated:
         }
 
     def _reachable(self, uuid: str) -> Card:
-        card = self._by_uuid[uuid]
+        card = self._counters[uuid].card
         if card.index == self.spec.faulty and faults_between(
             self.spec, self._now_ms, self._now_ms + 1
         ):
             raise SourceError("GPU is lost")
         return card
-
-    def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
-        described = []
-        for gpu in job.gpus:
-            uuid = self.cards[gpu].uuid
-            pid = process_id(job, gpu)
-            memory = {process.pid: process.memory_bytes for process in processes.get(uuid) or ()}
-            if pid in memory:
-                described.append(
-                    describe_process(job, uuid=uuid, pid=pid, memory_bytes=memory[pid])
-                )
-        return described
 
     def _signal(self, gpu: int, at_ms: int) -> Optional[Signal]:
         """Of the job that is on the GPU then; None: it is free."""
@@ -222,8 +214,9 @@ class _Counter:
         power_w = self._power_w(seen["power_w"] * factor)
         passed_s = (now_ms - since_ms) / 1000
         self._energy_j += power_w * passed_s
-        self._warm(power_w, passed_s)
-        temperature_c = self._hot_c(signal, now_ms)
+        temperature_c = self._warm(power_w, passed_s)
+        if signal is not None and signal.traits.thermal_share:
+            temperature_c = float(hot_c(signal.traits, now_ms / 1000 - signal.start_s))
         samples = self._samples(signal, since_ms, now_ms)
         return Reading(
             at_ms=now_ms,
@@ -257,17 +250,12 @@ class _Counter:
         power_w = usual_w + self.card.idle_w - bare_w(self.card.hardware)
         return min(power_w, MOST_POWER * self.card.hardware.power_limit_w)
 
-    def _warm(self, power_w: float, passed_s: float) -> None:
+    def _warm(self, power_w: float, passed_s: float) -> float:
         """First-order lag towards the temperature that fits the power."""
-        aim_c = temperature_c(self.card.hardware, power_w)
+        aim_c: float = temperature_c(self.card.hardware, power_w)
         before_c = aim_c if self._temperature_c is None else self._temperature_c
         self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
-
-    def _hot_c(self, signal: Optional[Signal], now_ms: int) -> float:
-        """As warm as its power makes it, or as a thermal limit leaves it."""
-        if signal is not None and signal.traits.thermal_share:
-            return float(hot_c(signal.traits, now_ms / 1000 - signal.start_s))
-        return self._temperature_c or 0.0
+        return self._temperature_c
 
     def _samples(
         self, signal: Optional[Signal], since_ms: int, now_ms: int
@@ -299,12 +287,6 @@ def _rounded(columns: Dict[str, float]) -> Dict[str, float]:
     }
 
 
-def _memory_used(card: Card, signal: Optional[Signal], at_ms: int) -> int:
-    if signal is None:
-        return 0
-    return int(memory_used(card.hardware, signal, signal.role(card.index), at_ms / 1000))
-
-
 def process_id(job: SimulatedJob, gpu: int) -> int:
     """The pid of the job's process on that GPU."""
     return 2_000 + (job.number * 16 + gpu) % 4_000_000
@@ -328,18 +310,16 @@ def describe(job: SimulatedJob, at_ms: int) -> Job:
     )
 
 
-def describe_process(
-    job: SimulatedJob, *, uuid: str, pid: int, memory_bytes: Optional[int]
-) -> Process:
+def describe_process(job: SimulatedJob, uuid: str, process: ProcessReading) -> Process:
     """A process of the job; what a job left behind hangs in the driver and belongs to nobody."""
     is_held = job.archetype.is_allocated
     return Process(
         uuid=uuid,
-        pid=pid,
+        pid=process.pid,
         job_key=job.key if is_held else None,
         started_ms=job.start_ms + PROCESS_AFTER_S * 1000,
         user=job.user,
         name=job.archetype.process,
         state="S" if is_held else "D",
-        memory_bytes=memory_bytes,
+        memory_bytes=process.memory_bytes,
     )
