@@ -16,15 +16,18 @@ from agent.readings import Event, GPUInfo
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.card import GPM_COLUMNS, card
+from agent.sources.simulated.hardware import Range
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
+from agent.sources.simulated.traits import Draw
 from agent.sources.simulated.troubles import OMENS
 from fleetwatch.demo.signals import Part
 from fleetwatch.demo.truth import GPU_FAULT, UNOBSERVED, causes
 from fleetwatch.demo.window_columns import JOB_COLUMNS, Columns, draw
 
 HELD_OUT_SPREAD = 0.3
+SATURATED = 0.93
 # 2026-11-07 00:00 UTC; cases begin at some hour of that week
 FIRST_MS, WEEKS_HOURS = 1_794_009_600_000, 168
 CELL_MS, SECOND_MS, HOUR_MS = 300_000, 1000, 3_600_000
@@ -33,6 +36,30 @@ AGE_MS = 900_000  # a steady case begins so long after its job did: past every w
 UTILISATION_ONLY = ("util_", "memory_used_bytes", "memory_reserved_bytes", "process_count")
 GPM = {*GPM_COLUMNS, "sm_active_max", "memory_util_mean"}
 SENSORS = ("all", "no_gpm", "no_host", "utilisation_only")
+
+
+class HeldOutDraw(Draw):
+    """Lets each number leave its range by up to HELD_OUT_SPREAD of itself."""
+
+    def number(self, low_high: Range) -> float:
+        return super().number(low_high) * self.rng.uniform(
+            1.0 - HELD_OUT_SPREAD, 1.0 + HELD_OUT_SPREAD
+        )
+
+    def ratio(self, low_high: Range) -> float:
+        """A saturated signal keeps its place: a resident kernel reads 100 %, a loader short of
+        cores uses all.
+        """
+        return self.rng.uniform(*low_high) if low_high[0] >= SATURATED else super().ratio(low_high)
+
+
+class OutsideDraw(HeldOutDraw):
+    """Makes each number leave its range, below or above it, by up to HELD_OUT_SPREAD of itself."""
+
+    def number(self, low_high: Range) -> float:
+        edge = self.rng.randrange(2)
+        beyond = self.rng.uniform(0.0, HELD_OUT_SPREAD)
+        return low_high[edge] * (1.0 + (-1, 1)[edge] * beyond)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +180,14 @@ def _parts(
     middle cell.
     """
     changes = name.startswith("half_way")
-    spread = HELD_OUT_SPREAD if held_out or is_outside else 0.0
+    draw = OutsideDraw if is_outside else HeldOutDraw if held_out else Draw
     seed = f"{name}/{rng.random()}"
     parts = []
     for place, kind in enumerate(kinds):
         number = 1 if changes else 1 + place
         job = SimulatedJob(
             number, "bench", kind.names[0], "ann", "lab", kind, tuple(range(size)), start_ms,
-            end_ms + AGE_MS, f"{seed}/{place}", spread,
-            is_outside,
+            end_ms + AGE_MS, f"{seed}/{place}", draw,
         )  # fmt: skip
         job = replace(job, start_ms=start_ms if name == "warm_up" else _began_ms(job, rng))
         parts.append(Part(job, job.start_ms, job.end_ms))

@@ -7,9 +7,11 @@ from agent import wire
 from agent.idle_watts import idle_power_w
 from agent.readings import Reading
 from agent.sources.simulated import Simulated
+from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.schedule import jobs_between
+from agent.sources.simulated.traits import HIGH, draw_traits
 from agent.window import close_window
-from benchmarks.cases import EXTRAS, MIXTURES, NAMES, Case, draw_case
+from benchmarks.cases import EXTRAS, MIXTURES, NAMES, Case, HeldOutDraw, OutsideDraw, draw_case
 from fleetwatch.demo.blocks import Block, Fill
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.demo.scenario import windows
@@ -221,3 +223,33 @@ def test_of_a_job_that_leaves_gpus_unused_those_that_it_uses_are_healthy():
     assert [told[0] for told in case.truth] == [
         "healthy" if is_used else "partial_idle" for is_used in used
     ]
+
+
+def test_numbers_drawn_with_a_spread_leave_their_ranges_but_a_resident_kernel_still_reads_full():
+    ranges = BY_NAME["healthy_llm"]
+    drawn = [
+        draw_traits(ranges, HeldOutDraw(str(seed) + "/traits"), ranks=8) for seed in range(200)
+    ]
+
+    powers = [traits.levels[HIGH].tensor for traits in drawn]
+    assert min(powers) < 0.35 * 0.85
+    assert max(powers) > 0.48 * 1.1
+    assert max(powers) <= 0.48 * 1.3
+    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
+
+
+def test_numbers_drawn_outside_lie_below_or_above_their_ranges():
+    ranges = BY_NAME["healthy_llm"]
+    drawn = [
+        draw_traits(ranges, OutsideDraw(str(seed) + "/traits"), ranks=8) for seed in range(200)
+    ]
+
+    powers = [traits.levels[HIGH].tensor for traits in drawn]
+    below, above = (
+        [power for power in powers if power <= 0.35],
+        [power for power in powers if power >= 0.48],
+    )
+    assert len(below) + len(above) == 200
+    assert 0.35 * 0.7 <= min(below) < 0.35 * 0.75
+    assert 0.48 * 1.25 < max(above) <= 0.48 * 1.3
+    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}

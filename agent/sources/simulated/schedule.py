@@ -8,13 +8,14 @@ history can be told backwards. What recurs has GPUs of its own and is drawn by d
 import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import GPUS, GPUS_EACH, Run, runs_of_day
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team, Weights
+from agent.sources.simulated.traits import Draw
 from agent.sources.simulated.troubles import DAY_MS, HOUR_MS, faults_between
 
 SLOT_MS = 48 * HOUR_MS
@@ -27,9 +28,7 @@ LONGEST_MS = 40 * HOUR_MS
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them
-    leave their ranges, or all must.
-    """
+    """One job on this node, over [start_ms, end_ms); its numbers are drawn by `seed`."""
 
     number: int
     cluster: str
@@ -41,8 +40,7 @@ class SimulatedJob:
     start_ms: int
     end_ms: int
     seed: str
-    spread: float = 0.0
-    is_outside: bool = False
+    draw: Callable[[str], Draw] = Draw
 
     @property
     def key(self) -> str:

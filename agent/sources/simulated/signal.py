@@ -131,13 +131,8 @@ class Signal:
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
-        self.traits = draw_traits(
-            job.archetype,
-            job.seed,
-            ranks=len(job.gpus),
-            spread=job.spread,
-            is_outside=job.is_outside,
-        )
+        draw = job.draw(job.seed + "/traits")
+        self.traits = draw_traits(job.archetype, draw, ranks=len(job.gpus))
         self.start_s = job.start_ms / 1000
         self._burst_curve = lru_cache(KEPT_SPANS)(self._sum_bursts)
         self.shares = lru_cache(KEPT_SPANS)(

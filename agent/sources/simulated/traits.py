@@ -12,7 +12,6 @@ WARMING_UP = Level(power=(0.07, 0.09))
 WARMUP_LOAD = Load(
     cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40)
 )
-SATURATED = 0.93
 HARDLY_WAITS = 0.90
 MAX_MEMORY = 0.985  # the rest is context and fragments
 # roles of a job's ranks
@@ -80,40 +79,23 @@ NO_WORK = Level(*[0.0] * len(Level._fields))._replace(clock=0.97)
 
 
 class Draw:
-    """Draws a job's numbers; `spread` lets each leave its range by up to that part of itself,
-    `is_outside` makes each leave it.
-    """
+    """Draws a job's numbers, always the same for the same seed."""
 
-    def __init__(self, seed: str, spread: float, *, is_outside: bool) -> None:
-        self._rng = random.Random(seed)
-        self._spread = spread
-        self._is_outside = is_outside
+    def __init__(self, seed: str) -> None:
+        self.rng = random.Random(seed)
+
+    def number(self, low_high: Range) -> float:
+        """A number of the range."""
+        return self.rng.uniform(*low_high)
 
     def value(
         self, low_high: Optional[Range], *, most: float = NEVER_S, otherwise: float = 0.0
     ) -> float:
-        """A number of the range, times 1 +- spread; or one below or above it, by a part of it up to
-        the spread. At most `most`; `otherwise` where there is no range.
-        """
-        if low_high is None:
-            return otherwise
-        if self._is_outside:
-            edge = self._rng.randrange(2)
-            beyond = self._rng.uniform(0.0, self._spread)
-            return min(low_high[edge] * (1.0 + (-1, 1)[edge] * beyond), most)
-        drawn = self._rng.uniform(*low_high)
-        if self._spread:
-            drawn *= self._rng.uniform(1.0 - self._spread, 1.0 + self._spread)
-        return min(drawn, most)
+        """A number of the range, at most `most`; `otherwise` where there is no range."""
+        return otherwise if low_high is None else min(self.number(low_high), most)
 
     def ratio(self, low_high: Range) -> float:
-        """As value, at most 1.
-
-        A saturated signal keeps its place: a resident kernel reads 100 %, a loader short of cores
-        uses all.
-        """
-        if low_high[0] >= SATURATED:
-            return self._rng.uniform(*low_high)
+        """As value, at most 1."""
         return self.value(low_high, most=1.0)
 
     def duty(self, low_high: Optional[Range]) -> float:
@@ -125,12 +107,12 @@ class Draw:
         return self.value(low_high, most=0.97, otherwise=1.0)
 
     def whole(self, low_high: Range) -> int:
-        """A whole number of the range, the same with any spread."""
-        return self._rng.randint(int(low_high[0]), int(low_high[1]))
+        """A whole number of the range."""
+        return self.rng.randint(int(low_high[0]), int(low_high[1]))
 
     def chance(self) -> float:
         """A number from 0 to 1."""
-        return self._rng.random()
+        return self.rng.random()
 
     def numbers(self, ranges: Drawn) -> Drawn:
         """The level or load with numbers."""
@@ -141,11 +123,8 @@ class Draw:
         return ranges.__class__(*numbers)
 
 
-def draw_traits(
-    kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0, is_outside: bool = False
-) -> Traits:
-    """The numbers of the job of that seed on so many GPUs, always the same for the same seed."""
-    draw = Draw(seed + "/traits", spread, is_outside=is_outside)
+def draw_traits(kind: Archetype, draw: Draw, *, ranks: int) -> Traits:
+    """The numbers of a job on so many GPUs."""
     levels = (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP)
     return Traits(
         levels=tuple(draw.numbers(level) for level in levels),

@@ -11,7 +11,7 @@ from agent.sources.simulated.recurring import mendings_between
 from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
-from agent.sources.simulated.traits import HIGH, IDLE, LOW, PAUSE, WARMUP, draw_traits
+from agent.sources.simulated.traits import HIGH, IDLE, LOW, PAUSE, WARMUP
 from agent.sources.simulated.troubles import (
     ecc_errors,
     events_between,
@@ -416,34 +416,6 @@ def test_a_jobs_own_clock_never_stands_still_and_makes_periods_differ():
     assert min(steps) == pytest.approx(1 - 2 * 0.14)
     assert max(steps) == pytest.approx(1 + 2 * 0.14)
     assert sum(steps) / len(steps) == pytest.approx(1.0, abs=0.02)
-
-
-def test_numbers_drawn_with_a_spread_leave_their_ranges_but_a_resident_kernel_still_reads_full():
-    ranges = BY_NAME["healthy_llm"]
-    drawn = [draw_traits(ranges, str(seed), ranks=8, spread=0.3) for seed in range(200)]
-
-    powers = [traits.levels[HIGH].tensor for traits in drawn]
-    assert min(powers) < 0.35 * 0.85
-    assert max(powers) > 0.48 * 1.1
-    assert max(powers) <= 0.48 * 1.3
-    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
-
-
-def test_numbers_drawn_outside_lie_below_or_above_their_ranges():
-    ranges = BY_NAME["healthy_llm"]
-    drawn = [
-        draw_traits(ranges, str(seed), ranks=8, spread=0.3, is_outside=True) for seed in range(200)
-    ]
-
-    powers = [traits.levels[HIGH].tensor for traits in drawn]
-    below, above = (
-        [power for power in powers if power <= 0.35],
-        [power for power in powers if power >= 0.48],
-    )
-    assert len(below) + len(above) == 200
-    assert 0.35 * 0.7 <= min(below) < 0.35 * 0.75
-    assert 0.48 * 1.25 < max(above) <= 0.48 * 1.3
-    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
 
 
 def test_bursts_lie_in_their_hour_and_do_not_overlap():
