@@ -108,7 +108,6 @@ LARGE_FUNCTIONS = {
     "ingest": 3,
     "inventory": 6,
     "ledger": 61,
-    "telemetry": 12,
 }
 
 

@@ -18,9 +18,8 @@ is the newest, what is read is any. Why they look as they do:
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import zstandard
@@ -86,11 +85,9 @@ _CELLS = 2**17
 _PATTERN = 1024
 _PATTERNS = 32
 _NEGATIVE_ZERO = np.int64(-(2**63))
-_MISSING_BITS = int(np.array(np.nan, dtype=np.float64).view(np.uint64))
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
+class _Numbers(NamedTuple):
     """A column's 64-bit words, packed; the rest of its body is the mask."""
 
     encoding: int
@@ -102,18 +99,22 @@ class _Numbers:
 
 def pack(columns: Mapping[str, Array]) -> bytes:
     """The columns, all of one length, as bytes. Raises ValueError for other dtypes or lengths."""
+    rows = _rows(columns)
+    parts: list[tuple[Entry, bytes]] = []
+    for names in _groups(columns, rows):
+        parts += _packed(names, np.array([columns[name] for name in names]))
+    head = directory.packed_directory(rows, (entry for entry, _ in parts))
+    return b"".join([head, *(body for _, body in parts)])
+
+
+def _rows(columns: Mapping[str, Array]) -> int:
     rows = len(next(iter(columns.values()), ()))
     for name, values in columns.items():
         if len(values) != rows:
             raise ValueError(f"{name} has {len(values)} rows, not {rows}")
         if values.dtype not in (np.float64, np.int64):
             raise ValueError(f"{name} is {values.dtype}, expected float64 or int64")
-    parts: dict[str, tuple[Entry, bytes]] = {}
-    for names in _groups(columns, rows):
-        matrix = np.array([columns[name] for name in names])
-        parts |= (_pack_ints if matrix.dtype == np.int64 else _pack_floats)(names, matrix)
-    head = directory.packed_directory(rows, (entry for entry, _ in parts.values()))
-    return b"".join([head, *(body for _, body in parts.values())])
+    return rows
 
 
 def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
@@ -159,60 +160,36 @@ def _groups(columns: Mapping[str, Array], rows: int) -> Iterator[list[str]]:
         yield from (names[start : start + at_most] for start in range(0, len(names), at_most))
 
 
-def _pack_ints(
-    names: Sequence[str], matrix: NDArray[np.int64]
-) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
-    for name, numbers in zip(names, _packed_numbers(matrix), strict=True):
-        yield name, _part(name, INT, NO_SCALE, b"", numbers)
+def _packed(names: Sequence[str], matrix: Array) -> Iterator[tuple[Entry, bytes]]:
+    """Each row of the matrix as a column; missing values are replaced in place."""
+    dtype = INT if matrix.dtype == np.int64 else FLOAT
+    masks = [b""] * len(names)
+    scales = np.full(len(names), NO_SCALE)
+    if dtype == FLOAT:
+        masks = _masked_out(matrix)
+        matrix, scales = _as_whole_numbers(matrix)
+    packed = _packed_numbers(matrix, is_raw=(scales == NO_SCALE) & (dtype == FLOAT))
+    for name, mask, scale, numbers in zip(names, masks, scales.tolist(), packed, strict=True):
+        encoding, width, base, step, words = numbers
+        body = mask + words
+        yield (
+            Entry(name, dtype, encoding, scale, width, base, len(body), len(mask), step),
+            body,
+        )
 
 
-def _pack_floats(
-    names: Sequence[str], matrix: NDArray[np.float64]
-) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
-    """One row of the matrix is one column of the table; its missing values are replaced in
-    place.
+def _masked_out(matrix: NDArray[np.float64]) -> list[bytes]:
+    """Each row's packed mask of missing values (b"": none), which are carried forward in the
+    matrix; a row without any value is one value all over.
     """
-    masks = _masked_out(matrix)
-    numbers, scales = _as_whole_numbers(matrix)
-    packed = _packed_numbers(numbers, is_raw=scales == NO_SCALE)
-    for name, mask, scale, body in zip(names, masks, scales.tolist(), packed, strict=True):
-        if mask is None:
-            yield name, (Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b"")
-        else:
-            yield name, _part(name, FLOAT, scale, mask, body)
-
-
-def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[Entry, bytes]:
-    body = mask + packed.body
-    return (
-        Entry(
-            name,
-            dtype,
-            packed.encoding,
-            scale,
-            packed.width,
-            packed.base,
-            len(body),
-            len(mask),
-            packed.step,
-        ),
-        body,
-    )
-
-
-def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
-    """Each row's packed mask of missing values (b"": none, None: all), which are carried forward in
-    the matrix.
-    """
-    masks: list[bytes | None] = [b""] * len(matrix)
+    masks = [b""] * len(matrix)
     if matrix.size == 0:
         return masks
     # the minimum of a row with a NaN in it is NaN
     for row in np.flatnonzero(np.isnan(matrix.min(axis=1))).tolist():
         missing = np.isnan(matrix[row])
         if missing.all():
-            masks[row] = None
-            matrix[row] = 0.0
+            matrix[row] = np.nan
         else:
             masks[row] = compress(np.packbits(missing).tobytes())
             matrix[row] = _carried_forward(matrix[row], missing)
@@ -226,26 +203,24 @@ def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], N
     A row for which none does keeps its bits, with NO_SCALE for d.
     """
     numbers = matrix.view(np.int64).copy()
-    scales = np.full(len(matrix), NO_SCALE)
-    if matrix.size == 0:
-        return numbers, scales
-    is_open = ~(numbers == _NEGATIVE_ZERO).any(axis=1)
-    tried = _exact_on_sample(matrix[:, :: max(1, matrix.shape[1] // _PROBE)])
-    for decimals in range(MAX_DECIMALS + 1):
-        promising = np.flatnonzero(tried[decimals] & is_open)
-        if len(promising):
-            whole, is_exact = _scaled(matrix[promising], decimals)
-            rows = promising[is_exact]
+    scales = np.full(len(numbers), NO_SCALE)
+    is_open = (numbers != _NEGATIVE_ZERO).all(axis=1) & (matrix.size > 0)
+    for decimals, is_likely in enumerate(_exact_on_sample(matrix)):
+        likely = np.flatnonzero(is_likely & is_open)
+        if likely.size:
+            whole, is_exact = _scaled(matrix[likely], decimals)
+            rows = likely[is_exact]
             numbers[rows] = whole[is_exact]
             scales[rows] = decimals
             is_open[rows] = False
     return numbers, scales
 
 
-def _exact_on_sample(sample: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _exact_on_sample(matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Decimals x rows: true where all of the row's sample are whole numbers of that many
     decimals.
     """
+    sample = matrix[:, :: max(1, matrix.shape[1] // _PROBE)]
     with np.errstate(over="ignore", invalid="ignore"):
         is_exact: NDArray[np.bool_] = (np.rint(sample * _FACTORS) / _FACTORS == sample).all(axis=2)
     return is_exact
@@ -267,20 +242,14 @@ def _scaled(
         return rounded.astype(np.int64), is_exact
 
 
-def _packed_numbers(
-    matrix: NDArray[np.int64], is_raw: NDArray[np.bool_] | None = None
-) -> list[_Numbers]:
+def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_]) -> list[_Numbers]:
     """Each row as CONSTANT, as RAW where it `is_raw`, else as PLAIN or DELTA, whichever a sample
     says is smaller.
     """
     if matrix.size == 0:
         return [_Numbers(CONSTANT, 0, 0, 1, b"")] * len(matrix)
+    encodings, bases = _encodings(matrix, is_raw)
     words = matrix.view(np.uint64)
-    low = matrix.min(axis=1)
-    encodings = np.where(low == matrix.max(axis=1), CONSTANT, PLAIN)
-    if is_raw is not None:
-        encodings[is_raw & (encodings == PLAIN)] = RAW
-    bases = np.where(encodings == RAW, 0, low).view(np.uint64)
     counts = words - bases.reshape(-1, 1)
     is_counted = encodings == PLAIN
     steps = _divided(counts, np.flatnonzero(is_counted))
@@ -288,21 +257,28 @@ def _packed_numbers(
     is_delta = encodings == DELTA
     bases[is_delta] = words[is_delta, 0]
     counts[is_delta] = _zigzag_steps(counts[is_delta])
-    return [
-        (
-            _Numbers(encoding, 0, base, 1, b"")
-            if encoding == CONSTANT
-            else _Numbers(encoding, width, base, step, _shuffled(row, width))
-        )
-        for encoding, width, base, step, row in zip(
-            encodings.tolist(), _widths(counts), bases.tolist(), steps, counts, strict=True
-        )
-    ]
+    return list(map(_compressed, encodings.tolist(), bases.tolist(), steps, counts))
 
 
-def _widths(words: Words) -> list[int]:
-    """Bytes that each row's largest word needs, at least 1."""
-    return [max(1, (largest.bit_length() + 7) // 8) for largest in words.max(axis=1).tolist()]
+def _encodings(
+    matrix: NDArray[np.int64], is_raw: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Words]:
+    """Each row's encoding, of which PLAIN may become DELTA, and its base."""
+    low = matrix.min(axis=1)
+    encodings = np.where(low == matrix.max(axis=1), CONSTANT, np.where(is_raw, RAW, PLAIN))
+    return encodings, np.where(encodings == RAW, 0, low).view(np.uint64)
+
+
+def _compressed(encoding: int, base: int, step: int, counts: Words) -> _Numbers:
+    if encoding == CONSTANT:
+        return _Numbers(CONSTANT, 0, base, 1, b"")
+    width = _width(counts)
+    return _Numbers(encoding, width, base, step, _shuffled(counts, width))
+
+
+def _width(words: Words) -> int:
+    """Bytes that the largest word needs, at least 1."""
+    return max(1, (int(words.max()).bit_length() + 7) // 8)
 
 
 def _divided(counts: Words, rows: NDArray[np.intp]) -> list[int]:
@@ -335,11 +311,8 @@ def _suited(sample: Words) -> list[int]:
 
 def _sizes(sample: Words) -> list[int]:
     """Bytes that each row takes, about."""
-    words = sample.reshape(len(sample), sample.shape[1] * sample.shape[2])
-    return [
-        len(compress(_planes(row, width).tobytes()))
-        for row, width in zip(words, _widths(words), strict=True)
-    ]
+    rows = [blocks.ravel() for blocks in sample]
+    return [len(compress(_planes(row, _width(row)).tobytes())) for row in rows]
 
 
 def _sample(words: Words) -> Words:
@@ -479,16 +452,13 @@ def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> NDArray[np.int64]:
     """The column's 64-bit words, read as int64; all arithmetic is modulo 2^64."""
     if entry.encoding not in (PLAIN, DELTA, RAW):
         raise CodecError(f"{entry.name}: unknown encoding {entry.encoding}")
-    if entry.encoding == RAW:
-        return _counts(RAW, 1, entry.width, rows, body)
-    if len(body) > _PATTERN:
-        numbers = _counts(entry.encoding, entry.step, entry.width, rows, body)
-        if entry.base != 0:
-            numbers += _signed(entry.base)
-        return numbers
-    return _pattern(entry.encoding, entry.step, entry.width, rows, bytes(body)) + _signed(
-        entry.base
-    )
+    form = entry.encoding, entry.step, entry.width, rows
+    if len(body) <= _PATTERN:
+        return _pattern(*form, bytes(body)) + _signed(entry.base)
+    numbers = _counts(*form, body)
+    if entry.base != 0:
+        numbers += _signed(entry.base)
+    return numbers
 
 
 @lru_cache(maxsize=_PATTERNS)

@@ -105,13 +105,11 @@ def read_directory(data: bytes, size: int) -> Directory:
     """
     try:
         return _read(data, size)
+    except CodecError:
+        raise
     # what numbers that mean nothing lead to
     except (ValueError, LookupError, struct.error) as error:
-        raise (
-            error
-            if isinstance(error, CodecError)
-            else CodecError(f"damaged packed columns: {error}")
-        ) from error
+        raise CodecError(f"damaged packed columns: {error}") from error
 
 
 def packed_directory(rows: int, entries: Iterable[Entry]) -> bytes:
@@ -133,6 +131,26 @@ def decompress(data: Bytes) -> bytes:
 
 
 def _read(data: bytes, size: int) -> Directory:
+    layout, rows, count, body = _header(data)
+    head = decompress(data[_HEADER.size : body])
+    numbers: dict[str, tuple[int, ...]] = {}
+    offsets: dict[str, int] = {}
+    position = 0
+    for _ in range(count):
+        start = position + 1
+        position = start + head[position]
+        name = head[start:position].decode()
+        numbers[name] = layout.unpack_from(head, position)
+        offsets[name] = body
+        position += layout.size
+        body += numbers[name][_LENGTH]
+    if body != size:
+        raise CodecError(f"{size} bytes, expected {body}")
+    return Directory(rows, numbers, offsets)
+
+
+def _header(data: bytes) -> tuple[struct.Struct, int, int, int]:
+    """How an entry is laid out, how many rows and columns there are, where the directory ends."""
     if len(data) < _HEADER.size:
         raise CodecError(f"{len(data)} bytes are too few for packed columns")
     version, rows, count, length = _HEADER.unpack_from(data)
@@ -140,26 +158,10 @@ def _read(data: bytes, size: int) -> Directory:
         raise CodecError(
             f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}"
         )
-    body = _HEADER.size + length
-    position = 0
-    if body > len(data):
-        raise CodecError(f"{len(data)} bytes do not hold the directory, which ends at {body}")
-    head = decompress(data[_HEADER.size : body])
-    layout = _ENTRIES[version]
-    entries: dict[str, tuple[int, ...]] = {}
-    offsets: dict[str, int] = {}
-    for _ in range(count):
-        start = position + 1
-        position = start + head[position]
-        name = head[start:position].decode()
-        numbers = layout.unpack_from(head, position)
-        entries[name] = numbers
-        offsets[name] = body
-        position = position + layout.size
-        body = body + numbers[_LENGTH]
-    if body != size:
-        raise CodecError(f"{size} bytes, expected {body}")
-    return Directory(rows, entries, offsets)
+    end = _HEADER.size + length
+    if end > len(data):
+        raise CodecError(f"{len(data)} bytes do not hold the directory, which ends at {end}")
+    return _ENTRIES[version], rows, count, end
 
 
 def _written(entry: Entry) -> bytes:

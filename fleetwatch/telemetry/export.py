@@ -58,37 +58,28 @@ def portions(wanted: Wanted) -> Iterator[Portion]:
         # of a period of years only what there is: each step is a query
         begin = max(first, wanted.interval.start_ms)
         end = min(last, wanted.interval.end_ms)
-        # also GPUs that left the node since: their windows stayed with it
         for start_ms in range(begin // STEP_MS * STEP_MS, end, STEP_MS):
             low = max(start_ms, begin)
-            high = min(start_ms + STEP_MS, end)
-            frame = frames.read_windows(node.pk, low, high, wanted.metrics)
-            by_id = {
-                gpu.pk: gpu for gpu in GPU.objects.filter(pk__in=np.unique(frame.gpu_id).tolist())
-            }
-            chosen = [
-                pk for pk, gpu in by_id.items() if wanted.gpus is None or gpu.uuid in wanted.gpus
-            ]
-            frame = frame.where((frame.start_ms >= low) & np.isin(frame.gpu_id, chosen))
-            if len(frame):
-                yield _portion(node, by_id, frame)
+            portion = _portion(wanted, node, low, min(start_ms + STEP_MS, end))
+            if len(portion):
+                yield portion
 
 
-def _portion(node: Node, by_id: dict[int, GPU], frame: frames.Frame) -> Portion:
+def _portion(wanted: Wanted, node: Node, start_ms: int, end_ms: int) -> Portion:
+    frame = frames.read_windows(node.pk, start_ms, end_ms, wanted.metrics)
+    frame = frame.where(frame.start_ms >= start_ms)
+    # also GPUs that left the node since: their windows stayed with it
+    by_id = GPU.objects.in_bulk(np.unique(frame.gpu_id).tolist())
+    if wanted.gpus is not None:
+        chosen = [pk for pk, gpu in by_id.items() if gpu.uuid in wanted.gpus]
+        frame = frame.where(np.isin(frame.gpu_id, chosen))
     gpus = [by_id[gpu_id] for gpu_id in frame.gpu_id.tolist()]
-    return Portion(
-        {
-            "node": [node.name] * len(frame),
-            "gpu": [gpu.uuid for gpu in gpus],
-            "index": [gpu.index for gpu in gpus],
-            "start_ms": frame.start_ms,
-            "end_ms": frame.end_ms,
-            "observed_ms": frame.observed_ms,
-            "boot_start_ms": frame.boot_start_ms,
-            "sequence": frame.sequence,
-            **frame.columns,
-        }
-    )
+    named: dict[str, Any] = {
+        "node": [node.name] * len(frame),
+        "gpu": [gpu.uuid for gpu in gpus],
+        "index": [gpu.index for gpu in gpus],
+    }
+    return Portion(named | frame.table)
 
 
 def write_csv(portions: Iterable[Portion], metrics: Sequence[str], out: IO[str]) -> int:

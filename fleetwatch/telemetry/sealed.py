@@ -73,6 +73,27 @@ def read_chunks(
 
     None: with all of them; no name: without windows, for host samples alone.
     """
+    chunk_rows = _rows(node_ids, low, high, names, with_host=with_host)
+    heads = [row.directory() for row in chunk_rows]
+    places = [_places(head, names) for head in heads]
+    parts = _parts(chunk_rows, places)
+    if parts is None:  # sealing or joining came in between: once more, in one statement
+        return read_chunks(node_ids, low, high, None, with_host=with_host)
+    chunks: dict[int, list[Sealed]] = defaultdict(list)
+    for row, head, part, wanted in zip(chunk_rows, heads, parts, places, strict=True):
+        bodies = _cut(row.data, part, wanted)
+        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, head, bodies))
+    return chunks
+
+
+def _rows(
+    node_ids: Sequence[int],
+    low: datetime,
+    high: datetime,
+    names: Sequence[str] | None,
+    *,
+    with_host: bool,
+) -> list[_Row]:
     asked = {
         "node_ids": np.array(node_ids, dtype=np.int64),
         "after": low - SPAN,
@@ -80,15 +101,7 @@ def read_chunks(
         "ends_after": low,
         "with_host": with_host,
     }
-    chunk_rows = [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
-    heads = [row.directory() for row in chunk_rows]
-    bodies = _bodies(chunk_rows, heads, names)
-    if bodies is None:  # sealing or joining came in between: once more, in one statement
-        return read_chunks(node_ids, low, high, None, with_host=with_host)
-    chunks: dict[int, list[Sealed]] = defaultdict(list)
-    for row, head, parts in zip(chunk_rows, heads, bodies, strict=True):
-        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, head, parts))
-    return chunks
+    return [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
 
 
 def _portion(names: Sequence[str] | None) -> dict[str, int]:
@@ -96,26 +109,6 @@ def _portion(names: Sequence[str] | None) -> dict[str, int]:
     if names is None:
         return {"whole_to": _NO_LIMIT, "head": 0}
     return {"whole_to": WHOLE_BYTES, "head": HEAD_BYTES} if names else {"whole_to": -1, "head": 0}
-
-
-def _bodies(
-    chunk_rows: Sequence[_Row], heads: Sequence[Directory | None], names: Sequence[str] | None
-) -> list[dict[str, Bytes]] | None:
-    """Each row's bodies of the named columns; None when one of the rows is no longer what
-    it was.
-    """
-    places = [_places(head, names) for head in heads]
-    spans = [
-        [] if len(row.data) == row.size else _spans(wanted.values())
-        for row, wanted in zip(chunk_rows, places, strict=True)
-    ]
-    fetched = _fetched(chunk_rows, spans)
-    if fetched is None:
-        return None
-    return [
-        _cut(row.data, parts, wanted)
-        for row, parts, wanted in zip(chunk_rows, fetched, places, strict=True)
-    ]
 
 
 def _places(head: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
@@ -135,32 +128,37 @@ def _spans(places: Iterable[Place]) -> list[Place]:
     return spans
 
 
-def _fetched(
-    chunk_rows: Sequence[_Row], spans: Sequence[Sequence[Place]]
+def _parts(
+    chunk_rows: Sequence[_Row], places: Sequence[Mapping[str, Place]]
 ) -> list[list[tuple[int, bytes]]] | None:
-    """Each row's spans as (where it begins, bytes); None when one of the rows is no longer what it
-    was.
+    """Of each row what its places need beyond its beginning, as (where it begins, bytes); None when
+    one of the rows is no longer what it was.
     """
-    wanted = [
-        (row.id, row.version, first, end - first)
-        for row, here in zip(chunk_rows, spans, strict=True)
-        for first, end in here
-    ]
     parts: list[list[tuple[int, bytes]]] = [[] for _ in chunk_rows]
-    if not wanted:
-        return parts
-    columns = np.array(wanted, dtype=np.int64).T
-    bodies = dict(
-        rows.fetched(PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True)))
-    )
-    if len(bodies) < len(wanted):
+    spans = [
+        (number, *span)
+        for number, (row, wanted) in enumerate(zip(chunk_rows, places, strict=True))
+        if len(row.data) < row.size
+        for span in _spans(wanted.values())
+    ]
+    bodies = _fetched([(chunk_rows[number], first, end) for number, first, end in spans])
+    if bodies is None:
         return None
-    number = 0
-    for here, places in zip(parts, spans, strict=True):
-        for first, _ in places:
-            number += 1
-            here.append((first, bodies[number]))
+    for (number, first, _), body in zip(spans, bodies, strict=True):
+        parts[number].append((first, body))
     return parts
+
+
+def _fetched(spans: Sequence[tuple[_Row, int, int]]) -> list[bytes] | None:
+    """The bytes of each span; None when one of the rows is no longer what it was."""
+    if not spans:
+        return []
+    asked = [(row.id, row.version, first, end - first) for row, first, end in spans]
+    columns = np.array(asked, dtype=np.int64).T
+    bodies = rows.fetched(
+        PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))
+    )
+    return [body for _, body in sorted(bodies)] if len(bodies) == len(spans) else None
 
 
 def _cut(

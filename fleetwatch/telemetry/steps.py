@@ -12,8 +12,14 @@ from fleetwatch.telemetry.window_tables import Table
 # Columns that decide which of two windows of one time counts.
 SIGNALS = ACTIVITY
 # What a step shows of these is no mean.
-LARGEST = frozenset({"util_max", "power_max_w", "sm_active_max", "ecc_uncorrected"})
-SMALLEST = frozenset({"util_min", "power_min_w"})
+EXTREMES = {
+    "util_max": np.fmax,
+    "power_max_w": np.fmax,
+    "sm_active_max": np.fmax,
+    "ecc_uncorrected": np.fmax,
+    "util_min": np.fmin,
+    "power_min_w": np.fmin,
+}
 SUMMED = frozenset({"energy_j", "util_dips"})
 
 Floats = NDArray[np.float64]
@@ -61,52 +67,48 @@ def stepped(
 
 
 def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
-    starts = table["start_ms"]
-    lengths = table["window_ms"]
-    ends = starts + lengths
-    low = starts // step_ms
-    high = (ends - 1) // step_ms
-    parts = high - low + 1
-    window = np.repeat(np.arange(len(starts)), parts)
-    step = low[window] + np.arange(len(window)) - np.repeat(np.cumsum(parts) - parts, parts)
-    overlap = np.minimum(ends[window], (step + 1) * step_ms) - np.maximum(
-        starts[window], step * step_ms
-    )
-    share = overlap / lengths[window]
-    inside = (step >= first) & (step < first + count)
-    window = window[inside]
-    step = step[inside] - first
-    share = share[inside]
+    window, step = _steps_of_windows(table, step_ms)
+    is_inside = (step >= first) & (step < first + count)
+    window = window[is_inside]
+    step = step[is_inside]
+    starts = table["start_ms"][window]
+    lengths = table["window_ms"][window]
+    ends = np.minimum(starts + lengths, (step + 1) * step_ms)
+    share = (ends - np.maximum(starts, step * step_ms)) / lengths
     is_one_to_one = bool((share == 1).all() and (step[1:] > step[:-1]).all())
-    return _Pieces(window, step, share, table["observed_ms"][window] * share, is_one_to_one)
+    observed_ms = table["observed_ms"][window] * share
+    return _Pieces(window, step - first, share, observed_ms, is_one_to_one)
+
+
+def _steps_of_windows(table: Table, step_ms: int) -> tuple[Ints, Ints]:
+    """(window, step) of each step that a window lies in."""
+    low = table["start_ms"] // step_ms
+    parts = (table["start_ms"] + table["window_ms"] - 1) // step_ms - low + 1
+    window = np.repeat(np.arange(len(parts)), parts)
+    return window, low[window] + np.arange(len(window)) - np.repeat(np.cumsum(parts) - parts, parts)
 
 
 def _reduced(name: str, values: Floats, pieces: _Pieces, count: int) -> Floats:
-    spread = values[pieces.window]
-    read = ~np.isnan(spread) & (pieces.observed_ms > 0)
-    spread = spread[read]
-    step = pieces.step[read]
+    is_read = ~np.isnan(values[pieces.window]) & (pieces.observed_ms > 0)
+    spread = values[pieces.window[is_read]]
+    step = pieces.step[is_read]
     reduced = np.full(count, np.nan)
     if pieces.is_one_to_one:
         reduced[step] = spread
         return reduced
-    if name in LARGEST or name in SMALLEST:
-        return _extremes(spread, step, count, largest=name in LARGEST)
-    weight = pieces.share[read] if name in SUMMED else pieces.observed_ms[read]
-    total = np.bincount(step, weights=spread * weight, minlength=count)
-    weights = np.bincount(step, weights=weight, minlength=count)
-    if name in SUMMED:
-        reduced[weights > 0] = total[weights > 0]
-    else:
-        np.divide(total, weights, out=reduced, where=weights > 0)
-    return reduced
+    if name in EXTREMES:
+        EXTREMES[name].at(reduced, step, spread)
+        return reduced
+    weight = (pieces.share if name in SUMMED else pieces.observed_ms)[is_read]
+    return _weighted(spread, weight, step, count, is_mean=name not in SUMMED)
 
 
-def _extremes(values: Floats, step: Ints, count: int, *, largest: bool) -> Floats:
-    extremes = np.full(count, -np.inf if largest else np.inf)
-    (np.maximum if largest else np.minimum).at(extremes, step, values)
-    extremes[np.isinf(extremes)] = np.nan
-    return extremes
+def _weighted(values: Floats, weight: Floats, step: Ints, count: int, *, is_mean: bool) -> Floats:
+    """The weighted sum or mean of each step's values; NaN where there is none."""
+    weights = np.bincount(step, weight, count)
+    sums = np.bincount(step, values * weight, count)
+    weights[weights <= 0] = np.nan
+    return sums / weights if is_mean else np.where(np.isnan(weights), np.nan, sums)
 
 
 def _without_nan(values: Floats) -> list[float | None]:

@@ -1,7 +1,9 @@
 """Tables of windows and host samples as numpy columns: joined, sorted, each key once. Pure."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from fleetwatch.telemetry.codec import repeated
 Table = dict[str, NDArray[Any]]
 _MISSING = np.full(1, np.nan)
 Bounds = NDArray[np.intp]
-Run = tuple[int, slice]  # number of a part, rows of it
+Columns = Sequence[NDArray[Any]]  # of one name, by part
+Run = tuple[int, int, slice]  # GPU, number of a part, rows of it
 
 WINDOW_KEYS = ("gpu_id", "start_ms", "boot_start_ms", "sequence")
 WINDOW_INTS = (*WINDOW_KEYS, "window_ms", "observed_ms")
@@ -23,26 +26,28 @@ HOST_INTS = (*HOST_KEYS, "window_ms")
 DEAD_PROCESSES = "dead_process_count"
 
 
-def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) -> Table:
+def joined(parts: Sequence[Table], *, ints: Sequence[str], keys: Sequence[str]) -> Table:
     """The rows of all parts, sorted by `keys`, each key once: of equal ones the row of the earliest
     part.
 
     A float column that a part does not have is NaN there; the `ints` are in every part.
     """
-    every = list(parts)
-    names = dict.fromkeys([*ints, *(name for part in every for name in part)])
-    tables = [_sorted_once(part, keys) for part in every if len(part["start_ms"])]
+    names = dict.fromkeys([*ints, *(name for part in parts for name in part)])
+    tables = [_sorted_once(part, keys) for part in parts if len(part["start_ms"])]
     if not tables:
-        return {name: np.zeros(0, dtype=np.int64 if name in ints else np.float64) for name in names}
+        return {name: np.zeros(0, np.int64 if name in ints else np.float64) for name in names}
+    columns = {name: [_column(table, name) for table, _ in tables] for name in names}
     if len(tables) == 1:
-        ((only, _),) = tables
-        return {
-            name: only[name] if name in only else repeated(_MISSING, len(only["start_ms"]))
-            for name in names
-        }
+        return {name: values for name, (values,) in columns.items()}
     runs = _in_turn(tables)
-    whole = {name: _stacked([table for table, _ in tables], runs, name) for name in names}
-    return whole if runs is not None else _sorted_once(whole, keys)[0]
+    if runs is None:
+        return _sorted_once(_stacked(columns, None), keys)[0]
+    return _stacked(columns, runs)
+
+
+def _column(table: Table, name: str) -> NDArray[Any]:
+    """The table's column; one value all over, which takes no memory, where it has none."""
+    return table[name] if name in table else repeated(_MISSING, len(table["start_ms"]))
 
 
 def float_column(table: Table, name: str) -> NDArray[np.float64]:
@@ -110,36 +115,37 @@ def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
     So it is where each part begins after the one before it ended: chunks of a node, and what came
     since.
     """
-    runs: list[tuple[int, Run]] = []
-    newest: int | None = None
+    runs: list[Run] = []
+    newest = -math.inf
     for number, (part, bounds) in enumerate(tables):
         starts = part["start_ms"]
-        if bounds is None or (newest is not None and starts[bounds[:-1]].min() <= newest):
+        if bounds is None or starts[bounds[:-1]].min() <= newest:
             return None
         newest = starts[bounds[1:] - 1].max()
-        groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
-        runs += [
-            (group, (number, slice(*bound)))
-            for group, bound in zip(groups, itertools.pairwise(bounds.tolist()), strict=True)
-        ]
+        runs += _runs_of(number, part, bounds)
     # stable: within a GPU the parts stay in order
-    return [run for _, run in sorted(runs, key=lambda item: item[0])]
+    return sorted(runs, key=operator.itemgetter(0))
 
 
-def _stacked(tables: Sequence[Table], runs: Sequence[Run] | None, name: str) -> NDArray[Any]:
-    """The runs of a column (None: all of it), one after the other; one value all over takes no
+def _runs_of(number: int, part: Table, bounds: Bounds) -> Iterator[Run]:
+    groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
+    for gpu, span in zip(groups, itertools.pairwise(bounds.tolist()), strict=True):
+        yield gpu, number, slice(*span)
+
+
+def _stacked(columns: Mapping[str, Columns], runs: Sequence[Run] | None) -> Table:
+    return {name: _end_to_end(values, runs) for name, values in columns.items()}
+
+
+def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> NDArray[Any]:
+    """The runs of the columns (None: all of them), one after the other; one value all over takes no
     memory, as where it was unpacked.
     """
-    columns = [
-        part[name] if name in part else repeated(_MISSING, len(part["start_ms"])) for part in tables
-    ]
-    if (
-        all(values.strides == (0,) for values in columns)
-        and len({values[:1].tobytes() for values in columns}) == 1
-    ):
+    is_one_value = all(values.strides == (0,) for values in columns)
+    if is_one_value and len({values[:1].tobytes() for values in columns}) == 1:
         return repeated(columns[0][:1], sum(map(len, columns)))
     return np.concatenate(
-        columns if runs is None else [columns[number][rows] for number, rows in runs]
+        columns if runs is None else [columns[number][rows] for _, number, rows in runs]
     )
 
 
@@ -155,14 +161,19 @@ def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | Non
         by_gpu = {key: table[key][order] for key in ("gpu_id", "start_ms")}
         if (bounds := edges(by_gpu)) is not None:
             return select_rows(table, order), bounds
-    # stable: the earliest part stays first
-    order = np.lexsort([table[key] for key in reversed(keys)])
+    table = select_rows(table, _firsts_in_order(table, keys))
+    return table, _bounds(table, keys)
+
+
+def _firsts_in_order(table: Table, keys: Sequence[str]) -> Bounds:
+    """Where the rows stand in order, of those with the same keys the first."""
+    order = np.lexsort([table[key] for key in reversed(keys)])  # stable
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
         values = table[key][order]
         is_repeat &= values[1:] == values[:-1]
-    table = select_rows(table, order[np.concatenate([[True], ~is_repeat])])
-    return table, _bounds(table, keys)
+    firsts: Bounds = order[np.append(True, ~is_repeat)]
+    return firsts
 
 
 def _bounds(table: Table, keys: Sequence[str]) -> Bounds | None:
