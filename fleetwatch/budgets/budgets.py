@@ -20,6 +20,7 @@ from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import CENT
+from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error
 MONTHS_AHEAD = 36
@@ -28,14 +29,8 @@ WHOLE_FLEET = ""  # the slug that stands for all teams and what no team held
 log = structlog.get_logger(__name__)
 
 
-class BudgetError(ValueError):
-    """A budget that can't be; the text is a sentence for the person who asked, `field` names what
-    to change.
-    """
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BudgetError(RefusedFieldError):
+    """A budget that can't be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +43,29 @@ class Limit:
     usd: Decimal | None
 
 
-def set_budget(
-    team: Team | None,
-    month: date,
-    amount: Decimal | None,
-    *,
-    repeats: bool,
-    now: datetime,
-    by: str,
-    currency: str = exchange.USD,
-) -> Budget:
-    """What the team (None: the whole fleet) may spend in that month, and with `repeats` in those
-    after it.
+def set_budget(budget: Budget, *, now: datetime, by: str) -> Budget:
+    """Stores what the team (None: the whole fleet) may spend in the month, and where it repeats in
+    those after it.
 
     An amount of None ends a budget. A month that is over keeps what it had. Raises BudgetError.
     """
-    _check_month(month, now)
-    if amount is not None:
-        amount = _checked_amount(amount)
-        _usd_per_unit(currency, month)
-    made = Budget(
-        team=team,
-        month=month,
-        amount=amount,
-        currency=currency,
-        repeats=repeats,
-        created_at=now,
-        created_by=by[:200],
-    )
+    _check_month(budget.month, now)
+    if budget.amount is not None:
+        _check_amount(budget.amount)
+        _usd_per_unit(budget.currency, budget.month)
+    budget.created_at = now
+    budget.created_by = by[:200]
+    facts = {
+        "team": "" if budget.team is None else budget.team.slug,
+        "month": f"{budget.month:%Y-%m}",
+        "amount": str(budget.amount),
+        "currency": budget.currency,
+        "by": by,
+    }
     with transaction.atomic():
-        made.save()
-        facts = {
-            "team": "" if team is None else team.slug,
-            "month": f"{month:%Y-%m}",
-            "amount": str(amount),
-            "currency": currency,
-            "by": by,
-        }
+        budget.save(force_insert=True)
         transaction.on_commit(partial(log.info, "budget set", **facts))
-    return made
+    return budget
 
 
 def counting(rows: Iterable[Budget], month: date) -> Budget | None:
@@ -163,10 +142,9 @@ def _check_month(month: date, now: datetime) -> None:
         )
 
 
-def _checked_amount(amount: Decimal) -> Decimal:
+def _check_amount(amount: Decimal) -> None:
     if not amount.is_finite() or not 0 < amount <= MAX_AMOUNT or amount != amount.quantize(CENT):
         raise BudgetError(
             f"A budget is above 0, at most {MAX_AMOUNT:,} and in whole cents, not {amount}.",
             field="amount",
         )
-    return amount

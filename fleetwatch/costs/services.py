@@ -4,7 +4,7 @@ What was charged is never changed in passing.
 """
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
@@ -17,13 +17,13 @@ from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.changing import OpenBook, open_book, read_again, write
 from fleetwatch.costs.rates.example_prices import example_price
-from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject
+from fleetwatch.costs.rates.subjects import BEGINNING, KINDS, LONGEST_NAME, RateError, Subject
 from fleetwatch.costs.tco import Component
 from fleetwatch.figures.pricing import MICRO_USD, usd
-from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.selectors import closed_until
+from fleetwatch.lib.refusal import is_name
 
-LONGEST_NAME = 63
 MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
 
 __all__ = ["BEGINNING", "RateError", "Subject", "ensure_example_rates", "set_rate", "withdraw_rate"]
@@ -33,20 +33,13 @@ log = structlog.get_logger(__name__)
 
 @transaction.atomic
 def set_rate(
-    subject: Subject | GPU | Node | GPUModel,
-    price_per_gpu_hour: Decimal,
+    rate: Rate,
     *,
-    valid_from: datetime,
     now: datetime,
-    valid_to: datetime | None = None,
-    currency: str = "USD",
-    pricing_class: str = "",
-    source: str = "",
-    source_date: date | None = None,
     components: Sequence[Component] = (),
     book: OpenBook | None = None,
 ) -> Rate:
-    """The new rate of a subject over [valid_from, valid_to).
+    """Stores a new rate of its subject over [valid_from, valid_to).
 
     The rate that held before ends where it begins (and holds again from valid_to on, if
     there is one); shipped examples that begin later make room too, because nobody agreed on them.
@@ -57,30 +50,21 @@ def set_rate(
     Who sets many in one transaction opens the `book` once, for all of them.
     """
     book = book or open_book()
-    _check_moments(book, valid_from, valid_to)
-    whom = _checked_subject(Subject.of(subject))
-    book.check_open(valid_from)
-    price = _checked_price(
-        price_per_gpu_hour, usd_per_unit=exchange.usd_per_unit(currency, valid_from)
-    )
-    overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
-    if valid_to is not None:
-        overlapping = overlapping.filter(valid_from__lt=valid_to)
+    _check_moments(book, rate.valid_from, rate.valid_to)
+    subject = _checked_subject(Subject.of_rate(rate))
+    book.check_open(rate.valid_from)
+    usd_per_unit = exchange.usd_per_unit(rate.currency, rate.valid_from)
+    rate.price_per_gpu_hour = _checked_price(rate.price_per_gpu_hour, usd_per_unit=usd_per_unit)
+    rate.pricing_class = _checked_class(rate.pricing_class or rate.node_class)
+    rate.components = _checked_components(components, rate.price_per_gpu_hour)
+    rate.created_at = now
+    overlapping = subject.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=rate.valid_from))
+    if rate.valid_to is not None:
+        overlapping = overlapping.filter(valid_from__lt=rate.valid_to)
     for standing in overlapping.order_by("valid_from"):
-        _make_room(standing, valid_from=valid_from, valid_to=valid_to)
-    rate = Rate.objects.create(
-        **whom.fields,
-        pricing_class=_checked_class(pricing_class or whom.node_class),
-        price_per_gpu_hour=price,
-        currency=currency,
-        valid_from=valid_from,
-        valid_to=valid_to,
-        source=source,
-        source_date=source_date,
-        components=_checked_components(components, price),
-        created_at=now,
-    )
-    _say("rate set", whom, rate)
+        _make_room(standing, valid_from=rate.valid_from, valid_to=rate.valid_to)
+    rate.save(force_insert=True)
+    _say("rate set", subject, rate)
     return rate
 
 
@@ -139,7 +123,9 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         standing.valid_to = valid_from
         standing.save(update_fields=["valid_to"])
         if again_from is not None:
-            standing.pk, standing.valid_from, standing.valid_to = None, again_from, ends
+            standing.pk = None
+            standing.valid_from = again_from
+            standing.valid_to = ends
             standing.save(force_insert=True)
         return
     if not standing.is_example:
@@ -199,17 +185,8 @@ def _check_moments(book: OpenBook, valid_from: datetime, valid_to: datetime | No
 
 
 def _checked_subject(subject: Subject) -> Subject:
-    if (
-        sum(
-            (
-                subject.gpu is not None,
-                subject.node is not None,
-                bool(subject.pool),
-                subject.gpu_model is not None,
-            )
-        )
-        != 1
-    ):
+    named = [name for name in KINDS if getattr(subject, name)]
+    if len(named) != 1:
         raise RateError(
             "A rate is for one GPU, one node, one pool or one GPU model.", field="subject"
         )
@@ -222,15 +199,19 @@ def _checked_subject(subject: Subject) -> Subject:
         raise RateError(
             "A MIG instance costs its share of its GPU: set the GPU's rate.", field="subject"
         )
-    for field, text in (("pool", subject.pool), ("region", subject.region)):
-        if len(text) > LONGEST_NAME or not text.isprintable() or text != text.strip():
-            raise RateError(
-                f"The name of a {field} has at most {LONGEST_NAME} letters and no control"
-                " characters.",
-                field=field,
-            )
+    check_name("pool", subject.pool)
+    check_name("region", subject.region)
     _checked_class(subject.node_class, field="node_class")
     return subject
+
+
+def check_name(field: str, text: str) -> None:
+    """Raises RateError for what can be no pool's or region's name."""
+    if not is_name(text, longest=LONGEST_NAME):
+        raise RateError(
+            f"The name of a {field} has at most {LONGEST_NAME} letters and no control characters.",
+            field=field,
+        )
 
 
 def _checked_class(text: str, *, field: str = "pricing_class") -> str:

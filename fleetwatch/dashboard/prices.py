@@ -10,7 +10,7 @@ from decimal import Decimal
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
-from fleetwatch.costs.models import Commitment
+from fleetwatch.costs.models import Commitment, Rate, Region
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
@@ -36,14 +36,14 @@ def set_rate(asked: Asked) -> Done:
     source = asked.text("source") or "set by hand"
     with refusing(costs.RateError, names=RATE_FIELDS):
         valid_from = read_since(asked.text("since"), asked.now)
-        costs.set_rate(
-            subject,
-            amount,
+        rate = Rate(
+            **subject.fields,
+            price_per_gpu_hour=amount,
             valid_from=valid_from,
-            now=asked.now,
             currency=currency,
             source=source[:300],
         )
+        costs.set_rate(rate, now=asked.now)
     return Done(
         f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour"
         f" {_from_then_on(valid_from)} {subject.doubt}".strip()
@@ -86,20 +86,18 @@ def add_commitment(asked: Asked) -> Done:
     terms = {field: asked.text(field) for field in ("name", "pool", "node_class", "region")}
     gpus = asked.number("gpus", low=1, high=committing.MAX_GPUS)
     with refusing(costs.RateError, names=COMMITMENT_FIELDS):
-        made = committing.commit(
-            committing.Terms(
-                gpu_model=model,
-                gpus=gpus,
-                valid_from=read_since(asked.text("since"), asked.now),
-                valid_to=_read_until(asked),
-                price_per_gpu_hour=_decimal(asked, "usd"),
-                amount_per_month=_decimal(asked, "amount"),
-                currency=asked.text("currency").upper() or exchange.USD,
-                **terms,
-            ),
-            now=asked.now,
+        commitment = Commitment(
+            gpu_model=model,
+            gpus=gpus,
+            valid_from=read_since(asked.text("since"), asked.now),
+            valid_to=_read_until(asked),
+            price_per_gpu_hour=_decimal(asked, "usd"),
+            amount_per_month=_decimal(asked, "amount"),
+            currency=asked.text("currency").upper() or exchange.USD,
             source=asked.text("source"),
+            **terms,
         )
+        made = committing.commit(commitment, now=asked.now)
     return Done(
         f"Committed: {made.gpus:,} {model.name}. What of them is not there is a line of its own in"
         " the fleet's report."
@@ -137,8 +135,8 @@ def set_region(asked: Asked) -> Done:
         )
     with refusing(costs.RateError, names=EXCHANGE_FIELDS):
         valid_from = read_since(asked.text("since"), asked.now)
-        sites.set_region(
-            name,
+        region = Region(
+            name=name,
             valid_from=valid_from,
             pue=pue,
             usd_per_kwh=usd_per_kwh,
@@ -146,6 +144,7 @@ def set_region(asked: Asked) -> Done:
             source=asked.text("source"),
             source_date=asked.now.date(),
         )
+        sites.set_region(region)
     return Done(
         f"Energy in {name or 'no named region'} is counted with that {_from_then_on(valid_from)}"
     )

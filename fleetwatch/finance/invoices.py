@@ -16,6 +16,7 @@ from fleetwatch.figures.pricing import EXACT
 from fleetwatch.finance import invoice_csv
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceLine, InvoiceSKU
@@ -26,14 +27,8 @@ LOCK = "reports.invoices"
 log = structlog.get_logger(__name__)
 
 
-class InvoiceError(ValueError):
-    """Something about an invoice that can't be done; the text is a sentence for who asked, `field`
-    names what is wrong.
-    """
-
-    def __init__(self, message: str, *, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+class InvoiceError(RefusedFieldError):
+    """Something about an invoice that can't be done."""
 
 
 class StandsError(InvoiceError):

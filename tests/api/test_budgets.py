@@ -7,9 +7,9 @@ import pytest
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets import outlooks
-from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Anomaly, SpendDay
 from tests.api.conftest import NOW
+from tests.costs.factories import set_budget
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.finance.committing import Terms, commit
+from fleetwatch.costs.models import Commitment
+from fleetwatch.finance.committing import commit
 from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,7 @@ def test_a_commitment_says_what_of_it_was_used_unheld_and_missing(api):
     an_entry(gpu, job=a_job())
     an_entry(gpu, "free", start=HOUR + timedelta(hours=1))
     commit(
-        Terms(
+        Commitment(
             gpu_model=gpu.model,
             gpus=2,
             name="17",
@@ -51,7 +52,7 @@ def test_a_commitment_says_what_of_it_was_used_unheld_and_missing(api):
 def test_hours_that_the_ledger_does_not_know_have_no_figures(api):
     gpu = a_gpu()
     commit(
-        Terms(
+        Commitment(
             gpu_model=gpu.model,
             gpus=2,
             name="17",

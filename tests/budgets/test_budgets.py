@@ -7,9 +7,10 @@ import pytest
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.budgets.budgets import BudgetError, counting, history, limits, months, set_budget
+from fleetwatch.budgets.budgets import BudgetError, counting, history, limits, months
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import ExchangeRate
+from tests.costs.factories import set_budget
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOVEMBER, DECEMBER, JANUARY = date(2026, 11, 1), date(2026, 12, 1), date(2027, 1, 1)

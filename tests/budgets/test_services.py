@@ -10,14 +10,13 @@ import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.budgets import daily_dollars, outlooks, selectors, services, unusual
-from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Anomaly, Outlook, SpendDay
 from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval
-from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
+from tests.costs.factories import a_gpu, a_job, a_rate, an_entry, set_budget
 
 pytestmark = pytest.mark.django_db
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)

@@ -1,12 +1,17 @@
 """Nodes, GPUs, jobs, rates and ledger entries, every field defaulted."""
 
-from collections.abc import Collection
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import count
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.costs.models import NodePlace, Rate
+from fleetwatch.budgets import budgets
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs import services, sites
+from fleetwatch.costs.models import NodePlace, Rate, Region
+from fleetwatch.costs.rates.subjects import Subject
+from fleetwatch.costs.tco import Component
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.hour_rows import count_versions
@@ -167,4 +172,37 @@ def a_run(
         start_ms=start_ms,
         end_ms=end_ms,
         **fields,
+    )
+
+
+def set_rate(
+    subject: Subject | GPU | Node | GPUModel,
+    price: Decimal,
+    *,
+    now: datetime,
+    components: Sequence[Component] = (),
+    **terms: object,
+) -> Rate:
+    """As the services do, of what a subject is said to cost."""
+    kinds = {GPU: "gpu", Node: "node", GPUModel: "gpu_model"}
+    whom = subject if isinstance(subject, Subject) else Subject(**{kinds[type(subject)]: subject})
+    rate = Rate(**whom.fields, price_per_gpu_hour=price, **terms)
+    return services.set_rate(rate, now=now, components=components)
+
+
+def set_region(name: str, **facts: object) -> Region:
+    return sites.set_region(Region(name=name, **facts))
+
+
+def set_budget(
+    team: Team | None,
+    month: date,
+    amount: Decimal | None,
+    *,
+    now: datetime,
+    by: str,
+    **terms: object,
+) -> Budget:
+    return budgets.set_budget(
+        Budget(team=team, month=month, amount=amount, **terms), now=now, by=by
     )

@@ -10,12 +10,21 @@ import pytest
 from fleetwatch.costs.energy import EXAMPLE_G_PER_KWH, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
 from fleetwatch.costs.rates.subjects import RateError
-from fleetwatch.costs.sites import energy, energy_of_node, set_region, withdraw_region
+from fleetwatch.costs.sites import energy, energy_of_node, withdraw_region
 from fleetwatch.figures.selectors import totals
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval
-from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_place, an_entry
+from tests.costs.factories import (
+    HOUR,
+    HOUR_MS,
+    LONG_AGO,
+    a_gpu,
+    a_job,
+    a_place,
+    an_entry,
+    set_region,
+)
 
 DAY = Interval(HOUR, HOUR + timedelta(hours=8))
 KWH = 3_600_000.0

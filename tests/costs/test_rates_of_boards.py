@@ -8,11 +8,11 @@ import pytest
 from fleetwatch.costs.models import ExchangeRate, GPURate
 from fleetwatch.costs.rates.book import priced_models
 from fleetwatch.costs.rates.subjects import Subject, find
-from fleetwatch.costs.services import BEGINNING, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.costs.services import BEGINNING, ensure_example_rates, withdraw_rate
 from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel
 from fleetwatch.inventory.vgpu import slice_of
-from tests.costs.factories import HOUR, a_gpu, a_place, a_rate
+from tests.costs.factories import HOUR, a_gpu, a_place, a_rate, set_rate
 
 pytestmark = pytest.mark.django_db
 MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))

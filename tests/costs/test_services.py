@@ -13,10 +13,9 @@ from fleetwatch.costs.services import (
     RateError,
     Subject,
     ensure_example_rates,
-    set_rate,
     withdraw_rate,
 )
-from tests.costs.factories import a_gpu, a_rate
+from tests.costs.factories import a_gpu, a_rate, set_rate
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.subjects import BEGINNING
-from fleetwatch.costs.services import set_rate
 from fleetwatch.costs.tco import ASSUMED, MEASURED, Owned, components, price
-from tests.costs.factories import HOUR, a_gpu
+from tests.costs.factories import HOUR, a_gpu, set_rate
 
 SERVER = Owned(
     server_usd=Decimal(280_320),

@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from fleetwatch.budgets import outlooks
-from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Anomaly, Budget, SpendDay
 from fleetwatch.ledger.models import Entry
+from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 

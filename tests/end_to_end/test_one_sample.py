@@ -19,7 +19,6 @@ from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Work
 from agent.window import close_window
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts import services as alerts
-from fleetwatch.costs.services import set_rate
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import services as ledger
@@ -27,6 +26,7 @@ from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify import services as notify
 from tests.alerts.factories import NINE, a_rule
+from tests.costs.factories import set_rate
 from tests.markup import tight
 from tests.notify.factories import slack_channel
 

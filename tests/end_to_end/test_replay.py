@@ -24,10 +24,10 @@ import pytest
 from django.core.management import call_command
 
 from fleetwatch.accounts.models import User
-from fleetwatch.costs.services import set_rate
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
+from tests.costs.factories import set_rate
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 11, 3, 9, tzinfo=UTC)

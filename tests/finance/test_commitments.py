@@ -10,7 +10,7 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.finance.commitments import coverage
-from fleetwatch.finance.committing import Terms, commit, end_commitment, withdraw_commitment
+from fleetwatch.finance.committing import commit, end_commitment, withdraw_commitment
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval
@@ -27,7 +27,7 @@ def a_commitment(gpus=2, usd="2", *, model="H100 SXM", valid_from=NOVEMBER, **fi
     product = GPUModel.objects.get_or_create(name=model)[0]
     prices = {} if "amount_per_month" in fields else {"price_per_gpu_hour": Decimal(usd)}
     return commit(
-        Terms(
+        Commitment(
             gpu_model=product,
             gpus=gpus,
             name="contract 17",

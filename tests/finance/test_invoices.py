@@ -9,9 +9,10 @@ import pytest
 import time_machine
 from django.core.management import call_command
 
+from fleetwatch.costs.models import Commitment
 from fleetwatch.costs.rates import exchange
 from fleetwatch.finance import bookings, invoices
-from fleetwatch.finance.committing import Terms, commit
+from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoices import InvoiceError, StandsError, import_invoice, set_sku
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Policy
@@ -157,7 +158,7 @@ def test_a_corrected_closed_hour_counts_as_it_is_now():
 def test_a_commitments_missing_hours_are_not_open():
     big, _ = a_fleet()
     commit(
-        Terms(
+        Commitment(
             gpu_model=big.model,
             gpus=1,
             name="17",

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.costs.models import Commitment
 from fleetwatch.finance import bookings
-from fleetwatch.finance.committing import Terms, commit, withdraw_commitment
+from fleetwatch.finance.committing import commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
 from fleetwatch.reports.models import InvoiceAdjustment
@@ -34,7 +35,7 @@ def a_commitment(model):
     at $4.
     """
     return commit(
-        Terms(
+        Commitment(
             gpu_model=model,
             gpus=2,
             name="2026-17",
@@ -93,7 +94,7 @@ def test_a_month_without_gpu_time_is_reported_if_something_was_paid_beside_it():
     )
 
     commit(
-        Terms(
+        Commitment(
             gpu_model=big.model,
             gpus=2,
             name="17",

@@ -8,11 +8,10 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Budget, Outlook
 from fleetwatch.reports import download
 from fleetwatch.reports.models import Report
-from tests.costs.factories import a_gpu, a_job, a_rate
+from tests.costs.factories import a_gpu, a_job, a_rate, set_budget
 from tests.reports.factories import HOUR, NOW, a_fleet, computed, counted, newest
 from tests.reports.test_download import read, sheets
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.finance.committing import Terms, commit
+from fleetwatch.costs.models import Commitment
+from fleetwatch.finance.committing import commit
 from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment
@@ -60,7 +61,7 @@ def a_fleets_rows():
     an_adjustment(big, -HOUR_MS // 3, job=job)
     an_adjustment(big, HOUR_MS // 7, state="free")
     commit(
-        Terms(
+        Commitment(
             gpu_model=big.model,
             gpus=3,
             name="2026-17",

@@ -7,12 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.sites import set_region
 from fleetwatch.ledger.models import Entry
 from fleetwatch.reports import drawn
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement_choices import choose_free_capacity
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, set_region
 from tests.reports.factories import (
     HOUR,
     NOW,

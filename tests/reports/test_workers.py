@@ -17,7 +17,8 @@ from django.db import connection
 
 from fleetwatch.costs.mapping.mappings import NewRule, add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
-from fleetwatch.finance.committing import Terms, commit
+from fleetwatch.costs.models import Commitment
+from fleetwatch.finance.committing import commit
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
@@ -65,7 +66,7 @@ def a_month_of_teams():
     gives = Gives(project="p", cost_centre="4711")
     add_rule(NewRule(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR), now=NOW)
     commit(
-        Terms(
+        Commitment(
             gpu_model=gpus[0].model,
             gpus=3,
             name="contract 17",

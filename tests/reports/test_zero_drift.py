@@ -16,11 +16,11 @@ from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping.attribution import attribute_changed
 from fleetwatch.costs.mapping.mappings import NewRule, add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.finance import bookings
-from fleetwatch.finance.committing import Terms, commit
+from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoices import import_invoice
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.inventory.models import GPUModel, Node
@@ -155,7 +155,7 @@ def test_everything_at_once_sums_to_the_fleets_cost_and_to_what_was_paid(seed):
     attribute_changed()
     services.set_policy(Policy(idle_batch_s=600), now=THEN)
     commit(
-        Terms(
+        Commitment(
             gpu_model=model,
             gpus=5,
             name="17",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from fleetwatch.figures.totals import WHY
+from fleetwatch.lib.refusal import RefusedFieldError, is_name
 
 # as people write them: name -> for people
 CONDITIONS = {
@@ -26,14 +27,8 @@ LONGEST_NOTE = 300
 FIRST, LAST, USUAL = 1, 1000, 100  # priorities
 
 
-class MappingError(ValueError):
-    """A rule that can't be; the text is a sentence for the person who wrote it, `field` names what
-    is wrong.
-    """
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
+class MappingError(RefusedFieldError):
+    """A rule that can't be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +131,7 @@ def checked(asks: Conditions, gives: Gives, *, priority: int, note: str) -> None
 
 def _check_texts(texts: Mapping[str, str], longest: int) -> None:
     for field, text in texts.items():
-        if len(text) > longest or not text.isprintable() or text != text.strip():
+        if not is_name(text, longest=longest):
             field = "label" if field == "label_value" else field
             raise MappingError(
                 f"At most {longest} characters, none of them control characters, please.",

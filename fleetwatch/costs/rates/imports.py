@@ -2,15 +2,18 @@
 written.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 
 from django.db import transaction
 
 from fleetwatch.costs import difference, services
 from fleetwatch.costs.difference import DryRun, Imported
+from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.changing import OpenBook, open_book
 from fleetwatch.costs.rates.rate_csv import Row, read
 from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject, find
@@ -22,14 +25,13 @@ _COLUMNS = {"node_class": "class", "subject": ""}
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A row of the file with its subject; `until` is its end, or where the file's next rate of the
+    """A line of the file, its subject and its rate, which ends where the file's next one of the
     subject begins.
     """
 
     row: Row
     subject: Subject
-    since: datetime
-    until: datetime | None
+    rate: Rate
 
 
 @transaction.atomic
@@ -40,16 +42,12 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
     """
     book = open_book()
     rows, faults = read(content, book.zone)
-    wanted, clashes = _wanted(rows)
+    wanted = _wanted(rows, faults)
     new = [each for each in wanted if not _stands(each)]
+    for each in new:
+        _set(book, each, now, faults)
     # of all lines at once: who puts the first one right would only be told the next
-    refuse(
-        [
-            *faults,
-            *clashes,
-            *(fault for each in new if (fault := _set(book, each, now)) is not None),
-        ]
-    )
+    refuse(faults)
     return Imported(set=len(new), stood=len(wanted) - len(new), doubts=tuple(_doubts(wanted)))
 
 
@@ -60,38 +58,47 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
     return difference.dry_run(partial(import_rates, content, now=now), now)
 
 
-def _wanted(rows: Sequence[Row]) -> tuple[list[_Wanted], list[Fault]]:
-    """The rows with their subjects, the oldest first, and what is wrong with the others."""
-    wanted, faults = [], []
-    for row in rows:
+def _wanted(rows: Sequence[Row], faults: list[Fault]) -> list[_Wanted]:
+    """The rows with their subjects, of each the oldest first; what is wrong with others is added to
+    the faults.
+    """
+    by_subject: dict[Subject, list[_Wanted]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.valid_from or BEGINNING):
         try:
             subject = find(row.kind, row.name, node_class=row.node_class, region=row.region)
         except RateError as error:
             faults.append(Fault(row.line, error.field, str(error)))
             continue
-        wanted.append(_Wanted(row, subject, row.valid_from or BEGINNING, row.valid_to))
-    wanted.sort(key=lambda each: each.since)
-    following: dict[Subject, _Wanted] = {}
+        by_subject[subject].append(_Wanted(row, subject, _rate(row, subject)))
+    return [each for several in by_subject.values() for each in _in_turn(several, faults)]
+
+
+def _rate(row: Row, subject: Subject) -> Rate:
+    return Rate(
+        **subject.fields,
+        price_per_gpu_hour=row.price,
+        currency=row.currency,
+        valid_from=row.valid_from or BEGINNING,
+        valid_to=row.valid_to,
+        pricing_class=row.pricing_class,
+        source=row.source or "imported",
+        source_date=row.source_date,
+    )
+
+
+def _in_turn(several: Sequence[_Wanted], faults: list[Fault]) -> list[_Wanted]:
+    """The rates of one subject, each ending where the next one begins; two for one time are a
+    fault.
+    """
     clashing: set[int] = set()
-    ended = []
-    for each in reversed(wanted):
-        later = following.get(each.subject)
-        if later is not None and (
-            later.since == each.since or (each.until is not None and each.until > later.since)
-        ):
-            faults.append(
-                Fault(
-                    later.row.line,
-                    "valid_from",
-                    f"Line {each.row.line} has a rate of {each.subject.name} for that time too.",
-                )
-            )
-            clashing |= {later.row.line, each.row.line}
-        following[each.subject] = each
-        ended.append(
-            replace(each, until=later.since) if later is not None and each.until is None else each
-        )
-    return [each for each in reversed(ended) if each.row.line not in clashing], faults
+    for earlier, later in pairwise(several):
+        begins = later.rate.valid_from
+        earlier.rate.valid_to = earlier.rate.valid_to or begins
+        if earlier.rate.valid_from == begins or earlier.rate.valid_to > begins:
+            clashing |= {earlier.row.line, later.row.line}
+            text = f"Line {earlier.row.line} has a rate of {later.subject.name} for that time too."
+            faults.append(Fault(later.row.line, "valid_from", text))
+    return [each for each in several if each.row.line not in clashing]
 
 
 def _doubts(wanted: Sequence[_Wanted]) -> list[Fault]:
@@ -106,28 +113,14 @@ def _doubts(wanted: Sequence[_Wanted]) -> list[Fault]:
 
 def _stands(wanted: _Wanted) -> bool:
     """Whether the book has this very rate."""
-    row = wanted.row
-    price = {"price_per_gpu_hour": row.price, "currency": row.currency, "is_example": False}
-    return wanted.subject.rates.filter(
-        valid_from=wanted.since, valid_to=wanted.until, **price
-    ).exists()
+    names = ("valid_from", "valid_to", "price_per_gpu_hour", "currency", "is_example")
+    wants = {name: getattr(wanted.rate, name) for name in names}
+    return wanted.subject.rates.filter(**wants).exists()
 
 
-def _set(book: OpenBook, wanted: _Wanted, now: datetime) -> Fault | None:
-    row = wanted.row
+def _set(book: OpenBook, wanted: _Wanted, now: datetime, faults: list[Fault]) -> None:
     try:
-        services.set_rate(
-            wanted.subject,
-            row.price,
-            valid_from=wanted.since,
-            valid_to=wanted.until,
-            now=now,
-            currency=row.currency,
-            pricing_class=row.pricing_class,
-            source=row.source or "imported",
-            source_date=row.source_date,
-            book=book,
-        )
+        services.set_rate(wanted.rate, now=now, book=book)
     except RateError as error:
-        return Fault(row.line, _COLUMNS.get(error.field, error.field), str(error))
-    return None
+        field = _COLUMNS.get(error.field, error.field)
+        faults.append(Fault(wanted.row.line, field, str(error)))

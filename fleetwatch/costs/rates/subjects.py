@@ -2,29 +2,27 @@
 or of all).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Self
+from typing import Any, Self
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from fleetwatch.costs.models import NodePlace, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.lib.refusal import RefusedFieldError
 
 # before any GPU that FleetWatch can meet: "from the beginning"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 KINDS = {"gpu": "GPU", "node": "node", "pool": "pool", "gpu_model": "GPU model"}
 
 
-class RateError(ValueError):
-    """A rate that can't be set; the text is a sentence for the person who set it, `field` names
-    what is wrong.
-    """
+LONGEST_NAME = 63
 
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
+
+class RateError(RefusedFieldError):
+    """A rate that can't be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +39,19 @@ class Subject:
     region: str = ""
 
     @classmethod
-    def of(cls, thing: "Subject | GPU | Node | GPUModel") -> "Subject":
-        match thing:
-            case GPU():
-                return cls(gpu=thing)
-            case Node():
-                return cls(node=thing)
-            case GPUModel():
-                return cls(gpu_model=thing)
-        return thing
-
-    @classmethod
     def of_rate(cls, rate: Rate) -> Self:
         return cls(rate.gpu, rate.node, rate.pool, rate.gpu_model, rate.node_class, rate.region)
 
     @property
-    def fields(self) -> dict[str, GPU | Node | GPUModel | str | None]:
+    def fields(self) -> dict[str, Any]:
         """The subject as fields of a Rate."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @property
     def rates(self) -> QuerySet[Rate]:
         """The subject's own rates, and nobody else's."""
-        return Rate.objects.filter(
-            Q(**{name: value for name, value in self.fields.items() if value is not None})
-        )
+        named = {name: value for name, value in self.fields.items() if value is not None}
+        return Rate.objects.filter(**named)
 
     @property
     def name(self) -> str:
@@ -101,38 +87,23 @@ def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Sub
 
     Raises RateError where nothing bears the name. A pool need not have nodes yet.
     """
-    bare: Subject | None = None
-    match kind:
-        case "pool":
-            bare = Subject(pool=name)
-        case "gpu":
-            # of its rows with several nodes the first: a rate of its own goes with it wherever it
-            # is
-            bare = _of(GPU.objects.filter(uuid=name).order_by("pk").first())
-        case "node":
-            bare = _of(Node.objects.filter(name=name).first())
-        case "gpu_model":
-            bare = _of(GPUModel.objects.filter(name=name).first())
-    if bare is None:
-        raise RateError(
-            f"There is no {KINDS[kind]}"
-            f" {name[:100]!r}.{_meant(name) if kind == 'gpu_model' else ''}",
-            field=kind,
-        )
-    return replace(bare, node_class=node_class, region=region)
+    thing: Any = name if kind == "pool" else _stored(kind, name)
+    if thing is None:
+        meant = _meant(name) if kind == "gpu_model" else ""
+        raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.{meant}", field=kind)
+    return Subject(**{kind: thing}, node_class=node_class, region=region)
+
+
+def _stored(kind: str, name: str) -> Any:
+    if kind == "gpu":
+        # of its rows with several nodes the first: a rate of its own goes with it wherever it is
+        return GPU.objects.filter(uuid=name).order_by("pk").first()
+    return (Node if kind == "node" else GPUModel).objects.filter(name=name).first()
 
 
 def _meant(name: str) -> str:
     """The GPU model whose name is most like it, as a question; "" where none is much like it."""
-    known = {
-        one.casefold(): one
-        for one in GPUModel.objects.order_by("name").values_list("name", flat=True)
-    }
-    return "".join(
-        f" Did you mean {known[one]!r}?"
-        for one in get_close_matches(name[:100].casefold(), known, n=1)
-    )
-
-
-def _of(thing: GPU | Node | GPUModel | None) -> Subject | None:
-    return None if thing is None else Subject.of(thing)
+    models = GPUModel.objects.order_by("name").values_list("name", flat=True)
+    by_text = {model.casefold(): model for model in models}
+    close = get_close_matches(name[:100].casefold(), by_text, n=1)
+    return "".join(f" Did you mean {by_text[text]!r}?" for text in close)

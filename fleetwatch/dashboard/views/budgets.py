@@ -17,6 +17,7 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
+from fleetwatch.budgets.models import Budget
 from fleetwatch.dashboard.bars import spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -50,15 +51,14 @@ def set_budget(request: HttpRequest) -> HttpResponse:
         team = _team(sent.get("team", ""))
         month = _month(sent.get("month", ""))
         amount = _amount(sent.get("amount", ""))
-        limits.set_budget(
-            team,
-            month,
-            amount,
+        budget = Budget(
+            team=team,
+            month=month,
+            amount=amount,
             repeats="repeats" in sent,
             currency=sent.get("currency", "").strip().upper() or "USD",
-            now=period.now,
-            by=request.user.get_username(),
         )
+        limits.set_budget(budget, now=period.now, by=request.user.get_username())
     except BudgetError as error:
         return _all(request, errors={error.field: str(error)})
     messages.success(request, _done(team, month, amount))

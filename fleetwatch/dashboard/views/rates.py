@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.costs.models import Rate
 from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
@@ -73,15 +74,15 @@ def _book(
     request: HttpRequest, model: GPUModel, parts: list[Component], period: Period
 ) -> HttpResponse:
     """Sets the parts as the model's rate. Raises RateError."""
-    set_rate(
-        Subject(gpu_model=model, node_class=request.POST.get("node_class", "")),
-        price(parts),
+    subject = Subject(gpu_model=model, node_class=request.POST.get("node_class", ""))
+    rate = Rate(
+        **subject.fields,
+        price_per_gpu_hour=price(parts),
         valid_from=read_since(request.POST.get("since", ""), period.now),
-        now=period.now,
         pricing_class="owned",
         source="total cost of ownership",
-        components=parts,
     )
+    set_rate(rate, now=period.now, components=parts)
     messages.success(
         request,
         f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts"

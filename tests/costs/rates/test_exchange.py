@@ -9,12 +9,12 @@ from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.models import ExchangeRate, GPURate, Rate
 from fleetwatch.costs.rates.exchange import set_exchange_rate, withdraw_exchange_rate
 from fleetwatch.costs.rates.imports import import_rates
-from fleetwatch.costs.services import BEGINNING, RateError, set_rate
+from fleetwatch.costs.services import BEGINNING, RateError
 from fleetwatch.figures.selectors import totals
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.lib.intervals import Interval
-from tests.costs.factories import HOUR_MS, a_gpu, a_rate, an_entry
+from tests.costs.factories import HOUR_MS, a_gpu, a_rate, an_entry, set_rate
 from tests.costs.test_day_sums import counted
 
 pytestmark = pytest.mark.django_db

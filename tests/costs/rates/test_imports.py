@@ -10,18 +10,12 @@ from django.core.management import call_command
 from fleetwatch.costs.difference import Imported, closed_days
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.imports import dry_run, import_rates
-from fleetwatch.costs.services import (
-    BEGINNING,
-    RateError,
-    ensure_example_rates,
-    set_rate,
-    withdraw_rate,
-)
+from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, withdraw_rate
 from fleetwatch.figures.selectors import totals
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.lib.csv_rows import RefusedError
-from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
+from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry, set_rate
 
 pytestmark = pytest.mark.django_db
 
