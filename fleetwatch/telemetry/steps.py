@@ -107,8 +107,9 @@ def _weighted(values: Floats, weight: Floats, step: Ints, count: int, *, is_mean
     """The weighted sum or mean of each step's values; NaN where there is none."""
     weights = np.bincount(step, weight, count)
     sums = np.bincount(step, values * weight, count)
-    weights[weights <= 0] = np.nan
-    return sums / weights if is_mean else np.where(np.isnan(weights), np.nan, sums)
+    is_filled = weights > 0
+    each = sums / np.where(is_filled, weights, 1) if is_mean else sums
+    return np.where(is_filled, each, np.nan)
 
 
 def _without_nan(values: Floats) -> list[float | None]:
