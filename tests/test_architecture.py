@@ -105,7 +105,6 @@ LARGE_FUNCTIONS = {
     "diagnosis": 54,
     "figures": 10,
     "finance": 16,
-    "ingest": 3,
     "inventory": 6,
     "ledger": 61,
 }

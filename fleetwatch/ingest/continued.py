@@ -5,6 +5,7 @@ The same rows as services.store_batch writes one by one. Whatever is not plain
 continuation (UnsteadyError) leaves the group, and the others are stored without it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,8 +21,7 @@ from fleetwatch.ingest.services import (
     STATEMENT_MS,
     is_out_of_time,
     store_reports,
-    touch_holds,
-    touch_jobs_of_new_kind,
+    touch_others,
 )
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
@@ -32,7 +32,6 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
-from fleetwatch.telemetry.services import Appended
 
 # One node whose row somebody holds must not hold a group up: without a group its batches go the
 # long way, and wait there.
@@ -79,16 +78,12 @@ class Moment(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """One batch at the door, read and valid, with its gzip."""
+    """One batch at the door, read and valid."""
 
     sender: Sender
     batch: Batch
-    packed: bytes
+    continued: Continued
     received: Moment
-    start_ms: int  # of the windows
-    end_ms: int
-    oldest_ms: int  # of windows and host samples
-    newest_ms: int
     is_use_due: bool  # of the token: to be noted
 
     @property
@@ -108,26 +103,45 @@ def arrived(
     That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole
     of ten minutes, a GPU without a last window.
     """
-    if batch.events:
-        return None
     starts = batch.windows["start_ms"]
     start_ms = min(starts)
     last_ms = max(starts)
     end_ms = last_ms + batch.window_s * 1000
     oldest_ms, newest_ms = _with_host(batch, start_ms, end_ms)
-    if last_ms - start_ms >= GAP_MS and len(spans_of(starts, batch.window_s * 1000)) > 1:
-        return None
     if (
-        is_out_of_time(newest_ms, oldest_ms, received.ms)
+        batch.events
+        or is_out_of_time(newest_ms, oldest_ms, received.ms)
         or oldest_ms < received.final_ms
         or start_ms < sender.since_ms
+        or _has_holes(sender, batch, (start_ms, last_ms))
     ):
         return None
-    if not sender.living.issubset(_places_at(batch, last_ms)):
-        return None
-    return Arrived(
-        sender, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due
+    continued = Continued(
+        node_id=sender.node_id,
+        digest=sender.digest,
+        boot_id=batch.boot_id,
+        boot_start_ms=batch.boot_start_ms,
+        sequence=batch.sequence,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        newest_ms=newest_ms,
+        hours_ms=_hours_ms(batch, oldest_ms, newest_ms),
+        received_at=received.at,
+        agent=msgspec.json.encode(batch.agent).decode(),
+        payload=packed,
     )
+    return Arrived(sender, batch, continued, received, is_use_due)
+
+
+def _has_holes(sender: Sender, batch: Batch, starts: Span) -> bool:
+    """Whether ten minutes have no window, or a GPU has none that starts with the last."""
+    first_ms, last_ms = starts
+    if last_ms - first_ms >= GAP_MS:
+        length_ms = batch.window_s * 1000
+        if len(spans_of(batch.windows["start_ms"], length_ms)) > 1:
+            return True
+    windows = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
+    return not sender.living.issubset([place for place, start_ms in windows if start_ms == last_ms])
 
 
 def _with_host(batch: Batch, start_ms: int, end_ms: int) -> Span:
@@ -136,12 +150,6 @@ def _with_host(batch: Batch, start_ms: int, end_ms: int) -> Span:
     if not host:
         return start_ms, end_ms
     return min(start_ms, *host), max(end_ms, max(host) + batch.window_s * 1000)
-
-
-def _places_at(batch: Batch, start_ms: int) -> list[int]:
-    """The positions of the GPUs with a window that starts then."""
-    windows = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
-    return [place for place, start in windows if start == start_ms]
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -177,11 +185,12 @@ def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
 @transaction.atomic
 def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
-    lived = inventory.extend(
-        [_continued(arrival) for arrival in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS
-    )
+    continued = [arrival.continued for arrival in group]
+    lived = inventory.extend(continued, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
     touched = {arrival.node_id: _touched(arrival, lived[arrival.node_id]) for arrival in group}
-    _require(telemetry.append_new([_appended(arrival) for arrival in group], touched), group)
+    new = telemetry.append_new(continued, touched)
+    if unsteady := lived.keys() - new:
+        raise UnsteadyError(unsteady)
     silent = {
         arrival.node_id for arrival in group if _stays_silent(arrival, lived[arrival.node_id])
     }
@@ -216,12 +225,9 @@ def _store_reports(
         return set()
     received_at = group[0].received.at
     stored, held, silent = store_reports(reports, received_at=received_at)
-    of_gpu = {gpu_id: arrival for arrival in group for gpu_id in arrival.sender.gpu_ids}
-    own = [(of_gpu[gpu_id], span) for gpu_id, span in held if gpu_id in of_gpu]
-    for arrival, spans in _by_node(own):
-        _touch_held(arrival, spans, lived[arrival.node_id], touched[arrival.node_id])
-    touch_holds([pair for pair in held if pair[0] not in of_gpu], received_at=received_at)
-    touch_jobs_of_new_kind(stored.values(), received_at=received_at)
+    own = {gpu_id for arrival in group for gpu_id in arrival.sender.gpu_ids}
+    _touch_held(group, held, lived, touched)
+    touch_others(stored, held, own, received_at=received_at)
     return silent
 
 
@@ -230,18 +236,21 @@ def _report(arrival: Arrived) -> Report:
     return Report(sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for)
 
 
-def _touch_held(arrival: Arrived, held: Iterable[Span], lived: Lived, touched: Span) -> None:
-    capacity = clip(held, arrival.sender.first_ms, lived.is_ms)
-    if untouched := difference(capacity, [touched]):
-        telemetry.touch_hours(arrival.node_id, untouched, received_at=arrival.received.at)
-
-
-def _by_node(held: Iterable[tuple[Arrived, Span]]) -> Iterable[tuple[Arrived, set[Span]]]:
-    """Each batch with the time in which its GPUs have other holders."""
-    held_by_node: dict[int, tuple[Arrived, set[Span]]] = {}
-    for arrival, span in held:
-        held_by_node.setdefault(arrival.node_id, (arrival, set()))[1].add(span)
-    return held_by_node.values()
+def _touch_held(
+    group: Sequence[Arrived],
+    held: Iterable[tuple[int, Span]],
+    lived: Mapping[int, Lived],
+    touched: Mapping[int, Span],
+) -> None:
+    """Marks the time of other holders on the batches' GPUs that is not marked already."""
+    spans: dict[int, set[Span]] = defaultdict(set)
+    for gpu_id, span in held:
+        spans[gpu_id].add(span)
+    for arrival in group:
+        of_node = set().union(*(spans.get(gpu_id, ()) for gpu_id in arrival.sender.gpu_ids))
+        capacity = clip(of_node, arrival.sender.first_ms, lived[arrival.node_id].is_ms)
+        if untouched := difference(capacity, [touched[arrival.node_id]]):
+            telemetry.touch_hours(arrival.node_id, untouched, received_at=arrival.received.at)
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
@@ -254,59 +263,21 @@ def _speaks_of_jobs(batch: Batch) -> bool:
     )
 
 
-def _require(done: set[int], group: Sequence[Arrived]) -> None:
-    if unsteady := {arrival.node_id for arrival in group} - done:
-        raise UnsteadyError(unsteady)
-
-
-def _continued(arrival: Arrived) -> Continued:
-    batch = arrival.batch
-    agent = msgspec.json.encode(batch.agent).decode()
-    return Continued(
-        node_id=arrival.sender.node_id,
-        digest=arrival.sender.digest,
-        boot_start_ms=batch.boot_start_ms,
-        sequence=batch.sequence,
-        first_ms=arrival.start_ms,
-        windows_ms=arrival.end_ms,
-        newest_ms=arrival.newest_ms,
-        received_at=arrival.received.at,
-        agent=agent,
-    )
-
-
 def _touched(arrival: Arrived, lived: Lived) -> Span:
     """The batch's windows, and the time by which the node's life became longer: all its GPUs were
     capacity in it.
     """
-    start_ms = arrival.start_ms
-    end_ms = arrival.end_ms
-    was_ms = lived.was_ms
-    is_ms = lived.is_ms
-    if was_ms >= is_ms:
-        return (start_ms, end_ms)
-    return (max(min(start_ms, was_ms), arrival.received.final_ms), max(end_ms, is_ms))
+    start_ms = arrival.continued.start_ms
+    end_ms = arrival.continued.end_ms
+    if lived.was_ms >= lived.is_ms:
+        return start_ms, end_ms
+    return max(min(start_ms, lived.was_ms), arrival.received.final_ms), max(end_ms, lived.is_ms)
 
 
-def _appended(arrival: Arrived) -> Appended:
-    batch = arrival.batch
-    return Appended(
-        node_id=arrival.node_id,
-        boot_id=batch.boot_id,
-        boot_start_ms=batch.boot_start_ms,
-        sequence=batch.sequence,
-        received_at=arrival.received.at,
-        start_ms=arrival.start_ms,
-        end_ms=arrival.end_ms,
-        payload=arrival.packed,
-        hours_ms=_hours_ms(arrival),
-    )
-
-
-def _hours_ms(arrival: Arrived) -> list[int]:
+def _hours_ms(batch: Batch, oldest_ms: int, newest_ms: int) -> list[int]:
     """The hours in which windows and host samples start."""
-    first = arrival.oldest_ms - arrival.oldest_ms % HOUR_MS
-    if arrival.newest_ms <= first + HOUR_MS:
+    first = oldest_ms - oldest_ms % HOUR_MS
+    if newest_ms <= first + HOUR_MS:
         return [first]
-    starts = {*arrival.batch.windows["start_ms"], *arrival.batch.host.get("start_ms", ())}
+    starts = {*batch.windows["start_ms"], *batch.host.get("start_ms", ())}
     return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in starts})]

@@ -34,6 +34,13 @@ class Reached:
     batch: Batch
     refused: Mapping[str, str]
 
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing of it is left: then nothing is stored, its identity neither, so that a
+        token that may import can send it.
+        """
+        return bool(self.refused) and self.batch.end_ms is None
+
 
 def within_reach(
     batch: Batch, token: AgentToken, *, clock: ClockBounds | None, received_at: datetime

@@ -1,6 +1,7 @@
 """One batch, from the door to the tables: all of it in one transaction, or nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -75,10 +76,10 @@ def store_promptly(
     or a statement takes ten.
     """
     limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    return _store(node, batch, payload, rights, clock=clock, received_at=received_at)
+    return store_batch(node, batch, payload, clock=clock, received_at=received_at, rights=rights)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def store_batch(
     node: Node,
     batch: Batch,
@@ -95,30 +96,15 @@ def store_batch(
     Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import
     check_import.
     """
-    return _store(node, batch, payload, rights, clock=clock, received_at=received_at)
-
-
-def _store(
-    node: Node,
-    batch: Batch,
-    payload: bytes,
-    rights: Rights,
-    *,
-    clock: ClockBounds | None,
-    received_at: datetime,
-) -> Stored:
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, clock)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
     brought = Brought(events=len(batch.events), batch_bytes=len(payload))
     intake.count({node.pk: brought}, received_at)
-    refused: dict[int, Refused] = {}
-    quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
-    if quarantined:
-        newest = newest_ms(batch, offset_ms=offset_ms)
-        log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest)
-    else:
+    refused: Mapping[int, Refused] = {}
+    quarantined = is_quarantined(node, batch, offset_ms=offset_ms, received_at=received_at)
+    if not quarantined:
         refused = _store_facts(node, batch, rights, offset_ms=offset_ms, received_at=received_at)
     telemetry.append_batch(
         node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined
@@ -171,15 +157,16 @@ def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:
             )
 
 
-def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
+def is_quarantined(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
     """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
     newest = newest_ms(batch, offset_ms=offset_ms)
     oldest = oldest_ms(batch, offset_ms=offset_ms)
-    return (
-        newest is not None
-        and oldest is not None
-        and is_out_of_time(newest, oldest, to_ms(received_at))
-    )
+    if newest is None or oldest is None:
+        return False
+    is_wrong = is_out_of_time(newest, oldest, to_ms(received_at))
+    if is_wrong:
+        log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest)
+    return is_wrong
 
 
 def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
@@ -193,20 +180,25 @@ def _store_facts(
     """Writes what the batch says beside its windows, and marks the hours in which something
     changed; the GPUs that are refused.
     """
-    since_ms = to_ms(retention.horizon(received_at))
     registered = inventory.register_batch(
-        node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms
+        node,
+        batch,
+        offset_ms=offset_ms,
+        received_at=received_at,
+        since_ms=to_ms(retention.horizon(received_at)),
     )
     gpus = registered.gpus
-    gpu_ids = [gpus[place].pk for place in range(len(gpus))]
+    gpu_ids = [gpu.pk for _, gpu in sorted(gpus.items())]
     report = Report(node.pk, batch, gpu_ids, offset_ms, rights.speaks_for)
-    stored_jobs, held, _ = store_reports([report], received_at=received_at)
+    stored, held, _ = store_reports([report], received_at=received_at)
     telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
-    touched = _spans_of(node, batch, offset_ms)
-    touched += [*registered.changed.get(node.pk, []), *_held_spans(node, gpus, held)]
+    touched = [
+        *_spans_of(node, batch, offset_ms),
+        *registered.changed.get(node.pk, []),
+        *_held_spans(node, gpus.values(), held),
+    ]
     _touch({**registered.changed, node.pk: touched}, received_at=received_at)
-    touch_holds([pair for pair in held if pair[0] not in gpu_ids], received_at=received_at)
-    touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
+    touch_others(stored, held, gpu_ids, received_at=received_at)
     return registered.refused
 
 
@@ -229,39 +221,23 @@ def store_reports(
 
 
 def _spans_of(node: Node, batch: Batch, offset_ms: int) -> list[Span]:
-    """The time of the batch's windows, and what its events touch."""
-    return [
-        *_batch_extent(batch, offset_ms=offset_ms),
-        *_event_spans(node, batch, offset_ms=offset_ms),
-    ]
-
-
-def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
-    """From the first window to the end of the last: windows changed in it, and what the job sources
-    said.
+    """The time of the batch, in which windows changed and the job sources spoke; and from each
+    event on, for a lost GPU stays lost until something else is said, which may be never.
     """
-    if batch.start_ms is None or batch.end_ms is None:
-        return []
-    return [(batch.start_ms + offset_ms, batch.end_ms + offset_ms)]
+    spans: list[Span] = []
+    if batch.start_ms is not None and batch.end_ms is not None:
+        spans.append((batch.start_ms + offset_ms, batch.end_ms + offset_ms))
+    if batch.events and node.live_ms is not None:
+        first_ms = min(event["at_ms"] for event in batch.events) + offset_ms
+        spans.append((first_ms, max(node.live_ms, first_ms + 1)))
+    return spans
 
 
-def _event_spans(node: Node, batch: Batch, *, offset_ms: int) -> list[Span]:
-    """From each event on: a lost GPU stays lost until something else is said, which may be
-    never.
-    """
-    if not batch.events or node.live_ms is None:
-        return []
-    first_ms = min(event["at_ms"] for event in batch.events) + offset_ms
-    return [(first_ms, max(node.live_ms, first_ms + 1))]
-
-
-def _held_spans(
-    node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, Span]]
-) -> list[Span]:
+def _held_spans(node: Node, gpus: Iterable[GPU], held: Iterable[tuple[int, Span]]) -> list[Span]:
     """The time of other holders in which the GPU was capacity: a job that began last year touches
     no hour before the first window.
     """
-    first = {gpu.pk: gpu.first_ms for gpu in gpus.values() if gpu.first_ms is not None}
+    first = {gpu.pk: gpu.first_ms for gpu in gpus if gpu.first_ms is not None}
     live_ms = node.live_ms or 0
     return [
         part
@@ -271,25 +247,28 @@ def _held_spans(
     ]
 
 
-def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> None:
-    """Marks the time of holders on GPUs that the batch does not name: accounting and the books of a
-    cluster end jobs everywhere.
+def touch_others(
+    stored: Mapping[JobKey, StoredJob],
+    held: Iterable[tuple[int, Span]],
+    gpu_ids: Collection[int],
+    *,
+    received_at: datetime,
+) -> None:
+    """Marks the time of holders on GPUs that the batches do not name, for accounting and the books
+    of a cluster end jobs everywhere; and all that jobs held whose kind changed, for what counts as
+    idle depends on it.
     """
-    if not held:
-        return
-    rows = GPU.objects.filter(pk__in={gpu_id for gpu_id, _ in held}).select_related("node")
-    gpus = dict(enumerate(rows))
-    for node in {gpu.node for gpu in gpus.values()}:
-        of_node = {place: gpu for place, gpu in gpus.items() if gpu.node_id == node.pk}
-        telemetry.touch_hours(node.pk, _held_spans(node, of_node, held), received_at=received_at)
-
-
-def touch_jobs_of_new_kind(stored_jobs: Iterable[StoredJob], *, received_at: datetime) -> None:
-    """Marks all that jobs held whose kind changed: what counts as idle depends on it."""
-    changed = [job.pk for job in stored_jobs if job.former_kind is not None]
-    if changed:
-        for node_id, spans in held_by_node(changed).items():
-            telemetry.touch_hours(node_id, spans, received_at=received_at)
+    if elsewhere := [(gpu_id, span) for gpu_id, span in held if gpu_id not in gpu_ids]:
+        by_node: dict[Node, list[GPU]] = defaultdict(list)
+        gpus = GPU.objects.filter(pk__in={gpu_id for gpu_id, _ in elsewhere})
+        for gpu in gpus.select_related("node"):
+            by_node[gpu.node].append(gpu)
+        spans = {
+            node.pk: _held_spans(node, of_node, elsewhere) for node, of_node in by_node.items()
+        }
+        _touch(spans, received_at=received_at)
+    if changed := [job.pk for job in stored.values() if job.former_kind is not None]:
+        _touch(held_by_node(changed), received_at=received_at)
 
 
 @transaction.atomic

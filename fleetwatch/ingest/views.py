@@ -19,6 +19,7 @@ from fleetwatch.ingest.reach import Reached, within_reach
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.refusals import answers_errors
 from fleetwatch.ingest.services import Stored
+from fleetwatch.telemetry.services import ClockBounds
 
 NOTHING_STORED = Stored(0, 0)
 
@@ -38,27 +39,47 @@ def batches(request: HttpRequest) -> JsonResponse:
     clock = requests.clock_bounds(request, received_at)
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
-    batch = _checked(wire.parse(requests.decode_json(expanded)), token, received_at)
+    batch = _read(expanded, token, received_at)
     reached = within_reach(batch, token, clock=clock, received_at=received_at)
-    if reached.refused and reached.batch.end_ms is None:
-        # nothing of it is stored, its identity neither: a token that may import can send it
-        return _accepted(NOTHING_STORED, reached)
+    stored = NOTHING_STORED
+    if not reached.is_void:
+        payload = _payload(reached, packed, encoding)
+        stored = _stored(token, reached.batch, payload, clock=clock, received_at=received_at)
+        if not stored.duplicate:
+            request.META[LESSON] = _lesson(token, batch, expanded, received_at)
+    return _accepted(stored, reached)
+
+
+def _accepted(stored: Stored, reached: Reached) -> JsonResponse:
+    refused = {**stored.refused, **reached.refused}
+    return JsonResponse(
+        answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=refused)
+    )
+
+
+def _stored(
+    token: AgentToken,
+    batch: Batch,
+    payload: bytes,
+    *,
+    clock: ClockBounds | None,
+    received_at: datetime,
+) -> Stored:
     stored = services.store_promptly(
         token.node,
-        reached.batch,
-        _payload(reached, packed, encoding),
+        batch,
+        payload,
         clock=clock,
         received_at=received_at,
         rights=token.rights,
     )
-    if not stored.duplicate:
-        request.META[LESSON] = _lesson(token, batch, expanded, received_at)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
-    return _accepted(stored, reached)
+    return stored
 
 
-def _checked(batch: Batch, token: AgentToken, received_at: datetime) -> Batch:
+def _read(expanded: bytes, token: AgentToken, received_at: datetime) -> Batch:
     """The batch, if the token may send it. Raises WireError."""
+    batch = wire.parse(requests.decode_json(expanded))
     services.check_node(batch, token.node)
     services.check_import(batch, token.rights, received_at)
     return batch
@@ -74,13 +95,6 @@ def _payload(reached: Reached, packed: bytes, encoding: str) -> bytes:
 def _lesson(token: AgentToken, batch: Batch, expanded: bytes, received_at: datetime) -> Lesson:
     used_at = token.last_used_at or received_at
     return Lesson(token.pk, token.rights, used_at, token.node_id, batch, expanded)
-
-
-def _accepted(stored: Stored, reached: Reached) -> JsonResponse:
-    refused = {**stored.refused, **reached.refused}
-    return JsonResponse(
-        answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=refused)
-    )
 
 
 @csrf_exempt

@@ -17,7 +17,7 @@ from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.sql import read_statement
 
 EXTEND_STEADY = read_statement("inventory/sql/extend_steady.sql")
@@ -41,21 +41,23 @@ class Remembered(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """One batch, as far as inventory is concerned: newer than all before it, its facts those with
-    `digest`.
+    """One batch of a node, newer than all before it, its facts those with `digest`, its times right
+    as they are; at least one window, nothing in quarantine.
     """
 
     node_id: int
     digest: bytes
+    boot_id: str
     boot_start_ms: int
     sequence: int
-    first_ms: int  # start of its first window
-    # end of its last window: each of its GPUs has one that ends there, or is the parent of one that
-    # has
-    windows_ms: int
+    start_ms: int  # of its first window
+    # of its last window: each of its GPUs has one that ends there, or is the parent of one that has
+    end_ms: int
     newest_ms: int  # of windows and host samples
+    hours_ms: list[int]  # in which these start
     received_at: datetime
     agent: str  # JSON
+    payload: bytes  # its JSON as gzip
 
 
 class Lived(NamedTuple):
@@ -149,7 +151,21 @@ def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> 
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    parameters = _columns(batches) | {
+    parameters = columns(
+        batches,
+        node_id=integers,
+        digest=list,
+        boot_start_ms=integers,
+        sequence=integers,
+        start_ms=integers,
+        end_ms=integers,
+        newest_ms=integers,
+        received_at=list,
+        agent=list,
+    )
+    parameters |= {
+        "gap": GAP_MS,
+        "replayed": REPLAYED_AFTER_MS,
         "lock_timeout": f"{lock_ms}ms",
         "statement_timeout": f"{statement_ms}ms",
     }
@@ -160,22 +176,3 @@ def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> 
     if unsteady := {batch.node_id for batch in batches} - lived.keys():
         raise UnsteadyError(unsteady)
     return lived
-
-
-def _columns(batches: Sequence[Continued]) -> dict[str, object]:
-    nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents = zip(
-        *batches, strict=True
-    )
-    return {
-        "nodes": integers(nodes),
-        "digests": list(digests),
-        "boot_starts": integers(boot_starts),
-        "sequences": integers(sequences),
-        "firsts": integers(firsts),
-        "gap": GAP_MS,
-        "replayed": REPLAYED_AFTER_MS,
-        "windows": integers(windows),
-        "newest": integers(newest),
-        "received": list(received),
-        "agents": list(agents),
-    }

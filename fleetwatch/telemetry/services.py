@@ -9,6 +9,7 @@ import structlog
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.steady import Continued
 from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
@@ -190,24 +191,7 @@ def release_touched(mark_ids: Iterable[int]) -> int:
     return deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """One batch, as far as telemetry is concerned, its times right as they are; at least one
-    window, nothing in quarantine.
-    """
-
-    node_id: int
-    boot_id: str
-    boot_start_ms: int
-    sequence: int
-    received_at: datetime
-    start_ms: int
-    end_ms: int
-    payload: bytes
-    hours_ms: Sequence[int]  # in which its windows and host samples start
-
-
-def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[int]:
+def append_new(batches: Sequence[Continued], touched: Mapping[int, Span]) -> set[int]:
     """The node ids of the batches that were received for the first time; unless that is all of them
     the caller undoes the transaction.
 

@@ -45,7 +45,7 @@ def test_an_import_without_the_right_is_403_says_what_to_do_and_leaves_nothing(c
     assert answer.json()["error"].endswith("manage.py create_agent_token --import n1")
     assert not any(model.objects.exists() for model in (Job, JobRecord, Batch, ReceivedSequence))
     # what `fleetwatch-agent history` prints
-    said = sender._judge(403, {}, answer.content).text
+    said = sender._judge(sender.Answer(403, {}, answer.content)).text
     assert "manage.py create_agent_token --import n1" in said
 
 

@@ -1,5 +1,5 @@
 -- One row per given node whose newest facts have the given digest: its last_ms before and after, and the order of its newest batch before.
--- In:  nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents (one batch per node, by position); gap (ms):
+-- In:  node_id, digest, boot_start_ms, sequence, start_ms and end_ms of its windows, newest_ms, received_at, agent (one batch per node, by position); gap (ms):
 --      without windows for so long a stay has ended, and the next one begins the long way; replayed (ms): Node.is_live;
 --      lock_timeout, statement_timeout: they hold until the transaction ends, the first already for the locks taken here.
 -- Again: a batch that is not newer than all before it finds no row. Nodes are locked in order of id until the transaction ends.
@@ -8,8 +8,8 @@ WITH limits AS MATERIALIZED (
 ), locked AS (
     SELECT given.*
     FROM limits, unnest(
-        %(nodes)s::bigint[], %(digests)b::bytea[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(firsts)s::bigint[],
-        %(windows)s::bigint[], %(newest)s::bigint[], %(received)b::timestamptz[], %(agents)b::text[]
+        %(node_id)s::bigint[], %(digest)b::bytea[], %(boot_start_ms)s::bigint[], %(sequence)s::bigint[], %(start_ms)s::bigint[],
+        %(end_ms)s::bigint[], %(newest_ms)s::bigint[], %(received_at)b::timestamptz[], %(agent)b::text[]
     ) AS given (node_id, digest, boot_start_ms, sequence, first_ms, windows_ms, newest_ms, received_at, agent)
     JOIN inventory_node AS node ON node.id = given.node_id
     WHERE node.facts_digest = given.digest
