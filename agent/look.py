@@ -18,7 +18,7 @@ from agent.config import INSTALLED, Config
 from agent.host import HostReader
 from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
-from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, window_of
+from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, windows_of
 from agent.readings import (
     Event,
     NotedSource,
@@ -31,7 +31,6 @@ from agent.readings import (
 from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source
-from agent.window import GPUWindow
 
 OK = 0
 FAILED = 1
@@ -69,7 +68,10 @@ def once(chosen: Config) -> int:
     seen = _one_window(chosen, WINDOW_MS)
     observed = seen.observed
     closed = batch.ClosedWindow(
-        seen.start_ms, _windows(seen), observed.workload, host_columns(seen.host, observed)
+        seen.start_ms,
+        windows_of(seen.observed, start_ms=seen.start_ms, end_ms=seen.end_ms),
+        observed.workload,
+        host_columns(seen.host, observed),
     )
     name = identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
@@ -83,13 +85,6 @@ def once(chosen: Config) -> int:
     )
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
-
-
-def _windows(seen: Seen) -> List[GPUWindow]:
-    return [
-        window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.end_ms)
-        for gpu in seen.observed.gpus
-    ]
 
 
 def check(chosen: Config) -> int:
@@ -163,7 +158,7 @@ def _gpus(chosen: Config, look: Look, listener: _Listener) -> Look:
         source=seen.source,
         versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
         gpus=seen.observed.gpus,
-        windows=_windows(seen),
+        windows=windows_of(seen.observed, start_ms=seen.start_ms, end_ms=seen.end_ms),
         jobs=_job_sources(
             seen.observed.workload.sources,
             look_for_schedulers() if is_here else [],

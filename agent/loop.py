@@ -132,23 +132,19 @@ class Loop:
         is time.
         """
         start_ms = end_ms - self._window_ms
+        parts = self._parts
         self._watch(now_ms)
-        self._parts.sampler.hear(now_ms)
-        observed = self._parts.sampler.take(start_ms, end_ms)
+        parts.sampler.hear(now_ms)
+        observed = parts.sampler.take(start_ms, end_ms)
         if _differs(observed, self._closed, self._seen) or not self._follows(start_ms):
             self.flush()
         self._seen = observed
         until_ms = min(end_ms, max(start_ms, now_ms))
-        windows = [
-            window_of(observed, gpu, start_ms=start_ms, end_ms=until_ms) for gpu in observed.gpus
-        ]
-        self._closed.append(
-            batch.ClosedWindow(
-                start_ms, windows, observed.workload, host_columns(self._parts.host, observed)
-            )
-        )
-        self._events = [*self._events, *self._parts.sampler.take_events()][-MAX_EVENTS:]
-        if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
+        host = host_columns(parts.host, observed)
+        windows = windows_of(observed, start_ms=start_ms, end_ms=until_ms)
+        self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, host))
+        self._events = [*self._events, *parts.sampler.take_events()][-MAX_EVENTS:]
+        if len(self._closed) * parts.sender.window_s >= parts.pump.flush_s:
             self.flush()
         else:
             self._draft()
@@ -337,6 +333,11 @@ def _differs(
 def _unknown(workload: Workload) -> Workload:
     """No jobs, of which nothing may be concluded."""
     return Workload(sources=[SourceStatus(source.kind, ok=False) for source in workload.sources])
+
+
+def windows_of(observed: Observed, *, start_ms: int, end_ms: int) -> List[GPUWindow]:
+    """The windows of all GPUs."""
+    return [window_of(observed, gpu, start_ms=start_ms, end_ms=end_ms) for gpu in observed.gpus]
 
 
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:

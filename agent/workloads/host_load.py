@@ -102,17 +102,17 @@ class FactsReader:
         jobs = set(holders.values())
         self._forget_others(jobs, {member.pid for member in members})
         self._paths.update((member.job_key, member.path) for member in members if member.path)
-        pids = {key: {member.pid for member in members if member.job_key == key} for key in jobs}
-        of_jobs = {key: self._of_job(key, pids[key], now_s) for key in jobs}
-        on_gpus = {
-            uuid: [member.pid for member in members if member[:2] == (uuid, key)]
-            for uuid, key in holders.items()
+        of_jobs = {
+            key: self._of_job(
+                key, {member.pid for member in members if member.job_key == key}, now_s
+            )
+            for key in jobs
         }
-        columns = {
-            uuid: {**of_jobs[key], **self._busiest(on_gpus[uuid], now_s)}
-            for uuid, key in holders.items()
-        }
-        return {uuid: columns[uuid] for uuid in holders if columns[uuid]}
+        columns = {}
+        for uuid, key in holders.items():
+            pids = [member.pid for member in members if member[:2] == (uuid, key)]
+            columns[uuid] = {**of_jobs[key], **self._busiest(pids, now_s)}
+        return {uuid: values for uuid, values in columns.items() if values}
 
     def _of_job(self, key: str, pids: Set[int], now_s: float) -> Dict[str, float]:
         tree = self._tree(key, pids, now_s) if pids else None

@@ -58,6 +58,19 @@ class Books:
         """True on a node whose GPUs somebody gives out, whether he answers now or not."""
         return any(kind in SCHEDULERS for kind in self.answers)
 
+    @property
+    def pending_gpus(self) -> Optional[int]:
+        """GPUs that jobs wait for, of all who tell; None where nobody does."""
+        counts = [holdings.pending_gpus for holdings in self.fresh.values()]
+        read = [count for count in counts if count is not None]
+        return sum(read) if read else None
+
+    @property
+    def drained(self) -> Optional[str]:
+        """As in Holdings, by the first who tells."""
+        reasons = (holdings.drained for holdings in self.fresh.values())
+        return next((reason for reason in reasons if reason is not None), None)
+
 
 def books_of(answers: Sequence[Answer]) -> Books:
     """The answers as one; where two know a job, the first."""

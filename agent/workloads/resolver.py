@@ -87,16 +87,10 @@ class Resolver:
         books = books_of(answers)
         self._naming.learn(books)
         seen = self._find(processes, books)
-        holders = [
-            Holder(process.uuid, process.facts, process.job)
-            for process in seen
-            if process.facts is not None and process.job is not None
-        ]
+        holders = [holder for process in seen for holder in _holder_of(process)]
         self._note_stuck(seen, start_ms)
         allocations = self._allocations(holders, books, gpus, start_ms=start_ms, end_ms=end_ms)
         current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
-        fresh = books.fresh.values()
-        pending = [item.pending_gpus for item in fresh if item.pending_gpus is not None]
         return Workload(
             jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
@@ -106,8 +100,8 @@ class Resolver:
                 *self._own_statuses(processes, books, holders, end_ms),
             ],
             facts=self._facts.read(_members(holders), holders=_holders(seen, current)),
-            pending_gpus=sum(pending) if pending else None,
-            drained=next((item.drained for item in fresh if item.drained is not None), None),
+            pending_gpus=books.pending_gpus,
+            drained=books.drained,
         )
 
     def _look(self, gpus: Sequence[GPUInfo]) -> List[Answer]:
@@ -220,13 +214,18 @@ class Resolver:
         jobs = {key: books.jobs[key] for key in keys if key in books.jobs}
         for holdings in books.fresh.values():
             jobs.update({job.key: job for job in holdings.jobs if job.end_ms is not None})
+        for holder in holders:
+            jobs.setdefault(holder.job.key, holder.job)
+        self._note_hints(holders, set(jobs))
+        return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
+
+    def _note_hints(self, holders: Sequence[Holder], jobs: Set[str]) -> None:
+        """A kernel that has left the GPU for a while does not make the notebook a batch job."""
         hints: Dict[str, Hints] = {}
         for _, facts, job in holders:
-            jobs.setdefault(job.key, job)
             hints[job.key] = hints.get(job.key, Hints()).and_of(facts)
-        # a kernel that has left the GPU for a while does not make the notebook a batch job
-        self._hints = {key: shown for key, shown in {**self._hints, **hints}.items() if key in jobs}
-        return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
+        hints = {**self._hints, **hints}
+        self._hints = {key: hints[key] for key in jobs if key in hints}
 
     def _own_statuses(
         self, processes: Processes, books: Books, holders: Sequence[Holder], now_ms: int
@@ -242,6 +241,13 @@ class Resolver:
         if has_containers and not books.has_scheduler and "docker" not in books.answers:
             statuses.append(SourceStatus("docker", ok=True, seen_ms=now_ms))
         return statuses
+
+
+def _holder_of(process: SeenProcess) -> List[Holder]:
+    """The process as that of a job, if it is of one."""
+    if process.facts is None or process.job is None:
+        return []
+    return [Holder(process.uuid, process.facts, process.job)]
 
 
 def _process(process: SeenProcess) -> Process:

@@ -107,10 +107,7 @@ class Docker:
         groups = self._groups() if has_podman else frozenset()
         for socket in engines:
             try:
-                if socket.kind == "podman":
-                    containers += self._of_podman(socket, groups, now_ms)
-                else:
-                    containers += self._running(socket, now_ms)
+                containers += self._of_engine(socket, groups, now_ms)
             except EngineError as error:
                 if _USERS_SOCKET.search(socket.path) is None:
                     raise SchedulerError(str(error)) from error
@@ -131,7 +128,9 @@ class Docker:
             self._troubles.add(text)
             log.warning("a user's container engine does not answer: %s", text)
 
-    def _of_podman(self, socket: Socket, groups: FrozenSet[str], now_ms: int) -> List[Container]:
+    def _of_engine(self, socket: Socket, groups: FrozenSet[str], now_ms: int) -> List[Container]:
+        if socket.kind != "podman":
+            return self._running(socket, now_ms)
         before, answer = self._podman.get(socket.path, (frozenset(), []))
         if groups != before:
             answer = self._running(socket, now_ms)
@@ -184,7 +183,6 @@ def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Jo
     labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
     kind = labels.get("fleetwatch.kind")
     name = str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE]
-    restarts = answer.get("RestartCount")
     return Job(
         key="%s/%s/%s" % (socket.kind, node, short),
         scheduler=socket.kind,
@@ -196,9 +194,13 @@ def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Jo
         kind=kind if kind in JOB_KINDS else "batch",
         state="RUNNING",
         start_ms=time_ms(part(answer, "State").get("StartedAt")),
-        restarts=restarts if isinstance(restarts, int) and 0 <= restarts < 2**20 else 0,
+        restarts=_restarts(answer.get("RestartCount")),
         labels=labels,
     )
+
+
+def _restarts(count: Any) -> int:
+    return count if isinstance(count, int) and 0 <= count < 2**20 else 0
 
 
 def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:

@@ -103,14 +103,21 @@ class Kubernetes:
             by_pod.setdefault(pod.job.key, (pod, []))[1].extend(self._slots(held, gpus, now_ms))
         if not by_pod:
             self._check_charge(books, now_ms)
-        holders = by_pod.values()
+        return self._holdings(list(by_pod.values()), books, gpus, now_ms)
+
+    def _holdings(
+        self,
+        holders: Sequence[Tuple[Pod, Sequence[Slot]]],
+        books: _Books,
+        gpus: Sequence[GPUInfo],
+        now_ms: int,
+    ) -> Holdings:
         is_divided = any(slot.is_part for _, slots in holders for slot in slots)
         divided = parts(books.devices or (), gpus) if is_divided else {}
+        held = [(pod.job, shares(slots, divided)) for pod, slots in holders]
         return Holdings(
             jobs=[pod.job for pod, _ in holders],
-            allocations=self._allocations(
-                [(pod.job, shares(slots, divided)) for pod, slots in holders], now_ms
-            ),
+            allocations=self._allocations(held, now_ms),
             aliases={uid: pod.job.key for pod, _ in holders for uid in pod.uids},
             drained=self._cordoned(now_ms),
         )
@@ -164,16 +171,17 @@ class Kubernetes:
             raise SchedulerError(
                 "neither %s nor %s tells which pods live" % (self._paths.cgroups, self._paths.logs)
             )
-        pods = [
-            self._of_uid(uid, on_node, now_ms)
-            if uid
-            else self._of_name(devices.namespace, devices.name, on_node, now_ms)
-            for uid, devices in held
-        ]
         names = {(devices.namespace, devices.name) for _, devices in held}
         names.update(on_node.names.values())
+        holders = [(self._pod(uid, devices, on_node, now_ms), devices) for uid, devices in held]
         self._known = {name: entry for name, entry in self._known.items() if name in names}
-        return [(pod, devices) for pod, (_, devices) in zip(pods, held) if pod is not None]
+        return [(pod, devices) for pod, devices in holders if pod is not None]
+
+    def _pod(self, uid: str, devices: PodDevices, on_node: _Node, now_ms: int) -> Optional[Pod]:
+        """The pod of an entry of the books; None where it has ended."""
+        if uid:
+            return self._of_uid(uid, on_node, now_ms)
+        return self._of_name(devices.namespace, devices.name, on_node, now_ms)
 
     def _of_uid(self, uid: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The pod of an entry of the checkpoint; None where it has ended."""

@@ -118,14 +118,18 @@ def _read(process: "subprocess.Popen[bytes]", timeout_s: float) -> Tuple[str, st
             if not ready:
                 raise _LimitError("did not answer within %d s" % timeout_s)
             for key, _ in ready:
-                part = os.read(key.fd, 65536)
-                read[key.fd] += part
-                if not part:
-                    waiting.unregister(key.fd)
+                _read_some(key.fd, read, waiting)
             if sum(map(len, read.values())) > MAX_BYTES:
                 raise _LimitError("printed more than %d bytes" % MAX_BYTES)
     output, trouble = (text.decode("utf-8", "replace") for text in read.values())
     return output, trouble
+
+
+def _read_some(descriptor: int, read: Dict[int, bytes], waiting: selectors.BaseSelector) -> None:
+    part = os.read(descriptor, 65536)
+    read[descriptor] += part
+    if not part:
+        waiting.unregister(descriptor)
 
 
 def _streams(process: "subprocess.Popen[bytes]") -> Dict[int, bytes]:

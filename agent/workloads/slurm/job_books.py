@@ -89,13 +89,11 @@ class JobBooks:
         unread: Dict[int, str] = {}
         missed: Set[int] = set()
         for listed in [*self._listed.values(), *self._gone(runs)]:
-            listed_then, record = self._records.get(listed.id, (None, None))
-            if listed_then != listed or listed.id not in self._listed:
-                was_seen = record is not None or runs.knows(listed.id)
-                if not (listed.is_holding or was_seen or listed.id in noted):
-                    continue  # ended before anybody here saw it
+            record = self._kept(listed)
+            if record is None and self._is_of_interest(listed, noted, runs):
                 record = self._record(listed, unread)
-                if record is not None and not record.is_holding and listed.id in noted:
+                is_noted = listed.id in noted and not runs.knows(listed.id)
+                if record is not None and is_noted and not record.is_holding:
                     missed.add(listed.id)
             if record is not None:
                 records[listed.id] = record
@@ -103,9 +101,17 @@ class JobBooks:
         self._records = {
             number: record for number, record in self._records.items() if number in self._listed
         }
-        return Answer(
-            node, records, unread, frozenset(job for job in missed if not runs.knows(job))
-        )
+        return Answer(node, records, unread, frozenset(missed))
+
+    def _kept(self, listed: Listed) -> Optional[Record]:
+        """The record that was read when the list said the same of the job."""
+        listed_then, record = self._records.get(listed.id, (None, None))
+        return record if listed_then == listed and listed.id in self._listed else None
+
+    def _is_of_interest(self, listed: Listed, noted: AbstractSet[int], runs: Runs) -> bool:
+        """False for a job that ended before anybody here saw it."""
+        was_seen = listed.id in self._records or listed.id in noted or runs.knows(listed.id)
+        return listed.is_holding or was_seen
 
     def _gone(self, runs: Runs) -> Sequence[Listed]:
         """The jobs that held GPUs and are in the list no more."""
