@@ -56,18 +56,19 @@ class Parts:
 class Loop:
     """Runs the parts until it is told to stop."""
 
+    _seen: Optional[Observed] = None
+    _drafted_events = 0
+    _is_stuck = False
+    _is_stopping = False
+    _mishap = ""
+    _mishap_until = 0.0  # the bug last logged
+
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._window_ms = parts.sender.window_s * 1000
         self._grace_ms = GRACE_MS + parts.phase_ms
         self._closed: List[batch.ClosedWindow] = []
-        self._seen: Optional[Observed] = None
         self._events: List[Event] = []
-        self._drafted_events = 0
-        self._is_stuck = False
-        self._is_stopping = False
-        self._mishap = ""
-        self._mishap_until = 0.0  # the bug last logged
         self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread:
@@ -142,9 +143,13 @@ class Loop:
         until_ms = min(end_ms, max(start_ms, now_ms))
         host = host_columns(parts.host, observed)
         windows = windows_of(observed, start_ms=start_ms, end_ms=until_ms)
-        self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, host))
-        self._events = [*self._events, *parts.sampler.take_events()][-MAX_EVENTS:]
-        if len(self._closed) * parts.sender.window_s >= parts.pump.flush_s:
+        self._keep(batch.ClosedWindow(start_ms, windows, observed.workload, host))
+
+    def _keep(self, closed: batch.ClosedWindow) -> None:
+        """Drafts the window, or flushes with it when it is time."""
+        self._closed.append(closed)
+        self._events = [*self._events, *self._parts.sampler.take_events()][-MAX_EVENTS:]
+        if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
             self.flush()
         else:
             self._draft()

@@ -8,10 +8,11 @@ what is there, and sees by `stuck_s` how long the present call has lasted.
 import logging
 import threading
 import time
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Callable, Deque, Dict, FrozenSet, List, Optional, Sequence, Tuple, TypeVar
 
 from agent.kmsg import Kmsg, XIDs
 from agent.readings import (
@@ -76,6 +77,23 @@ class Recorder:
 class Sampler:
     """Reads one source; opens it again when it was lost."""
 
+    name = "none"
+    driver = ""
+    is_driver_changed = False  # only a new process can read again
+    _source: Optional[Source] = None
+    _workloads: Optional[Workloads] = None
+    _window_end_ms: Optional[int] = None
+    _retry_at = 0.0
+    _retry_s = 0.0
+    _is_drained: Optional[bool] = None  # None: not told yet
+    _trouble: Optional[str] = None  # the event kind last told of the driver; None: nothing yet
+    _is_open: Optional[bool] = None  # None: not tried yet
+    _released_until: Optional[float] = None
+    _call_began: Optional[float] = None
+    _call_about: Optional[str] = None
+    _statuses: Sequence[SourceStatus] = ()
+    _lost: FrozenSet[str] = frozenset()  # GPUs told lost, by whatever source
+
     def __init__(
         self,
         open_source: Callable[[], Source],
@@ -94,29 +112,13 @@ class Sampler:
         self._interval_ms = interval_ms
         self._recorder = recorder
         self._mutex = threading.Lock()
-        self._source: Optional[Source] = None
-        self._workloads: Optional[Workloads] = None
         self._gpus: List[GPUInfo] = []
         self._readings: Dict[str, Deque[Reading]] = {}
         self._held: Dict[int, Observed] = {}  # by the window's end
         self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
         self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
-        self._statuses: Sequence[SourceStatus] = ()
         # (GPU, what was asked) -> the trouble last logged
         self._said: Dict[Tuple[str, str], str] = {}
-        self._lost: Set[str] = set()  # GPUs told lost, by whatever source
-        self._window_end_ms: Optional[int] = None
-        self._retry_at = self._retry_s = 0.0
-        self._is_drained: Optional[bool] = None  # None: not told yet
-        # the event kind last told of the driver; None: nothing yet
-        self._trouble: Optional[str] = None
-        self._is_open: Optional[bool] = None  # None: not tried yet
-        self._released_until: Optional[float] = None
-        self._call_began: Optional[float] = None
-        self._call_about: Optional[str] = None
-        self.name = "none"
-        self.driver = ""
-        self.is_driver_changed = False  # only a new process can read again
 
     @property
     def stuck_s(self) -> float:
@@ -436,9 +438,9 @@ class Sampler:
                     return
                 self._trouble = event.kind
             if event.uuid is not None and event.kind == "gpu_lost":
-                self._lost.add(event.uuid)
+                self._lost |= {event.uuid}
             elif event.uuid is not None and event.kind == "gpu_ok":
-                self._lost.discard(event.uuid)
+                self._lost -= {event.uuid}
             self._events.extend(self._xids.fresh([event]))
 
     @property
@@ -446,7 +448,7 @@ class Sampler:
         return int(COUNTS_INTERVALS * self._interval_ms)
 
     def _forget(self, *, before_ms: int) -> None:
-        known = {gpu.uuid for gpu in self._gpus}
+        uuids = {gpu.uuid for gpu in self._gpus}
         kept = {
             uuid: [reading for reading in readings if reading.at_ms >= before_ms]
             for uuid, readings in self._readings.items()
@@ -454,7 +456,7 @@ class Sampler:
         self._readings = {
             uuid: deque(readings, maxlen=MAX_READINGS)
             for uuid, readings in kept.items()
-            if readings or uuid in known
+            if readings or uuid in uuids
         }
         self._held = {
             end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS
@@ -482,18 +484,13 @@ def within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
     if all(item.start_ms is None or item.start_ms < end_ms for item in workload.allocations):
         return workload
     late_ms = end_ms + (end_ms - start_ms)
-    held = [
-        item for item in workload.allocations if item.start_ms is None or item.start_ms < end_ms
-    ]
-    ahead = [
-        item
-        for item in workload.allocations
-        if item.start_ms is not None and item.start_ms >= late_ms
-    ]
-    return replace(
-        workload,
-        allocations=held + [replace(item, start_ms=start_ms, end_ms=None) for item in ahead],
-    )
+    held = []
+    for item in workload.allocations:
+        if item.start_ms is None or item.start_ms < end_ms:
+            held.append(item)
+        elif item.start_ms >= late_ms:
+            held.append(replace(item, start_ms=start_ms, end_ms=None))
+    return replace(workload, allocations=held)
 
 
 def _around(readings: Sequence[Reading], start_ms: int, end_ms: int) -> List[Reading]:
@@ -501,7 +498,6 @@ def _around(readings: Sequence[Reading], start_ms: int, end_ms: int) -> List[Rea
     order of time.
     """
     ordered = sorted(readings, key=lambda reading: reading.at_ms)
-    inside = [place for place, reading in enumerate(ordered) if start_ms <= reading.at_ms < end_ms]
-    before = [place for place, reading in enumerate(ordered) if reading.at_ms < start_ms][-1:]
-    after = [place for place, reading in enumerate(ordered) if reading.at_ms >= end_ms][:1]
-    return [ordered[place] for place in (*before, *inside, *after)]
+    times = [reading.at_ms for reading in ordered]
+    first = bisect_left(times, start_ms)
+    return ordered[max(0, first - 1) : bisect_left(times, end_ms) + 1]

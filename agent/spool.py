@@ -80,6 +80,10 @@ class State:
 class Spool:
     """The queue in one folder, for one process; its methods may be called from several threads."""
 
+    _drafted = 0
+    _has_jumped = False
+    _lock_file: Optional[IO[str]] = None
+
     def __init__(
         self, folder: Path, *, identity: Callable[[str], Identity], max_bytes: int = MAX_BYTES
     ) -> None:
@@ -92,11 +96,8 @@ class Spool:
         self._max_bytes = max_bytes
         self._mutex = threading.Lock()
         self._store = Store(self._folder)
-        self._drafted = 0
-        self._has_jumped = False
         self._passed_over: Set[str] = set()
         self._done: List[Path] = []  # what only keeps a number until the state is saved
-        self._lock_file: Optional[IO[str]] = None
         self._state = State(spool_id=uuid.uuid4().hex)
         try:
             self._open()
@@ -194,8 +195,8 @@ class Spool:
     def replace(self, sequence: int, parts: Sequence[Entry]) -> None:
         """Puts the parts in the oldest batch's place, all of them or (when killed now) none."""
         with self._mutex:
-            name, frames = self._first()
-            if name is not None and frames[0].sequence == sequence:
+            name, frames = self._oldest(sequence)
+            if frames:
                 self._rewrite(name, [*parts, *frames[1:]])
 
     def set_aside(self, sequence: int, *, reason: str) -> Optional[Path]:
@@ -205,8 +206,8 @@ class Spool:
         The file that keeps it; None when it could not be kept.
         """
         with self._mutex:
-            name, frames = self._first()
-            if name is None or frames[0].sequence != sequence:
+            _, frames = self._oldest(sequence)
+            if not frames:
                 return None
             kept = self._keep_aside("%d-%s.json.gz" % (sequence, reason), frames[0].payload)
             self._count_dropped(frames[0].windows)
@@ -218,12 +219,8 @@ class Spool:
         go_back(), a restart or the cap.
         """
         with self._mutex:
-            name, frames = self._first()
-            if (
-                name is None
-                or frames[0].sequence != sequence
-                or len(self._passed_over) >= MAX_PASSED_OVER
-            ):
+            name, frames = self._oldest(sequence)
+            if not frames or len(self._passed_over) >= MAX_PASSED_OVER:
                 return False
             self._passed_over.add(name)
             return True
@@ -284,10 +281,11 @@ class Spool:
             self._drop(self._store.first_in_memory(), "memory full")
         return sequence
 
-    def _first(self) -> Tuple[Optional[str], List[Entry]]:
+    def _oldest(self, sequence: int) -> Tuple[str, List[Entry]]:
+        """The oldest file and its batches, if they begin with this one; else no batches."""
         name = self._store.first(without=self._passed_over)
         frames = self._frames(name) if name is not None else []
-        return (name, frames) if frames else (None, [])
+        return name or "", frames if frames and frames[0].sequence == sequence else []
 
     def _frames(self, name: str) -> List[Entry]:
         """The file's batches; none when they can't be read."""
@@ -297,13 +295,11 @@ class Spool:
             return []
 
     def _remove_first(self, sequence: int) -> None:
-        name, frames = self._first()
-        if name is None or frames[0].sequence != sequence:
-            return
+        name, frames = self._oldest(sequence)
         if frames[1:]:
             self._rewrite(name, frames[1:])
-            return
-        self._forget(name)
+        elif frames:
+            self._forget(name)
 
     def _rewrite(self, name: str, frames: Sequence[Entry]) -> bool:
         """True once the file holds these batches; False where they are held in memory only."""
@@ -372,10 +368,8 @@ class Spool:
         damaged.
         """
         try:
-            known = json.loads((self._folder / "state.json").read_text())
-            return State(
-                **{name: kind(known[name]) for name, kind in State.__annotations__.items()}
-            )
+            kept = json.loads((self._folder / "state.json").read_text())
+            return State(**{name: kind(kept[name]) for name, kind in State.__annotations__.items()})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return State(spool_id=uuid.uuid4().hex)
 

@@ -8,6 +8,7 @@ without a group of its own is the tree of its processes.
 import os
 from dataclasses import dataclass, field
 from typing import (
+    Any,
     Callable,
     Dict,
     Iterable,
@@ -100,18 +101,14 @@ class FactsReader:
         """
         now_s = self._clock_s()
         jobs = set(holders.values())
-        self._forget_others(jobs, {member.pid for member in members})
-        self._paths.update((member.job_key, member.path) for member in members if member.path)
-        of_jobs = {
-            key: self._of_job(
-                key, {member.pid for member in members if member.job_key == key}, now_s
-            )
-            for key in jobs
+        self._remember(jobs, members)
+        of_job = _grouped((member.job_key, member.pid) for member in members)
+        on_gpu = _grouped(((member.uuid, member.job_key), member.pid) for member in members)
+        of_jobs = {key: self._of_job(key, set(of_job.get(key, ())), now_s) for key in jobs}
+        columns = {
+            uuid: {**of_jobs[key], **self._busiest(on_gpu.get((uuid, key), ()), now_s)}
+            for uuid, key in holders.items()
         }
-        columns = {}
-        for uuid, key in holders.items():
-            pids = [member.pid for member in members if member[:2] == (uuid, key)]
-            columns[uuid] = {**of_jobs[key], **self._busiest(pids, now_s)}
         return {uuid: values for uuid, values in columns.items() if values}
 
     def _of_job(self, key: str, pids: Set[int], now_s: float) -> Dict[str, float]:
@@ -225,12 +222,23 @@ class FactsReader:
         busiest = sorted(ticks.keys() - {pid}, key=lambda tid: (ticks[tid], tid), reverse=True)
         return dict.fromkeys([pid, *busiest[: BUSY_THREADS - 1]], 0)
 
-    def _forget_others(self, jobs: Set[str], pids: Set[int]) -> None:
+    def _remember(self, jobs: Set[str], members: Sequence[Member]) -> None:
+        """Where the jobs' groups lie; nothing of other jobs and processes."""
+        pids = {member.pid for member in members}
+        self._paths.update((member.job_key, member.path) for member in members if member.path)
         self._before = {key: usage for key, usage in self._before.items() if key in jobs}
         self._trees = {key: tree for key, tree in self._trees.items() if key in jobs}
         self._paths = {key: path for key, path in self._paths.items() if key in jobs}
         self._threads = {pid: threads for pid, threads in self._threads.items() if pid in pids}
         self._cgroups.forget_others(jobs)
+
+
+def _grouped(pids: Iterable[Tuple[Any, int]]) -> Dict[Any, List[int]]:
+    """By what each belongs to."""
+    groups: Dict[Any, List[int]] = {}
+    for key, pid in pids:
+        groups.setdefault(key, []).append(pid)
+    return groups
 
 
 def _ticks(ids: Iterable[int], *folder: object) -> Dict[int, int]:

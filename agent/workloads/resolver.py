@@ -90,7 +90,6 @@ class Resolver:
         holders = [holder for process in seen for holder in _holder_of(process)]
         self._note_stuck(seen, start_ms)
         allocations = self._allocations(holders, books, gpus, start_ms=start_ms, end_ms=end_ms)
-        current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
         return Workload(
             jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
@@ -99,7 +98,9 @@ class Resolver:
                 *(answer.status for answer in answers),
                 *self._own_statuses(processes, books, holders, end_ms),
             ],
-            facts=self._facts.read(_members(holders), holders=_holders(seen, current)),
+            facts=self._facts.read(
+                _members(holders), holders=_holders(seen, allocations, start_ms)
+            ),
             pending_gpus=books.pending_gpus,
             drained=books.drained,
         )
@@ -281,7 +282,9 @@ def _path(job: Job, facts: ProcessFacts) -> str:
     return owner.path if owner is not None and owner.kind == job.scheduler else ""
 
 
-def _holders(seen: Sequence[SeenProcess], allocations: Sequence[Allocation]) -> Dict[str, str]:
+def _holders(
+    seen: Sequence[SeenProcess], allocations: Sequence[Allocation], start_ms: int
+) -> Dict[str, str]:
     """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's
     waiting.
 
@@ -289,7 +292,8 @@ def _holders(seen: Sequence[SeenProcess], allocations: Sequence[Allocation]) -> 
     """
     booked: Dict[str, Set[str]] = {}
     for item in allocations:
-        booked.setdefault(item.uuid, set()).add(item.job_key)
+        if item.end_ms is None or item.end_ms > start_ms:
+            booked.setdefault(item.uuid, set()).add(item.job_key)
     used: Dict[str, Set[str]] = {}
     for process in seen:
         if process.job is not None:

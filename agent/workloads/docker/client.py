@@ -181,7 +181,6 @@ def container_of(
 def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Job:
     given = part(part(answer, "Config"), "Labels")
     labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
-    kind = labels.get("fleetwatch.kind")
     name = str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE]
     return Job(
         key="%s/%s/%s" % (socket.kind, node, short),
@@ -191,12 +190,16 @@ def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Jo
         name=labels.get("fleetwatch.name") or name or short,
         user=labels.get("fleetwatch.user") or _user(socket.path),
         account=labels.get("fleetwatch.account") or labels.get("fleetwatch.team", ""),
-        kind=kind if kind in JOB_KINDS else "batch",
+        kind=_kind(labels.get("fleetwatch.kind")),
         state="RUNNING",
         start_ms=time_ms(part(answer, "State").get("StartedAt")),
         restarts=_restarts(answer.get("RestartCount")),
         labels=labels,
     )
+
+
+def _kind(word: Optional[str]) -> str:
+    return word if word in JOB_KINDS else "batch"
 
 
 def _restarts(count: Any) -> int:

@@ -92,16 +92,22 @@ class JobBooks:
             record = self._kept(listed)
             if record is None and self._is_of_interest(listed, noted, runs):
                 record = self._record(listed, unread)
-                is_noted = listed.id in noted and not runs.knows(listed.id)
-                if record is not None and is_noted and not record.is_holding:
+                if record is not None and self._is_missed(record, noted, runs):
                     missed.add(listed.id)
             if record is not None:
                 records[listed.id] = record
                 self._records[listed.id] = (listed, record)
+        self._forget_gone()
+        return Answer(node, records, unread, frozenset(missed))
+
+    def _forget_gone(self) -> None:
         self._records = {
             number: record for number, record in self._records.items() if number in self._listed
         }
-        return Answer(node, records, unread, frozenset(missed))
+
+    def _is_missed(self, record: Record, noted: AbstractSet[int], runs: Runs) -> bool:
+        """Whether it was over when it was asked for first, though a prolog named it."""
+        return not record.is_holding and record.id in noted and not runs.knows(record.id)
 
     def _kept(self, listed: Listed) -> Optional[Record]:
         """The record that was read when the list said the same of the job."""
