@@ -13,68 +13,27 @@ from hypothesis import strategies as st
 
 from agent.wire import WireError
 from fleetwatch.ingest.models import Rights
-from fleetwatch.ingest.services import ImportRefusedError, check_import, store_batch
+from fleetwatch.ingest.services import ImportRefusedError
 from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs import selectors
-from fleetwatch.jobs.job_writes import FUTURE_MS, MAX_CHANGES, MAX_USERS, UNHEARD_MS, drop_unheard
-from fleetwatch.jobs.models import Allocation, ChangedJob, GPUProcess, Job, JobChange, JobRecord
-from fleetwatch.jobs.selectors import changes, contradictions, namesakes
+from fleetwatch.jobs.job_writes import FUTURE_MS, MAX_USERS
+from fleetwatch.jobs.models import Allocation, Job, JobRecord
+from fleetwatch.jobs.selectors import contradictions, namesakes
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.models import TouchedHour
-from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu, holding, job
+from tests.ingest.factories import NOW, NOW_MS, T0, gpu, holding, job
+from tests.jobs.speakers import (
+    DELLA,
+    STOLEN,
+    accounting,
+    owner,
+    owners,
+    store,
+    the_job,
+)
 
 pytestmark = pytest.mark.django_db
-NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
-IMPORTER = Rights(may_import=True)
-DELLA = Rights(may_import=True, speaks_for="della")
-STOLEN = {
-    "user": "victim",
-    "account": "victim-team",
-    "kind": "service",
-    "name": "mine",
-    "labels": {"project": "victim"},
-}
-
-
-def store(*, node="good", rights=NO_RIGHTS, received_at=NOW, **keys):
-    parsed, packed = batch(node=node, **{"gpus": [gpu(f"GPU-{node}")], **keys})
-    check_import(parsed, rights, received_at)
-    return store_batch(node_by_name(node), parsed, packed, received_at=received_at, rights=rights)
-
-
-def accounting(*, node="books", rights=IMPORTER, boot_id="history-1", **facts):
-    ended = {"state": "FAILED", "start_ms": T0 - 5000, "end_ms": T0 + 30_000}
-    return store(
-        node=node,
-        rights=rights,
-        gpus=[],
-        windows=NONE,
-        boot_id=boot_id,
-        boot_start_ms=0,
-        jobs=[job(**(ended | facts))],
-    )
-
-
-def the_job(key="slurm/della/1"):
-    return Job.objects.select_related("team").get(key=key)
-
-
-def owners():
-    """Whose the jobs are of the only key -> milliseconds that they hold."""
-    held_ms = Counter()
-    for *names, spans in Allocation.objects.values_list(
-        "job__user", "job__account", "job__team__slug", "held"
-    ):
-        held_ms[tuple(names)] += sum(upper - lower for lower, upper in spans)
-    return held_ms
-
-
-def owner():
-    found = the_job()
-    return found.user, found.account, found.team.slug, found.kind, found.name, found.labels
-
-
 BOOTS = itertools.count()
 MINE = ("ann", "nlp", "nlp", "batch", "", {})
 
@@ -541,82 +500,3 @@ def test_a_job_of_two_nodes_is_the_same_whatever_order_their_batches_come_in(ord
         ("n1", (T0, T0 + 30_000)),
         ("n2", (T0 + 10_000, T0 + 50_000)),
     }
-
-
-def test_of_many_nodes_of_a_job_the_first_is_noted_and_the_others_say_nothing_new():
-    for number in range(8):
-        store(node=f"n{number}", **holding(job(state="RUNNING")))
-
-    change = JobChange.objects.get()
-    assert (change.node.name, change.at, change.refused) == ("n0", NOW, [])
-    assert change.facts == {"user": "ann", "account": "nlp", "state": "RUNNING"}
-
-
-def test_what_is_said_again_writes_no_change_and_no_job():
-    store(**holding(job(state="RUNNING")))
-    before = (list(JobChange.objects.values()), list(Job.objects.values()))
-    ChangedJob.objects.all().delete()
-
-    for sequence in range(2, 6):
-        store(sequence=sequence, start_ms=T0 + sequence * 30_000, **holding(job(state="RUNNING")))
-
-    assert (list(JobChange.objects.values()), list(Job.objects.values())) == before
-    assert not ChangedJob.objects.exists()
-
-
-def test_who_said_what_when_is_kept_with_what_was_not_taken():
-    store(**holding(job(state="RUNNING")))
-    later = NOW + timedelta(minutes=5)
-    store(
-        node="evil",
-        received_at=later,
-        start_ms=T0 + 30_000,
-        **holding(job(user="victim", state="RUNNING")),
-    )
-
-    told = JobChange.objects.order_by("pk").last()
-    assert (told.node.name, told.at, told.facts, told.refused) == (
-        "evil",
-        later,
-        {"user": "victim", "account": "nlp", "state": "RUNNING"},
-        [],
-    )
-    assert changes(the_job())[0] == told
-
-
-def test_of_a_job_the_newest_changes_are_kept():
-    for sequence in range(MAX_CHANGES + 10):
-        store(
-            sequence=sequence,
-            start_ms=T0 + sequence * 1000,
-            count=1,
-            **holding(job(name=f"run {sequence}")),
-        )
-
-    names = [change.facts["name"] for change in JobChange.objects.order_by("pk")]
-    assert len(names) == MAX_CHANGES
-    assert (names[0], names[-1]) == ("run 10", f"run {MAX_CHANGES + 9}")
-
-
-def test_a_process_of_a_job_that_nobody_holds_is_listed_without_it():
-    store(jobs=[job()], processes=[{"gpu": 0, "job": 0, "pid": 7}])
-
-    assert GPUProcess.objects.values_list("pid", "job").get() == (7, None)
-
-
-@pytest.mark.parametrize(("age_ms", "left"), [(UNHEARD_MS, 1), (UNHEARD_MS + 1, 0)])
-def test_what_was_said_of_a_job_that_its_node_never_held_is_dropped_after_a_week(age_ms, left):
-    store(jobs=[job()])
-
-    drop_unheard(from_ms(T0 + 30_000 + age_ms))
-
-    assert JobRecord.objects.count() == left
-
-
-def test_what_was_said_of_a_job_that_its_node_held_stays():
-    store(**holding(job()))
-    accounting()
-
-    drop_unheard(NOW + timedelta(days=365))
-
-    assert JobRecord.objects.count() == 2
