@@ -22,7 +22,7 @@ from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.spec import parse_spec
 from benchmarks.tables import Size, Table
 from fleetwatch.demo.fleet import nodes
-from fleetwatch.demo.signals import whole
+from fleetwatch.demo.signals import Span, whole
 from fleetwatch.demo.window_columns import draw
 
 START_MS, DAYS, HOUR_MS = 1_794_009_600_000, 14, 3_600_000
@@ -60,9 +60,8 @@ def drawn() -> dict[str, Floats]:
         for hour in sorted(rng.sample(range(24 * DAYS), HOURS)):
             start_ms = START_MS + hour * HOUR_MS
             parts = whole(jobs_between(spec, start_ms, start_ms + HOUR_MS))
-            for columns in draw(
-                cards, parts, start_ms=start_ms, count=360, window_s=10, seed=spec.seed
-            ).gpus:
+            span = Span(start_ms // 1000, HOUR_MS // 1000, 10)
+            for columns in draw(cards, parts, span, seed=spec.seed).gpus:
                 for column, values in found.items():
                     values.append(columns[column])
     return {column: np.concatenate(values) for column, values in found.items()}

@@ -22,7 +22,7 @@ from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.traits import Draw
 from agent.sources.simulated.troubles import OMENS
-from fleetwatch.demo.signals import Part
+from fleetwatch.demo.signals import Part, Span
 from fleetwatch.demo.truth import GPU_FAULT, UNOBSERVED, causes
 from fleetwatch.demo.window_columns import JOB_COLUMNS, Columns, draw
 
@@ -132,7 +132,8 @@ def draw_case(
         for index in range(size)
     ]
     count = (end_ms - start_ms) // (WINDOW_S * SECOND_MS)
-    drawn = draw(cards, parts, start_ms=start_ms, count=count, window_s=WINDOW_S, seed=seed)
+    span = Span(start_ms // SECOND_MS, count * WINDOW_S, WINDOW_S)
+    drawn = draw(cards, parts, span, seed=seed)
     case = Case(
         name=archetype,
         seed=seed,

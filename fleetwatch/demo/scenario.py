@@ -1,5 +1,6 @@
 """One block of a simulated node's history as a batch of the wire. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from agent.sources.simulated.troubles import (
 )
 from fleetwatch.demo.blocks import Block
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.signals import whole
+from fleetwatch.demo.signals import Span, whole
 from fleetwatch.demo.window_columns import NodeColumns, draw
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what
@@ -79,14 +80,9 @@ def windows(node: DemoNode, block: Block) -> NodeColumns:
     spec = simulated.spec
     window_ms = block.window_s * 1000
     starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
-    drawn = draw(
-        simulated.cards,
-        whole(jobs_between(spec, block.start_ms, block.end_ms)),
-        start_ms=block.start_ms,
-        count=len(starts),
-        window_s=block.window_s,
-        seed=spec.seed,
-    )
+    span = Span(block.start_ms // 1000, len(starts) * block.window_s, block.window_s)
+    parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
+    drawn = draw(simulated.cards, parts, span, seed=spec.seed)
     observed_ms = np.full(len(starts), window_ms)
     gpus: list[Columns] = [
         {"start_ms": starts, "observed_ms": observed_ms, **gpu} for gpu in drawn.gpus
@@ -97,9 +93,7 @@ def windows(node: DemoNode, block: Block) -> NodeColumns:
     if spec.queue:
         pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
         host["pending_gpus"] = np.array(pending)
-    is_seen = np.ones(len(starts), dtype=np.bool_)
-    for begin_ms, end_ms in outages_between(spec, block.start_ms, block.end_ms):
-        is_seen &= (starts + window_ms <= begin_ms) | (starts >= end_ms)
+    is_seen = ~_is_hit(starts, window_ms, outages_between(spec, block.start_ms, block.end_ms))
     return NodeColumns([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
 
 
@@ -126,11 +120,21 @@ def _lose(columns: Columns, spec: Spec, window_ms: int) -> None:
         columns["ecc_uncorrected"] = np.array(
             [float(ecc_errors(spec, start + window_ms - 1000)) for start in starts.tolist()]
         )
-    for lost_ms, back_ms in faults_between(spec, first_ms, end_ms):
-        is_gone = (starts + window_ms > lost_ms) & (starts < back_ms)
+    is_gone = _is_hit(starts, window_ms, faults_between(spec, first_ms, end_ms))
+    if is_gone.any():
         columns["observed_ms"] = np.where(is_gone, 0, columns["observed_ms"])
         for name in columns.keys() - set(KEYS):
             columns[name] = np.where(is_gone, np.nan, columns[name])
+
+
+def _is_hit(
+    starts: NDArray[np.int64], window_ms: int, spans: Sequence[tuple[int, int]]
+) -> NDArray[np.bool_]:
+    """For each window whether any of the spans touches it."""
+    is_hit = np.zeros(len(starts), dtype=np.bool_)
+    for begin_ms, end_ms in spans:
+        is_hit |= (starts + window_ms > begin_ms) & (starts < end_ms)
+    return is_hit
 
 
 def _as_lists(columns: Columns) -> wire.Columns:

@@ -18,7 +18,7 @@ from agent.sources.simulated.card import Shown
 from agent.sources.simulated.hardware import Hardware
 from agent.sources.simulated.hosting import Guest
 from agent.sources.simulated.schedule import SimulatedJob
-from agent.sources.simulated.signal import Shares, Signal
+from agent.sources.simulated.signal import Shares, Signal, hot_c
 from agent.sources.simulated.source import SAMPLES_PER_S
 
 Floats = NDArray[np.float64]
@@ -107,6 +107,21 @@ class Track:
     def by_window(self) -> Shares:
         """Shares of whole windows, 0 where the job is not there."""
         return tuple(self.window_mean(share) for share in self.by_second)
+
+    @cached_property
+    def here(self) -> Floats:
+        """The part of each window in which it is there."""
+        return self.window_mean(1.0)
+
+    @cached_property
+    def hot_c(self) -> Floats:
+        """The temperature in the middle of each window of a job that a thermal limit throttles;
+        NaN of others, and where it is not there.
+        """
+        span = self.span
+        middle_s = span.start_s + span.window_s * (np.arange(span.windows) + 0.5)
+        is_hot = (self.here > 0.5) & (self.signal.traits.thermal_share > 0)
+        return np.where(is_hot, hot_c(self.signal.traits, middle_s - self.signal.start_s), np.nan)
 
     @property
     def guest(self) -> Guest:

@@ -25,10 +25,6 @@ def utilisation(samples: Percents, before: Floats) -> dict[str, Floats]:
     """
     ordered = np.sort(samples, axis=1, kind="stable")  # of bytes a radix sort: ten times as fast
     count = samples.shape[1]
-    percentiles = {
-        name: ordered[:, max(0, int(np.ceil(share * count - 1e-9)) - 1)] / 100
-        for name, share in PERCENTILES
-    }
     parts = {
         "util_zero_fraction": samples == 0,
         "util_low_fraction": samples < LOW_PERCENT,
@@ -38,11 +34,16 @@ def utilisation(samples: Percents, before: Floats) -> dict[str, Floats]:
         "util_mean": samples.sum(axis=1, dtype=np.int32) / (100 * count),
         "util_min": ordered[:, 0] / 100,
         "util_max": ordered[:, -1] / 100,
-        **percentiles,
+        **{name: ordered[:, _place(share, count)] / 100 for name, share in PERCENTILES},
         **{name: np.count_nonzero(part, axis=1) / count for name, part in parts.items()},
         **_dips(samples, before),
         "util_longest_low_s": _longest_low(samples) / SAMPLES_PER_S,
     }
+
+
+def _place(share: float, count: int) -> int:
+    """Of the value among so many in order that this share of them do not exceed."""
+    return max(0, int(np.ceil(share * count - 1e-9)) - 1)
 
 
 def _dips(samples: Percents, before: Floats) -> dict[str, Floats]:
@@ -87,9 +88,8 @@ def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> tuple[F
     sorted_s = gaps_s[np.lexsort((gaps_s, rows))]
     mean = np.add.reduceat(gaps_s, first) / count
     spread = np.sqrt(np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0))
-    median_s = np.full(windows, np.nan)
+    median_s, variation = np.full((2, windows), np.nan)
     median_s[some] = (sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]) / 2
-    variation = np.full(windows, np.nan)
     variation[some] = np.where(count >= 2, spread / mean, np.nan)
     return median_s, variation
 

@@ -25,7 +25,6 @@ from agent.sources.simulated.card import (
 )
 from agent.sources.simulated.hardware import Hardware
 from agent.sources.simulated.hosting import host_columns, job_columns
-from agent.sources.simulated.signal import hot_c
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, WARMING_S
 from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
 from fleetwatch.demo.signals import Part, Span, Track, mean
@@ -63,19 +62,10 @@ class NodeColumns:
     host: Columns
 
 
-def draw(
-    cards: Sequence[Card],
-    parts: Sequence[Part],
-    *,
-    start_ms: int,
-    count: int,
-    window_s: int,
-    seed: int,
-) -> NodeColumns:
-    """What `count` windows from start_ms on show of the cards of one node, in their order, and of
-    their host.
+def draw(cards: Sequence[Card], parts: Sequence[Part], span: Span, *, seed: int) -> NodeColumns:
+    """What the windows of the span show of the cards of one node, in their order, and of their
+    host.
     """
-    span = Span(start_ms // 1000, count * window_s, window_s)
     tracks = [track for track in (Track(part, span) for part in parts) if track.count]
     groups: dict[tuple[Rank, ...], Columns] = {}
     gpus = []
@@ -90,7 +80,8 @@ def draw(
         rng = np.random.default_rng([seed, card.index, span.start_s])
         gpus.append(_own(groups[ranks], card, ranks, span, rng))
     guests = [track.guest for track in tracks]
-    return NodeColumns(gpus, host_columns(guests, gpus=len(cards), nothing=np.zeros(count)))
+    host = host_columns(guests, gpus=len(cards), nothing=np.zeros(span.windows))
+    return NodeColumns(gpus, host)
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -196,12 +187,8 @@ def _own(
     factor = np.ones(span.windows)
     hot = np.full(span.windows, np.nan)
     for rank in ranks:
-        signal = rank.track.signal
-        here = rank.track.window_mean(1.0)
-        factor += here * (signal.factor(card.index) - 1.0)
-        if signal.traits.thermal_share:
-            middle_s = span.start_s + span.window_s * (np.arange(span.windows) + 0.5)
-            hot = np.where(here > 0.5, hot_c(signal.traits, middle_s - signal.start_s), hot)
+        factor += rank.track.here * (rank.track.signal.factor(card.index) - 1.0)
+        hot = np.where(np.isnan(rank.track.hot_c), hot, rank.track.hot_c)
     lively = factor * _noise(rng, span.windows)
     own = shared | _own_power(shared, card, lively, span)
     for name in shared.keys() & LIVELY:

@@ -103,14 +103,18 @@ def shown(
         share * _level_w(hardware, level, context) for share, level in zip(shares, levels)
     )
     clock_hz = hardware.clock_max_hz * mean.clock
-    capped = sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER)
-    thermal = throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s)
+    means = _means(
+        hardware,
+        mean,
+        thermal=throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s),
+        capped=sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER),
+    )
     return {
         "power_w": flicker * power_w,
         "sm_clock_hz": hardware.clock_idle_hz + context * (clock_hz - hardware.clock_idle_hz),
         "memory_used_bytes": memory_used(hardware, signal, role, end_s),
         "process_count": context,
-        **scaled(_means(hardware, mean, thermal=thermal, capped=capped), flicker),
+        **scaled(means, flicker),
     }
 
 

@@ -3,7 +3,7 @@
 For floats (live) and arrays (history).
 """
 
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
 from agent.sources.simulated import waves
 from agent.sources.simulated.archetype import Load
@@ -61,12 +61,7 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
     loads = [(guest, guest.load()) for guest in guests]
 
     cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
-    of_gpus = Load(
-        *(
-            nothing + sum(load[place] * guest.gpus for guest, load in loads)
-            for place in range(len(Load._fields))
-        )
-    )
+    of_gpus = _of_gpus(loads, nothing)
     held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
     io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
@@ -81,3 +76,10 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
         "nic_rx_bytes_s": of_gpus.nic_mib_s * MIB,
         "nic_tx_bytes_s": of_gpus.nic_mib_s * MIB,
     }
+
+
+def _of_gpus(loads: Sequence[Tuple[Guest, Load]], nothing: Any) -> Load:
+    """The sum over the jobs of what each does for each of its GPUs."""
+    numbers = zip(*([value * guest.gpus for value in load] for guest, load in loads))
+    totals = [nothing + sum(values) for values in numbers]
+    return Load(*totals or [nothing] * len(Load._fields))

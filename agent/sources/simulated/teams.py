@@ -14,6 +14,11 @@ class Team:
     users: Tuple[str, ...]  # the first submits most
     habits: Weights
 
+    @property
+    def weights(self) -> Weights:
+        """Of its users."""
+        return {user: 1 / rank for rank, user in enumerate(self.users, 1)}
+
 
 @dataclass(frozen=True)
 class Mix:
