@@ -10,12 +10,13 @@ from decimal import Decimal
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, selectors
 from fleetwatch.figures.pricing import usd
-from fleetwatch.figures.totals import ZERO, Totals, nothing
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.csv_rows import Fault
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
 
 LOOKS_BACK_DAYS = 30
+Groups = dict[str, selectors.Group]  # by key
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ def dry_run(
     does.
     """
     interval = closed_days(now)
-    told = tuple(owners)
+    names = tuple(owners)
     before, would, after = taken_back(
-        lambda: (_by_owners(interval, told), change(), _by_owners(interval, told))
+        lambda: (_by_owners(interval, names), change(), _by_owners(interval, names))
     )
-    changes = [each for owner in told for each in _changes(owner, before[owner], after[owner])]
-    of_first = [each for each in changes if each.owner == told[0]]
+    changes = [each for name in names for each in _changes(name, before[name], after[name])]
+    of_first = [each for each in changes if each.owner == names[0]]
     return DryRun(
         interval=interval,
         changes=changes,
@@ -84,10 +85,14 @@ def dry_run(
             sum((each.before_usd for each in of_first), ZERO),
             sum((each.after_usd for each in of_first), ZERO),
         ),
-        unpriced_ms_before=sum(group.totals.unpriced_ms for group in before[told[0]].values()),
-        unpriced_ms_after=sum(group.totals.unpriced_ms for group in after[told[0]].values()),
+        unpriced_ms_before=_unpriced_ms(before[names[0]]),
+        unpriced_ms_after=_unpriced_ms(after[names[0]]),
         would=would,
     )
+
+
+def _unpriced_ms(groups: Groups) -> int:
+    return sum(group.totals.unpriced_ms for group in groups.values())
 
 
 def closed_days(now: datetime) -> Interval:
@@ -97,28 +102,20 @@ def closed_days(now: datetime) -> Interval:
     return Interval(boundaries.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
 
 
-def _by_owners(interval: Interval, owners: Iterable[str]) -> dict[str, dict[str, selectors.Group]]:
+def _by_owners(interval: Interval, owners: Iterable[str]) -> dict[str, Groups]:
     return {
         owner: {group.key: group for group in selectors.totals_by(interval, owner)}
         for owner in owners
     }
 
 
-def _changes(
-    owner: str, before: dict[str, selectors.Group], after: dict[str, selectors.Group]
-) -> list[Change]:
+def _changes(owner: str, before: Groups, after: Groups) -> list[Change]:
     changes = [
-        _change(owner, before.get(key), after.get(key)) for key in before.keys() | after.keys()
+        Change(owner, group.label, _usd(before.get(key)), _usd(after.get(key)))
+        for key, group in (before | after).items()
     ]
     return sorted(changes, key=lambda change: (-abs(change.difference_usd), change.label))
 
 
-def _change(owner: str, before: selectors.Group | None, after: selectors.Group | None) -> Change:
-    group = after or before
-    return Change(
-        owner, group.label if group else "", _totals(before).cost_usd, _totals(after).cost_usd
-    )
-
-
-def _totals(group: selectors.Group | None) -> Totals:
-    return nothing() if group is None else group.totals
+def _usd(group: selectors.Group | None) -> Decimal:
+    return ZERO if group is None else group.totals.cost_usd

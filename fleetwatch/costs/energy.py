@@ -5,7 +5,7 @@ Operation only: nothing of how the machines were made. What the GPUs draw is rea
 of the server is not in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -82,23 +82,30 @@ class Drawn:
 
 def energy_of(parts: Iterable[Drawn]) -> Energy:
     """The parts together."""
-    told = list(parts)
-    read = [(part.site, _kwh(part.energy_j)) for part in told if part.energy_j is not None]
+    every = list(parts)
+    read = [(part.site, _kwh(part.energy_j)) for part in every if part.energy_j is not None]
     at_meter = [(site, EXACT.multiply(kwh, site.pue)) for site, kwh in read]
-    priced = [(site.usd_per_kwh, kwh) for site, kwh in at_meter if site.usd_per_kwh is not None]
-    known = [(site.g_per_kwh, kwh) for site, kwh in at_meter if site.g_per_kwh is not None]
-    capacity_ms = sum(part.capacity_ms for part in told)
-    meter_kwh = _sum(kwh for _, kwh in at_meter)
+    capacity_ms = sum(part.capacity_ms for part in every)
+    usd, unpriced_kwh = _at_rates([(site.usd_per_kwh, kwh) for site, kwh in at_meter])
+    co2e_g, unknown_grid_kwh = _at_rates([(site.g_per_kwh, kwh) for site, kwh in at_meter])
     return Energy(
         gpu_kwh=_sum(kwh for _, kwh in read) if read else None,
-        coverage=sum(part.read_ms for part in told) / capacity_ms if capacity_ms else None,
-        meter_kwh=meter_kwh if read else None,
-        usd=_sum(EXACT.multiply(price, kwh) for price, kwh in priced) if priced else None,
-        unpriced_kwh=EXACT.subtract(meter_kwh, _sum(kwh for _, kwh in priced)),
-        co2e_g=_sum(EXACT.multiply(grams, kwh) for grams, kwh in known) if known else None,
-        unknown_grid_kwh=EXACT.subtract(meter_kwh, _sum(kwh for _, kwh in known)),
+        coverage=sum(part.read_ms for part in every) / capacity_ms if capacity_ms else None,
+        meter_kwh=_sum(kwh for _, kwh in at_meter) if read else None,
+        usd=usd,
+        unpriced_kwh=unpriced_kwh,
+        co2e_g=co2e_g,
+        unknown_grid_kwh=unknown_grid_kwh,
         sites=tuple(sorted({site for site, _ in read}, key=lambda site: site.region)),
     )
+
+
+def _at_rates(parts: Sequence[tuple[Decimal | None, Decimal]]) -> tuple[Decimal | None, Decimal]:
+    """What kilowatt-hours make at what one of them makes, None where that is known of none; and
+    those of which it is not known.
+    """
+    made = [EXACT.multiply(rate, kwh) for rate, kwh in parts if rate is not None]
+    return _sum(made) if made else None, _sum(kwh for rate, kwh in parts if rate is None)
 
 
 def example_site(region: str) -> Site:

@@ -45,6 +45,24 @@ def _only(field: str) -> Func:
     )
 
 
+def text(longest: int, help_text: str = "") -> "models.CharField[str, str]":
+    """A text that may be missing."""
+    return models.CharField(max_length=longest, blank=True, default="", help_text=help_text)
+
+
+def ends_after_it_starts(what: str) -> models.CheckConstraint:
+    return models.CheckConstraint(
+        condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
+        name=f"{what}_ends_after_it_starts",
+    )
+
+
+def of_a_known_class(field: str, name: str) -> models.CheckConstraint:
+    return models.CheckConstraint(
+        condition=Q(**{f"{field}__in": ("", *PRICING_CLASSES)}), name=name
+    )
+
+
 class Rate(models.Model):
     """A price per GPU-hour, valid over [valid_from, valid_to), for one subject.
 
@@ -64,27 +82,13 @@ class Rate(models.Model):
     node = models.ForeignKey(
         "inventory.Node", on_delete=models.CASCADE, null=True, related_name="rates"
     )
-    pool = models.CharField(
-        max_length=63, blank=True, default="", help_text="as nodes' label `pool` says it"
-    )
+    pool = text(63, "as nodes' label `pool` says it")
     gpu_model = models.ForeignKey(
         "inventory.GPUModel", on_delete=models.CASCADE, null=True, related_name="rates"
     )
-    node_class = models.CharField(
-        max_length=16,
-        blank=True,
-        default="",
-        help_text="of a model's rate: only on nodes of this class",
-    )
-    region = models.CharField(
-        max_length=63,
-        blank=True,
-        default="",
-        help_text="of a model's rate: only on nodes of this region",
-    )
-    pricing_class = models.CharField(
-        max_length=16, blank=True, default="", help_text="one of PRICING_CLASSES, or not said"
-    )
+    node_class = text(16, "of a model's rate: only on nodes of this class")
+    region = text(63, "of a model's rate: only on nodes of this region")
+    pricing_class = text(16, "one of PRICING_CLASSES, or not said")
     price_per_gpu_hour = models.DecimalField(
         max_digits=18, decimal_places=6, help_text="in its currency"
     )
@@ -98,7 +102,7 @@ class Rate(models.Model):
     is_example = models.BooleanField(
         default=False, help_text="shipped list price; badged until replaced"
     )
-    source = models.CharField(max_length=300, blank=True, default="")
+    source = text(300)
     source_date = models.DateField(null=True)
     components = models.JSONField(
         default=list,
@@ -119,21 +123,12 @@ class Rate(models.Model):
                 condition=Q(gpu_model__isnull=False) | Q(node_class="", region=""),
                 name="class_and_region_are_of_a_models_rate",
             ),
-            models.CheckConstraint(
-                condition=Q(node_class__in=("", *PRICING_CLASSES)),
-                name="a_rate_is_for_a_known_class",
-            ),
-            models.CheckConstraint(
-                condition=Q(pricing_class__in=("", *PRICING_CLASSES)),
-                name="a_rate_is_of_a_known_class",
-            ),
+            of_a_known_class("node_class", "a_rate_is_for_a_known_class"),
+            of_a_known_class("pricing_class", "a_rate_is_of_a_known_class"),
             models.CheckConstraint(
                 condition=Q(price_per_gpu_hour__gte=0), name="a_rate_is_not_negative"
             ),
-            models.CheckConstraint(
-                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
-                name="a_rate_ends_after_it_starts",
-            ),
+            ends_after_it_starts("a_rate"),
             no_overlap("gpu", name="one_rate_per_gpu_at_a_time", condition=Q(gpu__isnull=False)),
             no_overlap("node", name="one_rate_per_node_at_a_time", condition=Q(node__isnull=False)),
             no_overlap("pool", name="one_rate_per_pool_at_a_time", condition=~Q(pool="")),
@@ -155,7 +150,7 @@ class ExchangeRate(models.Model):
     currency = models.CharField(max_length=3)
     usd_per_unit = models.DecimalField(max_digits=18, decimal_places=8)
     valid_from = models.DateTimeField()
-    source = models.CharField(max_length=300, blank=True, default="")
+    source = text(300)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -181,9 +176,9 @@ class Commitment(models.Model):
     gpu_model = models.ForeignKey(
         "inventory.GPUModel", on_delete=models.PROTECT, related_name="commitments"
     )
-    pool = models.CharField(max_length=63, blank=True, default="")
-    node_class = models.CharField(max_length=16, blank=True, default="")
-    region = models.CharField(max_length=63, blank=True, default="")
+    pool = text(63)
+    node_class = text(16)
+    region = text(63)
     gpus = models.PositiveIntegerField()
     price_per_gpu_hour = models.DecimalField(
         max_digits=18,
@@ -206,7 +201,7 @@ class Commitment(models.Model):
     )
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, help_text="None = open")
-    source = models.CharField(max_length=300, blank=True, default="")
+    source = text(300)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -217,14 +212,8 @@ class Commitment(models.Model):
                 | Q(price_per_gpu_hour__isnull=True, amount_per_month__gte=0),
                 name="a_commitment_has_one_price",
             ),
-            models.CheckConstraint(
-                condition=Q(node_class__in=("", *PRICING_CLASSES)),
-                name="a_commitment_is_for_a_known_class",
-            ),
-            models.CheckConstraint(
-                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
-                name="a_commitment_ends_after_it_starts",
-            ),
+            of_a_known_class("node_class", "a_commitment_is_for_a_known_class"),
+            ends_after_it_starts("a_commitment"),
         ]
 
 
@@ -237,9 +226,9 @@ class NodePlace(models.Model):
     """
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="places")
-    pool = models.CharField(max_length=63, blank=True, default="")
-    node_class = models.CharField(max_length=16, blank=True, default="")
-    region = models.CharField(max_length=63, blank=True, default="")
+    pool = text(63)
+    node_class = text(16)
+    region = text(63)
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, help_text="None = still so")
 
@@ -271,7 +260,7 @@ class Region(models.Model):
         null=True,
         help_text="grams of CO2 equivalents per kWh of the grid",
     )
-    source = models.CharField(max_length=300, blank=True, default="")
+    source = text(300)
     source_date = models.DateField(null=True)
 
     class Meta:
@@ -370,28 +359,22 @@ class MappingRule(models.Model):
     priority = models.PositiveSmallIntegerField(
         default=100, help_text="the smallest is asked first"
     )
-    user = models.CharField(max_length=128, blank=True, default="")
-    account = models.CharField(max_length=128, blank=True, default="")
-    namespace = models.CharField(
-        max_length=128, blank=True, default="", help_text="of a Kubernetes job"
-    )
-    partition = models.CharField(
-        max_length=128, blank=True, default="", help_text="a job's label `partition`"
-    )
-    label = models.CharField(
-        max_length=128, blank=True, default="", help_text="a label's name, exactly"
-    )
-    label_value = models.CharField(max_length=128, blank=True, default="")
+    user = text(128)
+    account = text(128)
+    namespace = text(128, "of a Kubernetes job")
+    partition = text(128, "a job's label `partition`")
+    label = text(128, "a label's name, exactly")
+    label_value = text(128)
     team = models.ForeignKey(
         "accounts.Team", on_delete=models.PROTECT, null=True, related_name="mapping_rules"
     )
-    project = models.CharField(max_length=100, blank=True, default="")
-    cost_centre = models.CharField(max_length=100, blank=True, default="")
+    project = text(100)
+    cost_centre = text(100)
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, help_text="None = still valid")
-    note = models.CharField(max_length=300, blank=True, default="")
+    note = text(300)
     created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=200, blank=True, default="")
+    created_by = text(200)
 
     class Meta:
         constraints = [
@@ -407,10 +390,7 @@ class MappingRule(models.Model):
                 condition=Q(team__isnull=False) | ~Q(project="", cost_centre=""),
                 name="a_mapping_rule_gives_something",
             ),
-            models.CheckConstraint(
-                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
-                name="a_mapping_rule_ends_after_it_starts",
-            ),
+            ends_after_it_starts("a_mapping_rule"),
         ]
 
 
@@ -433,8 +413,8 @@ class Attribution(models.Model):
         db_index=False,
         help_text="a rule's, or the account's",
     )
-    project = models.CharField(max_length=100, blank=True, default="")
-    cost_centre = models.CharField(max_length=100, blank=True, default="")
+    project = text(100)
+    cost_centre = text(100)
     is_named = models.BooleanField(
         help_text=(
             "whether the job names a user or an account: why it has no team, project or cost centre"

@@ -41,9 +41,9 @@ def note_places(now: datetime) -> dict[str, int]:
     is noticed. Safe twice; two runs at once are fenced by the caller.
     """
     since = floor_hour(now)
-    moved = [(node_id, known, said) for node_id, known, said in _nodes() if known != said]
-    for node_id, known, said in moved:
-        _move(node_id, said, since=BEGINNING if known is None else since)
+    moved = [node for node in _nodes() if node[1] != node[2]]
+    for node_id, before, place in moved:
+        _move(node_id, place, since=BEGINNING if before is None else since)
     return {"moved": len(moved)}
 
 
@@ -59,8 +59,8 @@ def _nodes() -> list[tuple[int, Place | None, Place]]:
         F("present__region"),
     )
     return [
-        (node_id, None if known is None else (pool, node_class, region), place_of(labels))
-        for node_id, labels, known, pool, node_class, region in nodes
+        (node_id, None if present_id is None else (pool, node_class, region), place_of(labels))
+        for node_id, labels, present_id, pool, node_class, region in nodes
     ]
 
 

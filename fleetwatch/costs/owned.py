@@ -20,7 +20,7 @@ class Draw:
 
 def measured_draw(gpu_model: str, now: datetime) -> Draw | None:
     """None where nobody read joules."""
-    found = totals(closed_days(now), scope=Scope(gpu_model=gpu_model))
-    if found.mean_w is None or found.energy_coverage is None:
+    drawn = totals(closed_days(now), scope=Scope(gpu_model=gpu_model))
+    if drawn.mean_w is None or drawn.energy_coverage is None:
         return None
-    return Draw(Decimal(repr(found.mean_w)).quantize(Decimal("0.1")), found.energy_coverage)
+    return Draw(Decimal(repr(drawn.mean_w)).quantize(Decimal("0.1")), drawn.energy_coverage)

@@ -17,7 +17,8 @@ MONTHS_PER_YEAR = 12
 # Uptime Institute, Global Data Center Survey 2024: average PUE of the sites asked
 AVERAGE_PUE = Decimal("1.56")
 
-MEASURED, ASSUMED = "measured", "assumed"
+MEASURED = "measured"
+ASSUMED = "assumed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 period.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -60,18 +59,20 @@ def coverage(
     out those that are not posted yet; None = the period is over. `times`: time_of_kinds() of the
     interval, where it is read already.
     """
-    known = _known(interval, now)
-    found = [] if known is None else list(_in_force(known))
-    if known is None or not found:
+    posted = _posted(interval, now)
+    if posted is None:
+        return Coverage(None, [], [])
+    committed = list(_in_force(posted))
+    if not committed:
         return Coverage(None, [], [])
     if times is None:
-        times = time_of_kinds(known, gpu_model_ids=sorted({each.gpu_model_id for each in found}))
-    every, above = cover(_promised(found, known), _there(times))
-    by_id = {each.pk: each for each in found}
-    return Coverage(known, [(by_id[each.commitment], each) for each in every], above)
+        times = time_of_kinds(posted, gpu_model_ids=sorted({row.gpu_model_id for row in committed}))
+    covered, above = cover(_promised(committed, posted), _there(times))
+    by_id = {row.pk: row for row in committed}
+    return Coverage(posted, [(by_id[each.commitment], each) for each in covered], above)
 
 
-def _known(interval: Interval, now: datetime | None) -> Interval | None:
+def _posted(interval: Interval, now: datetime | None) -> Interval | None:
     """The whole cuts of the interval from the ledger's first whole hour on, up to what is posted at
     `now`.
     """
@@ -79,10 +80,8 @@ def _known(interval: Interval, now: datetime | None) -> Interval | None:
     if first is None:
         return None
     whole = boundaries.outward(interval, zone())
-    start, end = (
-        max(whole.start, ceil_hour(first)),
-        whole.end if now is None else min(whole.end, floor_hour(now - SETTLED)),
-    )
+    start = max(whole.start, ceil_hour(first))
+    end = whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
 
 
@@ -92,25 +91,22 @@ def _in_force(interval: Interval) -> QuerySet[Commitment]:
     )
 
 
-def _promised(found: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:
+def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:
     """By cut, what each commitment promised in it: the narrowest first, then the older."""
-    organisation_zone, dollars = zone(), _Exchange(found)
-    ordered = sorted(found, key=lambda each: (-narrowness(_wanted(each)), each.valid_from, each.pk))
+    organisation_zone = zone()
+    usd_per_unit = _exchange(committed)
+    ordered = sorted(committed, key=lambda row: (-narrowness(_wanted(row)), row.valid_from, row.pk))
     promised: dict[datetime, list[Promise]] = {}
     for cut in boundaries.between(interval, organisation_zone):
-        promises = []
-        for each in ordered:
-            start, end = max(cut.start, each.valid_from), min(cut.end, each.valid_to or cut.end)
+        promised[cut.start] = promises = []
+        for row in ordered:
+            start = max(cut.start, row.valid_from)
+            end = min(cut.end, row.valid_to or cut.end)
             if start < end:
-                price = _usd_per_ms(each, cut.start, organisation_zone) * dollars.per_unit(
-                    each.currency, cut.start
-                )
-                promises.append(
-                    Promise(
-                        each.pk, _wanted(each), each.gpus * Interval(start, end).duration_ms, price
-                    )
-                )
-        promised[cut.start] = promises
+                price = _usd_per_ms(row, cut.start, organisation_zone)
+                price *= usd_per_unit(row.currency, cut.start)
+                gpu_ms = row.gpus * Interval(start, end).duration_ms
+                promises.append(Promise(row.pk, _wanted(row), gpu_ms, price))
     return promised
 
 
@@ -124,25 +120,22 @@ def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: Zon
     return Fraction(commitment.amount_per_month or ZERO) / (month_ms * commitment.gpus)
 
 
-class _Exchange:
-    """What units of the commitments' currencies are in dollars, at any moment."""
+def _exchange(committed: Iterable[Commitment]) -> Callable[[str, datetime], Fraction]:
+    """What gives the dollars of a unit of one of the commitments' currencies at a moment; the
+    service saw to it that they have a rate from the commitment's beginning on.
+    """
+    rates: dict[str, list[ExchangeRate]] = defaultdict(list)
+    currencies = {row.currency for row in committed}
+    for rate in ExchangeRate.objects.filter(currency__in=currencies).order_by("valid_from"):
+        rates[rate.currency].append(rate)
 
-    def __init__(self, found: Sequence[Commitment]) -> None:
-        self._since: dict[str, list[datetime]] = defaultdict(list)
-        self._rates: dict[str, list[Fraction]] = defaultdict(list)
-        for rate in ExchangeRate.objects.filter(
-            currency__in={each.currency for each in found}
-        ).order_by("valid_from"):
-            self._since[rate.currency].append(rate.valid_from)
-            self._rates[rate.currency].append(Fraction(rate.usd_per_unit))
-
-    def per_unit(self, currency: str, moment: datetime) -> Fraction:
-        """1 for dollars; the service saw to it that others have a rate from the commitment's
-        beginning on.
-        """
+    def usd_per_unit(currency: str, moment: datetime) -> Fraction:
         if currency == "USD":
             return Fraction(1)
-        return self._rates[currency][bisect_right(self._since[currency], moment) - 1]
+        held = [rate for rate in rates[currency] if rate.valid_from <= moment]
+        return Fraction(held[-1].usd_per_unit)
+
+    return usd_per_unit
 
 
 def _wanted(commitment: Commitment) -> Kind:
@@ -163,6 +156,7 @@ def _there(times: Iterable[KindTime]) -> dict[datetime, dict[Kind, There]]:
             each.cuts_ms, each.capacity_ms, each.held_ms, strict=True
         ):
             if capacity_ms:
-                more, kinds = There(capacity_ms, held_ms, usd_per_ms), by_cut[cut_ms]
+                more = There(capacity_ms, held_ms, usd_per_ms)
+                kinds = by_cut[cut_ms]
                 kinds[each.kind] = together(kinds[each.kind], more) if each.kind in kinds else more
     return {from_ms(cut_ms): kinds for cut_ms, kinds in by_cut.items()}

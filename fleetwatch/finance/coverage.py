@@ -7,7 +7,7 @@ one, and of what it takes held GPUs come first.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -120,20 +120,17 @@ _MsByPrice = defaultdict[_Price, int]  # milliseconds by dollars per millisecond
 class _Left:
     """What is still to be covered of a kind in an hour, and its average price by the rate book."""
 
-    held_ms: int
-    unheld_ms: int
+    ms: dict[str, int]  # by part
     price: _Price
 
 
-@dataclass(slots=True)
-class _Sum:
-    used_ms: int = 0
-    unheld_ms: int = 0
-    missing_ms: int = 0
-    used: _MsByPrice = field(default_factory=lambda: defaultdict(int))
-    unheld: _MsByPrice = field(default_factory=lambda: defaultdict(int))
-    missing: _MsByPrice = field(default_factory=lambda: defaultdict(int))
-    rate_book: _MsByPrice = field(default_factory=lambda: defaultdict(int))
+# there and held, there and not held, not there
+USED = "used"
+UNHELD = "unheld"
+MISSING = "missing"
+PARTS = (USED, UNHELD, MISSING)
+_RATE_BOOK = "rate book"
+_Sum = defaultdict[str, _MsByPrice]  # by part, and by the rate book's prices
 
 
 def cover(
@@ -146,34 +143,34 @@ def cover(
     An hour's promises stand in the order in which they take: the narrowest first (narrowness()),
     then the older.
     """
-    sums: dict[int, _Sum] = defaultdict(_Sum)
-    above: dict[str, _MsByPrice] = defaultdict(lambda: defaultdict(int))
+    sums: dict[int, _Sum] = defaultdict(_prices_by_name)
+    above = _prices_by_name()
     # which kinds a promise can take from, in order: asked once, not in each hour
     every = sorted({kind for kinds in there.values() for kind in kinds}, key=_order)
     wanted = {promise.wanted for promises in promised.values() for promise in promises}
     fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
     for hour, promises in promised.items():
-        left = {
-            kind: _Left(
-                each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms.as_integer_ratio()
-            )
-            for kind, each in there.get(hour, {}).items()
-        }
+        left = {kind: _left(each) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
-            _take(
-                promise,
-                sums[promise.commitment],
-                [left[kind] for kind in fitting[promise.wanted] if kind in left],
-            )
-        for kind in {
-            kind for promise in promises for kind in fitting[promise.wanted]
-        } & left.keys():
-            above[kind.gpu_model][left[kind].price] += left[kind].held_ms + left[kind].unheld_ms
+            kinds = [left[kind] for kind in fitting[promise.wanted] if kind in left]
+            _cover(promise, sums[promise.commitment], kinds)
+        asked = {kind for promise in promises for kind in fitting[promise.wanted]}
+        for kind in asked & left.keys():
+            above[kind.gpu_model][left[kind].price] += sum(left[kind].ms.values())
     return _covered(sums), [
         Above(model, sum(uncovered.values()), _usd(uncovered))
         for model, uncovered in sorted(above.items())
         if any(uncovered.values())
     ]
+
+
+def _prices_by_name() -> defaultdict[str, _MsByPrice]:
+    return defaultdict(lambda: defaultdict(int))
+
+
+def _left(there: There) -> _Left:
+    ms = {USED: there.held_ms, UNHELD: there.capacity_ms - there.held_ms}
+    return _Left(ms, there.usd_per_ms.as_integer_ratio())
 
 
 def together(first: There, second: There) -> There:
@@ -188,26 +185,18 @@ def narrowness(kind: Kind) -> int:
     return sum(bool(text) for text in (kind.pool, kind.node_class, kind.region))
 
 
-def _take(promise: Promise, into: _Sum, fitting: Sequence[_Left]) -> None:
+def _cover(promise: Promise, sums: _Sum, fitting: Sequence[_Left]) -> None:
     """Takes what the promise can have of what is left: held time first."""
-    open_ms, price = promise.gpu_ms, promise.usd_per_ms.as_integer_ratio()
-    for left in fitting:
-        if taken := min(open_ms, left.held_ms):
-            left.held_ms -= taken
-            open_ms -= taken
-            into.used_ms += taken
-            into.rate_book[left.price] += taken
-    into.used[price] += promise.gpu_ms - open_ms
-    needed_ms = open_ms
-    for left in fitting:
-        if taken := min(open_ms, left.unheld_ms):
-            left.unheld_ms -= taken
-            open_ms -= taken
-            into.unheld_ms += taken
-            into.rate_book[left.price] += taken
-    into.unheld[price] += needed_ms - open_ms
-    into.missing_ms += open_ms
-    into.missing[price] += open_ms
+    open_ms = promise.gpu_ms
+    price = promise.usd_per_ms.as_integer_ratio()
+    for part in (USED, UNHELD):
+        for left in fitting:
+            covered_ms = min(open_ms, left.ms[part])
+            open_ms -= covered_ms
+            left.ms[part] -= covered_ms
+            sums[part][price] += covered_ms
+            sums[_RATE_BOOK][left.price] += covered_ms
+    sums[MISSING][price] += open_ms
 
 
 def _fits(kind: Kind, wanted: Kind) -> bool:
@@ -224,33 +213,31 @@ def _order(kind: Kind) -> tuple[str, str, str, str]:
 
 
 def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
-    parts = [
-        _usd(part) for each in sums.values() for part in (each.used, each.unheld, each.missing)
-    ]
-    amounts = iter(lines(parts))
-    return [
-        Covered(
-            pk,
-            each.used_ms,
-            each.unheld_ms,
-            each.missing_ms,
-            next(amounts),
-            next(amounts),
-            next(amounts),
-            _usd(each.rate_book),
+    amounts = iter(lines([_usd(each[part]) for each in sums.values() for part in PARTS]))
+    covered = []
+    for pk, each in sums.items():
+        used_ms, unheld_ms, missing_ms = (sum(each[part].values()) for part in PARTS)
+        used_usd, unheld_usd, missing_usd = (next(amounts) for _ in PARTS)
+        rate_book_usd = _usd(each[_RATE_BOOK])
+        covered.append(
+            Covered(
+                pk,
+                used_ms,
+                unheld_ms,
+                missing_ms,
+                used_usd,
+                unheld_usd,
+                missing_usd,
+                rate_book_usd,
+            )
         )
-        for pk, each in sums.items()
-    ]
+    return covered
 
 
 def _usd(ms_by_price: Mapping[_Price, int]) -> Decimal:
-    return _decimal(
-        sum((Fraction(*price) * gpu_ms for price, gpu_ms in ms_by_price.items()), Fraction(0))
-    )
-
-
-def _decimal(amount: Fraction) -> Decimal:
-    return EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
+    amounts = (Fraction(*price) * gpu_ms for price, gpu_ms in ms_by_price.items())
+    total = sum(amounts, Fraction(0))
+    return EXACT.divide(Decimal(total.numerator), Decimal(total.denominator))
 
 
 def missing_usd(every: Iterable[Covered]) -> Decimal:

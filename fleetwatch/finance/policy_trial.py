@@ -68,15 +68,15 @@ def compare(
     parts: dict[tuple[str, str, str], dict[Decimal | None, list[int]]] = defaultdict(
         lambda: defaultdict(lambda: [0, 0])
     )
-    for said in trial.compare(now_in_force, tried, interval):
+    for rows in trial.compare(now_in_force, tried, interval):
         if max_s and time.monotonic() - began > max_s:
             raise TrialError(
                 f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy"
             )
-        for one, group, rate in zip(said, _groups(said, group_by), _rates(said), strict=True):
-            sums = parts[group, one.state, one.tier][rate]
-            sums[0] += one.is_ms
-            sums[1] += one.would_ms
+        for row, group, rate in zip(rows, _groups(rows, group_by), _rates(rows), strict=True):
+            sums = parts[group, row.state, row.tier][rate]
+            sums[0] += row.is_ms
+            sums[1] += row.would_ms
     return sorted((_line(key, by_rate) for key, by_rate in parts.items()), key=_order)
 
 
@@ -92,23 +92,23 @@ def _order(line: Line) -> tuple[str, int, int]:
     return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
 
 
-def _groups(said: Sequence[Said], group_by: str) -> list[str]:
+def _groups(rows: Sequence[Said], group_by: str) -> list[str]:
     """The group of each."""
     if group_by == "state":
-        return [""] * len(said)
-    ids = {one.job_id for one in said if one.job_id is not None}
+        return [""] * len(rows)
+    ids = {row.job_id for row in rows if row.job_id is not None}
     if group_by == "team":
         team_of = attribution.team_keys(ids)
         return [
-            UNALLOCATED if one.job_id is None else team_of(one.job_id, from_ms(one.start_ms))
-            for one in said
+            UNALLOCATED if row.job_id is None else team_of(row.job_id, from_ms(row.start_ms))
+            for row in rows
         ]
     keys = dict(Job.objects.filter(pk__in=ids).values_list("pk", "key"))
-    return [UNALLOCATED if one.job_id is None else keys[one.job_id] for one in said]
+    return [UNALLOCATED if row.job_id is None else keys[row.job_id] for row in rows]
 
 
-def _rates(said: Sequence[Said]) -> list[Decimal | None]:
+def _rates(rows: Sequence[Said]) -> list[Decimal | None]:
     """The dollars per GPU-hour that held for each."""
-    rates = RatesInForce(one.gpu_id for one in said)
-    held = (rates.at(one.gpu_id, from_ms(one.start_ms)) for one in said)
+    rates = RatesInForce(row.gpu_id for row in rows)
+    held = (rates.at(row.gpu_id, from_ms(row.start_ms)) for row in rows)
     return [None if rate is None else rate.usd_per_gpu_hour for rate in held]

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.costs.drift import drifts
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.stack.management.commands.check_ledger import uneven_lines
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -27,4 +27,4 @@ def gpu(db):
 
 
 def test_lines_sum_to_the_fleet_by_whatever_they_are(gpu):
-    assert list(drifts(DAY)) == []
+    assert list(uneven_lines(DAY)) == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.spreading import EVEN, FIXED, OWN_LINE, PROPORTIONAL, spread, with_free
+from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, spread, with_free
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.selectors import totals_by
 from fleetwatch.lib.intervals import Interval
@@ -40,14 +40,6 @@ def test_even_is_the_same_for_each_to_the_micro_dollar():
     )
 
 
-def test_fixed_follows_the_shares_and_leaves_the_rest_apart():
-    found = spread(
-        TEAMS, Decimal(10), FIXED, shares={"speech": Decimal("0.5"), "nlp": Decimal("0.25")}
-    )
-
-    assert free_of(found) == ([Decimal("2.5"), 0, 5], Decimal("2.5"))
-
-
 def test_where_no_team_has_dollars_proportional_is_even():
     assert spread({"a": Decimal(0), "b": Decimal(0)}, Decimal(1), PROPORTIONAL).free_usd == {
         "a": Decimal("0.5"),
@@ -55,23 +47,14 @@ def test_where_no_team_has_dollars_proportional_is_even():
     }
 
 
-@pytest.mark.parametrize("way", [OWN_LINE, PROPORTIONAL, EVEN, FIXED])
+@pytest.mark.parametrize("way", [OWN_LINE, PROPORTIONAL, EVEN])
 def test_without_teams_all_stays_apart(way):
     assert spread({}, Decimal(3), way).left_usd == 3
 
 
-@pytest.mark.parametrize(
-    ("way", "shares", "sentence"),
-    [
-        ("fairly", {}, "is spread own, proportional, even, fixed, not 'fairly'"),
-        (FIXED, {"moon": Decimal("0.1")}, "have no line"),
-        (FIXED, {"nlp": Decimal("-0.1")}, "shares are 0 to 1"),
-        (FIXED, {"nlp": Decimal("0.6"), "vision": Decimal("0.5")}, "shares are 0 to 1"),
-    ],
-)
-def test_what_can_not_be_is_refused(way, shares, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        spread(TEAMS, Decimal(1), way, shares=shares)
+def test_another_way_is_refused():
+    with pytest.raises(ValueError, match="is spread own, proportional, even, not 'fairly'"):
+        spread(TEAMS, Decimal(1), "fairly")
 
 
 @pytest.mark.django_db
@@ -105,14 +88,12 @@ money = st.decimals(0, 10**7, places=9)
 @given(
     st.lists(money, max_size=12),
     money,
-    st.sampled_from([OWN_LINE, PROPORTIONAL, EVEN, FIXED]),
-    st.data(),
+    st.sampled_from([OWN_LINE, PROPORTIONAL, EVEN]),
 )
-def test_the_sum_before_is_the_sum_after_to_the_micro_dollar(amounts, free, way, data):
+def test_the_sum_before_is_the_sum_after_to_the_micro_dollar(amounts, free, way):
     costs = {f"team-{number}": amount for number, amount in enumerate(amounts)}
-    shares = {key: Decimal(data.draw(st.integers(0, 1000 // len(costs)))) / 1000 for key in costs}
 
-    found = spread(costs, free, way, shares=shares)
+    found = spread(costs, free, way)
 
     assert found.total_usd == usd(sum(amounts, free))
     assert (

@@ -35,9 +35,9 @@ _TOUCHED = _MATCHING + read_statement("costs/sql/touched_jobs.sql")
 
 def rules() -> list[MappingRule]:
     """Every rule in the order in which they are asked."""
-    found = MappingRule.objects.select_related("team")
     return sorted(
-        found, key=lambda rule: rule_terms.place(rule.priority, conditions(rule), rule.pk)
+        MappingRule.objects.select_related("team"),
+        key=lambda rule: rule_terms.place(rule.priority, conditions(rule), rule.pk),
     )
 
 
@@ -81,14 +81,16 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
     """The jobs, each with the `team` whose its time is just before a moment: that of a rule, or of
     its account. In memory alone.
     """
-    told = list(jobs)
+    owned = list(jobs)
     held = Q(valid_from__lt=before) & (Q(valid_to__isnull=True) | Q(valid_to__gte=before))
-    rows = Attribution.objects.filter(held, job__in=[job.pk for job in told]).select_related("team")
+    rows = Attribution.objects.filter(held, job__in=[job.pk for job in owned]).select_related(
+        "team"
+    )
     teams = {row.job_id: row.team for row in rows}
-    for job in told:
+    for job in owned:
         if job.pk in teams:
             job.team = teams[job.pk]
-    return told
+    return owned
 
 
 def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:

@@ -1,6 +1,5 @@
 """What a change of mapping rules would move, in dollars and GPU time, before anybody makes it."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,16 +67,14 @@ def moved(owner: str, before: Held, after: Held) -> list[Move]:
     What a job's lines lose goes to those that gain, in their order: exact where all of it comes
     from one line or goes to one, as with a single rule.
     """
-    sums: dict[tuple[Line, Line], tuple[int, int, Decimal]] = defaultdict(lambda: (0, 0, ZERO))
+    moves: dict[tuple[Line, Line], Move] = {}
     for job in sorted(before.keys() | after.keys()):
         for origin, target, gpu_ms, usd in _flows(before.get(job, {}), after.get(job, {})):
-            jobs, known_ms, known_usd = sums[origin, target]
-            sums[origin, target] = (jobs + 1, known_ms + gpu_ms, known_usd + usd)
-    moves = [
-        Move(owner, origin, target, jobs, gpu_ms, usd)
-        for (origin, target), (jobs, gpu_ms, usd) in sums.items()
-    ]
-    return sorted(moves, key=lambda move: (-move.gpu_ms, move.origin, move.target))
+            sums = moves.get((origin, target), Move(owner, origin, target, 0, 0, ZERO))
+            moves[origin, target] = Move(
+                owner, origin, target, sums.jobs + 1, sums.gpu_ms + gpu_ms, sums.usd + usd
+            )
+    return sorted(moves.values(), key=lambda move: (-move.gpu_ms, move.origin, move.target))
 
 
 def _flows(
@@ -86,24 +83,23 @@ def _flows(
     """(origin, target, GPU time, dollars) of one job: each takes all that is left of a loss, or all
     that is left of a gain.
     """
-    losses, gains = _growth(after, before), _growth(before, after)
+    losses = _growth(after, before)
+    gains = _growth(before, after)
     for origin in sorted(losses):
         for target in sorted(gains):
-            (lost_ms, lost_usd), (gained_ms, gained_usd) = losses[origin], gains[target]
-            if gpu_ms := min(lost_ms, gained_ms):
-                usd = lost_usd if gpu_ms == lost_ms else gained_usd
-                losses[origin], gains[target] = (
-                    (lost_ms - gpu_ms, lost_usd - usd),
-                    (gained_ms - gpu_ms, gained_usd - usd),
-                )
+            # the smaller one goes whole, at its own dollars
+            gpu_ms, usd = min(losses[origin], gains[target], key=lambda amount: amount[0])
+            if gpu_ms:
+                losses[origin] = _less(losses[origin], (gpu_ms, usd))
+                gains[target] = _less(gains[target], (gpu_ms, usd))
                 yield origin, target, gpu_ms, usd
 
 
 def _growth(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> dict[Line, Amount]:
     """What the lines that are larger afterwards have more."""
-    nothing = (0, ZERO)
-    more = {
-        line: (ms - before.get(line, nothing)[0], usd - before.get(line, nothing)[1])
-        for line, (ms, usd) in after.items()
-    }
+    more = {line: _less(amount, before.get(line, (0, ZERO))) for line, amount in after.items()}
     return {line: amount for line, amount in more.items() if amount[0] > 0}
+
+
+def _less(amount: Amount, part: Amount) -> Amount:
+    return amount[0] - part[0], amount[1] - part[1]

@@ -24,7 +24,10 @@ ANY = "*"
 LONGEST_PATTERN = 128
 LONGEST_NAME = 100
 LONGEST_NOTE = 300
-FIRST, LAST, USUAL = 1, 1000, 100  # priorities
+# priorities
+FIRST = 1
+LAST = 1000
+USUAL = 100
 
 
 class MappingError(RefusedFieldError):
@@ -48,10 +51,9 @@ class Conditions:
     @property
     def patterns(self) -> dict[str, str]:
         """What is asked, by condition; of a label its value."""
-        found = {
-            name: getattr(self, name) for name in ("user", "account", "namespace", "partition")
-        } | {"label": self.label_value}
-        return {name: pattern for name, pattern in found.items() if pattern}
+        values = {"label": self.label_value}
+        patterns = {name: values.get(name, getattr(self, name)) for name in CONDITIONS}
+        return {name: pattern for name, pattern in patterns.items() if pattern}
 
     @property
     def words(self) -> str:

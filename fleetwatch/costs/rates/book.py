@@ -30,10 +30,8 @@ def rates() -> QuerySet[Rate]:
 
 def priced_models() -> tuple[Sequence[GPUModel], Sequence[GPUModel]]:
     """GPU models of the fleet, by name; and these with the boards whose virtual GPUs it has."""
-    whole, parts = (
-        GPU.objects.filter(model=OuterRef("pk")),
-        GPU.objects.filter(model__board=OuterRef("pk")),
-    )
+    whole = GPU.objects.filter(model=OuterRef("pk"))
+    parts = GPU.objects.filter(model__board=OuterRef("pk"))
     models = list(
         GPUModel.objects.annotate(is_there=Exists(whole))
         .filter(Q(is_there=True) | Exists(parts))
@@ -44,22 +42,17 @@ def priced_models() -> tuple[Sequence[GPUModel], Sequence[GPUModel]]:
 
 def pools() -> list[str]:
     """Pools that nodes are in or were in."""
-    return list(
-        NodePlace.objects.exclude(pool="")
-        .order_by("pool")
-        .values_list("pool", flat=True)
-        .distinct()
-    )
+    return _places("pool")
 
 
 def regions() -> list[str]:
     """Regions that nodes are in or were in."""
-    return list(
-        NodePlace.objects.exclude(region="")
-        .order_by("region")
-        .values_list("region", flat=True)
-        .distinct()
-    )
+    return _places("region")
+
+
+def _places(field: str) -> list[str]:
+    rows = NodePlace.objects.exclude(**{field: ""}).order_by(field)
+    return list(rows.values_list(field, flat=True).distinct())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +72,8 @@ def prices_of_models(at: datetime) -> list[ModelPrice]:
     moment.
     """
     rates = GPURate.objects.filter(Q(valid_to=None) | Q(valid_to__gt=at), valid_from__lte=at)
-    known = rates.filter(gpu__model__isnull=False, gpu__parent=None, gpu__memory_total_bytes__gt=0)
-    rows = known.values_list("gpu__model_id").annotate(
+    priced = rates.filter(gpu__model__isnull=False, gpu__parent=None, gpu__memory_total_bytes__gt=0)
+    rows = priced.values_list("gpu__model_id").annotate(
         Min("gpu__memory_total_bytes"), Min("usd_per_gpu_hour"), Max("usd_per_gpu_hour")
     )
     return [ModelPrice(*row) for row in rows.order_by("gpu__model_id")]
@@ -91,8 +84,10 @@ def cheaper_than(own: ModelPrice, prices: Iterable[ModelPrice]) -> tuple[tuple[f
     share of the least of this one's.
     """
     smaller = [
-        one
-        for one in prices
-        if one.memory_bytes < own.memory_bytes and one.most_usd < own.least_usd
+        price
+        for price in prices
+        if price.memory_bytes < own.memory_bytes and price.most_usd < own.least_usd
     ]
-    return tuple((float(one.memory_bytes), float(one.most_usd / own.least_usd)) for one in smaller)
+    return tuple(
+        (float(price.memory_bytes), float(price.most_usd / own.least_usd)) for price in smaller
+    )

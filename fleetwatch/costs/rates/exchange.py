@@ -25,17 +25,17 @@ def usd_per_unit(currency: str, moment: datetime) -> Decimal:
     """What a unit of the currency is in dollars at a moment. Raises RateError where nobody said."""
     if currency == USD:
         return Decimal(1)
-    found = (
+    rate = (
         ExchangeRate.objects.filter(currency=currency, valid_from__lte=moment)
         .order_by("-valid_from")
         .first()
     )
-    if found is None:
+    if rate is None:
         raise RateError(
             f"Nobody said what one {currency[:3]!r} is in dollars at {moment:%Y-%m-%d %H:%M} UTC.",
             field="currency",
         )
-    return found.usd_per_unit
+    return rate.usd_per_unit
 
 
 @transaction.atomic

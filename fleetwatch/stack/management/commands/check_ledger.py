@@ -11,8 +11,10 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import day_sums
-from fleetwatch.costs.drift import drifts
 from fleetwatch.diagnosis import cause_checks as diagnosis
+from fleetwatch.figures.pricing import MICRO_USD
+from fleetwatch.figures.selectors import GROUPS, totals, totals_by
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.ledger import check
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
@@ -103,7 +105,7 @@ class Command(HubCommand):
         yield from map(str, check.of_another_team(low))
         yield from _wrong_sums(interval)
         yield from diagnosis.faults(interval)
-        yield from _uneven_lines(interval)
+        yield from uneven_lines(interval)
         yield from balance.faults(interval)
 
 
@@ -113,9 +115,17 @@ def _wrong_sums(interval: Interval) -> Iterator[str]:
         yield str(check.Imbalance(rule, name, day, f"{off_ms} ms in other states or jobs"))
 
 
-def _uneven_lines(interval: Interval) -> Iterator[str]:
-    for drift in drifts(interval):
-        yield (
-            f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and"
-            f" {drift.usd:f} dollars more"
-        )
+def uneven_lines(interval: Interval) -> Iterator[str]:
+    """The breakdowns whose lines, those of nobody included, are not the fleet's: milliseconds
+    exactly, dollars to the micro-dollar.
+    """
+    fleet = totals(interval)
+    for group_by in GROUPS:
+        lines = [group.totals for group in totals_by(interval, group_by)]
+        gpu_ms = sum(line.capacity_ms for line in lines) - fleet.capacity_ms
+        usd = sum((line.cost_usd for line in lines), ZERO) - fleet.cost_usd
+        if gpu_ms or abs(usd) >= MICRO_USD:
+            yield (
+                f"lines sum to the fleet: by {group_by} they have {gpu_ms} ms and {usd:f} dollars"
+                " more"
+            )
