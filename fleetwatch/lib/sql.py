@@ -48,8 +48,7 @@ def one_view() -> Iterator[None]:
         yield
         return
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
 
 
@@ -73,8 +72,7 @@ def _taken_back(look: Callable[[], Result]) -> Result:
     is_first = not connection.in_atomic_block
     with transaction.atomic():
         if is_first:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         result = look()
         transaction.set_rollback(True)
     return result
@@ -86,12 +84,10 @@ def limit_waits(*, lock_ms: int, statement_ms: int) -> None:
 
     Needs a transaction.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s,"
-            " true)",
-            [f"{lock_ms}ms", f"{statement_ms}ms"],
-        )
+    execute(
+        "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true)",
+        [f"{lock_ms}ms", f"{statement_ms}ms"],
+    )
 
 
 def wait_for_lock(name: str) -> None:
@@ -99,8 +95,7 @@ def wait_for_lock(name: str) -> None:
 
     Needs a transaction.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
+    execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
 def read_statement(path: str | Path) -> str:

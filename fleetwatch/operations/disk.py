@@ -6,7 +6,6 @@ rows waits: the last of it is for retention, which needs some to free more, and 
 """
 
 import os
-import threading
 import time
 from dataclasses import dataclass
 
@@ -44,23 +43,20 @@ class Refusals:
     """When Postgres last said to this process that its disk is full."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
         self._at: float | None = None
 
     def note(self) -> None:
         """It says so now."""
-        with self._guard:
-            self._at = time.monotonic()
+        self._at = time.monotonic()
 
     def forget(self) -> None:
         """As if it never had."""
-        with self._guard:
-            self._at = None
+        self._at = None
 
     @property
     def is_recent(self) -> bool:
-        with self._guard:
-            return self._at is not None and time.monotonic() - self._at < REMEMBERED_S
+        at = self._at
+        return at is not None and time.monotonic() - at < REMEMBERED_S
 
 
 refusals = Refusals()

@@ -32,13 +32,18 @@ def record_run(
     did: dict[str, Any] = {}
     try:
         yield did
+        run.ok = True
     except Exception as error:
         _drop_dead_connection()
-        text = f"{type(error).__name__}: {error}".replace("\x00", "")[:MAX_ERROR_CHARACTERS]
-        _finish(run, ok=False, did=did, error=text, now=clock())
-        log.warning("run failed", name=name, error=text)
+        run.ok = False
+        run.error = f"{type(error).__name__}: {error}".replace("\x00", "")[:MAX_ERROR_CHARACTERS]
+        log.warning("run failed", name=name, error=run.error)
         raise
-    _finish(run, ok=True, did=did, error="", now=clock())
+    finally:
+        if run.ok is not None:  # killed otherwise
+            run.did = did
+            run.finished_at = clock()
+            run.save(update_fields=["ok", "did", "error", "finished_at"])
 
 
 def run_alone(name: str, work: Callable[[datetime], Mapping[str, Any]]) -> None:
@@ -51,14 +56,6 @@ def _drop_dead_connection() -> None:
     """The database itself may be what failed: what follows then gets a connection that works."""
     if connection.errors_occurred and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
-
-
-def _finish(run: JobRun, *, ok: bool, did: dict[str, Any], error: str, now: datetime) -> None:
-    run.ok = ok
-    run.did = did
-    run.error = error
-    run.finished_at = now
-    run.save(update_fields=["ok", "did", "error", "finished_at"])
 
 
 def beat(name: str, now: datetime) -> None:

@@ -4,8 +4,6 @@ node at once.
 
 from collections.abc import Iterable
 
-from django.db import connection
-
 from fleetwatch.lib.sql import execute
 
 # First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
@@ -15,9 +13,7 @@ POSTING = 2
 
 def try_node_lock(purpose: int, node_id: int) -> bool:
     """True when this transaction now alone does `purpose` for the node; never waits."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [purpose, node_id % 2**31])
-        return bool(cursor.fetchone()[0])
+    return bool(try_node_locks(purpose, [node_id]))
 
 
 def try_node_locks(purpose: int, node_ids: Iterable[int]) -> set[int]:

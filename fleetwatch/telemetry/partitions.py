@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
-from django.db.backends.utils import CursorWrapper
+from django.db import OperationalError, transaction
 from psycopg import sql
 
-from fleetwatch.lib.sql import execute, lock_key
+from fleetwatch.lib.sql import execute, wait_for_lock
 from fleetwatch.telemetry.models import SealMark
 
 log = structlog.get_logger()
@@ -68,16 +67,16 @@ def ensure_for(moment: datetime) -> bool:
     wanted = partition_for(moment)
     if _is_attached(wanted.name):
         return False
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(PARENT)])
+    with transaction.atomic():
+        wait_for_lock(PARENT)
         attached = _is_attached(wanted.name)
         if attached:
             return False
         if attached is None:
             # CREATE TABLE ... PARTITION OF would lock the parent against every reader and writer;
             # ATTACH does not.
-            _run(cursor, "CREATE TABLE {name} (LIKE {parent} INCLUDING ALL)", wanted)
-        _run(cursor, ATTACH, wanted)
+            _run("CREATE TABLE {name} (LIKE {parent} INCLUDING ALL)", wanted)
+        _run(ATTACH, wanted)
     log.info("partition made", name=wanted.name)
     return True
 
@@ -112,14 +111,14 @@ def _finish(partition: Partition) -> bool:
     """Drops a detached partition, or attaches it again when a batch came in while it was being
     detached.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         # the lock under which inserts attach what they need: nothing comes in between the look and
         # the drop
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(PARENT)])
+        wait_for_lock(PARENT)
         if _is_attached(partition.name) is not False:
             return False
         is_needed = _is_needed(partition)
-        _run(cursor, ATTACH if is_needed else "DROP TABLE {name}", partition)
+        _run(ATTACH if is_needed else "DROP TABLE {name}", partition)
     log.info(
         "partition attached again: it holds unsealed batches" if is_needed else "partition dropped",
         name=partition.name,
@@ -146,19 +145,20 @@ def _finish_interrupted() -> None:
 
 def _execute(statement: str, partition: Partition) -> None:
     """Runs one statement about a partition with a short lock timeout, in autocommit."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
-        try:
-            _run(cursor, statement, partition)
-        finally:
-            cursor.execute("RESET lock_timeout")
+    execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+    try:
+        _run(statement, partition)
+    finally:
+        execute("RESET lock_timeout")
 
 
-def _run(cursor: CursorWrapper, statement: str, partition: Partition) -> None:
-    names = {"name": sql.Identifier(partition.name), "parent": sql.Identifier(PARENT)}
-    cursor.execute(
+def _run(statement: str, partition: Partition) -> None:
+    execute(
         sql.SQL(statement).format(
-            **names, start=sql.Literal(partition.start), end=sql.Literal(partition.end)
+            name=sql.Identifier(partition.name),
+            parent=sql.Identifier(PARENT),
+            start=sql.Literal(partition.start),
+            end=sql.Literal(partition.end),
         )
     )
 
@@ -174,10 +174,8 @@ def _is_attached(name: str) -> bool | None:
     """True for a partition, False for a table that was one (a killed run left it), None when there
     is no such table.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT relispartition FROM pg_class WHERE oid = to_regclass(%s)", [name])
-        row = cursor.fetchone()
-        return bool(row[0]) if row else None
+    rows = execute("SELECT relispartition FROM pg_class WHERE oid = to_regclass(%s)", [name])
+    return bool(rows[0][0]) if rows else None
 
 
 def _children(*, pending: bool) -> list[str]:
