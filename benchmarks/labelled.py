@@ -14,6 +14,7 @@ from fleetwatch.diagnosis.judgement import cell_figures, lane_figures
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, warm_up
 from fleetwatch.diagnosis.judgement.verdicts import UNDETERMINED, WASTEFUL
+from fleetwatch.diagnosis.judgement.window_places import Grid
 from fleetwatch.ledger.judgement import cell_states, states
 from fleetwatch.ledger.judgement.observations import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy
@@ -84,12 +85,13 @@ def lanes_of(case: Case) -> Lanes:
     made = cell_figures.cells(
         windows,
         [HostSamples(case.starts_ms, case.host)],
-        gpu_ids=range(1, gpus + 1),
-        host_of=np.zeros(gpus, dtype=np.int64),
-        start_ms=case.start_ms,
-        count=count,
-        memory_bytes=dict.fromkeys(range(1, gpus + 1), memory),
-        holders=np.full((gpus, count), jobs[0].job_id),
+        Grid(
+            gpu_ids=np.arange(1, gpus + 1),
+            host_of=np.zeros(gpus, dtype=np.int64),
+            memory_bytes=np.full(gpus, memory),
+            holders=np.full((gpus, count), jobs[0].job_id),
+            start_ms=case.start_ms,
+        ),
     )
     rows = [(job, gpu) for job in jobs for gpu in range(gpus)]
     at = [gpu for _, gpu in rows]
@@ -115,7 +117,7 @@ def lanes_of(case: Case) -> Lanes:
         is_over=np.array([job.life_ms is not None for job, _ in rows]),
         failures=np.zeros(len(rows), dtype=np.int64),
         cheaper=((),) * len(rows),
-        figures=lane_figures.of({name: values[at] for name, values in made.figures.items()}),
+        figures=lane_figures.of({name: values[at] for name, values in made.items()}),
         states=shares,
     )
 

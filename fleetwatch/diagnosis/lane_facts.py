@@ -6,7 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 import numpy as np
@@ -38,12 +38,12 @@ SERVING = re.compile(
 _GPUS = """
 SELECT
     gpu.id,
-    CASE WHEN gpu.parent_id IS NULL THEN COALESCE(own.watts, model.idle_w) END,
-    CASE WHEN gpu.parent_id IS NULL THEN COALESCE(gpu.power_limit_w, model.limit_w) END,
-    gpu.memory_total_bytes,
     CASE WHEN gpu.parent_id IS NULL THEN gpu.model_id END,
     CASE WHEN gpu.parent_id IS NULL THEN 7 ELSE substring(gpu.mig_profile
-    FROM '([1-7])g[.]')::int END
+    FROM '([1-7])g[.]')::int END,
+    CASE WHEN gpu.parent_id IS NULL THEN COALESCE(own.watts, model.idle_w) END,
+    CASE WHEN gpu.parent_id IS NULL THEN COALESCE(gpu.power_limit_w, model.limit_w) END,
+    gpu.memory_total_bytes
 FROM inventory_gpu AS gpu
 LEFT JOIN inventory_gpumodel AS model ON model.id = gpu.model_id
 LEFT JOIN LATERAL (
@@ -68,50 +68,36 @@ class GPUs:
     """
 
     ids: Ints
+    model_id: Ints
+    sevenths: Ints
     idle_w: Floats
     limit_w: Floats
     memory_bytes: Floats
-    model_id: Ints
-    sevenths: Ints
 
     def at(self, gpu_id: Ints) -> "GPUs":
         """A row for each of these ids, which are all there."""
         row = np.searchsorted(self.ids, gpu_id)
-        return GPUs(
-            gpu_id,
-            self.idle_w[row],
-            self.limit_w[row],
-            self.memory_bytes[row],
-            self.model_id[row],
-            self.sevenths[row],
-        )
+        return GPUs(*(getattr(self, field.name)[row] for field in fields(self)))
 
 
 def gpus(gpu_ids: Ints) -> GPUs:
     """Those of these ids that there are."""
-    # makes None NaN
-    told = np.array(fetched(_GPUS, [np.unique(gpu_ids)]), dtype=np.float64).reshape(-1, 6)
-    ids, idle_w, limit_w, memory_bytes, model_id, sevenths = told.T
-    return GPUs(
-        ids.astype(np.int64),
-        idle_w,
-        limit_w,
-        memory_bytes,
-        *(np.nan_to_num(one).astype(np.int64) for one in (model_id, sevenths)),
-    )
+    rows = fetched(_GPUS, [np.unique(gpu_ids)])
+    table = np.array(rows, dtype=np.float64).reshape(-1, len(fields(GPUs)))  # makes None NaN
+    return GPUs(*np.nan_to_num(table[:, :3]).astype(np.int64).T, *table[:, 3:].T)
 
 
-def cheaper(found: GPUs, at: datetime) -> tuple[Offers, ...]:
+def cheaper(boards: GPUs, at: datetime) -> tuple[Offers, ...]:
     """Lanes.cheaper, by the rate book of that moment: a GPU model's highest price beside the lowest
     of this one's.
     """
     prices = {price.gpu_model_id: price for price in prices_of_models(at)}
     offers = {model: cheaper_than(own, prices.values()) for model, own in prices.items()}
-    return tuple(offers.get(model, ()) for model in found.model_id.tolist())
+    return tuple(offers.get(model, ()) for model in boards.model_id.tolist())
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class JobFacts:
     """What is said of a job."""
 
     kind: str
@@ -122,40 +108,39 @@ class Said:
     failed_ms: int | None  # when it failed, soon after it began; None: it did not
 
 
-def jobs(job_ids: Ints) -> dict[int, Said]:
+def jobs(job_ids: Ints) -> dict[int, JobFacts]:
     """By id."""
     wanted = np.unique(job_ids)
     serving = {job_id for job_id, name in fetched(_PROCESSES, [wanted]) if SERVING.search(name)}
-    found = {}
+    facts = {}
     for pk, kind, start_ms, end_ms, state, user, name, labels in fetched(_JOBS, [wanted]):
-        words = " ".join(map(str, json.loads(labels).values())) if labels != "{}" else ""
-        life_ms = end_ms - start_ms if start_ms is not None and end_ms is not None else None
+        words = " ".join(map(str, json.loads(labels).values()))
+        life_ms = None if start_ms is None or end_ms is None else end_ms - start_ms
         has_failed = state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
         is_serving = pk in serving or bool(SERVING.search(f"{name} {words}"))
-        found[pk] = Said(
+        facts[pk] = JobFacts(
             kind, start_ms, is_serving, (user, name), life_ms, end_ms if has_failed else None
         )
-    return found
+    return facts
 
 
-def failures(job_id: Ints, known: Mapping[int, Said]) -> Ints:
+def failures(job_id: Ints, jobs: Mapping[int, JobFacts]) -> Ints:
     """Lanes.failures, with runs on any node."""
-    failed = {pk: job for pk, job in known.items() if job.failed_ms is not None and job.series[1]}
+    failed = {pk: job.failed_ms for pk, job in jobs.items() if job.failed_ms and job.series[1]}
     if not failed:
         return np.zeros(len(job_id), dtype=np.int64)
-    ends = [job.failed_ms or 0 for job in failed.values()]
     alike = Job.objects.filter(
-        name__in={job.series[1] for job in failed.values()},
+        name__in={jobs[pk].series[1] for pk in failed},
         state__in=FAILED,
-        end_ms__gte=min(ends) - ALIKE_MS,
-        end_ms__lte=max(ends) + ALIKE_MS,
+        end_ms__gte=min(failed.values()) - ALIKE_MS,
+        end_ms__lte=max(failed.values()) + ALIKE_MS,
         end_ms__lt=F("start_ms") + SHORT_RUN_MS,
     )
-    found: dict[Series, list[int]] = defaultdict(list)
+    ends: dict[Series, list[int]] = defaultdict(list)
     for user, name, end_ms in alike.values_list("user", "name", "end_ms"):
-        found[user, name].append(end_ms or 0)
+        ends[user, name].append(end_ms or 0)
     counts = {
-        pk: sum(abs(end - (job.failed_ms or 0)) <= ALIKE_MS for end in found[job.series])
-        for pk, job in failed.items()
+        pk: sum(abs(end_ms - failed_ms) <= ALIKE_MS for end_ms in ends[jobs[pk].series])
+        for pk, failed_ms in failed.items()
     }
-    return np.array([counts.get(int(job), 0) for job in job_id], dtype=np.int64)
+    return np.array([counts.get(pk, 0) for pk in job_id.tolist()], dtype=np.int64)

@@ -138,6 +138,16 @@ class CauseEntry(models.Model):
         ]
 
 
+# What of an entry's time was wasted, whatever its state and tier.
+WASTED_MS = (
+    F("idle_certain_ms")
+    + F("idle_probable_ms")
+    + F("stalled_probable_ms")
+    + F("stalled_potential_ms")
+    + F("underused_ms")
+)
+
+
 class CapacityEntry(models.Model):
     """GPU time of one GPU and hour cut that no job's cause explains: it was broken, unseen,
     orphaned, or free while jobs waited.

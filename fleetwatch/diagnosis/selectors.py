@@ -7,23 +7,21 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
-from operator import add
 
-from django.db.models import Count, F, Max, Sum
+from django.db.models import Count, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
-from fleetwatch.diagnosis.cause_totals import WASTE, Caused, Saving, nothing, rest, total
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
 from fleetwatch.diagnosis.findings.alternatives import alternatives
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.verdicts import NUMBER
-from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding, Said
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Breakdown
@@ -232,11 +230,10 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
     out.
     """
     whole = boundaries.outward(interval, zone())
-    wasted = reduce(add, (F(f"{name}_ms") for name in WASTE))
     rows = (
         CauseEntry.objects.filter(job__in=job_ids, start__gte=whole.start, start__lt=whole.end)
         .values_list("job_id", "cause")
-        .annotate(sure=Max("confidence"), wasted=Sum(wasted), held=Sum("held_ms"))
+        .annotate(sure=Max("confidence"), wasted=Sum(WASTED_MS), held=Sum("held_ms"))
         .order_by()
     )
     most: dict[int, tuple[tuple[int, int, int], Primary]] = {}

@@ -1,11 +1,11 @@
 """Writes of diagnosis: hours whose ledger changed get their causes, jobs their findings."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
 
-import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
@@ -13,11 +13,13 @@ from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, sums
 from fleetwatch.diagnosis.judgement import packing, pauses, verdicts
 from fleetwatch.diagnosis.judgement.features import LONG
 from fleetwatch.diagnosis.judgement.packing import Hour
+from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.ledger import hour_cuts
-from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
@@ -61,11 +63,9 @@ def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, in
     Two runs at once are fenced by the caller.
     """
     did = {"hours": 0, "jobs": 0}
-    by_day: dict[date, list[Due]] = defaultdict(list)
-    for one in due(now, limit, is_live=is_live):
-        by_day[from_ms(one.hour_ms).date()].append(one)
-    for day in sorted(by_day, reverse=True):
-        for group in _batches(by_day[day], this_hour=to_ms(floor_hour(now))):
+    hours = sorted(due(now, limit, is_live=is_live), key=_day, reverse=True)
+    for _, of_day in groupby(hours, key=_day):
+        for group in _batches(list(of_day), this_hour=to_ms(floor_hour(now))):
             with transaction.atomic():
                 did["jobs"] += _diagnose(group, now=now)
             did["hours"] += len(group)
@@ -75,27 +75,30 @@ def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, in
 
 def due(now: datetime, limit: int, *, is_live: bool = True) -> list[Due]:
     """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`."""
-    since, this_hour = retention.horizon(now).date(), floor_hour(now).replace(tzinfo=None)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _DUE, {"since": since, "this_hour": this_hour, "is_live": is_live, "limit": limit}
-        )
-        found = cursor.fetchall()
-    return [Due(node_id, _hour_ms(day, hour), version) for node_id, day, hour, version in found]
+    wanted = {
+        "since": retention.horizon(now).date(),
+        "this_hour": floor_hour(now).replace(tzinfo=None),
+        "is_live": is_live,
+        "limit": limit,
+    }
+    return [
+        Due(node_id, to_ms(datetime.combine(day, time(hour, tzinfo=UTC))), version)
+        for node_id, day, hour, version in fetched(_DUE, wanted)
+    ]
 
 
-def _hour_ms(day: date, hour: int) -> int:
-    return (day - date(1970, 1, 1)).days * 24 * HOUR_MS + hour * HOUR_MS
+def _day(hour: Due) -> date:
+    return from_ms(hour.hour_ms).date()
 
 
 def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
     """The hours in batches of nodes: those that share a job are judged together, as far as memory
     allows.
     """
-    first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
+    first, last = _extent(hours)
     by_node: dict[int, list[Due]] = defaultdict(list)
-    for one in hours:
-        by_node[one.node_id].append(one)
+    for hour in hours:
+        by_node[hour.node_id].append(hour)
     low, high = _context(first, last, this_hour)
     at_once = NODE_HOURS_AT_ONCE // ((high - low) // HOUR_MS)
     batch: list[Due] = []
@@ -103,11 +106,17 @@ def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
     for group in lane_rows.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
         if batch and nodes + len(group) > at_once:
             yield batch
-            batch, nodes = [], 0
-        batch += [one for node_id in group for one in by_node.get(node_id, ())]
+            batch = []
+            nodes = 0
+        batch += [hour for node_id in group for hour in by_node.get(node_id, ())]
         nodes += len(group)
     if batch:
         yield batch
+
+
+def _extent(hours: Sequence[Due]) -> tuple[int, int]:
+    """The first and the last of them."""
+    return min(hour.hour_ms for hour in hours), max(hour.hour_ms for hour in hours)
 
 
 def _written(first: int, last: int, this_hour: int) -> tuple[int, int]:
@@ -124,32 +133,27 @@ def _context(first: int, last: int, this_hour: int) -> tuple[int, int]:
 
 def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     """How many jobs have causes that changed; the hours are noted as diagnosed."""
-    first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
     this_hour = to_ms(floor_hour(now))
+    first, last = _extent(hours)
     start, end = _written(first, last, this_hour)
     low, high = _context(first, last, this_hour)
-    node_ids = [
-        node
-        for group in lane_rows.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high)
-        for node in group
-    ]
+    groups = lane_rows.nodes_of_jobs(sorted({hour.node_id for hour in hours}), low, high)
+    node_ids = [node_id for group in groups for node_id in group]
     held = lane_rows.held(node_ids, low, high)
     # nodes that nobody held (any more) have no causes
     rows: dict[int, cause_rows.Hours] = {node_id: {} for node_id in node_ids}
-    if seen := [
-        int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])
-    ]:
+    if seen := [hour for node in held.values() for hour in node.hours()[:1]]:
         # a fleet that is younger than the context has less of it
-        low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
-        lanes = lane_rows.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
-        told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
-        edges = hour_cuts.edges(start, end, zone())
-        tables = {node_id: one.between(start, end).table for node_id, one in held.items()}
-        rows |= cause_rows.rows(tables, lanes, told, edges)
+        low = max(low, min(start, *seen))
+        cells = _hours(held, hours, low, high, this_hour)
+        lanes = lane_rows.lanes(held, low, high, cells)
+        judged = verdicts.judge(lanes, since=(start - low) // CELL_MS)
+        tables = {node_id: node.between(start, end).table for node_id, node in held.items()}
+        rows |= cause_rows.rows(tables, lanes, judged, hour_cuts.edges(start, end, zone()))
     changed = cause_rows.replace(rows, start, end)
     cause_rows.refresh_findings(changed)
     capacity.replace(
-        [(one.node_id, one.hour_ms) for one in hours],
+        [(hour.node_id, hour.hour_ms) for hour in hours],
         throttled=node_ids if changed else (),
         now=now,
     )
@@ -157,64 +161,73 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     return len({job_id for job_id, _ in changed})
 
 
+@dataclass(frozen=True, slots=True)
+class _Remade:
+    """Cells of a node that are made anew from `start_ms` on, and what is known of windows before
+    it.
+    """
+
+    node_id: int
+    start_ms: int
+    end_ms: int
+    before: pauses.Before
+
+    @property
+    def alike(self) -> tuple[int, int, int]:
+        """Those of which this is the same are made together."""
+        return self.start_ms, self.end_ms, lane_rows.context_ms(self.before, self.start_ms)
+
+
 def _hours(
-    held: dict[int, lane_rows.Held], hours: Sequence[Due], low: int, high: int, this_hour: int
-) -> dict[tuple[int, int], Hour]:
+    held: Mapping[int, Held], hours: Sequence[Due], low: int, high: int, this_hour: int
+) -> dict[Key, Hour]:
     """The cells of every held hour of the nodes; those of due hours, and those that nobody made
     yet, are made.
-
-    Of the hour that goes on only from the first cell on of which the ledger says something else
-    than when it was made.
     """
-    is_due = {(one.node_id, one.hour_ms) for one in hours}
+    is_due = {(hour.node_id, hour.hour_ms) for hour in hours}
     stored = lane_rows.stored_hours(list(held), low, high)
-    # span and its context -> node -> its first cell
-    firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
-    # node and beginning of its span -> what is known of windows before it
-    before: dict[tuple[int, int], pauses.Before] = {}
-    for node_id, one in held.items():
-        wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
-        missing = sorted(
-            hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored
-        )
-        for start_ms, end_ms in _spans(missing):
-            goes_on = start_ms == this_hour and (node_id, start_ms) in stored
-            first = (
-                _first_changed(one.digests(start_ms), stored[node_id, start_ms].told)
-                if goes_on
-                else 0
-            )
-            if first < lane_rows.CELLS_PER_HOUR:
-                first_ms = start_ms + first * CELL_MS
-                last_ms = first_ms - CELL_MS
-                gpu_ids = np.array(one.between(start_ms, end_ms).gpus(), dtype=np.int64)
-                known = lane_rows.before(
-                    gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms
-                )
-                firsts[first_ms, end_ms, lane_rows.context_ms(known, first_ms)][node_id] = first
-                before[node_id, first_ms] = known
-    fresh: dict[tuple[int, int], Hour] = {}
-    for (start_ms, end_ms, context_ms), nodes in firsts.items():
-        known = pauses.together([before[node_id, start_ms] for node_id in nodes])
-        made = lane_rows.made_hours(
-            [held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known
-        )
-        fresh |= {
-            key: lane_rows.continued(
-                stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0
-            )
-            for key, hour in made.items()
-        }
+    together: dict[tuple[int, int, int], list[_Remade]] = defaultdict(list)
+    for node_id, node in held.items():
+        wanted = [
+            hour
+            for hour in node.hours()
+            if (node_id, hour) in is_due or (node_id, hour) not in stored
+        ]
+        for remade in _remade(node_id, node, wanted, stored, this_hour):
+            together[remade.alike].append(remade)
+    fresh: dict[Key, Hour] = {}
+    for (start_ms, end_ms, context_ms), several in together.items():
+        nodes = {remade.node_id: held[remade.node_id] for remade in several}
+        before = pauses.together([remade.before for remade in several])
+        for key, hour in lane_rows.made_hours(nodes, start_ms, end_ms, context_ms, before).items():
+            first = max(start_ms - key[1], 0) // CELL_MS
+            fresh[key] = lane_rows.continued(stored.get(key), hour, first)
     _keep(fresh)
     return stored | fresh
 
 
+def _remade(
+    node_id: int, node: Held, hours: Sequence[int], stored: Mapping[Key, Hour], this_hour: int
+) -> Iterator[_Remade]:
+    """The spans of these hours; of the hour that goes on only from the first cell on of which the
+    ledger says something else than when it was made.
+    """
+    for start_ms, end_ms in _spans(hours):
+        before = stored.get((node_id, start_ms)) if start_ms == this_hour else None
+        first = _first_changed(node.digests(start_ms), before.told) if before else 0
+        if first == CELLS_PER_HOUR:
+            continue
+        first_ms = start_ms + first * CELL_MS
+        last_ms = first_ms - CELL_MS
+        hour_before = stored.get((node_id, last_ms // HOUR_MS * HOUR_MS))
+        gpu_ids = node.between(start_ms, end_ms).gpus()
+        yield _Remade(node_id, first_ms, end_ms, lane_rows.before(gpu_ids, hour_before, last_ms))
+
+
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
     """The first cell that is told otherwise; their number where none is."""
-    return next(
-        (cell for cell, (one, other) in enumerate(zip(now, before, strict=True)) if one != other),
-        len(now),
-    )
+    changed = [cell for cell, pair in enumerate(zip(now, before, strict=True)) if len({*pair}) > 1]
+    return min(changed, default=len(now))
 
 
 def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
@@ -228,7 +241,7 @@ def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def _keep(made: dict[tuple[int, int], Hour]) -> None:
+def _keep(made: Mapping[Key, Hour]) -> None:
     keys = list(made)
     for first in range(0, len(keys), ROWS_AT_ONCE):
         here = keys[first : first + ROWS_AT_ONCE]
@@ -243,15 +256,15 @@ def _keep(made: dict[tuple[int, int], Hour]) -> None:
 
 
 def _note(hours: Sequence[Due]) -> None:
-    moments = [from_ms(one.hour_ms) for one in hours]
+    moments = [from_ms(hour.hour_ms) for hour in hours]
     with connection.cursor() as cursor:
         cursor.execute(
             _NOTE,
             {
-                "node_ids": [one.node_id for one in hours],
+                "node_ids": [hour.node_id for hour in hours],
                 "days": [moment.date() for moment in moments],
                 "hours": [moment.hour + 1 for moment in moments],
-                "versions": [one.version for one in hours],
+                "versions": [hour.version for hour in hours],
             },
         )
 

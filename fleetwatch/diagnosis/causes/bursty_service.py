@@ -3,7 +3,8 @@
 import numpy as np
 
 from fleetwatch.diagnosis.cause import DAYS, WITH_MEMORY, Cause, Step
-from fleetwatch.diagnosis.judgement.features import Features, ratio
+from fleetwatch.diagnosis.judgement.array_tools import ratio
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     LOW,
     MEDIUM,

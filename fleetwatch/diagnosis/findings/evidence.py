@@ -12,14 +12,14 @@ from django.db.models import F, Sum
 
 from fleetwatch.diagnosis import lane_rows
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.features import LONG, Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
-from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.diagnosis.lane_rows import Held
+from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import Place
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -28,7 +28,7 @@ from fleetwatch.jobs.scheduled import ended_by
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 
 MAX_PIDS = 8
 FRESH_MS = 600_000  # before its node's newest word: an older process may be another one by now
@@ -48,7 +48,7 @@ class Read:
     text: str
     bound: str
     is_met: bool
-    is_needed: bool  # the rule needs it; others make it surer
+    is_needed: bool = False  # the rule needs it; others make it surer
 
     @property
     def is_read(self) -> bool:
@@ -67,8 +67,8 @@ class Evidence:
     signs: tuple[Read, ...]
     confidence: str
     facts: Facts
-    is_shared: bool = False  # other jobs held the GPU in that window too
-    beside: GPU | None = None  # of the job, that the rule compares it with
+    is_shared: bool  # other jobs held the GPU in that window too
+    beside: GPU | None  # of the job, that the rule compares it with
 
     @property
     def matched(self) -> int:
@@ -81,7 +81,7 @@ class Evidence:
     @property
     def reasons(self) -> str:
         """ "matched 3 of the 4 signs that were read; disk writes of the node not measured"."""
-        read = sum(sign.is_read for sign in self.signs)
+        read = len(self.signs) - len(self.unread)
         words = (
             f"matched {self.matched} of the {read} sign{'s' * (read != 1)} that"
             f" {'was' if read == 1 else 'were'} read"
@@ -91,12 +91,12 @@ class Evidence:
     @property
     def lines(self) -> list[str]:
         """A sentence per sign."""
-        told = [
+        sentences = [
             f"{sign.label}: {sign.text} (rule:"
             f" {sign.bound}{'' if sign.is_needed else ', not needed'})"
             for sign in self.signs
         ]
-        return [*told, SHARED] if self.is_shared else told
+        return [*sentences, SHARED] if self.is_shared else sentences
 
 
 def evidence_of(finding: Finding) -> Evidence | None:
@@ -112,7 +112,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
-    hour_ms = to_ms(entry.start) // HOUR_MS * HOUR_MS
+    hour_ms = to_ms(floor_hour(entry.start))
     last = entry.cells.bit_length() - 1
     reach = max(length for detector in detectors for length in detector.lengths)
     # a window that looks at the last cell may end after it; windows reach back as long as they are
@@ -125,10 +125,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
     if pick := BY_CODE[cause].pick:
         place = replace(place, lane=pick(place.features, ranks, place.cell))
-    return replace(
-        _evidence(job, entry, _gpu(place, place.lane), place),
-        beside=_beside_it(cause, place, ranks),
-    )
+    return _evidence(job, entry, place, _beside_it(cause, place, ranks))
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -137,40 +134,32 @@ def _newest(job: Job, cause: str) -> CauseEntry | None:
     latest = own.order_by("-start").values_list("start", flat=True).first()
     if latest is None:
         return None
-    wasted = sum((F(f"{name}_ms") for name in WASTE), F("low_ms") * 0)
-    worst = (
-        own.filter(start__gte=latest)
-        .values("gpu_id")
-        .annotate(wasted=Sum(wasted), held=Sum("held_ms"))
-    )
-    gpu_id = worst.order_by("-wasted", "-held", "gpu_id").values_list("gpu_id", flat=True)[0]
-    return (
-        own.select_related("gpu", "gpu__node", "gpu__model").filter(gpu_id=gpu_id).latest("start")
-    )
+    by_gpu = own.filter(start__gte=latest).values_list("gpu_id")
+    worst = by_gpu.annotate(wasted=Sum(WASTED_MS), held=Sum("held_ms"))
+    gpu_id, *_ = worst.order_by("-wasted", "-held", "gpu_id")[0]
+    gpus = own.select_related("gpu", "gpu__node", "gpu__model")
+    return gpus.filter(gpu_id=gpu_id).latest("start")
 
 
 def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
     """The lanes of the job, and of others that hold its GPUs; None where the ledger's pieces of
     these hours are no longer kept.
     """
-    node_ids = list(
-        CauseEntry.objects.filter(job=job, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
-        .values_list("node_id", flat=True)
-        .distinct()
+    entries = CauseEntry.objects.filter(
+        job=job, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)
     )
-    held = {
-        node_id: lane_rows.Held(node_id, _beside(one.table, job.pk))
-        for node_id, one in lane_rows.held(node_ids, start_ms, end_ms).items()
-    }
-    held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
+    node_ids = list(entries.values_list("node_id", flat=True).distinct())
+    nodes = lane_rows.held(node_ids, start_ms, end_ms)
+    held = {node_id: Held(_beside(node.table, job.pk)) for node_id, node in nodes.items()}
+    held = {node_id: node for node_id, node in held.items() if len(node.table["gpu_id"])}
     if not held:
         return None
-    stored = lane_rows.stored_hours(list(held), start_ms, end_ms)
-    for node_id, one in held.items():
-        wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
-        for hour in sorted(wanted - {known for node, known in stored if node == node_id}):
-            stored |= lane_rows.made_hours([one], hour, hour + HOUR_MS)
-    return lane_rows.lanes(held, start_ms, end_ms, stored)
+    cells = lane_rows.stored_hours(list(held), start_ms, end_ms)
+    for node_id, node in held.items():
+        for hour in node.hours():
+            if (node_id, hour) not in cells:
+                cells |= lane_rows.made_hours({node_id: node}, hour, hour + HOUR_MS)
+    return lane_rows.lanes(held, start_ms, end_ms, cells)
 
 
 def _beside(table: cell_states.Table, job_id: int) -> cell_states.Table:
@@ -185,10 +174,15 @@ class _Place:
     `lane`.
     """
 
-    found: Judged
+    rule: Judged
     features: Features
     lane: int
     cell: int
+
+    def at(self, values: np.ndarray) -> float | None:
+        """What an array of all lanes and cells has there; None = not read."""
+        value = float(values[self.lane, self.cell])
+        return None if np.isnan(value) else value
 
 
 def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) -> _Place:
@@ -196,19 +190,17 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
     with it.
     """
     tried = [
-        _Place(found, features, lane, cell)
+        _Place(rule, features, lane, cell)
         for detector in detectors
         for length in detector.lengths
         for features in (Features(lanes, length),)
-        for found in (detector.find(features),)
+        for rule in (detector.find(features),)
         for cell in range(min(last + length, lanes.held.shape[1]) - 1, last - 1, -1)
         if cell == last or lanes.held[lane, cell]
     ]
-    hits = [place for place in tried if place.found.hits[lane, place.cell]]
+    hits = [place for place in tried if place.at(place.rule.hits)]
     # of several as sure the latest shortest one: max keeps the first
-    return (
-        max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
-    )
+    return max(hits, key=lambda place: place.at(place.rule.confidence) or 0, default=tried[-1])
 
 
 def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
@@ -225,77 +217,63 @@ def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
 
 
 def _gpu(place: _Place, lane: int) -> GPU:
-    return GPU.objects.select_related("node", "model").get(
-        pk=int(place.features.lanes.gpu_id[lane])
-    )
+    gpus = GPU.objects.select_related("node", "model")
+    return gpus.get(pk=int(place.features.lanes.gpu_id[lane]))
 
 
-def _evidence(job: Job, entry: CauseEntry, gpu: GPU, place: _Place) -> Evidence:
-    lanes, length = place.features.lanes, place.features.length
+def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) -> Evidence:
+    gpu = _gpu(place, place.lane)
+    lanes = place.features.lanes
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
-    start_ms = max(end_ms - length * CELL_MS, lanes.start_ms)
-    at = (place.lane, place.cell)
     # where a rule holds without one of its signs, another branch of it holds
-    is_met = bool(place.found.hits[at])
-    signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [
-        (sign, False) for sign in place.found.strengthens
-    ]
-    read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
+    is_met = bool(place.at(place.rule.hits))
+    needed = [_read(sign, place) for sign in place.rule.signs]
+    read = (
+        *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
+        *(_read(sign, place) for sign in place.rule.strengthens),
+    )
     return Evidence(
         gpu,
-        start_ms,
-        end_ms,
-        read,
-        CONFIDENCES[entry.confidence],
-        _facts(job, entry, gpu, place, read),
-        is_shared=bool(place.features.is_shared[at]),
+        start_ms=max(end_ms - place.features.length * CELL_MS, lanes.start_ms),
+        end_ms=end_ms,
+        signs=read,
+        confidence=CONFIDENCES[entry.confidence],
+        facts=_facts(job, entry, gpu, place, read),
+        is_shared=bool(place.at(place.features.is_shared)),
+        beside=beside,
     )
 
 
-def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:
-    at = (place.lane, place.cell)
-    raw = float(sign.values[at])
-    value = None if np.isnan(raw) else raw
-    label = measures.measure(sign.feature).label
-    bound = measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)
+def _read(sign: Sign, place: _Place) -> Read:
+    value = place.at(sign.values)
     return Read(
         sign.feature,
-        label,
+        measures.measure(sign.feature).label,
         value,
         measures.shown(sign.feature, value),
-        bound,
-        bool(sign.met[at]),
-        is_needed,
+        measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound),
+        is_met=bool(place.at(sign.met)),
     )
 
 
 def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]) -> Facts:
-    lanes, at = place.features.lanes, (place.lane, place.cell)
+    lanes = place.features.lanes
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
-    cores, peak = (
-        _known(features[name], at)
-        for features, name in ((place.features, "cores"), (long, "mem_max"))
-    )
     # in the same hour: GPUs that rest in turns are all used
-    affected = (
-        CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start)
-        .values("gpu_id")
-        .distinct()
-        .count()
-    )
+    alike = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start)
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
         facts_of(
             job,
             gpu,
             gpus=len(gpu_ids),
-            affected_gpus=affected,
+            affected_gpus=alike.values("gpu_id").distinct().count(),
             may_work=(job.pk, entry.cause) not in stopped([job.pk]),
         ),
         gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
-        cores=cores,
+        cores=place.at(place.features["cores"]),
         memory_total_bytes=gpu.memory_total_bytes,
-        memory_peak_ratio=peak,
+        memory_peak_ratio=place.at(long["mem_max"]),
         gpu_model=gpu.model.name if gpu.model else "",
         mig_profile=gpu.mig_profile,
         indexes=() if gpu.index is None else (gpu.index,),
@@ -307,14 +285,12 @@ def place_of(job: Job, *, may_work: bool) -> Place:
     """Who holds or held GPUs, as far as the job's row says; `may_work`: not all of its GPUs are
     known to do nothing.
     """
-    is_over = job.end_ms is not None or job.state == ENDED
-    is_service = job.kind == "service"
     return Place(
         job.scheduler,
         ended_by(job.external_id, job.labels),
         job.name,
-        is_over=is_over,
-        is_service=is_service,
+        is_over=job.end_ms is not None or job.state == ENDED,
+        is_service=job.kind == "service",
         may_work=may_work,
     )
 
@@ -322,16 +298,10 @@ def place_of(job: Job, *, may_work: bool) -> Place:
 def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool) -> Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
     place = place_of(job, may_work=may_work)
-    if gpu is None:
-        return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
-    here = GPUProcess.objects.filter(
-        job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS
-    )
-    pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
-    place = replace(place, node=gpu.node.name, pids=tuple(pids))
+    if gpu is not None:
+        here = GPUProcess.objects.filter(
+            job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS
+        )
+        pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
+        place = replace(place, node=gpu.node.name, pids=tuple(pids))
     return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
-
-
-def _known(values: np.ndarray, at: tuple[int, int]) -> float | None:
-    value = float(values[at])
-    return None if np.isnan(value) else value

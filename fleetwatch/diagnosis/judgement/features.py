@@ -10,13 +10,12 @@ facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is ever filled in.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.judgement import cell_figures as of_cell
 from fleetwatch.diagnosis.judgement import pauses
+from fleetwatch.diagnosis.judgement.array_tools import extreme, ratio, windowed
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Floats, Mask
@@ -145,36 +144,6 @@ class Features:
             feature, _, word = name.removeprefix("job_").rpartition("_")
             return _of_job(self.lanes, self[feature], _OVER[word])
         raise KeyError(name)
-
-
-def windowed(values: Floats, length: int) -> Floats:
-    """Sum over each cell and the `length` - 1 before it."""
-    total = np.cumsum(values, axis=1)
-    window = np.empty_like(total)
-    window[:, :length] = total[:, :length]
-    np.subtract(total[:, length:], total[:, :-length], out=window[:, length:])
-    return window
-
-
-def extreme(values: NDArray[Any], length: int, passing: Any) -> NDArray[Any]:
-    """Largest (fmax) or smallest (fmin) over the last `length` cells: doubled widths instead of a
-    loop.
-    """
-    best = values.copy()
-    width = 1
-    while width < length:
-        step = min(width, length - width)
-        best[:, step:] = passing(best[:, step:], best[:, :-step].copy())
-        width += step
-    return best
-
-
-def ratio(over: Floats, under: Floats) -> Floats:
-    """over ÷ under; NaN where under is not above 0."""
-    nothing = np.full(np.shape(over), np.nan)
-    with np.errstate(invalid="ignore"):
-        result: Floats = np.divide(over, under, out=nothing, where=under > 0)
-    return result
 
 
 def _seen_ms(f: Features) -> Floats:

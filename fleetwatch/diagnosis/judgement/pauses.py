@@ -9,7 +9,9 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask, Windows
+from fleetwatch.diagnosis.judgement.array_tools import rows_among
+from fleetwatch.diagnosis.judgement.window_places import Places
+from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Mask, Windows
 
 LOW = 0.10  # utilisation below which a GPU pauses (the wire's util_low_fraction)
 LONG_S = 5.0  # a shorter pause is a step's own rhythm
@@ -53,10 +55,8 @@ class Before:
 
     def of(self, windows: Windows) -> Floats:
         """SO_FAR of those windows; NaN for others."""
-        row = np.searchsorted(self.gpu_ids, windows.gpu_id)
-        is_it = (np.append(self.gpu_ids, -1)[row] == windows.gpu_id) & (
-            np.append(self.start_ms, -1)[row] == windows.start_ms
-        )
+        row = rows_among(self.gpu_ids, windows.gpu_id)
+        is_it = np.append(self.start_ms, -1)[row] == windows.start_ms
         return np.where(is_it, np.append(self.so_far_s, np.nan)[row], np.nan)
 
 
@@ -65,52 +65,47 @@ NOTHING = Before(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.ze
 
 def together(several: Sequence[Before]) -> Before:
     """What is known of several nodes' GPUs."""
-    whole = [
-        np.concatenate(values)
-        for values in zip(*(astuple(one) for one in (NOTHING, *several)), strict=True)
-    ]
+    whole = [np.concatenate(values) for values in zip(*map(astuple, several), strict=True)]
     order = np.argsort(whole[0])
     return Before(*(values[order] for values in whole))
 
 
-def of(
-    windows: Windows, place: Ints, size: int, *, began: Ints, before: Before = NOTHING
-) -> dict[str, Floats]:
-    """FIGURES per place (a flat array of `size`); NaN where no window with a place tells of
-    utilisation.
+def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floats]:
+    """FIGURES as GPUs x cells; NaN where no window with a place tells of utilisation.
 
-    `place` is each window's; -1 = only context. `began`: also of those in which nothing was
-    observed. Onsets are NaN where none is.
+    Onsets are NaN where none is.
     """
-    low_s, is_known = _low_seconds(windows)
+    low_s, is_read = _low_seconds(windows)
     is_long = low_s >= LONG_S
     known_s = before.of(windows)
     continues = _continues(windows, low_s, is_long, known_s)
     so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
     seconds = windows.start_ms / 1000
-    here = place >= 0
+    place = at.of_window
+    begins = onset & (place >= 0)
     figures = {
-        LOW_S: _sums(np.where(is_long, low_s, 0.0), place, here & is_known, size),
-        ONSETS: _sums(onset.astype(np.float64), place, here & is_known, size),
-        LONGEST: _maxima(so_far_s, place, here & is_long, size),
-        LAST_START: _lasts(seconds, began, size),
-        SO_FAR: _lasts(so_far_s, began, size),
+        LOW_S: _sums(np.where(is_long, low_s, 0.0), place, is_read, at.size),
+        ONSETS: _sums(onset.astype(np.float64), place, is_read, at.size),
+        LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan)).ravel()),
+        LAST_START: _lasts(seconds, at.began, at.size),
+        SO_FAR: _lasts(so_far_s, at.began, at.size),
+        **_intervals(place[begins], seconds[begins], at.size),
     }
-    return figures | _intervals(place[onset & here], seconds[onset & here], size)
+    return {name: at.shaped(values) for name, values in figures.items()}
 
 
 def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
     """Seconds of each window's longest pause (of spinning: all of it), and whether utilisation was
     read at all.
     """
+    columns = Columns(windows)
     length_s = (windows.end_ms - windows.start_ms) / 1000
-    nan = np.full(len(length_s), np.nan)
-    mean = windows.columns.get("util_mean", nan)
-    longest = windows.columns.get("util_longest_low_s", nan)
+    mean = columns["util_mean"]
+    longest = columns["util_longest_low_s"]
     # without the driver's buffer a window is a pause or it is not
     low_s = np.where(np.isnan(longest), np.where(mean < LOW, length_s, 0.0), longest)
-    low_s = np.fmax(low_s, windows.columns.get("spin_fraction", nan) * length_s)
+    low_s = np.fmax(low_s, columns["spin_fraction"] * length_s)
     return low_s, ~np.isnan(longest) | ~np.isnan(mean)
 
 
@@ -120,18 +115,13 @@ def _continues(windows: Windows, low_s: Floats, is_long: Mask, known_s: Floats) 
 
     Where `known_s`, its pause up to and with it, is known, that tells.
     """
-    count = len(low_s)
-    if count == 0:
-        return np.zeros(0, dtype=bool)
-    length_s = (windows.end_ms - windows.start_ms) / 1000
-    is_whole = low_s >= WHOLE * length_s
-    dips = np.nan_to_num(windows.columns.get("util_dips", np.zeros(count)))
-    continues = np.zeros(count, dtype=bool)
-    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (
-        np.abs(windows.start_ms[1:] - windows.end_ms[:-1]) <= SAME_MS
-    )
-    joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
-    continues[1:] = is_long[1:] & is_long[:-1] & follows & joined
+    is_whole = low_s >= WHOLE * ((windows.end_ms - windows.start_ms) / 1000)
+    dips = np.nan_to_num(Columns(windows)["util_dips"])
+    is_joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
+    gap_ms = np.abs(windows.start_ms[1:] - windows.end_ms[:-1])
+    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (gap_ms <= SAME_MS)
+    continues = np.zeros(len(low_s), dtype=bool)
+    continues[1:] = is_long[1:] & is_long[:-1] & follows & is_joined
     is_known = ~np.isnan(known_s)
     # what went on is longer by a long pause at least
     continues = np.where(is_known, known_s > low_s + LONG_S / 2, continues)
@@ -155,42 +145,37 @@ def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:
     elsewhere.
     """
     is_known = ~np.isnan(known_s)
-    low_s, continues = np.where(is_known, known_s, low_s), continues & ~is_known
-    total = np.cumsum(low_s)
-    before = np.where(~continues, total - low_s, -np.inf)
-    return total - np.maximum.accumulate(before) if len(total) else total
+    pause_s = np.where(is_known, known_s, low_s)
+    total = np.cumsum(pause_s)
+    before = np.where(continues & ~is_known, -np.inf, total - pause_s)
+    return total - np.maximum.accumulate(before)
 
 
-def _sums(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
+def _sums(values: Floats, place: Ints, is_read: Mask, size: int) -> Floats:
+    use = is_read & (place >= 0)
     count = np.bincount(place[use], minlength=size)
     return np.where(count > 0, np.bincount(place[use], weights=values[use], minlength=size), np.nan)
 
 
-def _maxima(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
-    found = np.zeros(size)
-    np.maximum.at(found, place[use], values[use])
-    return found
-
-
 def _lasts(values: Floats, place: Ints, size: int) -> Floats:
     """The last value of each place; NaN where none is."""
-    found = np.full(size, np.nan)
-    found[place[place >= 0]] = values[place >= 0]
-    return found
+    last = np.full(size, np.nan)
+    last[place[place >= 0]] = values[place >= 0]
+    return last
 
 
 def _intervals(place: Ints, seconds: Floats, size: int) -> dict[str, Floats]:
     """Of onsets, sorted by GPU and time: the first and last of each place, and the times
     between.
     """
-    first, last = np.full(size, np.nan), np.full(size, np.nan)
-    first[place[::-1]] = seconds[::-1]
-    last[place] = seconds
-    same = place[1:] == place[:-1]
-    between = np.where(same, np.diff(seconds), 0.0)
+    between = np.where(place[1:] == place[:-1], np.diff(seconds), 0.0)
+    sums, squares = (
+        np.bincount(place[1:], weights=values, minlength=size).astype(np.float64)
+        for values in (between, between * between)
+    )
     return {
-        FIRST_ONSET: first,
-        LAST_ONSET: last,
-        INTERVALS: np.bincount(place[1:], weights=between, minlength=size),
-        INTERVALS_SQUARED: np.bincount(place[1:], weights=between * between, minlength=size),
+        FIRST_ONSET: _lasts(seconds[::-1], place[::-1], size),
+        LAST_ONSET: _lasts(seconds, place, size),
+        INTERVALS: sums,
+        INTERVALS_SQUARED: squares,
     }

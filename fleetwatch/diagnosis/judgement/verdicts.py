@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS, UNDETERMINED
 from fleetwatch.diagnosis.judgement import lane_parts
-from fleetwatch.diagnosis.judgement.features import Features, extreme, windowed
+from fleetwatch.diagnosis.judgement.array_tools import extreme, windowed
+from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector, Judged, Levels
 from fleetwatch.ledger.judgement.cell_states import CELLS_PER_HOUR

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.diagnosis.judgement import cell_figures, pauses
+from fleetwatch.diagnosis.judgement.window_places import Grid
 
 START = 1_790_000_100_000 // cell_figures.CELL_MS * cell_figures.CELL_MS
 
@@ -53,14 +54,16 @@ def made(
     before=pauses.NOTHING,
 ) -> dict[str, np.ndarray]:
     """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
-    ids = list(range(1, gpus + 1))
+    ids = np.arange(1, gpus + 1)
     holders = np.repeat(np.array(jobs or [0] * gpus).reshape(-1, 1), count, axis=1)
-    told = cell_figures.cells(
-        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=start_ms,
-        count=count,
-        memory_bytes=memory or {}, holders=holders, before=before,
-    )  # fmt: skip
-    return told.figures
+    grid = Grid(
+        gpu_ids=ids,
+        host_of=np.zeros(gpus, dtype=np.int64),
+        memory_bytes=np.array([(memory or {}).get(gpu, np.nan) for gpu in ids.tolist()]),
+        holders=holders,
+        start_ms=start_ms,
+    )
+    return cell_figures.cells(found, [host], grid, before)
 
 
 def test_a_mean_is_over_the_windows_in_which_the_column_was_read_by_their_observed_time():
