@@ -89,7 +89,7 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 FUNCTIONS_THAT_SAY_NOTHING = {
     "agent": 33,
     "costs": 22,
-    "diagnosis": 92,
+    "diagnosis": 20,
     "figures": 23,
     "finance": 28,
     "ledger": 41,
@@ -102,7 +102,7 @@ LARGE_FUNCTIONS = {
     "costs": 10,
     "dashboard": 32,
     "demo": 6,
-    "diagnosis": 54,
+    "diagnosis": 46,
     "figures": 10,
     "finance": 16,
     "inventory": 6,

@@ -6,7 +6,7 @@ those of all its nodes.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -16,10 +16,11 @@ from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
 from fleetwatch.diagnosis.judgement.waiting import waited
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.ledger.judgement.observations import Floats, Mask
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import frames, retention
 
@@ -33,7 +34,6 @@ _CLUSTERS = read_statement("diagnosis/sql/clusters_of_nodes.sql")
 
 (QUEUE,) = OF_CLUSTERS
 PENDING = "pending_gpus"  # host samples of the node that asks the scheduler
-CELLS_PER_HOUR = HOUR_MS // CELL_MS
 DAY_MS = 24 * HOUR_MS
 LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
 ASKED = 3  # nodes of a cluster whose word about its one queue is read
@@ -67,7 +67,8 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
 
 
 def _replace_nodes(hours: NodeHours) -> None:
-    node_ids, starts = [node_id for node_id, _ in hours], [from_ms(hour) for _, hour in hours]
+    node_ids = [node_id for node_id, _ in hours]
+    starts = [from_ms(hour) for _, hour in hours]
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM diagnosis_capacityentry AS kept"
@@ -92,34 +93,37 @@ def _replace_queues(hours: NodeHours, *, since: int, now_ms: int) -> set[str]:
     is two cells in a row.
     """
     cluster_of = clusters(min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS)
-    wanted: dict[str, set[int]] = defaultdict(set)
+    by_cluster: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for node_id, hour in hours:
-        beside = {one for one in (hour - HOUR_MS, hour + HOUR_MS) if one >= since}
-        wanted[cluster_of.get(node_id, "")] |= {hour, *beside}
-    touched = set(wanted)
-    for cluster, starts in wanted.items():
+        by_cluster[cluster_of.get(node_id, "")].append((node_id, hour))
+    touched = set(by_cluster)
+    for cluster, due in by_cluster.items():
         nodes = sorted(node_id for node_id, name in cluster_of.items() if name == cluster)
-        touched |= _forget_queues(
-            nodes or {node_id for node_id, _ in hours if node_id not in cluster_of}, starts
-        )
-        first, last = min(starts) - CELL_MS, max(starts) + HOUR_MS + CELL_MS
-        pending = _pending(nodes, first, last, now_ms=now_ms)
-        if pending is not None:
-            CapacityEntry.objects.bulk_create(
-                _entries(cluster, nodes, pending, first, sorted(starts))
-            )
+        beside = {hour + step for _, hour in due for step in (-HOUR_MS, HOUR_MS)}
+        starts = {hour for _, hour in due} | {hour for hour in beside if hour >= since}
+        touched |= _forget_queues(nodes or {node_id for node_id, _ in due}, starts)
+        _judge_queue(cluster, nodes, sorted(starts), now_ms=now_ms)
     return touched - {""}
+
+
+def _judge_queue(cluster: str, nodes: Sequence[int], hours: Sequence[int], *, now_ms: int) -> None:
+    """Writes what of the nodes' free time in these hours the queue could have used."""
+    first_ms = hours[0] - CELL_MS
+    pending = _pending(nodes, first_ms, hours[-1] + HOUR_MS + CELL_MS, now_ms=now_ms)
+    if pending is not None:
+        entries = _entries(cluster, nodes, pending, first_ms, hours)
+        CapacityEntry.objects.bulk_create(entries)
 
 
 def _forget_queues(nodes: Collection[int], hours: Collection[int]) -> set[str]:
     """The clusters whose queue had free time of these nodes in these hours; a node that changed its
     cluster is in one of them only.
     """
-    known = CapacityEntry.objects.filter(
+    entries = CapacityEntry.objects.filter(
         node__in=nodes, start__in=[from_ms(hour) for hour in hours]
     ).exclude(cluster="")
-    clusters = set(known.values_list("cluster", flat=True).distinct())
-    known.delete()
+    clusters = set(entries.values_list("cluster", flat=True).distinct())
+    entries.delete()
     return clusters
 
 
@@ -127,35 +131,32 @@ def clusters(start_ms: int, end_ms: int) -> dict[int, str]:
     """Node id -> the cluster of the newest job that held one of its GPUs in that time, or shortly
     before.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _CLUSTERS,
-            {"start_ms": start_ms - LOOKS_BACK // timedelta(milliseconds=1), "end_ms": end_ms},
-        )
-        return dict(cursor.fetchall())
+    since = start_ms - LOOKS_BACK // timedelta(milliseconds=1)
+    return dict(fetched(_CLUSTERS, {"start_ms": since, "end_ms": end_ms}))
 
 
 def _pending(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -> Floats | None:
     """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not told,
     None: nobody tells, or nobody waits.
     """
-    told = np.full((end_ms - start_ms) // CELL_MS, np.nan)
+    pending = np.full((end_ms - start_ms) // CELL_MS, np.nan)
     over = max(now_ms - start_ms, 0) // CELL_MS  # of the cells to come nobody can tell
     asked = 0
     for node_id in nodes[:MOST_ASKED]:
         host = frames.host(node_id, start_ms, end_ms, [PENDING])
         if PENDING not in host.columns:
             continue
-        values, at = host.columns[PENDING], (host.start_ms - start_ms) // CELL_MS
-        is_told = ~np.isnan(values) & (at >= 0)
+        values = host.columns[PENDING]
+        at = (host.start_ms - start_ms) // CELL_MS
+        is_read = ~np.isnan(values) & (at >= 0)
         # the least of a cell: what waits for all of it
-        least = np.full(len(told), np.inf)
-        np.minimum.at(least, at[is_told], values[is_told])
-        told = np.where(np.isnan(told) & np.isfinite(least), least, told)
+        least = np.full(len(pending), np.inf)
+        np.minimum.at(least, at[is_read], values[is_read])
+        pending = np.where(np.isnan(pending) & np.isfinite(least), least, pending)
         asked += 1
-        if asked == ASKED or not np.isnan(told[:over]).any():
+        if asked == ASKED or not np.isnan(pending[:over]).any():
             break
-    return told if asked and (told > 0).any() else None
+    return pending if (pending > 0).any() else None
 
 
 def _entries(
@@ -163,29 +164,28 @@ def _entries(
 ) -> list[CapacityEntry]:
     gpus = list(GPU.objects.filter(node__in=nodes, parent=None).values_list("pk", "node_id"))
     free_ms = _free(gpus, nodes, first_ms, len(pending))
-    found = waited(free_ms, _whole(gpus, free_ms), pending)
+    queued = waited(free_ms, _whole(gpus, free_ms), pending)
     rows = []
     for hour in hours:
-        cells = slice((hour - first_ms) // CELL_MS, (hour - first_ms) // CELL_MS + CELLS_PER_HOUR)
+        first = (hour - first_ms) // CELL_MS
         sums = [
-            part[:, cells].sum(axis=1).tolist()
-            for part in (found.free_ms, found.low_ms, found.high_ms)
+            part[:, first : first + CELLS_PER_HOUR].sum(axis=1).tolist()
+            for part in (queued.free_ms, queued.low_ms, queued.high_ms)
         ]
-        for (gpu_id, node_id), gpu_ms, low_ms, high_ms in zip(gpus, *sums, strict=True):
-            if high_ms:
-                start = from_ms(hour)
-                rows.append(
-                    CapacityEntry(
-                        node_id=node_id,
-                        gpu_id=gpu_id,
-                        cluster=cluster,
-                        start=start,
-                        cause=QUEUE,
-                        gpu_ms=gpu_ms,
-                        low_ms=low_ms,
-                        high_ms=high_ms,
-                    )
-                )
+        rows += [
+            CapacityEntry(
+                node_id=node_id,
+                gpu_id=gpu_id,
+                cluster=cluster,
+                start=from_ms(hour),
+                cause=QUEUE,
+                gpu_ms=gpu_ms,
+                low_ms=low_ms,
+                high_ms=high_ms,
+            )
+            for (gpu_id, node_id), gpu_ms, low_ms, high_ms in zip(gpus, *sums, strict=True)
+            if high_ms
+        ]
     return rows
 
 
@@ -194,28 +194,29 @@ def _free(
 ) -> Floats:
     """GPUs x cells: milliseconds in which the ledger calls the GPU free."""
     place = {gpu_id: row for row, (gpu_id, _) in enumerate(gpus)}
-    edges = start_ms + CELL_MS * np.arange(count + 1, dtype=np.int64)
+    edges = start_ms + CELL_MS * np.arange(count + 1)
     free_ms = np.zeros((len(gpus), count))
     runs = Run.objects.filter(
-        node__in=nodes, condition="free", end_ms__gt=start_ms, start_ms__lt=int(edges[-1])
+        node__in=nodes,
+        condition="free",
+        end_ms__gt=start_ms,
+        start_ms__lt=int(edges[-1]),
     )
     for gpu_id, low, high, state_ms in runs.values_list("gpu_id", "start_ms", "end_ms", "state_ms"):
-        if gpu_id in place and high > low:
-            # of a GPU cut into instances only a part is free
-            share = min(state_ms.get("free", 0) / (high - low), 1.0)
-            free_ms[place[gpu_id]] += (
-                np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0, None) * share
-            )
+        if gpu_id not in place or high <= low:
+            continue
+        # of a GPU cut into instances only a part is free
+        share = min(state_ms.get("free", 0) / (high - low), 1.0)
+        within = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
+        free_ms[place[gpu_id]] += np.maximum(within, 0) * share
     return free_ms
 
 
 def _whole(gpus: Sequence[tuple[int, int]], free_ms: Floats) -> Mask:
     """Where every GPU of the node was free all the time."""
-    is_free = free_ms >= CELL_MS
-    rows: Mapping[int, list[int]] = defaultdict(list)
-    for row, (_, node_id) in enumerate(gpus):
-        rows[node_id].append(row)
-    whole = np.zeros_like(is_free)
-    for several in rows.values():
-        whole[several] = is_free[several].all(axis=0)
+    node_ids = np.array([node_id for _, node_id in gpus])
+    whole = free_ms >= CELL_MS
+    for node_id in np.unique(node_ids):
+        rows = node_ids == node_id
+        whole[rows] = whole[rows].all(axis=0)
     return whole

@@ -6,17 +6,18 @@ Only the lines that are shown become objects. Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.cause_totals import WASTE, ZERO, Caused, Saving
+from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, LOW, WASTED, Caused, Saving
+from fleetwatch.figures import pricing
 from fleetwatch.figures.packed_spans import HEAD, Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns, Price, summed_by
-from fleetwatch.figures.pricing import EXACT, HOUR_MS, divided, usd_ms
+from fleetwatch.figures.totals import ZERO
 
-FIGURES = ("held", *WASTE, "low", "high")
-WASTED, LOW, HIGH = slice(1, 1 + len(WASTE)), FIGURES.index("low"), FIGURES.index("high")
 # as diagnosis_span() of the database packs it (sql/packed_cause.sql)
 RECORD = np.dtype([*HEAD, ("confidence", ">i2"), ("ms", ">i4", (len(FIGURES),))])
 MICRO = 1_000_000
@@ -26,7 +27,7 @@ MICRO = 1_000_000
 class Lines:
     """Spans in lines of one cause (and job) each."""
 
-    told: Columns[str]
+    spans: Columns[str]
     job: Ints  # of each line; 0 = of all jobs
     cause: Ints  # of each line
     line: Ints  # of each span
@@ -36,14 +37,14 @@ class Lines:
 
     def sums(self, figure: int) -> Ints:
         """Of each line one of the FIGURES, in milliseconds."""
-        return sums(self.line, self.told.figures["ms"][:, figure], len(self))
+        return sums(self.line, self.spans.figures["ms"][:, figure], len(self))
 
     def worth(self) -> Ints:
         """Of each line what it could save, low and high together, in whole micro-dollars: order is
         all that these decide.
         """
-        ms = self.told.figures["ms"]
-        micro_usd = (ms[:, LOW] + ms[:, HIGH]) * self.told.rates() * (MICRO / HOUR_MS)
+        ms = self.spans.figures["ms"]
+        micro_usd = (ms[:, LOW] + ms[:, HIGH]) * self.spans.rates() * (MICRO / pricing.HOUR_MS)
         return np.rint(np.bincount(self.line, micro_usd, len(self))).astype(np.int64)
 
     def only(self, places: Ints) -> "Lines":
@@ -52,24 +53,24 @@ class Lines:
         number[places] = np.arange(len(places))
         line = number[self.line]
         chosen = line >= 0
-        return Lines(self.told.where(chosen), self.job[places], self.cause[places], line[chosen])
+        return Lines(self.spans.where(chosen), self.job[places], self.cause[places], line[chosen])
 
     def caused(self) -> list[Caused]:
         """Each line with its figures: dollars are summed from whole milliseconds and exact
         rates.
         """
-        together = summed_by(self.told, self.line)
-        ms = np.stack([together.of(each) for each in self.told.figures["ms"].T], axis=1)
-        parts: list[list[tuple[Price, list[int]]]] = [[] for _ in range(len(self))]
+        together = summed_by(self.spans, self.line)
+        ms = np.stack([together.of(each) for each in self.spans.figures["ms"].T], axis=1)
+        parts: list[list[_Part]] = [[] for _ in range(len(self))]
         for line, price, figures in zip(
             together.line.tolist(), together.price.tolist(), ms.tolist(), strict=True
         ):
-            parts[line].append((self.told.prices[price], figures))
+            parts[line].append((self.spans.prices[price], figures))
         sure = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(sure, self.line, self.told.figures["confidence"])
+        np.maximum.at(sure, self.line, self.spans.figures["confidence"])
         lines = zip(self.job.tolist(), self.cause.tolist(), sure.tolist(), parts, strict=True)
         return [
-            _caused(job or None, self.told.labels[cause], confidence, each)
+            Caused(job or None, self.spans.labels[cause], confidence, **_priced(each))
             for job, cause, confidence, each in lines
         ]
 
@@ -83,48 +84,32 @@ class Lines:
         return sum((self._sum(figure)[1] for figure in range(WASTED.start, WASTED.stop)), ZERO)
 
     def _sum(self, figure: int) -> tuple[int, Decimal]:
-        by_price = sums(
-            self.told.price, self.told.figures["ms"][:, figure], len(self.told.prices)
-        ).tolist()
-        total = ZERO
-        for price, ms in zip(self.told.prices, by_price, strict=True):
-            total = EXACT.add(total, usd_ms(ms, price.usd_per_gpu_hour))
-        return sum(by_price), divided(total)
+        prices = self.spans.prices
+        ms = self.spans.figures["ms"][:, figure]
+        by_price = sums(self.spans.price, ms, len(prices)).tolist()
+        rates = (price.usd_per_gpu_hour for price in prices)
+        return sum(by_price), pricing.price(zip(by_price, rates, strict=True))
 
 
-def lines(told: Columns[str], *, by_job: bool) -> Lines:
+def lines(spans: Columns[str], *, by_job: bool) -> Lines:
     """A line for each cause, or for each job and cause."""
-    keys, line = numbered((told.job if by_job else 0) * len(told.labels) + told.label)
-    return Lines(told, *np.divmod(keys, max(1, len(told.labels))), line)
+    keys, line = numbered((spans.job if by_job else 0) * len(spans.labels) + spans.label)
+    return Lines(spans, *np.divmod(keys, max(1, len(spans.labels))), line)
 
 
-def _caused(
-    job_id: int | None, cause: str, confidence: int, parts: Sequence[tuple[Price, list[int]]]
-) -> Caused:
-    ms, usd = [0] * len(FIGURES), [ZERO] * len(FIGURES)
-    unpriced_ms, has_example_rates = 0, False
-    for price, figures in parts:
-        ms = [one + other for one, other in zip(ms, figures, strict=True)]
-        more = [usd_ms(each, price.usd_per_gpu_hour) for each in figures]
-        usd = [EXACT.add(one, other) for one, other in zip(usd, more, strict=True)]
-        has_example_rates = has_example_rates or bool(price.is_example)
-        if price.usd_per_gpu_hour is None:
-            unpriced_ms += sum(figures[WASTED])
-    return Caused(
-        job_id,
-        cause,
-        confidence,
-        ms[0],
-        ms[WASTED],
-        ms[LOW],
-        ms[HIGH],
-        usd[0],
-        usd[WASTED],
-        usd[LOW],
-        usd[HIGH],
-        unpriced_ms,
-        has_example_rates,
-    )
+_Part = tuple[Price, list[int]]  # a rate, and by FIGURES the time under it
+
+
+def _priced(parts: Sequence[_Part]) -> dict[str, Any]:
+    """Of Caused what is summed over prices."""
+    usd_ms = [[pricing.usd_ms(ms, price.usd_per_gpu_hour) for ms in part] for price, part in parts]
+    unpriced = [part for price, part in parts if price.usd_per_gpu_hour is None]
+    return {
+        "ms": [sum(figure) for figure in zip(*(part for _, part in parts), strict=True)],
+        "usd_ms": [reduce(pricing.EXACT.add, figure) for figure in zip(*usd_ms, strict=True)],
+        "unpriced_ms": sum(sum(part[WASTED]) for part in unpriced),
+        "has_example_rates": any(price.is_example for price, _ in parts),
+    }
 
 
 # as findings.sql packs it

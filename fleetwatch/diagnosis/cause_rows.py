@@ -4,7 +4,8 @@ whole by the hour.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -57,48 +58,64 @@ def rows(
     share of the held time, and never more than what was wasted of it.
     """
     hours: dict[int, Hours] = {node_id: defaultdict(list) for node_id in tables}
-    table = {
-        name: np.concatenate([one[name] for one in tables.values()])
-        for name in (*cell_states.KEYS, *cell_states.NAMES)
-    }
+    table = cell_states.together(list(tables.values()))
     if len(table["start_ms"]) == 0:
         return hours
-    node = np.repeat(np.arange(len(tables)), [len(one["start_ms"]) for one in tables.values()])
-    row, cell = _places(table, lanes)
-    cause = verdicts.cause[row, cell].astype(np.int64)
+    node = np.repeat(np.arange(len(tables)), [len(each["start_ms"]) for each in tables.values()])
+    at = _places(table, lanes)
     cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
     # one key per node, GPU and job, cut and cause
     size = (len(tables), len(lanes.gpu_id), len(cuts), len(CAUSES))
-    found, group = np.unique(
-        np.ravel_multi_index((node, row, cut, cause), size), return_inverse=True
+    keys = np.ravel_multi_index((node, at[0], cut, verdicts.cause[at].astype(np.int64)), size)
+    distinct, group = np.unique(keys, return_inverse=True)
+    node_of, lane, cut_of, cause_of = np.unravel_index(distinct, size)
+    columns = (
+        lanes.gpu_id[lane],
+        lanes.job_id[lane],
+        *_facts(table, verdicts, at, group),
+        *_figures(table, verdicts, at, group),
     )
-    held = sum(table[name] for name in cell_states.NAMES)
-    sums = [_sums(table[name], group) for name in WASTE]
-    wasted = sum(sums)
-    low, high = (
-        np.minimum(_sums(held * share[row, cell], group), wasted)
-        for share in (verdicts.low, verdicts.high)
-    )
-    sure = np.zeros(len(found), dtype=np.int64)
-    np.maximum.at(sure, group, verdicts.confidence[row, cell].astype(np.int64))
-    also, bits = np.zeros(len(found), dtype=np.int64), np.zeros(len(found), dtype=np.int64)
-    np.bitwise_or.at(also, group, verdicts.also[row, cell])
-    np.bitwise_or.at(bits, group, np.left_shift(1, table["start_ms"] % HOUR_MS // CELL_MS))
-    node_of, lane, cut_of, cause_of = np.unravel_index(found, size)
-    starts = [from_ms(int(start_ms)) for start_ms in cuts]
-    names = {one: names_of(one) for one in np.unique(also).tolist()}
-    node_ids, clock_hours = list(tables), (cuts // HOUR_MS * HOUR_MS).tolist()
-    figures = (_sums(held, group), *sums, np.minimum(low, high), high)
-    for to, at, gpu_id, job_id, number, level, other, cells, *ms in zip(
-        node_of.tolist(), cut_of.tolist(), lanes.gpu_id[lane].tolist(), lanes.job_id[lane].tolist(),
-        cause_of.tolist(),
-        sure.tolist(), also.tolist(), bits.tolist(), *(one.tolist() for one in figures),
-        strict=True,
+    node_ids = [*tables]
+    clock_hours = (cuts // HOUR_MS * HOUR_MS).tolist()
+    starts = [from_ms(start_ms) for start_ms in cuts.tolist()]
+    names = cache(names_of)
+    for node, cut, cause, gpu_id, job_id, level, other, *figures in zip(
+        node_of.tolist(), cut_of.tolist(), cause_of.tolist(),
+        *(column.tolist() for column in columns), strict=True,
     ):  # fmt: skip
-        hours[node_ids[to]][clock_hours[at]].append(
-            (gpu_id, starts[at], job_id, CAUSES[number], level, names[other], cells, *ms)
+        hours[node_ids[node]][clock_hours[cut]].append(
+            (gpu_id, starts[cut], job_id, CAUSES[cause], level, names(other), *figures)
         )
     return hours
+
+
+_Places = tuple[Ints, Ints]  # lane and cell
+
+
+def _facts(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints) -> list[Ints]:
+    """Of each group how sure it is at most, the bits of what else is possible, and of its cells."""
+    cells = np.left_shift(1, table["start_ms"] % HOUR_MS // CELL_MS)
+    facts = []
+    for most, values in (
+        (np.maximum, verdicts.confidence[at].astype(np.int64)),
+        (np.bitwise_or, verdicts.also[at]),
+        (np.bitwise_or, cells),
+    ):
+        of_group = np.zeros(group.max() + 1, dtype=np.int64)
+        most.at(of_group, group, values)
+        facts.append(of_group)
+    return facts
+
+
+def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints) -> list[Ints]:
+    """Of each group what was held, wasted, and could be saved."""
+    held = sum(table[name] for name in cell_states.NAMES)
+    waste = [_sums(table[name], group) for name in WASTE]
+    low, high = (
+        np.minimum(_sums(held * share[at], group), sum(waste))
+        for share in (verdicts.low, verdicts.high)
+    )
+    return [_sums(held, group), *waste, np.minimum(low, high), high]
 
 
 def names_of(bits: int) -> tuple[str, ...]:
@@ -106,9 +123,10 @@ def names_of(bits: int) -> tuple[str, ...]:
     return tuple(cause for number, cause in enumerate(CAUSES) if bits >> number & 1)
 
 
-def _places(table: cell_states.Table, lanes: Lanes) -> tuple[Ints, Ints]:
+def _places(table: cell_states.Table, lanes: Lanes) -> _Places:
     """Lane and cell of each row of the table; the lanes are sorted by job and GPU."""
-    jobs, gpus = np.unique(lanes.job_id), np.unique(lanes.gpu_id)
+    jobs = np.unique(lanes.job_id)
+    gpus = np.unique(lanes.gpu_id)
 
     def rank(job_id: Ints, gpu_id: Ints) -> Ints:
         return np.searchsorted(jobs, job_id) * len(gpus) + np.searchsorted(gpus, gpu_id)
@@ -121,49 +139,48 @@ def _sums(values: Any, group: Ints) -> Ints:
     return np.bincount(group, weights=values).astype(np.int64)
 
 
-def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
+def replace(nodes: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
     """What changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is
     written anew.
     """
-    changed: Changed = set()
-    days: set[tuple[int, date]] = set()
-    gone: list[int] = []
-    fresh: list[Row] = []
-    stored = _stored(told, start_ms, end_ms)
-    for node_id, hours in told.items():
-        kept = stored.get(node_id, {})
-        for hour in kept.keys() | hours.keys():
-            old, new = kept.get(hour, []), hours.get(hour, [])
-            if Counter(row for _, row in old) != Counter(new):
-                gone += [pk for pk, _ in old]
-                fresh += [(node_id, *row[:5], list(row[5]), *row[6:]) for row in new]
-                changed |= {row[2:4] for row in (*(row for _, row in old), *new)}
-                days.add((node_id, from_ms(hour).astimezone(UTC).date()))
+    stored = _stored(nodes, start_ms, end_ms)
+    differing = [
+        (node_id, hour, stored[node_id][hour], hours.get(hour, []))
+        for node_id, hours in nodes.items()
+        for hour in stored[node_id].keys() | hours.keys()
+        if Counter(row for _, row in stored[node_id][hour]) != Counter(hours.get(hour, []))
+    ]
+    gone = [pk for _, _, old, _ in differing for pk, _ in old]
     if gone:
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
+    fresh = [
+        (node_id, *row[:5], list(row[5]), *row[6:])
+        for node_id, _, _, new in differing
+        for row in new
+    ]
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
     # every such day of every such node: a day too many is only summed again. Those that are not
     # summed too: who would sum one now (sums.py) passes it by, or was before us, and then without
     # these rows
     touched = DiagnosedDay.objects.filter(
-        node_id__in={node for node, _ in days}, day__in={day for _, day in days}
+        node_id__in={node_id for node_id, *_ in differing},
+        day__in={from_ms(hour).astimezone(UTC).date() for _, hour, *_ in differing},
     )
     touched.update(is_summed=False)
-    return changed
+    return {row[2:4] for _, _, old, new in differing for row in (*(row for _, row in old), *new)}
 
 
 def _stored(
     node_ids: Iterable[int], start_ms: int, end_ms: int
 ) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
-    """Node -> clock hour -> its rows, each with its id."""
-    found: dict[int, dict[int, list[tuple[int, Row]]]] = defaultdict(lambda: defaultdict(list))
+    """Node -> clock hour -> its rows, each with its id; none of others."""
+    stored: dict[int, dict[int, list[tuple[int, Row]]]]
+    stored = defaultdict(lambda: defaultdict(list))
     for pk, node_id, *row in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
-        start: datetime = row[1]
-        found[node_id][to_ms(start) // HOUR_MS * HOUR_MS].append(
-            (pk, (*row[:5], tuple(row[5]), *row[6:]))
-        )
-    return found
+        hour = floor_hour_ms(to_ms(row[1]))
+        stored[node_id][hour].append((pk, (*row[:5], tuple(row[5]), *row[6:])))
+    return stored
 
 
 def refresh_findings(changed: Changed) -> None:

@@ -84,9 +84,8 @@ class CauseTime:
         if self.job_ids is not None:
             chosen.append(np.isin(spans.job, self.job_ids))
         if self.cause is not None:
-            chosen.append(
-                np.array([name == self.cause for name in spans.labels], dtype=bool)[spans.label]
-            )
+            is_it = np.array([name == self.cause for name in spans.labels], dtype=bool)
+            chosen.append(is_it[spans.label])
         return chosen
 
     @property

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, LOW, WASTED
-from fleetwatch.diagnosis.cause_totals import WASTE
+from fleetwatch.diagnosis.cause_totals import HELD, HIGH, LOW, WASTE, WASTED
 from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Ints, Spans
 from fleetwatch.figures.state_spans import KINDS, Kind
 
 _KIND_OF = [KINDS.index(Kind(state, tier, False)) for state, tier in WASTE.values()]
-_HELD = FIGURES.index("held")
 
 
 def in_part(whole: Spans[str], parts: Spans[Kind]) -> Spans[str]:
@@ -25,23 +23,29 @@ def in_part(whole: Spans[str], parts: Spans[Kind]) -> Spans[str]:
     """
     count, of_cause, of_part = pairs((whole.gpu, whole.job), (parts.gpu, parts.job))
     ledger, asked = (
-        np.zeros((count, len(KINDS)), dtype=np.int64),
-        np.zeros((count, len(KINDS)), dtype=np.int64),
+        _by_kind(count, of_part, parts.label, parts.figures[name])
+        for name in ("whole_ms", "gpu_ms")
     )
-    np.add.at(ledger, (of_part, parts.label), parts.figures["whole_ms"])
-    np.add.at(asked, (of_part, parts.label), parts.figures["gpu_ms"])
     order = np.argsort(of_cause, kind="stable")
-    holder, ms = of_cause[order], whole.figures["ms"][order]
-    told = np.zeros_like(ms)
-    told[:, _HELD] = _shared(holder, ms[:, _HELD], ledger.sum(axis=1), asked.sum(axis=1))
+    holder = of_cause[order]
+    ms = whole.figures["ms"][order]
+    clipped = np.zeros_like(ms)
+    clipped[:, HELD] = _shared(holder, ms[:, HELD], ledger.sum(axis=1), asked.sum(axis=1))
     for place, kind in enumerate(_KIND_OF, start=WASTED.start):
-        told[:, place] = _shared(holder, ms[:, place], ledger[:, kind], asked[:, kind])
-    wasted, wasted_in_part = ms[:, WASTED].sum(axis=1), told[:, WASTED].sum(axis=1)
+        clipped[:, place] = _shared(holder, ms[:, place], ledger[:, kind], asked[:, kind])
+    wasted = np.maximum(ms[:, WASTED].sum(axis=1), 1)
     for place in (LOW, HIGH):
-        told[:, place] = ms[:, place] * wasted_in_part // np.maximum(wasted, 1)
+        clipped[:, place] = ms[:, place] * clipped[:, WASTED].sum(axis=1) // wasted
     ordered = whole.where(order)
-    found = replace(ordered, figures={**ordered.figures, "ms": told})
-    return found.where(told[:, _HELD] > 0)
+    in_part = replace(ordered, figures={**ordered.figures, "ms": clipped})
+    return in_part.where(clipped[:, HELD] > 0)
+
+
+def _by_kind(count: int, place: Ints, kind: Ints, ms: Ints) -> Ints:
+    """The sums of holders x kinds."""
+    sums = np.zeros((count, len(KINDS)), dtype=np.int64)
+    np.add.at(sums, (place, kind), ms)
+    return sums
 
 
 def _shared(holder: Ints, ms: Ints, whole: Ints, part: Ints) -> Ints:

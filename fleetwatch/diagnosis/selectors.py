@@ -17,7 +17,7 @@ from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
-from fleetwatch.diagnosis.findings.alternatives import alternatives
+from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.verdicts import NUMBER
@@ -44,12 +44,20 @@ _FINDINGS = read_statement("diagnosis/sql/findings.sql")
 @dataclass(frozen=True, slots=True)
 class Primary:
     """A job's cause: the one of most of its waste; of a job that wastes nothing, of most of its
-    time.
+    time. Of several causes that one is the largest.
     """
 
     cause: str
     confidence: int
     wasted_ms: int
+    held_ms: int
+
+    def __lt__(self, other: "Primary") -> bool:
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[int, int, int]:
+        return self.wasted_ms, self.held_ms, -NUMBER.get(self.cause, len(NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +93,9 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
             cause: costs.totals(interval, scope=_of_states(scope, (state,)))
             for cause, state in OF_STATES.items()
         }
-        groups, left = _told(interval, scope, whole, of_states)
+        groups, left = _by_cause(interval, scope, whole, of_states)
         if min(left.capacity_ms, *left.states.values(), *left.waste_ms.values()) < 0:
-            groups, left = _told(interval, scope, whole, of_states, is_current=True)
+            groups, left = _by_cause(interval, scope, whole, of_states, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
     groups.sort(
@@ -101,7 +109,7 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
     return Breakdown(groups, whole)
 
 
-def _told(
+def _by_cause(
     period: Interval,
     scope: Scope,
     whole: Totals,
@@ -112,14 +120,12 @@ def _told(
     """A group for each cause that wasted time, those of whole states with them, and what is left
     of the whole.
     """
-    told = engine.read(CauseTime(is_current=is_current), period, scope=scope)
-    found = [one for one in cause_columns.lines(told, by_job=False).caused() if one.wasted_ms]
+    spans = engine.read(CauseTime(is_current=is_current), period, scope=scope)
+    of_jobs = cause_columns.lines(spans, by_job=False).caused()
+    by_cause = {caused.cause: caused.totals for caused in of_jobs if caused.cause != UNDETERMINED}
     groups = [
-        Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED
-    ]
-    groups += [
         Group(cause, title(cause), totals)
-        for cause, totals in of_states.items()
+        for cause, totals in (*by_cause.items(), *of_states.items())
         if totals.capacity_ms
     ]
     return groups, rest(whole, [group.totals for group in groups])
@@ -133,13 +139,13 @@ def findings(
     interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None
 ) -> Findings:
     """Every finding of a job with time in the period that could save anything."""
-    told = engine.read(CauseTime(cause), interval, scope=scope)
+    spans = engine.read(CauseTime(cause), interval, scope=scope)
     wanted = {
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,
         "now": now,
         # what a node's trouble cost jobs is its own finding (findings/machine_findings.py)
-        "causes": [None if name in OF_NODES else name for name in told.labels],
+        "causes": [None if name in OF_NODES else name for name in spans.labels],
         "job_id": (
             None
             if scope.job is None
@@ -147,7 +153,7 @@ def findings(
         ),
     }
     return in_order(
-        cause_columns.lines(told, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted))
+        cause_columns.lines(spans, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted))
     )
 
 
@@ -155,47 +161,44 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     """The lines with their jobs read, each job with the team whose its time was just before that
     moment.
     """
-    known = list(lines)
-    jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in known})
+    every = list(lines)
+    jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in every})
     # one whose job was deleted since is on no page
-    told = [line for line in known if line.finding.job_id in jobs]
+    shown = [line for line in every if line.finding.job_id in jobs]
     with_outcomes(into_teams(jobs.values(), before=before))
     people = User.objects.in_bulk(
-        {line.finding.assignee_id for line in told if line.finding.assignee_id}
+        {line.finding.assignee_id for line in shown if line.finding.assignee_id}
     )
-    gpus = _gpus(told)
-    idle = stopped(jobs.keys())
-    for line in told:
+    for line in shown:
         line.finding.job = jobs[line.finding.job_id]
         line.finding.assignee = people.get(line.finding.assignee_id)
-    keys = [(line.finding.its_job.pk, line.finding.cause) for line in told]
+    keys = [(line.finding.its_job.pk, line.finding.cause) for line in shown]
+    gpus = _gpus(keys)
+    idle = stopped(jobs.keys())
     others = alternatives(keys)
     return [
         replace(line, gpus=gpus[key], may_work=key not in idle, alternatives=others.get(key, ()))
-        for line, key in zip(told, keys, strict=True)
+        for line, key in zip(shown, keys, strict=True)
     ]
 
 
-def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
-    """How many GPUs each finding affected, by job and cause."""
+def _gpus(keys: Collection[Key]) -> Counter[Key]:
+    """How many GPUs each finding affected."""
     rows = CauseEntry.objects.filter(
-        job__in={line.finding.job_id for line in lines},
-        cause__in={line.finding.cause for line in lines},
+        job__in={job_id for job_id, _ in keys}, cause__in={cause for _, cause in keys}
     )
-    counted = (
-        rows.values_list("job_id", "cause").annotate(gpus=Count("gpu", distinct=True)).order_by()
-    )
+    by_key = rows.order_by().values_list("job_id", "cause")
+    counted = by_key.annotate(gpus=Count("gpu", distinct=True))
     return Counter({(job_id, cause): gpus for job_id, cause, gpus in counted})
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    told = engine.read(CauseTime(finding.cause), interval, scope=Scope(job=finding.its_job.key))
-    found = cause_columns.lines(told, by_job=True).caused()
+    job = finding.its_job
+    spans = engine.read(CauseTime(finding.cause), interval, scope=Scope(job=job.key))
+    lines = cause_columns.lines(spans, by_job=True).caused()
     return Line(
-        finding,
-        found[0] if found else nothing(finding.its_job.pk, finding.cause),
-        status(finding, now),
+        finding, lines[0] if lines else nothing(job.pk, finding.cause), status(finding, now)
     )
 
 
@@ -207,22 +210,21 @@ def primary_causes(
 
     Jobs of which nothing was diagnosed are left out.
     """
+    spans = engine.read(CauseTime(job_ids=job_ids), interval, scope=scope)
     by_job: dict[int, list[Caused]] = defaultdict(list)
-    for one in cause_columns.lines(
-        engine.read(CauseTime(job_ids=job_ids), interval, scope=scope), by_job=True
-    ).caused():
-        by_job[one.job_id or 0].append(one)
+    for caused in cause_columns.lines(spans, by_job=True).caused():
+        by_job[caused.job_id or 0].append(caused)
     return {
-        job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT))
+        job_id: (
+            max(map(_primary, several)),
+            total(each for each in several if each.cause not in UNFIT),
+        )
         for job_id, several in by_job.items()
     }
 
 
-def _primary(several: list[Caused]) -> Primary:
-    one = max(
-        several, key=lambda one: (one.wasted_ms, one.held_ms, -NUMBER.get(one.cause, len(NUMBER)))
-    )
-    return Primary(one.cause, one.confidence, one.wasted_ms)
+def _primary(caused: Caused) -> Primary:
+    return Primary(caused.cause, caused.confidence, caused.wasted_ms, caused.held_ms)
 
 
 def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:
@@ -236,14 +238,11 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
         .annotate(sure=Max("confidence"), wasted=Sum(WASTED_MS), held=Sum("held_ms"))
         .order_by()
     )
-    most: dict[int, tuple[tuple[int, int, int], Primary]] = {}
-    for job_id, cause, sure, wasted_ms, held_ms in rows:
-        one = (
-            (wasted_ms, held_ms, -NUMBER.get(cause, len(NUMBER))),
-            Primary(cause, sure, wasted_ms),
-        )
-        most[job_id] = max(most.get(job_id, one), one, key=lambda found: found[0])
-    return {job_id: primary for job_id, (_, primary) in most.items()}
+    primary: dict[int, Primary] = {}
+    for job_id, *facts in rows:
+        each = Primary(*facts)
+        primary[job_id] = max(primary.get(job_id, each), each)
+    return primary
 
 
 def history(finding: Finding) -> list[Said]:
@@ -264,5 +263,5 @@ def precision() -> dict[str, Precision]:
         cause: Precision(
             cause, counts[cause, Said.Kind.CONFIRMED], counts[cause, Said.Kind.REJECTED]
         )
-        for cause in {cause for cause, _ in counts}
+        for cause, _ in counts
     }

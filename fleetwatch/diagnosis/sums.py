@@ -3,14 +3,15 @@
 Never read where a day's causes changed since.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 from django.db import connection, transaction
+from numpy.typing import NDArray
 
-from fleetwatch.diagnosis.cause_columns import HIGH, LOW, WASTED
 from fleetwatch.diagnosis.cause_time import CauseTime
+from fleetwatch.diagnosis.cause_totals import HELD, HIGH, LOW, WASTED
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.figures import engine
 from fleetwatch.inventory.models import Node
@@ -41,35 +42,32 @@ def wrong_days(interval: Interval) -> list[tuple[str, date, int]]:
     """(node, UTC day, lines) of every sum that is read and is not what its causes sum to: so many
     of its jobs and causes differ.
     """
-    start, end = interval.start.astimezone(UTC).date(), interval.end.astimezone(UTC).date()
-    return [
-        wrong
-        for place in range((end - start).days)
-        for wrong in _wrong(start + timedelta(days=place))
-    ]
+    start = interval.start.astimezone(UTC).date()
+    days = (interval.end.astimezone(UTC).date() - start).days
+    return [wrong for place in range(days) for wrong in _wrong(start + timedelta(days=place))]
 
 
 def _wrong(day: date) -> list[tuple[str, date, int]]:
-    by_sum, by_entry = _by_line(day, with_sums=True), _by_line(day, with_sums=False)
-    off = Counter(
-        key[0] for key in by_sum.keys() | by_entry.keys() if by_sum.get(key) != by_entry.get(key)
-    )
-    return sorted(
-        (name, day, off[pk])
-        for pk, name in Node.objects.filter(pk__in=off).values_list("pk", "name")
-    )
+    by_sum = _by_line(day, with_sums=True)
+    by_entry = _by_line(day, with_sums=False)
+    lines = by_sum.keys() | by_entry.keys()
+    off = Counter(line[0] for line in lines if by_sum.get(line) != by_entry.get(line))
+    names = Node.objects.filter(pk__in=off).values_list("pk", "name")
+    return sorted((name, day, off[pk]) for pk, name in names)
 
 
-def _by_line(day: date, *, with_sums: bool) -> dict[_Line, list[int]]:
+def _by_line(day: date, *, with_sums: bool) -> dict[_Line, tuple[int, ...]]:
     """What was held and wasted, and what could be saved of it, by node, job and cause."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
     whole_day = Interval(start, start + timedelta(days=1))
-    told = engine.read(CauseTime(with_sums=with_sums), whole_day, by=("node",))
-    nodes, ms = told.by["node"], told.figures["ms"]
-    figures = np.stack([ms[:, 0], ms[:, WASTED].sum(axis=1), ms[:, LOW], ms[:, HIGH]], axis=1)
-    found: dict[_Line, list[int]] = defaultdict(lambda: [0] * figures.shape[1])
-    columns = (nodes.ids[nodes.at], told.job, told.label, figures)
-    for node, job, label, amounts in zip(*(column.tolist() for column in columns), strict=True):
-        line = found[node, job, told.labels[label]]
-        line[:] = [one + other for one, other in zip(line, amounts, strict=True)]
-    return found
+    spans = engine.read(CauseTime(with_sums=with_sums), whole_day, by=("node",))
+    ms = spans.figures["ms"]
+    figures = np.stack([ms[:, HELD], ms[:, WASTED].sum(axis=1), ms[:, LOW], ms[:, HIGH]], axis=1)
+    nodes = spans.by["node"]
+    lines: dict[_Line, NDArray[np.int64]] = {}
+    for node, job, label, amounts in zip(
+        nodes.ids[nodes.at].tolist(), spans.job.tolist(), spans.label.tolist(), figures, strict=True
+    ):
+        line = (node, job, spans.labels[label])
+        lines[line] = lines.get(line, 0) + amounts
+    return {line: tuple(amounts.tolist()) for line, amounts in lines.items()}

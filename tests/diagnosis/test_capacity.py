@@ -431,7 +431,7 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
         ("n1", None)
     ]
     [line] = machine_findings.findings(ALL, now=NOW, cause="throttled")
-    assert 0 < line.caused.high_ms <= line.caused.wasted_ms
+    assert 0 < line.caused.saving.high_ms <= line.caused.wasted_ms
     assert len(machine_findings.hurt(line.finding, ALL)) == 2
 
 

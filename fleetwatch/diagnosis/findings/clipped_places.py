@@ -1,23 +1,20 @@
 """What of machines' time lies in the part of a cut that a period takes, as placed.sql takes it."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fleetwatch.diagnosis.causes import CATALOGUE
+from fleetwatch.diagnosis.causes import OF_STATES
 from fleetwatch.figures import edges as cuts
-from fleetwatch.figures.packed_spans import Spans
-from fleetwatch.figures.state_spans import KINDS, Kind
+from fleetwatch.figures.packed_spans import numbered, sums
+from fleetwatch.figures.state_spans import KINDS
 from fleetwatch.lib.intervals import Interval
 
-# Causes that explain all of a state's time: theirs in the part is the ledger's.
-_STATES = {
-    cause.code: cause.machine.state for cause in CATALOGUE if cause.machine and cause.machine.state
-}
+_Clip = tuple[datetime, int, str, int, int]  # start of a cut, GPU, cause, ms of part and of whole
 
 
 def parts(interval: Interval, zone: ZoneInfo, causes: Collection[str]) -> dict[str, list[Any]]:
@@ -25,20 +22,33 @@ def parts(interval: Interval, zone: ZoneInfo, causes: Collection[str]) -> dict[s
     GPU what does of the states that these causes explain.
     """
     _, edges = cuts.split(interval, zone)
-    found: dict[str, list[Any]] = {
+    # theirs in the part is the ledger's
+    states = {code: state for code, state in OF_STATES.items() if code in causes}
+    clips = list(_clips(edges, states)) if edges and states else []
+    arrays: dict[str, list[Any]] = {
         "edge_starts": [edge.cut.start for edge in edges],
         "edge_parts": [edge.part.duration_ms for edge in edges],
         "edge_wholes": [edge.cut.duration_ms for edge in edges],
     }
-    found |= {f"clip_{name}": [] for name in ("starts", "gpus", "causes", "parts", "wholes")}
-    states = {code: state for code, state in _STATES.items() if code in causes}
-    if not edges or not states:
-        return found
-    told = cuts.parts(edges, None)
+    for place, name in enumerate(("starts", "gpus", "causes", "parts", "wholes")):
+        arrays[f"clip_{name}"] = [clip[place] for clip in clips]
+    return arrays
+
+
+def _clips(edges: Sequence[cuts.Edge], states: Mapping[str, str]) -> Iterator[_Clip]:
+    of_edges = cuts.parts(edges, None)
     for code, state in states.items():
+        kinds = [number for number, kind in enumerate(KINDS) if kind.state == state]
         for number, edge in enumerate(edges):
-            _add(found, edge, told.where(told.step == number), code=code, state=state)
-    return found
+            part = of_edges.where(of_edges.step == number)
+            own = np.isin(part.label, kinds) & (part.figures["whole_ms"] > 0)
+            gpus, at = numbered(part.gpu[own])
+            part_ms, whole_ms = (
+                sums(at, part.figures[name][own], len(gpus)).tolist()
+                for name in ("gpu_ms", "whole_ms")
+            )
+            for gpu_id, *ms in zip(gpus.tolist(), part_ms, whole_ms, strict=True):
+                yield (edge.cut.start, gpu_id, code, *ms)
 
 
 def outside(
@@ -47,28 +57,13 @@ def outside(
     """Of (GPU, start, ms) of the cause in the cuts at the period's ends, by GPU what of it lies
     outside the period.
     """
-    told = parts(interval, zone, (cause,))
-    edge_ms = zip(told["edge_parts"], told["edge_wholes"], strict=True)
-    shares = dict(zip(told["edge_starts"], edge_ms, strict=True))
-    clips = zip(told["clip_starts"], told["clip_gpus"], strict=True)
-    clip_ms = zip(told["clip_parts"], told["clip_wholes"], strict=True)
-    by_gpu = dict(zip(clips, clip_ms, strict=True))
-    found: dict[int, int] = defaultdict(int)
+    _, edges = cuts.split(interval, zone)
+    state = OF_STATES.get(cause)
+    clips = _clips(edges, {cause: state}) if edges and state else ()
+    by_gpu = {(start, gpu_id): ms for start, gpu_id, _, *ms in clips}
+    by_edge = {edge.cut.start: [edge.part.duration_ms, edge.cut.duration_ms] for edge in edges}
+    outside: dict[int, int] = defaultdict(int)
     for gpu_id, start, ms in rows:
-        part_ms, whole_ms = by_gpu.get((start, gpu_id)) or shares[start]
-        found[gpu_id] += ms - ms * part_ms // whole_ms
-    return found
-
-
-def _add(
-    found: dict[str, list[Any]], edge: cuts.Edge, told: Spans[Kind], *, code: str, state: str
-) -> None:
-    kinds = [number for number, kind in enumerate(KINDS) if kind.state == state]
-    own = np.isin(told.label, kinds) & (told.figures["whole_ms"] > 0)
-    gpus, at = np.unique(told.gpu[own], return_inverse=True)
-    found["clip_starts"] += [edge.cut.start] * len(gpus)
-    found["clip_gpus"] += gpus.tolist()
-    found["clip_causes"] += [code] * len(gpus)
-    for name, figure in (("parts", "gpu_ms"), ("wholes", "whole_ms")):
-        sums = np.bincount(at, told.figures[figure][own], len(gpus)).astype(np.int64)
-        found[f"clip_{name}"] += sums.tolist()
+        part_ms, whole_ms = by_gpu.get((start, gpu_id)) or by_edge[start]
+        outside[gpu_id] += ms - ms * part_ms // whole_ms
+    return outside

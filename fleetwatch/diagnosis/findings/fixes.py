@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 from django.db.models import QuerySet
 
-from fleetwatch.diagnosis.cause_totals import ZERO, Saving, together
+from fleetwatch.diagnosis.cause_totals import Saving, together
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 

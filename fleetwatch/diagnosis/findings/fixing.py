@@ -4,24 +4,25 @@ around them.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.diagnosis.causes import BLIND, UNFIT
 from fleetwatch.diagnosis.findings import realised
-from fleetwatch.diagnosis.findings.realised import Effect, Outcome, Run
+from fleetwatch.diagnosis.findings.realised import Outcome, Run
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 LOOKS_BACK = timedelta(days=90)
 _RUNS = read_statement("diagnosis/sql/runs.sql")
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """What recurs: one user's job of that name on so many GPUs; `gpus` None for a service, each of
     whose days is a run.
     """
@@ -31,39 +32,15 @@ class Series:
     gpus: int | None
 
 
-@dataclass(slots=True)
-class _Measured:
-    """One run while it is read: GPU time that telemetry tells of by cause, and what of all of it
-    was wasted.
-    """
-
-    start_ms: int
-    end_ms: int
-    wasted_ms: int = 0
-    by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-    def under(self, cause: str) -> Run:
-        return Run(
-            self.start_ms,
-            self.end_ms,
-            sum(self.by_cause.values()),
-            self.wasted_ms,
-            self.by_cause.get(cause, 0),
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """All runs by series, and the series of each job."""
 
-    runs: Mapping[Series, list[_Measured]]
+    runs: Mapping[Series, list[Run]]
     series_of_job: Mapping[int, Series]
 
-    def under(self, series: Series, cause: str) -> list[Run]:
-        return [run.under(cause) for run in self.runs.get(series, ())]
 
-
-_Key = tuple[Series, str]
+_Key = tuple[Series, str]  # and a cause
 
 
 @transaction.atomic
@@ -75,57 +52,39 @@ def measure(now: datetime) -> dict[str, int]:
     its fix with it.
     """
     seen = _seen(now)
-    kept = {(Series(fix.user, fix.job_name, fix.gpus), fix.cause): fix for fix in Fix.objects.all()}
-    told = _told(seen, {fix.finding_id: key[0] for key, fix in kept.items()})
-    known = told | {
-        key: (fix.at, None) for key, fix in kept.items() if fix.was_noticed and key not in told
-    }
-    fixes = [
-        _fix(key, at, finding, realised.effect(seen.under(*key), to_ms(at)))
-        for key, (at, finding) in known.items()
-    ]
-    fixes = [
-        fix
-        for fix in fixes
-        if not _is_worn(fix, kept.get((Series(fix.user, fix.job_name, fix.gpus), fix.cause)))
-    ]
-    fixes += _noticed(seen, known.keys())
-    Fix.objects.filter(pk__in=[fix.pk for key, fix in kept.items() if key not in known]).delete()
-    columns = [column.name for column in Fix._meta.concrete_fields if not column.primary_key]
-    keys = ["user", "job_name", "gpus", "cause"]
+    kept = {_key(fix): fix for fix in Fix.objects.all()}
+    changes = _noted(kept) | _called_fixed(seen, kept)
+    measured = [_measured(seen, key, at, finding) for key, (at, finding) in changes.items()]
+    fixes = [fix for fix in measured if not _is_worn(fix, kept.get(_key(fix)))]
+    fixes += _noticed(seen, changes.keys())
+    Fix.objects.filter(pk__in=[kept[key].pk for key in kept.keys() - changes.keys()]).delete()
+    columns = {column.name for column in Fix._meta.concrete_fields if not column.primary_key}
+    unique = [*Series._fields, "cause"]
     Fix.objects.bulk_create(
         fixes,
         update_conflicts=True,
-        unique_fields=keys,
-        update_fields=[name for name in columns if name not in keys],
+        unique_fields=unique,
+        update_fields=columns.difference(unique),
     )
     return {"fixes": len(fixes), "noticed": sum(fix.was_noticed for fix in fixes)}
 
 
+def _key(fix: Fix) -> _Key:
+    return Series(fix.user, fix.job_name, fix.gpus), fix.cause
+
+
 def _seen(now: datetime) -> _Seen:
-    runs: dict[Series, dict[tuple[int, object], _Measured]] = defaultdict(dict)
+    runs: dict[Series, dict[tuple[int, date | None], Run]] = defaultdict(dict)
     series_of_job = {}
     today = now.astimezone(UTC).date()
-    with connection.cursor() as cursor:
-        cursor.execute(_RUNS, {"since": today - LOOKS_BACK, "today": today})
-        for (
-            user,
-            name,
-            gpus,
-            job_id,
-            day,
-            start_ms,
-            end_ms,
-            cause,
-            held_ms,
-            wasted_ms,
-        ) in cursor.fetchall():
-            series = series_of_job[job_id] = Series(user, name, gpus)
-            run = runs[series].setdefault((job_id, day), _Measured(start_ms, end_ms))
-            if cause not in BLIND:
-                run.by_cause[cause] += held_ms
-                run.wasted_ms += wasted_ms
-    return _Seen({series: list(found.values()) for series, found in runs.items()}, series_of_job)
+    rows = fetched(_RUNS, {"since": today - LOOKS_BACK, "today": today})
+    for user, name, gpus, job_id, day, start_ms, end_ms, cause, held_ms, wasted_ms in rows:
+        series = series_of_job[job_id] = Series(user, name, gpus)
+        run = runs[series].setdefault((job_id, day), Run(start_ms, end_ms))
+        if cause not in BLIND:
+            run.by_cause[cause] += held_ms
+            run.wasted_ms += wasted_ms
+    return _Seen({series: list(each.values()) for series, each in runs.items()}, series_of_job)
 
 
 def _is_worn(fix: Fix, before: Fix | None) -> bool:
@@ -137,49 +96,51 @@ def _is_worn(fix: Fix, before: Fix | None) -> bool:
     )
 
 
-def _told(
-    seen: _Seen, series_of_finding: Mapping[int | None, Series]
-) -> dict[_Key, tuple[datetime, Finding | None]]:
+_Changes = dict[_Key, tuple[datetime, Finding | None]]
+
+
+def _noted(kept: Mapping[_Key, Fix]) -> _Changes:
+    """Those that were noticed before."""
+    return {key: (fix.at, None) for key, fix in kept.items() if fix.was_noticed}
+
+
+def _called_fixed(seen: _Seen, kept: Mapping[_Key, Fix]) -> _Changes:
     """Of each series and cause the last time that somebody called it fixed; the job that it was
     told of may be too old to be seen.
     """
-    found: dict[_Key, tuple[datetime, Finding | None]] = {}
+    series_of_finding = {fix.finding_id: series for (series, _), fix in kept.items()}
+    changes: _Changes = {}
     for finding in Finding.objects.filter(
         status=Finding.Status.FIXED, decided_at__isnull=False
     ).order_by("decided_at"):
-        if series := seen.series_of_job.get(finding.job_id or 0) or series_of_finding.get(
-            finding.pk
-        ):
-            found[series, finding.cause] = (finding.decided_at, finding)  # type: ignore[assignment]
-    return found
+        series = seen.series_of_job.get(finding.job_id or 0) or series_of_finding.get(finding.pk)
+        if series and finding.decided_at:
+            changes[series, finding.cause] = (finding.decided_at, finding)
+    return changes
 
 
-def _noticed(seen: _Seen, known: Collection[_Key]) -> list[Fix]:
+def _noticed(seen: _Seen, changed: Collection[_Key]) -> list[Fix]:
     """Fixes that nobody told of: a cause that took much of the time is gone, and the useful share
     rose.
     """
-    found = []
-    for series, measured in seen.runs.items():
-        causes = {cause for run in measured for cause in run.by_cause if cause not in UNFIT}
+    fixes = []
+    for series, runs in seen.runs.items():
+        causes = {cause for run in runs for cause in run.by_cause if cause not in UNFIT}
         for cause in sorted(causes):
-            if (series, cause) in known or (
-                at_ms := realised.changed_at(seen.under(series, cause))
-            ) is None:
-                continue
-            effect = realised.effect(seen.under(series, cause), at_ms)
-            if effect.outcome == Outcome.IMPROVED:
-                found.append(_fix((series, cause), from_ms(at_ms), None, effect))
-    return found
+            at_ms = None if (series, cause) in changed else realised.changed_at(runs, cause)
+            if at_ms is not None:
+                fixes.append(_measured(seen, (series, cause), from_ms(at_ms), None))
+    return [fix for fix in fixes if fix.outcome == Outcome.IMPROVED]
 
 
-def _fix(key: _Key, at: datetime, finding: Finding | None, effect: Effect) -> Fix:
+def _measured(seen: _Seen, key: _Key, at: datetime, finding: Finding | None) -> Fix:
     series, cause = key
+    effect = realised.effect(seen.runs.get(series, ()), cause, to_ms(at))
     return Fix(
-        user=series.user, job_name=series.job_name, gpus=series.gpus, cause=cause, finding=finding,
-        at=at, was_noticed=finding is None,
-        outcome=effect.outcome, runs_before=effect.runs_before, runs_after=effect.runs_after,
-        useful_before=effect.before,
-        useful_after=effect.after, effect_low=effect.low, effect_high=effect.high,
-        saved_low_ms=effect.saved_low_ms,
-        saved_high_ms=effect.saved_high_ms,
-    )  # fmt: skip
+        **series._asdict(),
+        cause=cause,
+        finding=finding,
+        at=at,
+        was_noticed=finding is None,
+        **asdict(effect),
+    )

@@ -2,7 +2,7 @@
 hour by hour.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,19 +13,30 @@ from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.cause_totals import ZERO, Caused, Saving, nothing, together, total
+from fleetwatch.diagnosis.cause_totals import (
+    FIGURES,
+    HIGH,
+    LOW,
+    Caused,
+    Saving,
+    nothing,
+    together,
+    total,
+)
 from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings import clipped_places
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, status, user_id
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to, status
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.edges import split
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
@@ -109,32 +120,15 @@ def findings(
         known = known.filter(cause=cause)
     if node is not None:
         known = known.filter(node__name=node)
-    by_id = {found.pk: found for found in known.select_related("node", "assignee")}
-    if not by_id:
-        return []
-    lines = [
-        Line(by_id[pk], one, status(by_id[pk], now), gpus)
-        for pk, gpus, one in _placed(interval, by_id)
-    ]
-    return sorted(
-        lines,
-        key=lambda line: (
-            -line.caused.worth,
-            -line.caused.high_ms,
-            -line.caused.held_ms,
-            line.finding.pk,
-        ),
-    )
+    by_id = {finding.pk: finding for finding in known.select_related("node", "assignee")}
+    lines = _lines(interval, by_id, now=now) if by_id else []
+    return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
 
 
 def assigned(lines: Iterable[Line], name: str) -> list[Line]:
     """Those given to the user of that name; "" = to nobody."""
-    owner = user_id(name)
-    return [
-        line
-        for line in lines
-        if line.finding.assignee_id == owner and (owner is not None or not name)
-    ]
+    is_given = given_to(name)
+    return [line for line in lines if is_given(line.finding.assignee_id)]
 
 
 def narrowed(
@@ -171,34 +165,33 @@ def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Savi
     """What findings that stand so could save: of places those whose time is a part of what was
     wasted, as jobs' is.
     """
-    wasted = [
-        line.caused
-        for line in of_places
-        if line.finding.cause not in OF_CAPACITY and line.status in statuses
-    ]
-    return together([of_jobs.of_status(*statuses).saving(), total(wasted)])
+    of_machines = total(_wasted(of_places, statuses))
+    return together([of_jobs.of_status(*statuses).saving(), of_machines])
 
 
 def wasted_usd(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Decimal:
     """Dollars that the same findings explain, whatever their tier."""
-    wasted = [
-        line.caused.wasted_usd
+    of_machines = sum((caused.wasted_usd for caused in _wasted(of_places, statuses)), ZERO)
+    return of_jobs.of_status(*statuses).lines.wasted_usd() + of_machines
+
+
+def _wasted(of_places: Iterable[Line], statuses: Collection[str]) -> list[Caused]:
+    return [
+        line.caused
         for line in of_places
         if line.finding.cause not in OF_CAPACITY and line.status in statuses
     ]
-    return of_jobs.of_status(*statuses).lines.wasted_usd() + sum(wasted, ZERO)
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    for _, gpus, one in _placed(interval, {finding.pk: finding}, only=finding.pk):
-        return Line(finding, one, status(finding, now), gpus)
-    return Line(finding, nothing(0, finding.cause), status(finding, now))
+    lines = _lines(interval, {finding.pk: finding}, now=now, only=finding.pk)
+    return lines[0] if lines else Line(finding, nothing(0, finding.cause), status(finding, now))
 
 
-def _placed(
-    interval: Interval, by_id: dict[int, Finding], *, only: int | None = None
-) -> list[tuple[int, int, Caused]]:
+def _lines(
+    interval: Interval, by_id: dict[int, Finding], *, now: datetime, only: int | None = None
+) -> list[Line]:
     whole = boundaries.outward(interval, zone())
     wanted: dict[str, Any] = {
         "start": whole.start,
@@ -207,52 +200,55 @@ def _placed(
         "whole": list(OF_STATES),
         "finding": only,
     }
-    wanted |= clipped_places.parts(interval, zone(), {found.cause for found in by_id.values()})
+    clips = clipped_places.parts(interval, zone(), {finding.cause for finding in by_id.values()})
     with connection.cursor() as cursor:
-        cursor.execute(_PLACED, wanted)
-        return [
-            (pk, gpus, _caused(by_id[pk].cause, *row))
-            for pk, gpus, *row in cursor.fetchall()
-            if pk in by_id
-        ]
+        cursor.execute(_PLACED, wanted | clips)
+        rows = cursor.fetchall()
+    lines = []
+    for pk, gpus, confidence, *amounts in rows:
+        if finding := by_id.get(pk):
+            caused = _caused(finding.cause, confidence, amounts)
+            lines.append(Line(finding, caused, status(finding, now), gpus))
+    return lines
 
 
-def _caused(cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
-    ms, (low_ms, high_ms) = row[:5], row[5:7]
-    held, *usd, low, high = (ZERO if part is None else part for part in row[7:15])
+def _caused(cause: str, confidence: int, amounts: Sequence[Any]) -> Caused:
+    count = len(FIGURES)
+    ms = amounts[:count]
+    usd_ms = [ZERO if amount is None else amount for amount in amounts[count : 2 * count]]
     # what a counter or an event says is sure; whether a job that waits would have fitted is not
-    sure = 3 if cause != SLOWED and low_ms == high_ms else confidence
-    return Caused(None, cause, sure, held_ms, ms, low_ms, high_ms, held, usd, low, high, *row[15:])
+    is_sure = cause != SLOWED and ms[LOW] == ms[HIGH]
+    return Caused(None, cause, 3 if is_sure else confidence, ms, usd_ms, *amounts[2 * count :])
 
 
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
-    ms = "held_ms" if finding.cause == SLOWED else "gpu_ms"
+    ms = _held_by(finding)
     entries = _entries(finding, interval)
-    found = entries.values_list("gpu_id").annotate(Sum(ms), Min("start"))
+    rows = list(entries.values_list("gpu_id").annotate(Sum(ms), Min("start")))
     _, edges = split(interval, zone())
     at_edges = entries.filter(start__in=[edge.cut.start for edge in edges])
     outside = clipped_places.outside(
         interval, zone(), finding.cause, at_edges.values_list("gpu_id", "start", ms)
     )
-    gpus = GPU.objects.select_related("node", "model").in_bulk([gpu_id for gpu_id, _, _ in found])
+    gpus = GPU.objects.select_related("node", "model").in_bulk([gpu_id for gpu_id, _, _ in rows])
     lines = [
-        Affected(gpus[gpu_id], gpu_ms - outside[gpu_id], first) for gpu_id, gpu_ms, first in found
+        Affected(gpus[gpu_id], gpu_ms - outside[gpu_id], first) for gpu_id, gpu_ms, first in rows
     ]
-    affected_gpus = [line for line in lines if line.gpu_ms > 0]
-    return sorted(affected_gpus, key=lambda line: (-line.gpu_ms, line.gpu.pk))
+    lines.sort(key=lambda line: (-line.gpu_ms, line.gpu.pk))
+    return [line for line in lines if line.gpu_ms > 0]
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
     """Clock hours (cuts of the ledger) of the finding in the period, in order of time."""
-    ms = "held_ms" if finding.cause == SLOWED else "gpu_ms"
-    found = (
-        _entries(finding, interval)
-        .values_list("start")
-        .annotate(Sum(ms), Sum("low_ms"), Sum("high_ms"))
-        .order_by("start")
-    )
-    return [Hour(*row) for row in found]
+    by_start = _entries(finding, interval).order_by("start").values_list("start")
+    rows = by_start.annotate(Sum(_held_by(finding)), Sum("low_ms"), Sum("high_ms"))
+    return [Hour(*row) for row in rows]
+
+
+def _held_by(finding: Finding) -> str:
+    """The column of its entries that says how long a GPU was affected."""
+    return "held_ms" if finding.cause == SLOWED else "gpu_ms"
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
@@ -274,54 +270,43 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     lost: dict[int, int] = dict(
         causes.values_list("job_id").annotate(lost=Sum("held_ms")).order_by("-lost")[:MAX_JOBS]
     )
-    found = Job.objects.select_related("team").in_bulk(
-        [*lost, *_ended_by(finding, interval, MAX_JOBS - len(lost))]
-    )
-    return sorted(
-        (Hurt(job, lost.get(pk, 0)) for pk, job in found.items()),
-        key=lambda one: (-one.held_ms, one.job.pk),
-    )
+    ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
+    jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
+    hurt = [Hurt(job, lost.get(pk, 0)) for pk, job in jobs.items()]
+    return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
 
 
 def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]:
     """Jobs that held a GPU when it failed: the fault ended them before the hour was over."""
     if finding.cause not in FAILURES or limit <= 0:
         return []
-    firsts = _entries(finding, interval).values_list("gpu_id").annotate(Min("start"))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _HOLDERS,
-            [[gpu_id for gpu_id, _ in firsts], [to_ms(first) for _, first in firsts], limit],
-        )
-        return [job_id for (job_id,) in cursor.fetchall()]
+    by_gpu = _entries(finding, interval).values_list("gpu_id")
+    firsts = {gpu_id: to_ms(first) for gpu_id, first in by_gpu.annotate(Min("start"))}
+    rows = fetched(_HOLDERS, [list(firsts), list(firsts.values()), limit])
+    return [job_id for (job_id,) in rows]
 
 
 def processes(finding: Finding, interval: Interval) -> list[GPUProcess]:
     """Of orphaned GPUs the processes of no job that were seen on them last, most memory first."""
     if finding.cause not in OF_STATES or finding.node_id is None:
         return []
-    gpu_ids = {one.gpu.pk for one in affected(finding, interval)}
+    gpu_ids = {line.gpu.pk for line in affected(finding, interval)}
     here = [
-        one
-        for one in jobs.processes(finding.node_id)
-        if one.job_id is None and one.gpu_id in gpu_ids
+        process
+        for process in jobs.processes(finding.node_id)
+        if process.job_id is None and process.gpu_id in gpu_ids
     ]
-    return sorted(here, key=lambda one: (-(one.memory_bytes or 0), one.pid))
+    return sorted(here, key=lambda process: (-(process.memory_bytes or 0), process.pid))
 
 
 def pools(finding: Finding, interval: Interval) -> list[tuple[str, int, int]]:
     """(pool, GPUs, most that could have been used) of a queue's free time, most first; "" = nodes
     that name none.
     """
-    found = (
-        _entries(finding, interval)
-        .values_list("node__labels__pool")
-        .annotate(Count("gpu", distinct=True), Sum("high_ms"))
-    )
-    return sorted(
-        ((str(pool or ""), gpus, high_ms) for pool, gpus, high_ms in found),
-        key=lambda row: (-row[2], row[0]),
-    )
+    by_pool = _entries(finding, interval).values_list("node__labels__pool")
+    rows = by_pool.annotate(Count("gpu", distinct=True), Sum("high_ms"))
+    pools = [(str(pool or ""), gpus, high_ms) for pool, gpus, high_ms in rows]
+    return sorted(pools, key=lambda row: (-row[2], row[0]))
 
 
 def whole(finding: Finding) -> Interval:
@@ -347,16 +332,12 @@ def place(finding: Finding) -> Place:
 
 def facts(finding: Finding, interval: Interval) -> Facts:
     """What its advice needs: the node, and the places of its GPUs there."""
-    gpus = [one.gpu for one in affected(finding, interval)] if finding.node_id else []
+    gpus = [line.gpu for line in affected(finding, interval)] if finding.node_id else []
     freed = _freed(finding)
-    indexes = {gpu.index for gpu in gpus if gpu.pk not in freed}
-    pids = tuple(sorted({one.pid for one in processes(finding, interval)}))
-    where = replace(
-        place(finding),
-        pids=pids[:MAX_PIDS],
-        is_over=bool(gpus) and freed.issuperset(gpu.pk for gpu in gpus),
-    )
-    return Facts(where, indexes=tuple(sorted(index for index in indexes if index is not None)))
+    held = [gpu for gpu in gpus if gpu.pk not in freed]
+    pids = sorted({process.pid for process in processes(finding, interval)})
+    where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=bool(gpus) and not held)
+    return Facts(where, indexes=tuple(sorted({gpu.index for gpu in held if gpu.index is not None})))
 
 
 def _freed(finding: Finding) -> set[int]:
@@ -376,9 +357,6 @@ def _freed(finding: Finding) -> set[int]:
 def progress(interval: Interval, *, now: datetime) -> Progress:
     """How far diagnosis is with the period's hours that are over."""
     end = min(interval.end, from_ms(to_ms(now)) - timedelta(minutes=5))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _PROGRESS, {"start": interval.start, "end": end, "since": retention.horizon(now).date()}
-        )
-        posted, diagnosed = cursor.fetchone()
-    return Progress(posted, diagnosed)
+    since = retention.horizon(now).date()
+    rows = fetched(_PROGRESS, {"start": interval.start, "end": end, "since": since})
+    return Progress(*rows[0])

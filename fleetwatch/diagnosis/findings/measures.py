@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 
-MIB, GIB = 1024**2, 1024**3
+MIB = 1024**2
+GIB = 1024**3
 
 Shown = Callable[[float], str]
 
@@ -47,56 +48,67 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == round(value) else f"{value:.2g}"
 
 
-_NAMES: dict[str, tuple[str, Shown]] = {
-    "util": ("utilisation, mean", share),
-    "util_max": ("utilisation, highest reading", share),
-    "util_lowest": ("utilisation, lowest five minutes", share),
-    "p5": ("utilisation, all but the lowest 5 % of readings", share),
-    "lo": ("time below 10 % utilisation", share),
-    "window_lo": ("time in quiet windows", share),
-    "hi": ("time at 90 % utilisation and more", share),
-    "spin": ("time busy at near-idle power", share),
-    "pr": ("power between idle and limit, mean", share),
-    "pr_max": ("power between idle and limit, highest", share),
-    "sm": ("SM activity", share),
-    "ten": ("tensor activity", share),
-    "dram": ("memory bandwidth in use", share),
-    "dram_leads": ("memory bandwidth by its ceiling, of SM activity by its own", number),
-    "fp32": ("FP32 activity", share),
-    "fp64": ("FP64 activity", share),
-    "eng": ("busiest video, JPEG or flow engine", share),
-    "rx": ("PCIe traffic to the GPU", rate),
-    "tx_max": ("PCIe traffic from the GPU, highest", rate),
-    "nvl": ("NVLink traffic", rate),
-    "nic_rx": ("network traffic to the node", rate),
-    "disk_write": ("disk writes of the node", rate),
-    "mem": ("memory in use, mean", share),
-    "mem_max": ("memory in use, peak", share),
-    "memory_drops_per_min": ("memory given back, times per minute", number),
-    "memory_at_end": ("memory in use when the job ended", share),
-    "failed_alike": ("short runs of the job's name that failed within six hours", number),
-    "thr": ("time slowed by heat or power brake", share),
-    "clk": ("SM clock of its maximum", share),
-    "cpu": ("the job's CPU cores in use", share),
-    "main1": ("busiest single thread", share),
-    "iop": ("time waiting for the disk", share),
-    "dips_per_min": ("pauses per minute", number),
-    "dips_cv": ("unevenness of pauses", number),
-    "cyc_s": ("time from pause to pause", seconds),
-    "cyc_cv": ("unevenness of that time", number),
-    "long_n": ("pauses of 5 s and more", number),
-    "long_frac": ("time in pauses of 5 s and more", share),
-    "long_cv": ("unevenness of long pauses", number),
-    "long_per_s": ("time between long pauses", seconds),
-    "longest_low_s": ("longest pause", seconds),
-    "corr": ("moves with the job's other GPUs (correlation)", number),
-    "job_gpus": ("GPUs of the job", number),
-    "processes": ("processes on the GPU", number),
-    "ledger_idle": ("time that the ledger calls idle", share),
-    "ranks_apart": ("ranks of the job that are not stuck", number),
-    "rank_clock": ("slowest rank's clock of the median", share),
-    "rank_ten": ("a rank's tensor activity off the median", share),
-    "rank_pr_max": ("a rank's power off the median", share),
+_SHARES = {
+    "util": "utilisation, mean",
+    "util_max": "utilisation, highest reading",
+    "util_lowest": "utilisation, lowest five minutes",
+    "p5": "utilisation, all but the lowest 5 % of readings",
+    "lo": "time below 10 % utilisation",
+    "window_lo": "time in quiet windows",
+    "hi": "time at 90 % utilisation and more",
+    "spin": "time busy at near-idle power",
+    "pr": "power between idle and limit, mean",
+    "pr_max": "power between idle and limit, highest",
+    "sm": "SM activity",
+    "ten": "tensor activity",
+    "dram": "memory bandwidth in use",
+    "fp32": "FP32 activity",
+    "fp64": "FP64 activity",
+    "eng": "busiest video, JPEG or flow engine",
+    "mem": "memory in use, mean",
+    "mem_max": "memory in use, peak",
+    "memory_at_end": "memory in use when the job ended",
+    "thr": "time slowed by heat or power brake",
+    "clk": "SM clock of its maximum",
+    "cpu": "the job's CPU cores in use",
+    "main1": "busiest single thread",
+    "iop": "time waiting for the disk",
+    "long_frac": "time in pauses of 5 s and more",
+    "ledger_idle": "time that the ledger calls idle",
+    "rank_clock": "slowest rank's clock of the median",
+    "rank_ten": "a rank's tensor activity off the median",
+    "rank_pr_max": "a rank's power off the median",
+}
+_RATES = {
+    "rx": "PCIe traffic to the GPU",
+    "tx_max": "PCIe traffic from the GPU, highest",
+    "nvl": "NVLink traffic",
+    "nic_rx": "network traffic to the node",
+    "disk_write": "disk writes of the node",
+}
+_SECONDS = {
+    "cyc_s": "time from pause to pause",
+    "long_per_s": "time between long pauses",
+    "longest_low_s": "longest pause",
+}
+_NUMBERS = {
+    "dram_leads": "memory bandwidth by its ceiling, of SM activity by its own",
+    "memory_drops_per_min": "memory given back, times per minute",
+    "failed_alike": "short runs of the job's name that failed within six hours",
+    "dips_per_min": "pauses per minute",
+    "dips_cv": "unevenness of pauses",
+    "cyc_cv": "unevenness of that time",
+    "long_n": "pauses of 5 s and more",
+    "long_cv": "unevenness of long pauses",
+    "corr": "moves with the job's other GPUs (correlation)",
+    "job_gpus": "GPUs of the job",
+    "processes": "processes on the GPU",
+    "ranks_apart": "ranks of the job that are not stuck",
+}
+_MEASURES = {
+    feature: Measure(label, shown)
+    for labels, shown in ((_SHARES, share), (_RATES, rate), (_SECONDS, seconds), (_NUMBERS, number))
+    for feature, label in labels.items()
 }
 _OVER = {
     "min": "lowest of the job's GPUs",
@@ -107,12 +119,12 @@ _OVER = {
 
 def measure(feature: str) -> Measure:
     """The feature in words; one without a word of its own by its name."""
-    if feature in _NAMES:
-        return Measure(*_NAMES[feature])
+    if feature in _MEASURES:
+        return _MEASURES[feature]
     name, _, over = feature.removeprefix("job_").rpartition("_")
-    if feature.startswith("job_") and name in _NAMES and over in _OVER:
-        label, shown = _NAMES[name]
-        return Measure(f"{label}, {_OVER[over]}", shown)
+    if feature.startswith("job_") and name in _MEASURES and over in _OVER:
+        of_gpu = _MEASURES[name]
+        return Measure(f"{of_gpu.label}, {_OVER[over]}", of_gpu.shown)
     return Measure(feature.replace("_", " "), number)
 
 

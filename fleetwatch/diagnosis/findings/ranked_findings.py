@@ -3,15 +3,16 @@ lines.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, Decided, Lines
-from fleetwatch.diagnosis.cause_totals import WASTE, Caused, Saving
+from fleetwatch.diagnosis.cause_columns import Decided, Lines
+from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Saving
+from fleetwatch.diagnosis.judgement.array_tools import rows_among
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.packed_spans import Bools, Ints
 from fleetwatch.jobs.models import Job
@@ -69,8 +70,8 @@ class Findings:
     def __getitem__(self, wanted: slice) -> list[Line]:
         """Those lines, in order."""
         place = np.arange(len(self))[wanted]
-        found = Finding.objects.in_bulk(self.pk[place].tolist())
-        told = zip(
+        findings = Finding.objects.in_bulk(self.pk[place].tolist())
+        lines = zip(
             self.pk[place].tolist(),
             self.lines.only(place).caused(),
             self.group[place].tolist(),
@@ -78,21 +79,19 @@ class Findings:
         )
         # one that was deleted since they were counted is on no page
         return [
-            Line(found[pk], caused, self.groups[group][0])
-            for pk, caused, group in told
-            if pk in found
+            Line(findings[pk], caused, self.groups[group][0])
+            for pk, caused, group in lines
+            if pk in findings
         ]
 
     def of_status(self, *statuses: str) -> "Findings":
         """Those that stand so now."""
-        return self._of_groups([one in statuses for one, _ in self.groups])
+        return self._of_groups([status in statuses for status, _ in self.groups])
 
     def assigned(self, name: str) -> "Findings":
         """Those given to the user of that name; "" = to nobody."""
-        owner = user_id(name)
-        return self._of_groups(
-            [owner_id == owner and (owner is not None or not name) for _, owner_id in self.groups]
-        )
+        is_given = given_to(name)
+        return self._of_groups([is_given(owner_id) for _, owner_id in self.groups])
 
     def of_jobs(self, **facts: str) -> "Findings":
         """Those of jobs with these facts: kind, cluster."""
@@ -108,11 +107,11 @@ class Findings:
 
     def counts(self) -> Counter[str]:
         """How many by status."""
-        several = np.bincount(self.group, minlength=len(self.groups)).tolist()
-        counted: Counter[str] = Counter()
-        for (one, _), count in zip(self.groups, several, strict=True):
-            counted[one] += count
-        return counted
+        sizes = np.bincount(self.group, minlength=len(self.groups)).tolist()
+        counts: Counter[str] = Counter()
+        for (status, _), size in zip(self.groups, sizes, strict=True):
+            counts[status] += size
+        return counts
 
     def saving(self) -> Saving:
         """What all of them could save."""
@@ -147,28 +146,31 @@ class Findings:
         )
 
 
-def in_order(lines: Lines, known: Decided) -> Findings:
+def in_order(lines: Lines, decided: Decided) -> Findings:
     """The lines (of a job and cause) that are findings and could save anything."""
-    causes = max(1, len(lines.told.labels))
-    codes, wanted = known.job * causes + known.cause, lines.job * causes + lines.cause
+    causes = max(1, len(lines.spans.labels))
+    codes = decided.job * causes + decided.cause
     order = np.argsort(codes)
-    at = np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)
-    finding = order[at] if len(codes) else at
-    high, worth = lines.sums(HIGH), lines.worth()
-    is_listed = (
-        (codes[finding] == wanted) & (high > 0) if len(codes) else np.zeros(len(lines), dtype=bool)
-    )
-    place = np.flatnonzero(is_listed)
-    place = place[np.lexsort((known.pk[finding[place]], -high[place], -worth[place]))]
+    at = rows_among(codes[order], lines.job * causes + lines.cause)
+    high = lines.sums(HIGH)
+    worth = lines.worth()
+    place = np.flatnonzero((at < len(codes)) & (high > 0))
+    finding = order[at[place]]
+    ranked = np.lexsort((decided.pk[finding], -high[place], -worth[place]))
+    place = place[ranked]
+    finding = finding[ranked]
     return Findings(
         lines.only(place),
-        known.pk[finding[place]],
+        decided.pk[finding],
         worth[place],
-        known.group[finding[place]],
-        known.groups,
+        decided.group[finding],
+        decided.groups,
     )
 
 
-def user_id(name: str) -> int | None:
-    """Of the user of that name; None for "" and for nobody."""
-    return User.objects.filter(username=name).values_list("pk", flat=True).first() if name else None
+def given_to(name: str) -> Callable[[int | None], bool]:
+    """Tells of an assignee's id whether it is that of the user of that name; "" = nobody's."""
+    if not name:
+        return lambda owner_id: owner_id is None
+    owner = User.objects.filter(username=name).values_list("pk", flat=True).first()
+    return lambda owner_id: owner is not None and owner_id == owner

@@ -5,8 +5,9 @@ as "utilisation improved"; hours count as saved only where runs became shorter, 
 them than the waste that went away.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import sqrt
 
@@ -16,7 +17,9 @@ from fleetwatch.ledger.judgement.observations import Floats
 
 MIN_RUNS = 3  # on each side; with fewer an interval says nothing
 MOST_RUNS = 50  # on each side, those nearest to the fix
-DRAWS, SEED = 2000, 5  # of the bootstrap: the same runs always give the same interval
+# of the bootstrap: the same runs always give the same interval
+DRAWS = 2000
+SEED = 5
 BOUNDS = (2.5, 97.5)  # percentiles: a 95 % interval
 NORMAL = 1.96  # its bound in standard errors, and Student's, by degrees of freedom
 STUDENT = {
@@ -46,19 +49,20 @@ class Outcome(StrEnum):
     REGRESSED = "regressed"  # it was better for a while, and the cause is back
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
-    """One run of a recurring job (of a service one UTC day), in GPU-milliseconds.
-
-    `held_ms` is what telemetry told of; `wasted_ms` of it was idle, stalled or underused; in
-    `cause_ms` the cause was primary.
+    """One run of a recurring job (of a service one UTC day), in GPU-milliseconds: what telemetry
+    told of by its primary cause, and what of it was idle, stalled or underused.
     """
 
     start_ms: int
     end_ms: int
-    held_ms: int
-    wasted_ms: int
-    cause_ms: int
+    wasted_ms: int = 0
+    by_cause: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def held_ms(self) -> int:
+        return self.by_cause.total()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,72 +77,86 @@ class Effect:
     outcome: Outcome
     runs_before: int
     runs_after: int
-    before: float | None = None
-    after: float | None = None
-    low: float | None = None
-    high: float | None = None
+    useful_before: float | None = None
+    useful_after: float | None = None
+    effect_low: float | None = None
+    effect_high: float | None = None
     saved_low_ms: int = 0
     saved_high_ms: int = 0
 
 
-def effect(runs: Sequence[Run], at_ms: int) -> Effect:
-    """What changed at that moment; a run that goes on then is on neither side."""
-    known = sorted((run for run in runs if run.held_ms > 0), key=lambda run: run.start_ms)
-    before = [run for run in known if run.end_ms <= at_ms][-MOST_RUNS:]
-    after = [run for run in known if run.start_ms >= at_ms]
+def effect(runs: Sequence[Run], cause: str, at_ms: int) -> Effect:
+    """What changed at that moment, of runs in which that was the cause; a run that goes on then is
+    on neither side.
+    """
+    in_order = _by_start(runs)
+    before = [run for run in in_order if run.end_ms <= at_ms][-MOST_RUNS:]
+    after = [run for run in in_order if run.start_ms >= at_ms]
     if len(before) < MIN_RUNS or len(after) < MIN_RUNS:
         return Effect(Outcome.WAITING, len(before), len(after))
-    old, new = _resampled(before, SEED), _resampled(after, SEED + 1)
-    sizes = len(before), len(after)
-    share, waste_ms = _useful_share(before), sum(run.wasted_ms for run in before) / len(before)
-    low, high = np.clip(_interval(_useful(old), _useful(new), sizes), -share, 1 - share)
-    # of a run: by how much it became shorter, at most the waste that went away
-    shorter, less_waste = (
-        _interval(now, then, sizes[::-1]) for then, now in zip(old, new, strict=True)
-    )
-    saved = [
-        round(min(*bounds, waste_ms)) * len(after)
-        for bounds in zip(shorter, less_waste, strict=True)
-    ]
-    is_proven = saved[0] > 0
+    old = _resampled(before, SEED)
+    new = _resampled(after, SEED + 1)
+    share = _useful_share(before)
+    interval = _interval(_useful(old), _useful(new), (len(before), len(after)))
+    low, high = np.clip(interval, -share, 1 - share).tolist()
+    saved_low_ms, saved_high_ms = _saved(before, after, old, new)
     return Effect(
-        _outcome(before, after, low=float(low)),
+        _outcome(before, after, cause, low=low),
         len(before),
         len(after),
-        before=share,
-        after=_useful_share(after),
-        low=float(low),
-        high=float(high),
-        saved_low_ms=saved[0] if is_proven else 0,
-        saved_high_ms=saved[1] if is_proven else 0,
+        useful_before=share,
+        useful_after=_useful_share(after),
+        effect_low=low,
+        effect_high=high,
+        saved_low_ms=saved_low_ms,
+        saved_high_ms=saved_high_ms,
     )
 
 
-def changed_at(runs: Sequence[Run]) -> int | None:
+def _by_start(runs: Sequence[Run]) -> list[Run]:
+    """Those that telemetry tells of."""
+    return sorted((run for run in runs if run.held_ms > 0), key=lambda run: run.start_ms)
+
+
+def _saved(
+    before: Sequence[Run], after: Sequence[Run], old: Floats, new: Floats
+) -> tuple[int, int]:
+    """Of all runs after: by how much each became shorter, at most the waste that went away."""
+    waste_ms = sum(run.wasted_ms for run in before) / len(before)
+    sizes = (len(after), len(before))
+    shorter, less_waste = (_interval(now, then, sizes) for then, now in zip(old, new, strict=True))
+    low_ms, high_ms = (
+        round(min(*bounds, waste_ms)) * len(after)
+        for bounds in zip(shorter, less_waste, strict=True)
+    )
+    return (low_ms, high_ms) if low_ms > 0 else (0, 0)
+
+
+def changed_at(runs: Sequence[Run], cause: str) -> int | None:
     """The start of the first run since which the cause is gone for good, if it took a part of the
     time before; else None.
     """
-    known = sorted((run for run in runs if run.held_ms > 0), key=lambda run: run.start_ms)
-    for first in range(MIN_RUNS, len(known) - MIN_RUNS + 1):
-        share = _cause_share(known[:first])
+    in_order = _by_start(runs)
+    for first in range(MIN_RUNS, len(in_order) - MIN_RUNS + 1):
+        share = _cause_share(in_order[:first], cause)
         if share >= NOTICED_SHARE and all(
-            _cause_share([run]) < BACK * share for run in known[first:]
+            _cause_share([run], cause) < BACK * share for run in in_order[first:]
         ):
             # the first that splits them so is the earliest change
-            return known[first].start_ms
+            return in_order[first].start_ms
     return None
 
 
-def _outcome(before: Sequence[Run], after: Sequence[Run], *, low: float) -> Outcome:
-    bound = BACK * _cause_share(before)
-    was_away = len(after) > RECENT and _cause_share(after[:-RECENT]) < bound
-    if was_away and 0 < bound <= _cause_share(after[-RECENT:]):
+def _outcome(before: Sequence[Run], after: Sequence[Run], cause: str, *, low: float) -> Outcome:
+    bound = BACK * _cause_share(before, cause)
+    was_away = len(after) > RECENT and _cause_share(after[:-RECENT], cause) < bound
+    if was_away and 0 < bound <= _cause_share(after[-RECENT:], cause):
         return Outcome.REGRESSED
     return Outcome.IMPROVED if low > 0 else Outcome.UNPROVEN
 
 
-def _cause_share(runs: Sequence[Run]) -> float:
-    return sum(run.cause_ms for run in runs) / sum(run.held_ms for run in runs)
+def _cause_share(runs: Sequence[Run], cause: str) -> float:
+    return sum(run.by_cause[cause] for run in runs) / sum(run.held_ms for run in runs)
 
 
 def _useful_share(runs: Sequence[Run]) -> float:
@@ -183,7 +201,6 @@ def _widening(variances: tuple[float, float], sizes: tuple[int, int]) -> float:
     freedom = sum(unbiased) ** 2 / sum(
         each**2 / (n - 1) for each, n in zip(unbiased, sizes, strict=True)
     )
-    bound = np.interp(
-        -1 / freedom, [*(-1 / known for known in STUDENT), 0.0], [*STUDENT.values(), NORMAL]
-    )
+    inverse = [*(-1 / degrees for degrees in STUDENT), 0.0]
+    bound = np.interp(-1 / freedom, inverse, [*STUDENT.values(), NORMAL])
     return float(bound) / NORMAL * sqrt(sum(unbiased) / sum(variances))
