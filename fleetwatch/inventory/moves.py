@@ -12,13 +12,13 @@ from functools import reduce
 from operator import or_
 
 import structlog
-from django.db import connection
 from django.db.models import Q
 
 from fleetwatch.inventory import stays
 from fleetwatch.inventory.models import GPU, Stay
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import execute
 
 # One row per stay that became longer or shorter. Again: safe, it says where they end.
 SET_ENDS = """
@@ -182,7 +182,8 @@ def write_stays(
     before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]
 ) -> None:
     """Stores what became of the stays of the rows, by row id."""
-    was, now = _ends(before), _ends(after)
+    was = _ends(before)
+    now = _ends(after)
     # in this order: a stay that was cut makes room before another takes it
     _forget(was.keys() - now.keys())
     kept = now.keys() & was.keys()
@@ -224,7 +225,4 @@ def _set_ends(ends: Sequence[tuple[int, bool, int, int]]) -> None:
     if not ends:
         return
     columns = map(list, zip(*ends, strict=True))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            SET_ENDS, dict(zip(("gpus", "believed", "firsts", "lasts"), columns, strict=True))
-        )
+    execute(SET_ENDS, dict(zip(("gpus", "believed", "firsts", "lasts"), columns, strict=True)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from agent.wire import Batch
 from fleetwatch.inventory import gpu_rows, intake, moves
@@ -24,7 +24,7 @@ from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, difference, union
-from fleetwatch.lib.sql import lock_key
+from fleetwatch.lib.sql import execute, wait_for_lock
 
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
 
@@ -86,7 +86,7 @@ def node_by_name(name: str) -> Node:
 
 @transaction.atomic
 def _new_node(name: str) -> Node:
-    _lock_name(f"inventory.node {name.lower()}")
+    wait_for_lock(f"inventory.node {name.lower()}")
     same = Node.objects.filter(name__iexact=name).order_by("pk").first()
     if same is not None and same.name != name:
         raise ValueError(
@@ -94,12 +94,6 @@ def _new_node(name: str) -> Node:
             " that one"
         )
     return same or Node.objects.create(name=name)
-
-
-def _lock_name(name: str) -> None:
-    """Until the transaction ends nobody else has it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
 def lock_node(
@@ -183,7 +177,7 @@ def hold_new(gpus: Iterable[GPU]) -> None:
     once one is the first.
     """
     for uuid in sorted(gpu.uuid for gpu in gpus):
-        _lock_name(f"inventory.gpu {uuid}")
+        wait_for_lock(f"inventory.gpu {uuid}")
 
 
 def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, list[Span]]:
@@ -250,17 +244,16 @@ def _changes(
 def _write_rows(gpus: Collection[GPU]) -> None:
     if not gpus:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            WRITE_GPUS,
-            {
-                "ids": [gpu.pk for gpu in gpus],
-                "first": [gpu.first_ms for gpu in gpus],
-                "last": [gpu.last_ms for gpu in gpus],
-                "retired": [gpu.retired_ms for gpu in gpus],
-                "orders": [json.dumps(gpu.facts_order) for gpu in gpus],
-            },
-        )
+    execute(
+        WRITE_GPUS,
+        {
+            "ids": [gpu.pk for gpu in gpus],
+            "first": [gpu.first_ms for gpu in gpus],
+            "last": [gpu.last_ms for gpu in gpus],
+            "retired": [gpu.retired_ms for gpu in gpus],
+            "orders": [json.dumps(gpu.facts_order) for gpu in gpus],
+        },
+    )
 
 
 @transaction.atomic

@@ -11,14 +11,14 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Departure, ElasticRule, Node
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 SILENT_AFTER_MS = 3 * 60_000  # six flushes of 30 s
 LONGEST_FLUSH_MS = 300_000  # an agent may be told to send so seldom
@@ -47,9 +47,7 @@ def bill(now: datetime) -> dict[int, Span]:
         "longest_ms": RETIRED_AFTER_MS,
         "replayed_ms": REPLAYED_AFTER_MS,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(BILL, asked)
-        return {node_id: (was_ms, is_ms) for node_id, was_ms, is_ms in cursor.fetchall()}
+    return {node_id: (was_ms, is_ms) for node_id, was_ms, is_ms in execute(BILL, asked)}
 
 
 def silent_since(silent_ms: int) -> QuerySet[Node]:

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
 from fleetwatch.lib.batched import columns, integers, run
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 EXTEND_STEADY = read_statement("inventory/sql/extend_steady.sql")
 SETTLE = read_statement("inventory/sql/settle.sql")
@@ -133,8 +132,7 @@ def settle(node_ids: Iterable[int]) -> list[int]:
         .values_list("pk", flat=True)
     )
     if locked:
-        with connection.cursor() as cursor:
-            cursor.execute(SETTLE, {"nodes": locked})
+        execute(SETTLE, {"nodes": locked})
     return locked
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields
 
 from fleetwatch.ledger.policy import Policy
 
@@ -16,13 +15,13 @@ def changed(policy: Policy, changes: Iterable[str]) -> Policy:
     for change in changes:
         name, separator, text = change.partition("=")
         if not separator or name not in thresholds:
-            known = ", ".join(one.name for one in fields(Policy))
-            raise ValueError(f"{change!r} is no KEY=VALUE of a policy; there is {known}")
+            names = ", ".join(thresholds)
+            raise ValueError(f"{change!r} is no KEY=VALUE of a policy; there is {names}")
         thresholds[name] = _number(name, text)
-    found = Policy.from_json(thresholds)
-    if found == policy:
+    new = Policy.from_json(thresholds)
+    if new == policy:
         raise ValueError("that is the policy in force already")
-    return found
+    return new
 
 
 def _number(name: str, text: str) -> float:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import pairwise
+from typing import TypeVar
 
-from django.db import connection
-from django.db.models import F, Value
+from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.selectors import zone
@@ -34,10 +34,12 @@ from fleetwatch.lib.intervals import (
     to_ms,
 )
 from fleetwatch.lib.spans import clip, length_ms
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.models import TouchedHour
 
 HOURS_PER_PASS = 24
+Row = TypeVar("Row", Entry, Adjustment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def unbalanced_of(
     With `now`, hours whose columns still exist are judged afresh and compared too. Hours that wait
     to be posted are left out of what compares with telemetry: they are not wrong but late.
     """
-    low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
+    low = to_ms(floor_hour(start))
+    high = to_ms(ceil_hour(end))
     gpus = judgement_inputs.capacities(node)
     if not gpus and not Entry.objects.filter(node=node).exists():
         return
@@ -96,16 +99,8 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows;
     None when there is none.
     """
-    nodes = list(Node.objects.all())
-    rows = judgement_inputs.capacity_rows(nodes)
-    spans = [
-        (gpu.start_ms, gpu.end_ms)
-        for node in nodes
-        for gpu in judgement_inputs.capacities(node, rows)
-    ]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
-        first, last = cursor.fetchone()
+    spans = [(gpu.start_ms, gpu.end_ms) for gpu in judgement_inputs.all_capacities()]
+    first, last = execute("SELECT min(start), max(start) FROM ledger_entry")[0]
     if first is not None:
         spans.append((to_ms(first), to_ms(last) + 1))
     kept_ms = to_ms(ledger_retention.horizon(now))
@@ -126,9 +121,14 @@ class _Span:
 
     def days(self) -> Iterator["_Span"]:
         """A day at a time."""
-        for start_ms in range(self.start_ms, self.end_ms, HOURS_PER_PASS * HOUR_MS):
-            end_ms = min(start_ms + HOURS_PER_PASS * HOUR_MS, self.end_ms)
+        for start_ms, end_ms in hour_cuts.passes(self.start_ms, self.end_ms, hours=HOURS_PER_PASS):
             yield replace(self, start_ms=start_ms, end_ms=end_ms)
+
+    def rows(self, model: type[Row]) -> QuerySet[Row]:
+        """The node's rows of these hours."""
+        return model._default_manager.filter(
+            node=self.node, start__gte=from_ms(self.start_ms), start__lt=from_ms(self.end_ms)
+        )
 
     def fault(self, rule: str, at_ms: int, detail: str) -> Imbalance:
         return Imbalance(rule, self.node.name, from_ms(at_ms), detail)
@@ -139,17 +139,16 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
     capacity exactly.
     """
     edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH spent AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
-            " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
-            " SELECT coalesce(gpu.parent_id, gpu.id), spent.start, sum(spent.gpu_ms) FROM spent"
-            " JOIN inventory_gpu AS gpu ON gpu.id = spent.gpu_id"
-            " WHERE spent.node_id = %(node)s AND spent.start >= %(start)s AND spent.start < %(end)s"
-            " GROUP BY 1, 2 HAVING sum(spent.gpu_ms) <> 0",
-            {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
-        )
-        spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in cursor.fetchall()}
+    rows = execute(
+        "WITH spent AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
+        " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
+        " SELECT coalesce(gpu.parent_id, gpu.id), spent.start, sum(spent.gpu_ms) FROM spent"
+        " JOIN inventory_gpu AS gpu ON gpu.id = spent.gpu_id"
+        " WHERE spent.node_id = %(node)s AND spent.start >= %(start)s AND spent.start < %(end)s"
+        " GROUP BY 1, 2 HAVING sum(spent.gpu_ms) <> 0",
+        {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
+    )
+    spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in rows}
     for gpu_id, spans in spans_by_gpu(gpu for gpu in span.gpus if gpu.parent_id is None).items():
         for cut, following in pairwise(edges):
             capacity = length_ms(clip(spans, cut, following))
@@ -173,10 +172,7 @@ def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
     """No negative time or energy, no unknown state, kind or tier; holders only where somebody can
     hold.
     """
-    rows = Entry.objects.filter(
-        node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
-    )
-    for row in rows.iterator():
+    for row in span.rows(Entry).iterator():
         if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
             yield span.fault(
                 "time and energy are positive",
@@ -200,10 +196,7 @@ def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
 def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
     """Adjustments correct closed cuts alone, say why, and were booked after these were closed."""
     until_ms = policy_plan.frontier().until_ms
-    rows = Adjustment.objects.filter(
-        node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
-    )
-    for row in rows.iterator():
+    for row in span.rows(Adjustment).iterator():
         if to_ms(row.start) >= until_ms:
             yield span.fault(
                 "adjustments correct closed months",
@@ -226,13 +219,7 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
     """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments;
     no run is reversed or leaves its hour.
     """
-    sums: Counter[tuple[int, int | None, str, int]] = Counter()
-    for model in (Entry, Adjustment):
-        rows = model._default_manager.filter(
-            node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms)
-        ).values_list("gpu_id", "job_id", "state", "start", "gpu_ms")
-        for gpu_id, job_id, state, start, gpu_ms in rows.iterator():
-            sums[gpu_id, job_id, state, floor_hour_ms(to_ms(start))] += gpu_ms
+    sums = _milliseconds(span)
     # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
     # without runs
     ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
@@ -256,6 +243,16 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
                 hour,
                 f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs",
             )
+
+
+def _milliseconds(span: _Span) -> Counter[tuple[int, int | None, str, int]]:
+    """By GPU, holder, state and clock hour those of entries and adjustments."""
+    sums: Counter[tuple[int, int | None, str, int]] = Counter()
+    for rows in (span.rows(Entry), span.rows(Adjustment)):
+        columns = rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms")
+        for gpu_id, job_id, state, start, gpu_ms in columns.iterator():
+            sums[gpu_id, job_id, state, floor_hour_ms(to_ms(start))] += gpu_ms
+    return sums
 
 
 RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (

@@ -18,6 +18,7 @@ from fleetwatch.ledger.judgement import rule_words, states
 from fleetwatch.ledger.judgement.columns import Judged, Owner
 from fleetwatch.ledger.judgement.labels import named
 from fleetwatch.ledger.judgement.observations import COLUMNS, Windows
+from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import policy_plan
@@ -174,17 +175,19 @@ def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_in
 
 def _stretches(judged: Judged, within: Span, version: int) -> Iterator[Stretch]:
     """One per place with time."""
-    segments, windows = judged.segments, judged.question.windows
+    segments = judged.segments
+    windows = judged.question.windows
     for place, parts in sorted(_parts(judged).items()):
         owner = judged.timelines.owners[judged.timeline[place]]
         segment = int(judged.segment[place])
-        start_ms, end_ms = int(segments.start_ms[segment]), int(segments.end_ms[segment])
+        start_ms = int(segments.start_ms[segment])
+        end_ms = int(segments.end_ms[segment])
         if end_ms <= within[0] or start_ms >= within[1]:
             continue
         row = int(segments.row[segment])
         yield Stretch(
             gpu_id=owner.member.gpu_id,
-            job_id=owner.job_id,
+            job_id=None if owner.job_id == NO_JOB else owner.job_id,
             start_ms=start_ms,
             end_ms=end_ms,
             values=None if row < 0 else _values(windows, row),
@@ -224,7 +227,9 @@ def _rule(judged: Judged, place: int, owner: Owner, parts: list[Part]) -> list[s
         return [
             f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
         ]
-    segments, windows, policy = judged.segments, judged.question.windows, judged.question.policy
+    segments = judged.segments
+    windows = judged.question.windows
+    policy = judged.question.policy
     segment = int(judged.segment[place])
     row = int(segments.row[segment])
     words: list[str] = []
@@ -245,7 +250,7 @@ def _rule(judged: Judged, place: int, owner: Owner, parts: list[Part]) -> list[s
 
 def _of_holder(owner: Owner, row: int, parts: list[Part]) -> list[str]:
     """What is there to say of who holds it, or why nobody is known to (`row` -1: no window)."""
-    if owner.job_id is None:
+    if owner.job_id == NO_JOB:
         return [
             rule_words.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts
         ]

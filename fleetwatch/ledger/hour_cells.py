@@ -7,13 +7,13 @@ from datetime import datetime
 from itertools import accumulate
 
 import numpy as np
-from django.db import connection
 
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import NAMES, Table
 from fleetwatch.ledger.models import HourCells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry.directory import compress, decompress
 
 # columns of a payload, 64 bits each and then 32; start_ms from the hour on
@@ -49,8 +49,7 @@ def write(node_id: int, cells: Table, hours: Iterable[int], *, start_ms: int, en
                 [table, _within(kept, hour, start_ms), _within(kept, end_ms, hour + HOUR_MS)]
             )
         payloads.append(_packed(table, hour))
-    with connection.cursor() as cursor:
-        cursor.execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
+    execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
 
 
 def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:

@@ -2,7 +2,7 @@
 hours as spans. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -51,3 +51,10 @@ def hours_touching(spans: Sequence[Span], *, within: Span) -> set[int]:
         for start, end in clip(spans, *within)
         for hour in range(floor_hour_ms(start), end, HOUR_MS)
     }
+
+
+def passes(start_ms: int, end_ms: int, *, hours: int) -> Iterator[Span]:
+    """[start_ms, end_ms) in spans of at most that many hours."""
+    step = hours * HOUR_MS
+    for low in range(start_ms, end_ms, step):
+        yield low, min(low + step, end_ms)

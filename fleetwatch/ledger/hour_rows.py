@@ -17,6 +17,7 @@ from fleetwatch.ledger.judgement.observations import NOBODY, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
 from fleetwatch.lib.intervals import floor_hour_ms, from_ms
 from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import execute
 
 ENTRY_COLUMNS = (
     "gpu_id", "start", "job_id", "state", "kind", "reason", "signal", "efficiency_source", "tier",
@@ -122,9 +123,8 @@ def changed_entries(
     """The judged lines of the clock hours of [start_ms, end_ms), both cuts, whose stored entries
     are not exactly these; nothing is written.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
-        stored = {hour: text.split("\n") for hour, text in cursor.fetchall()}
+    rows = execute(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
+    stored = {hour: text.split("\n") for hour, text in rows}
     lines = entry_lines(judged, policy_id, within=(start_ms, end_ms))
     return run_rows.differing(stored, lines, [], sorted)
 

@@ -110,7 +110,8 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
 @transaction.atomic
 def _put_in_force(row: IdlePower, *, until_ms: int) -> None:
     """Keeps the row, for all hours of the GPU that are open, and has them judged again."""
-    gpu, node = row.gpu, row.gpu.node
+    gpu = row.gpu
+    node = row.gpu.node
     row.from_ms = max(gpu.first_ms or 0, until_ms)
     row.save()
     if node.last_ms is not None and row.from_ms < node.last_ms:
@@ -174,7 +175,8 @@ def _of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy) ->
         (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
     )
     rows = np.flatnonzero(shows_nothing & _within(windows, spans))
-    starts, ends = windows.start_ms[rows], windows.end_ms[rows]
+    starts = windows.start_ms[rows]
+    ends = windows.end_ms[rows]
     if (ends - starts).sum() < LEAST_MS:
         return None
     return IdlePower(

@@ -75,6 +75,14 @@ def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
     return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
 
 
+def all_capacities() -> Iterator[Capacity]:
+    """The capacities of every node."""
+    nodes = list(Node.objects.order_by("pk"))
+    rows = capacity_rows(nodes)
+    for node in nodes:
+        yield from capacities(node, rows)
+
+
 def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
     """The node's GPUs that were ever observed there, with each span of their capacity: to where the
     node's ends for now, to their retirement, or to the last window before they were elsewhere.
@@ -190,7 +198,8 @@ def _effective(
     unchanged_ms: int,
 ) -> Outage:
     """The outage, ended by activity where it was; `is_revived` then."""
-    start, end = outage.start_ms, min(outage.end_ms, gpu.end_ms)
+    start = outage.start_ms
+    end = min(outage.end_ms, gpu.end_ms)
     if outage.is_drain or start >= end:
         return outage
     if posted is not None:

@@ -9,6 +9,10 @@ from fleetwatch.ledger.policy import FIGURES, STATES
 HOURS = 24
 
 
+def _word(length: int, help_text: str = "") -> "models.CharField[str, str]":
+    return models.CharField(max_length=length, blank=True, default="", help_text=help_text)
+
+
 class Policy(models.Model):
     """One version of all thresholds (policy.py names them).
 
@@ -42,30 +46,11 @@ class Entry(models.Model):
     )
     job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False)
     state = models.CharField(max_length=16)
-    kind = models.CharField(
-        max_length=16,
-        blank=True,
-        default="",
-        help_text="gap, within, spinning, cold, held, interactive",
-    )
-    reason = models.CharField(
-        max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned"
-    )
-    signal = models.CharField(
-        max_length=32, blank=True, default="", help_text="activity signal that decided"
-    )
-    efficiency_source = models.CharField(
-        max_length=16,
-        blank=True,
-        default="",
-        help_text="sensors, power (estimated), none (busy time only)",
-    )
-    tier = models.CharField(
-        max_length=16,
-        blank=True,
-        default="",
-        help_text="waste tier: certain, probable, potential, or none",
-    )
+    kind = _word(16, "gap, within, spinning, cold, held, interactive")
+    reason = _word(32, "why unobserved, unavailable or orphaned")
+    signal = _word(32, "activity signal that decided")
+    efficiency_source = _word(16, "sensors, power (estimated), none (busy time only)")
+    tier = _word(16, "waste tier: certain, probable, potential, or none")
     policy = models.ForeignKey(
         Policy, on_delete=models.PROTECT, db_index=False, db_constraint=False
     )
@@ -101,7 +86,7 @@ class ClosedMonth(models.Model):
     )
     closed_at = models.DateTimeField()
     closed_by = models.CharField(max_length=200)
-    reason = models.CharField(max_length=300, blank=True, default="")
+    reason = _word(300)
 
 
 class Adjustment(models.Model):
@@ -117,11 +102,11 @@ class Adjustment(models.Model):
     start = models.DateTimeField(help_text="start of the hour cut that it corrects")
     job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
     state = models.CharField(max_length=16)
-    kind = models.CharField(max_length=16, blank=True, default="")
-    reason = models.CharField(max_length=32, blank=True, default="")
-    signal = models.CharField(max_length=32, blank=True, default="")
-    efficiency_source = models.CharField(max_length=16, blank=True, default="")
-    tier = models.CharField(max_length=16, blank=True, default="")
+    kind = _word(16)
+    reason = _word(32)
+    signal = _word(32)
+    efficiency_source = _word(16)
+    tier = _word(16)
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
     gpu_ms = models.BigIntegerField(help_text="signed; 0 where only the energy differs")
     energy_j = models.FloatField(null=True, help_text="signed; None = not read")
@@ -197,14 +182,10 @@ class IdlePower(models.Model):
     readings = models.PositiveIntegerField(
         default=0, help_text="windows that it was learned from; 0: an admin set it"
     )
-    condition = models.CharField(
-        max_length=16, blank=True, default="", help_text="free or quiet: what these windows were"
-    )
+    condition = _word(16, "free or quiet: what these windows were")
     first_ms = models.BigIntegerField(null=True, help_text="start of the first of them")
     last_ms = models.BigIntegerField(null=True, help_text="end of the last of them")
-    set_by = models.CharField(
-        max_length=200, blank=True, default="", help_text="the admin who set it"
-    )
+    set_by = _word(200, "the admin who set it")
     created_at = models.DateTimeField()
 
 

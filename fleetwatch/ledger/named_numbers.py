@@ -18,7 +18,8 @@ class NamedNumbers(Field):  # type: ignore[type-arg]
     def __init__(
         self, number: type[int] | type[float], *, names: Sequence[str], **options: Any
     ) -> None:
-        self.number, self.names = number, tuple(names)
+        self.number = number
+        self.names = tuple(names)
         super().__init__(**{"default": dict} | options)
 
     def deconstruct(self) -> Any:

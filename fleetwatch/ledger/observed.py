@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
-from django.db import connection
 
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.judgement.observations import Capacity, Ints, spans_by_gpu
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference, length_ms, union
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import frames
 
 Windows = dict[int, list[Span]]  # GPU id -> the time that its windows cover
@@ -61,7 +61,9 @@ def read_windows(node_id: int, start_ms: int, end_ms: int) -> Windows:
     if not len(frame):
         return {}
     order = np.lexsort((frame.start_ms, frame.gpu_id))
-    gpu_ids, starts, ends = frame.gpu_id[order], frame.start_ms[order], frame.end_ms[order]
+    gpu_ids = frame.gpu_id[order]
+    starts = frame.start_ms[order]
+    ends = frame.end_ms[order]
     edges = np.flatnonzero(np.append(True, gpu_ids[1:] != gpu_ids[:-1])).tolist()
     return {
         int(gpu_ids[low]): clip(_covered(starts[low:high], ends[low:high]), start_ms, end_ms)
@@ -84,16 +86,14 @@ def seen_but_missing(
     them.
     """
     unseen = _unseen(gpus, windows)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            MISSING, {"node": node.pk, "start": from_ms(start_ms), "end": from_ms(end_ms)}
-        )
-        rows = [(gpu_id, to_ms(hour), missing_ms) for gpu_id, hour, missing_ms in cursor.fetchall()]
-    surplus = [
-        (gpu_id, hour, missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS)))
-        for gpu_id, hour, missing_ms in rows
-    ]
-    return [row for row in sorted(surplus) if row[2] > 0]
+    asked = {"node": node.pk, "start": from_ms(start_ms), "end": from_ms(end_ms)}
+    surplus = []
+    for gpu_id, start, missing_ms in execute(MISSING, asked):
+        hour = to_ms(start)
+        gpu_ms = missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS))
+        if gpu_ms > 0:
+            surplus.append((gpu_id, hour, gpu_ms))
+    return sorted(surplus)
 
 
 def _unseen(gpus: Sequence[Capacity], windows: Windows) -> dict[int, list[Span]]:
@@ -135,6 +135,4 @@ def spent_twice(start: datetime, end: datetime) -> list[tuple[str, datetime, int
     """(UUID, hour cut, milliseconds) of GPUs that have more time in a cut than an hour: they are
     billed on two nodes at once.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(SPENT_TWICE, {"start": start, "end": end, "hour_ms": HOUR_MS})
-        return [(uuid, cut, gpu_ms) for uuid, cut, gpu_ms in cursor.fetchall()]
+    return execute(SPENT_TWICE, {"start": start, "end": end, "hour_ms": HOUR_MS})

@@ -149,16 +149,16 @@ class Policy:
 
     def idle_ms(self, kind: str) -> int:
         """T_idle of a job kind in ms; an unknown kind is judged as batch."""
-        return round(
-            1000 * _by_kind(kind, self.idle_batch_s, self.idle_interactive_s, self.idle_service_s)
-        )
+        return self._limit_ms("idle", kind)
 
     def grace_ms(self, kind: str) -> int:
         """The starting grace of a job kind in ms; an unknown kind is judged as batch."""
-        return round(
-            1000
-            * _by_kind(kind, self.grace_batch_s, self.grace_interactive_s, self.grace_service_s)
-        )
+        return self._limit_ms("grace", kind)
+
+    def _limit_ms(self, limit: str, kind: str) -> int:
+        named = kind if kind in JOB_KINDS else "batch"
+        limit_s: float = getattr(self, f"{limit}_{named}_s")
+        return round(1000 * limit_s)
 
     @property
     def reach_ms(self) -> int:
@@ -167,12 +167,9 @@ class Policy:
         A run is idle by T_idle of it, whatever lies beyond; one hop further decides
         whether the last bit belongs to it; windows are up to 300 s long.
         """
-        idle = max(self.idle_ms(kind) for kind in JOB_KINDS)
-        return (
-            idle
-            + round(1000 * self.blip_row_s)
-            + round((self.bridge_windows + 1) * LONGEST_WINDOW_MS)
-        )
+        idle_ms = max(self.idle_ms(kind) for kind in JOB_KINDS)
+        bridge_ms = round((self.bridge_windows + 1) * LONGEST_WINDOW_MS)
+        return idle_ms + round(1000 * self.blip_row_s) + bridge_ms
 
     def to_json(self) -> dict[str, float]:
         """Field name -> value, as a Policy row keeps it."""
@@ -186,9 +183,9 @@ class Policy:
         A field the row does not name has its default: it was added later, with the value that held
         before.
         """
-        known = {one.name for one in fields(cls)}
+        names = {threshold.name for threshold in fields(cls)}
         for name, value in thresholds.items():
-            if name not in known:
+            if name not in names:
                 raise ValueError(f"a policy has no threshold {name!r}")
             if (
                 isinstance(value, bool)
@@ -200,7 +197,3 @@ class Policy:
 
 
 LONGEST_WINDOW_MS = 300_000  # docs/wire.md: window_s is 1 to 300
-
-
-def _by_kind(kind: str, batch: float, interactive: float, service: float) -> float:
-    return {"interactive": interactive, "service": service}.get(kind, batch)

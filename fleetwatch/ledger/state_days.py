@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import zstandard
-from django.db import connection
 
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import HOURS, StateDay
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 # a day that ended this long ago is posted; what still comes makes its row old, and it is made again
 SETTLED = timedelta(minutes=10)
@@ -46,9 +45,8 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
     Safe twice and beside posting: versions are read before the entries, so what is posted meanwhile
     makes the row old.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_OLD, {"until": (now - SETTLED).astimezone(UTC).date(), "limit": limit})
-        old = cursor.fetchall()
+    until = (now - SETTLED).astimezone(UTC).date()
+    old = execute(_OLD, {"until": until, "limit": limit})
     for first in range(0, len(old), DAYS_AT_ONCE):
         some = old[first : first + DAYS_AT_ONCE]
         spent = _from_entries([(node_id, day) for node_id, day, _ in some])
@@ -120,12 +118,9 @@ def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Sp
     """Of each node and day its GPUs' hours by state, from the entries."""
     rows: dict[tuple[int, date], list[Any]] = {key: [] for key in days}
     starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in rows]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _STATE_HOURS, {"node_ids": [node_id for node_id, _ in rows], "starts": starts}
-        )
-        for node_id, start, *row in cursor.fetchall():
-            rows[node_id, start.date()].append(row)
+    asked = {"node_ids": [node_id for node_id, _ in rows], "starts": starts}
+    for node_id, start, *row in execute(_STATE_HOURS, asked):
+        rows[node_id, start.date()].append(row)
     return {key: _spent(of_day) for key, of_day in rows.items()}
 
 

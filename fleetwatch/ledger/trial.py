@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import judgement_inputs
+from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 
 HOURS_PER_PASS = 24  # bounds memory: 8 GPUs are 69,000 windows
@@ -65,13 +67,10 @@ def check_reach(tried: Policy) -> None:
 def gpu_hours(interval: Interval) -> float:
     """GPU-hours of capacity that a comparison would judge (twice)."""
     total_ms = 0
-    nodes = list(Node.objects.order_by("pk"))
-    rows = judgement_inputs.capacity_rows(nodes)
-    for node in nodes:
-        for gpu in judgement_inputs.capacities(node, rows):
-            if gpu.parent_id is None:
-                seen_ms = min(gpu.end_ms, interval.end_ms) - max(gpu.start_ms, interval.start_ms)
-                total_ms += max(seen_ms, 0)
+    for gpu in judgement_inputs.all_capacities():
+        if gpu.parent_id is None:
+            seen_ms = min(gpu.end_ms, interval.end_ms) - max(gpu.start_ms, interval.start_ms)
+            total_ms += max(seen_ms, 0)
     return total_ms / HOUR_MS
 
 
@@ -86,20 +85,17 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
         ]
         if not sides[0][1].capacities:
             continue
-        for start in range(interval.start_ms, interval.end_ms, HOURS_PER_PASS * HOUR_MS):
-            end = min(start + HOURS_PER_PASS * HOUR_MS, interval.end_ms)
-            now, tried_ms = (_summed(facts, start, end, policy) for policy, facts in sides)
+        for span in passes(interval.start_ms, interval.end_ms, hours=HOURS_PER_PASS):
+            now, tried_ms = (_summed(facts, span, policy) for policy, facts in sides)
             yield [
                 Said(*key, now[key], tried_ms[key])
                 for key in sorted(now.keys() | tried_ms.keys(), key=repr)
             ]
 
 
-def _summed(
-    facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, policy: Policy
-) -> Counter[Key]:
+def _summed(facts: judgement_inputs.NodeFacts, span: Span, policy: Policy) -> Counter[Key]:
     sums: Counter[Key] = Counter()
-    for entry in judgement_inputs.judge(facts, start_ms, end_ms, policy).entries:
+    for entry in judgement_inputs.judge(facts, *span, policy).entries:
         key = (entry.gpu_id, entry.cut_ms, entry.job_id, entry.state, entry.tier)
         sums[key] += entry.gpu_ms
     return sums

@@ -130,7 +130,8 @@ def _shares(columns: Columns, engines: Floats, policy: Policy) -> tuple[Floats, 
     """Of each window the activity of the first signal that was read, its maximum, and which one it
     is; NaN where none was.
     """
-    first, first_peak = _first_read(columns, FRACTIONS), _first_read(columns, MAXIMA)
+    first = _first_read(columns, FRACTIONS)
+    first_peak = _first_read(columns, MAXIMA)
     is_mute = first_peak[0] <= policy.quiet_max
     fraction, signal = _or_engines(*_or_units(*first, columns, is_mute), engines)
     peak, peak_signal = _or_engines(*_or_units(*first_peak, columns, is_mute), engines)
@@ -291,8 +292,7 @@ def _efficiency(
         [columns[name] / getattr(policy, ceiling) for name, ceiling in CEILINGS]
     )
     by_sensors = np.minimum(1.0, sensed / whole)
-    rest_w = idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
-    working_w = (columns["power_w"] - (1.0 - working) * rest_w) / whole
+    working_w = (columns["power_w"] - (1.0 - working) * _rest_w(idle_w, limit_w, policy)) / whole
     drawn = _power_ratio(working_w, idle_w=idle_w, limit_w=limit_w)
     by_power = np.minimum(1.0, np.maximum(drawn, policy.power_floor) / policy.ceiling_power)
     by_power[working < policy.power_min_working] = np.nan
@@ -312,8 +312,14 @@ def _efficiency(
     return efficiency, source
 
 
+def _rest_w(idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
+    """What a board draws with a resident context while it does not work."""
+    return idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
+
+
 def _context(columns: Columns, policy: Policy) -> Codes:
-    processes, memory = columns["process_count"], columns["memory_used_bytes"]
+    processes = columns["process_count"]
+    memory = columns["memory_used_bytes"]
     is_held = (processes > 0) | (memory > policy.phantom_memory_bytes)
     is_cold = (processes == 0) | (memory <= policy.phantom_memory_bytes)
     return np.select([is_held, is_cold], [HELD, COLD], CONTEXT_UNKNOWN).astype(np.int8)

@@ -37,7 +37,8 @@ from fleetwatch.ledger.policy import JOB_KINDS, Policy
 
 RUNS = 4  # NO_RUN to STARTING_RUN
 # what a window says of idle time: context and whether activity was exactly 0
-_SHADES_SHIFT, _SHADES = ZERO_BIT.bit_length() - 1, 8
+_SHADES_SHIFT = ZERO_BIT.bit_length() - 1
+_SHADES = 8
 
 
 def tier(kind: str) -> int:
@@ -91,9 +92,10 @@ def _bases(timelines: Timelines, stretches: Stretches) -> np.ndarray:
     return (job_kind * np.uint8(RUNS) + stretches.verdict.astype(np.uint8)) * np.uint8(_SHADES)
 
 
-def split(activity: Activity, row: Ints, total: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Useful, underused, spinning and inactive in whole milliseconds of each total."""
-    spinning, working = activity.spinning[row], activity.working[row]
+def split(activity: Activity, row: Ints, total: Ints) -> Ints:
+    """Useful, underused, spinning and inactive (rows) in whole milliseconds of each total."""
+    spinning = activity.spinning[row]
+    working = activity.working[row]
     weights: Floats = np.empty((4, len(row)))
     useful, underused, _, inactive = weights
     np.multiply(working, activity.efficiency[row], out=useful)
@@ -101,8 +103,7 @@ def split(activity: Activity, row: Ints, total: Ints) -> tuple[Ints, Ints, Ints,
     weights[2] = spinning
     np.subtract(1.0 - spinning, working, out=inactive)
     np.maximum(inactive, 0.0, out=inactive)
-    parts = largest_remainder(total, weights.T)
-    return parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]
+    return largest_remainder(total, weights.T).T
 
 
 def starting_ms(

@@ -33,7 +33,9 @@ WindowWords = NDArray[np.uint16]
 # signal and source as in a kind; no source where it is quiet.
 NO_WINDOW = 4
 UNSEEN_MASK = 7
-QUIET_BIT, BLIP_BIT, ZERO_BIT = 1 << 3, 1 << 4, 1 << 5
+QUIET_BIT = 1 << 3
+BLIP_BIT = 1 << 4
+ZERO_BIT = 1 << 5
 CONTEXT_SHIFT = 6
 SPINNING_BIT = 1 << 8
 SOURCE_AND_SIGNAL_SHIFT = 9
@@ -136,12 +138,12 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose time a timeline is: a job's (None: nobody's) on a member, which it held over the
+    """Whose time a timeline is: a job's (NOBODY: nobody's) on a member, which it held over the
     spans.
     """
 
     member: Member
-    job_id: int | None
+    job_id: int
     kind: str = ""
     spans: Spans = ()
 
@@ -156,6 +158,8 @@ class Timelines:
     first: Ints  # each timeline's first position; after the last one, how many there are
     unallocated: int  # how many positions are in timelines of nobody
     label: Kinds  # of these positions; means nothing where it is not its own
+    gpu_id: Ints  # of each timeline
+    job_id: Ints  # of each timeline, NOBODY: none
     timeline: Ints
     segment: Ints
     word: WindowWords
@@ -214,7 +218,7 @@ class Judged:
     kind: Kinds  # of what is left of it; with the source of efficiency where it was active too
     rest_ms: Ints
     busy: Ints  # the places with activity
-    active_ms: tuple[Ints, Ints, Ints]  # useful, underused, spinning, of each of them
+    active_ms: Sequence[Ints]  # useful, underused, spinning, of each of them
     starting: Ints  # the places in runs that start
     starting_ms: Ints
     stall_tier: Ints  # of each timeline
@@ -231,7 +235,8 @@ class Judged:
     def kinds(self, rest: Ints, busy: Ints, starting: Ints) -> list[Kinds]:
         """The kinds by column of these places."""
         kind = self.kind[busy]
-        by_source, signal = kind & np.int16(_WITH_SOURCE), kind & np.int16(SIGNAL_MASK)
+        by_source = kind & np.int16(_WITH_SOURCE)
+        signal = kind & np.int16(SIGNAL_MASK)
         return [
             self.kind[rest] & ~np.int16(SOURCE_MASK),
             by_source + _USEFUL,

@@ -64,7 +64,8 @@ def _over_gaps(stretches: Stretches, number: Codes) -> Codes:
         return number
     left = number[np.maximum(stretches.first[gaps] - 1, 0)]
     right = number[np.minimum(stretches.last[gaps] + 1, len(number) - 1)]
-    quiet, nothing = CONDITION_NUMBER["quiet"], CONDITION_NUMBER["unobserved"]
+    quiet = CONDITION_NUMBER["quiet"]
+    nothing = CONDITION_NUMBER["unobserved"]
     # a quiet run's own gaps are its already; others of quiet time lie between two runs
     is_bridged = (
         (stretches.closed[gaps] == GAP) & (left == right) & (left != quiet) & (left != UNSEEN)
@@ -80,7 +81,8 @@ def _joins_previous(
     timelines: Timelines, stretches: Stretches, position: Ints, number: Codes, run: Ints
 ) -> Mask:
     """Whether each of these positions is of the same run as the one before it."""
-    here, before = position[1:], position[:-1]
+    here = position[1:]
+    before = position[:-1]
     joins = np.zeros(len(position), dtype=bool)
     joins[1:] = (
         (number[here] == number[before])

@@ -34,7 +34,8 @@ def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
     (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
     start and length, so that the order in which rows come decides nothing.
     """
-    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    start = windows.start_ms[rows]
+    end = windows.end_ms[rows]
     fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
     order = np.lexsort(
         (end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows])
@@ -48,11 +49,13 @@ def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
     """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
     frame.
     """
-    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    start = windows.start_ms[rows]
+    end = windows.end_ms[rows]
     if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
     rows = rows[np.lexsort((end, start))]
-    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    start = windows.start_ms[rows]
+    end = windows.end_ms[rows]
     if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
     return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, is_seen=is_seen))
@@ -60,7 +63,8 @@ def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
 
 def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Pieces:
     edges = np.unique(np.concatenate([start, end]))
-    low, high = np.searchsorted(edges, start), np.searchsorted(edges, end)
+    low = np.searchsorted(edges, start)
+    high = np.searchsorted(edges, end)
     owner = np.full(len(edges) - 1, -1, dtype=np.int64)
     # later writes win: ascending precedence, so each span keeps the highest that covers it
     for position in np.argsort(rank, kind="stable"):

@@ -15,9 +15,13 @@ Codes = NDArray[np.signedinteger[Any]]
 SIGNALS = ("", "utilization", "gr_engine_active", "sm_active", "process_sm_ratio", "video_engines")
 VIDEO = 5
 EFFICIENCY_SOURCES = ("", "sensors", "power", "none")
-SENSORS, POWER, BUSY_ONLY = 1, 2, 3
+SENSORS = 1
+POWER = 2
+BUSY_ONLY = 3
 UNSEEN_REASONS = ("", "unreadable", "under_observed", "no_signal")
-UNREADABLE, UNDER_OBSERVED, NO_SIGNAL = 1, 2, 3
+UNREADABLE = 1
+UNDER_OBSERVED = 2
+NO_SIGNAL = 3
 
 # What holds a GPU that nobody was given.
 NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN, WORK = range(6)
@@ -28,7 +32,8 @@ CONTEXT_UNKNOWN, COLD, HELD = range(3)
 CONTEXT_KINDS = ("", "cold", "held")
 
 # a kind is label << LABEL_SHIFT | source << SOURCE_SHIFT | signal
-SOURCE_SHIFT, LABEL_SHIFT = 3, 5
+SOURCE_SHIFT = 3
+LABEL_SHIFT = 5
 SIGNAL_MASK = (1 << SOURCE_SHIFT) - 1
 SOURCE_MASK = (1 << LABEL_SHIFT) - 1 - SIGNAL_MASK
 

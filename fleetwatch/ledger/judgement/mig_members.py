@@ -190,7 +190,8 @@ def _holders(
             shares=[_share(of_job, start_ms) for of_job, _, _ in jobs],
         )
     else:
-        parts, rest_ms = [own_ms] * len(jobs), own_ms * (count == 0)
+        parts = [own_ms] * len(jobs)
+        rest_ms = own_ms * (count == 0)
     holders = [
         Holder(of_job[0][0].job_id, of_job[0][0].kind, spans, held, part)
         for (of_job, spans, held), part in zip(jobs, parts, strict=True)

@@ -16,7 +16,9 @@ from fleetwatch.ledger.policy import Policy
 RESET_XIDS = frozenset(
     (48, 62, 64, 74, 79, 95, 109, 119, 120, 136, 140, 143, *range(144, 151), 156, 158)
 )
-DEVICE, DRIVER, DRAIN = "device", "driver", "drain"
+DEVICE = "device"
+DRIVER = "driver"
+DRAIN = "drain"
 BEGINNINGS = {
     "gpu_lost": DEVICE,
     "xid": DEVICE,
@@ -139,14 +141,16 @@ def _first_long_stretch(
     None without one.
     """
     begun: int | None = None
-    ended, allowed = 0, 0.0
+    ended = 0
+    allowed = 0.0
     for at in np.flatnonzero(is_seen).tolist():
         if not is_active[at]:
             begun = None
             continue
         if begun is None or start[at] - ended > allowed:
             begun = int(start[at])
-        ended, allowed = int(end[at]), float(bridge_ms[at])
+        ended = int(end[at])
+        allowed = float(bridge_ms[at])
         if ended - begun >= needed_ms:
             return begun
     return None

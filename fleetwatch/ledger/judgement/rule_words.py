@@ -47,10 +47,8 @@ def of_window(acts: Activity, windows: Windows, row: int, policy: Policy) -> lis
 
 
 def _of_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
-    length_ms, observed_ms = (
-        int(windows.end_ms[row] - windows.start_ms[row]),
-        int(windows.observed_ms[row]),
-    )
+    length_ms = int(windows.end_ms[row] - windows.start_ms[row])
+    observed_ms = int(windows.observed_ms[row])
     return {
         UNREADABLE: "unobserved: the GPU could not be read in this window",
         UNDER_OBSERVED: (
@@ -105,7 +103,9 @@ def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Polic
 
 
 def _of_active(acts: Activity, row: int, policy: Policy) -> list[str]:
-    active, spinning, working = acts.active[row], acts.spinning[row], acts.working[row]
+    active = acts.active[row]
+    spinning = acts.spinning[row]
+    working = acts.working[row]
     whole = (
         f" (from {policy.active_full:g} it counts as 1)"
         if acts.fraction[row] != active and active == 1
@@ -133,7 +133,8 @@ def _of_active(acts: Activity, row: int, policy: Policy) -> list[str]:
 
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
     """In words, what the quiet run of a stretch is, and the limits that say so."""
-    start_ms, end_ms = int(stretches.run_start_ms[stretch]), int(stretches.run_end_ms[stretch])
+    start_ms = int(stretches.run_start_ms[stretch])
+    end_ms = int(stretches.run_end_ms[stretch])
     length_s = (end_ms - start_ms) / 1000
     limit_s = policy.idle_ms(kind) / 1000
     since = f"{from_ms(start_ms):%H:%M:%S}"

@@ -38,7 +38,8 @@ def joined(
     }
     first = [0, *np.cumsum([len(member.row) for member in members]).tolist()]
     down, is_drained, labels = _outages(members, first)
-    row, energy_row = columns["row"], columns["energy_row"]
+    row = columns["row"]
+    energy_row = columns["energy_row"]
     window_ms = question.windows.end_ms - question.windows.start_ms
     joules_per_ms, is_by_power = _joules_per_ms(question, limit_w)
     is_metered = ~np.isnan(joules_per_ms)

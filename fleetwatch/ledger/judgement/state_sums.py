@@ -25,7 +25,6 @@ from fleetwatch.ledger.judgement.observations import (
 )
 from fleetwatch.ledger.policy import FIGURES, STATES
 
-STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 _CELL_PLACE = {label: place for place, label in enumerate(cell_states.LABELS)}
 
 
@@ -47,32 +46,20 @@ class Sums:
 
 def judgement(judged: Judged) -> Judgement:
     """Entries, parts and cells: sums of the same small sums over neighbouring places."""
-    segments, segment = judged.segments, judged.segment
-    cut, start_ms = segments.cut[segment], segments.start_ms[segment]
-    is_metered = segments.is_metered[segment]
-    is_group = _changes(judged.timeline) | _changes(cut)
+    segments = judged.segments
+    segment = judged.segment
+    is_group = _changes(judged.timeline) | _changes(segments.cut[segment])
     is_part = is_group | ~judged.joins_previous
-    is_slot = is_part | _changes(start_ms // CELL_MS) | _changes(is_metered)
-    sums = _sums(judged, is_slot)
-    gpu_id, job_id = _owners(judged)
+    is_cell = _changes(segments.start_ms[segment] // CELL_MS)
+    sums = _sums(judged, is_part | is_cell | _changes(segments.is_metered[segment]))
     return Judgement(
-        _entries(judged, sums, is_group, gpu_id=gpu_id, job_id=job_id),
-        _parts(judged, sums, is_part, gpu_id=gpu_id, job_id=job_id),
-        _cells(judged, sums, start_ms, gpu_id=gpu_id, job_id=job_id),
+        _entries(judged, sums, is_group), _parts(judged, sums, is_part), _cells(judged, sums)
     )
 
 
 def _changes(values: NDArray[Any]) -> Mask:
     """Where a value is not the one before it; the first one counts."""
     return np.append(True, values[1:] != values[:-1])
-
-
-def _owners(judged: Judged) -> tuple[Ints, Ints]:
-    """GPU and job (NOBODY: none) of each timeline."""
-    owners = judged.timelines.owners
-    gpu_ids = [owner.member.gpu_id for owner in owners]
-    job_ids = [NOBODY if owner.job_id is None else owner.job_id for owner in owners]
-    return np.array(gpu_ids, dtype=np.int64), np.array(job_ids, dtype=np.int64)
 
 
 def _sums(judged: Judged, is_slot: Mask) -> Sums:
@@ -102,19 +89,18 @@ def _sums(judged: Judged, is_slot: Mask) -> Sums:
     )
 
 
-def _entries(judged: Judged, sums: Sums, is_group: Mask, *, gpu_id: Ints, job_id: Ints) -> Entries:
+def _entries(judged: Judged, sums: Sums, is_group: Mask) -> Entries:
     """One entry per timeline, cut and kind.
 
     Time with and without a reading of energy stays apart: a sum never passes off missing joules as
     none.
     """
-    is_there = np.zeros(len(judged.segments.labels) << LABEL_SHIFT, dtype=bool)
-    is_there[sums.kind] = True
-    kinds = np.flatnonzero(is_there)
-    number = np.cumsum(is_there) - 1
+    segments = judged.segments
+    timelines = judged.timelines
+    kinds, kind = np.unique(sums.kind, return_inverse=True)
     of_patch = (np.cumsum(is_group) - 1)[sums.first] * len(kinds)
-    is_read = judged.segments.is_metered[judged.segment[sums.first]]
-    key = (of_patch[sums.patch] + number[sums.kind]) * 2 + is_read[sums.patch]
+    is_read = segments.is_metered[judged.segment[sums.first]]
+    key = (of_patch[sums.patch] + kind) * 2 + is_read[sums.patch]
     milliseconds = np.bincount(key, weights=sums.gpu_ms)
     joules = _joules(judged, sums, key, len(milliseconds))
     position = np.flatnonzero(milliseconds)
@@ -123,13 +109,13 @@ def _entries(judged: Judged, sums: Sums, is_group: Mask, *, gpu_id: Ints, job_id
     place = np.flatnonzero(is_group)[group]
     timeline = judged.timeline[place]
     return Entries(
-        gpu_id=gpu_id[timeline],
-        cut_ms=judged.question.cuts[judged.segments.cut[judged.segment[place]]],
-        job_id=job_id[timeline],
+        gpu_id=timelines.gpu_id[timeline],
+        cut_ms=judged.question.cuts[segments.cut[judged.segment[place]]],
+        job_id=timelines.job_id[timeline],
         words=words,
         gpu_ms=milliseconds[position].astype(np.int64),
         energy_j=np.where(has_energy, joules[position], np.nan),
-        texts=[_words(*labels.named(judged.segments.labels, kind)) for kind in kinds.tolist()],
+        texts=[_words(*labels.named(segments.labels, kind)) for kind in kinds.tolist()],
     )
 
 
@@ -156,20 +142,18 @@ def _joules(judged: Judged, sums: Sums, key: Ints, size: int) -> Floats:
     return joules
 
 
-def _parts(judged: Judged, sums: Sums, is_part: Mask, *, gpu_id: Ints, job_id: Ints) -> RunParts:
+def _parts(judged: Judged, sums: Sums, is_part: Mask) -> RunParts:
     """The parts of runs with any time, with their milliseconds by state."""
     first = np.flatnonzero(is_part)
     last = np.append(first[1:], len(is_part)) - 1
-    states = np.array(
-        [STATE_NUMBER[label.state] for label in judged.segments.labels], dtype=np.int64
-    )
+    states = np.array([STATES.index(label.state) for label in judged.segments.labels])
     of_patch = (np.cumsum(is_part) - 1)[sums.first] * len(STATES)
     key = of_patch[sums.patch] + states[sums.kind >> LABEL_SHIFT]
     state_ms = _table(key, sums.gpu_ms, rows=len(first), columns=len(STATES))
     timeline = judged.timeline[first]
     return RunParts(
-        gpu_id=gpu_id[timeline],
-        job_id=job_id[timeline],
+        gpu_id=judged.timelines.gpu_id[timeline],
+        job_id=judged.timelines.job_id[timeline],
         condition=judged.condition[first].astype(np.int64),
         start_ms=judged.segments.start_ms[judged.segment[first]],
         end_ms=judged.segments.end_ms[judged.segment[last]],
@@ -189,7 +173,8 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     """Parts (beginning at `first`) x FIGURES: sums, not means, so that parts of a run add up before
     anything is divided.
     """
-    activity, read = judged.activity, Columns(judged.question.windows)
+    activity = judged.activity
+    read = Columns(judged.question.windows)
     columns = (
         activity.active,
         read["power_w"],
@@ -212,21 +197,24 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     return figures
 
 
-def _cells(judged: Judged, sums: Sums, start_ms: Ints, *, gpu_id: Ints, job_id: Ints) -> Table:
+def _cells(judged: Judged, sums: Sums) -> Table:
     """A row per cell in which a job held a GPU: the patches of jobs by five minutes and label."""
-    is_held = job_id[judged.timeline[sums.first]] != NOBODY
-    timeline, cell = judged.timeline[sums.first], start_ms[sums.first] // CELL_MS
+    timelines = judged.timelines
+    timeline = judged.timeline[sums.first]
+    cell = judged.segments.start_ms[judged.segment[sums.first]] // CELL_MS
     is_begun = _changes(timeline) | _changes(cell)
-    group, first = np.cumsum(is_begun) - 1, np.flatnonzero(is_begun)
+    first = np.flatnonzero(is_begun)
     place = np.array(
-        [_CELL_PLACE.get((label.state, label.tier), -1) for label in judged.segments.labels],
-        dtype=np.int64,
+        [_CELL_PLACE.get((label.state, label.tier), -1) for label in judged.segments.labels]
     )
+    is_held = timelines.job_id[timeline] != NOBODY
     held = np.flatnonzero(is_held[sums.patch])
-    key = group[sums.patch[held]] * len(NAMES) + place[sums.kind[held] >> LABEL_SHIFT]
+    group = (np.cumsum(is_begun) - 1)[sums.patch[held]]
+    key = group * len(NAMES) + place[sums.kind[held] >> LABEL_SHIFT]
     cell_ms = _table(key, sums.gpu_ms[held], rows=len(first), columns=len(NAMES))
-    filled = np.flatnonzero(cell_ms.any(axis=1))
-    owner = timeline[first[filled]]
-    keys = (gpu_id[owner], job_id[owner], cell[first[filled]] * CELL_MS)
-    columns = dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, cell_ms[filled].T, strict=True))
+    is_filled = cell_ms.any(axis=1)
+    first = first[is_filled]
+    owner = timeline[first]
+    keys = (timelines.gpu_id[owner], timelines.job_id[owner], cell[first] * CELL_MS)
+    columns = dict(zip((*KEYS, *NAMES), (*keys, *cell_ms[is_filled].T), strict=True))
     return cell_states.joined([columns])

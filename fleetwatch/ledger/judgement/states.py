@@ -22,8 +22,8 @@ from fleetwatch.ledger.judgement import (
     unallocated,
 )
 from fleetwatch.ledger.judgement.columns import Activity, Judged, Segments, Stretches, Timelines
-from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT
-from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NO_PARTS, Judgement, Question
+from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT, Kinds
+from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NO_PARTS, Ints, Judgement, Question
 
 
 def judge(question: Question) -> Judgement:
@@ -71,19 +71,11 @@ def _places(
         return None
     position = own[wanted]
     segment = node_timelines.segment[position]
+    kind, busy, starting = _kinds(question, node_segments, node_timelines, node_stretches, position)
     rest_ms = node_timelines.gpu_ms[position]
-    # of nobody all time is of one kind; of holders it may be active in part, or a start
-    nobodys = int(np.searchsorted(position, node_timelines.unallocated))
-    held, is_busy, is_starting = allocated.kinds(
-        node_timelines, node_stretches, node_segments, position[nobodys:]
+    *active_ms, rest_ms[busy] = allocated.split(
+        window_activity, node_segments.row[segment[busy]], rest_ms[busy]
     )
-    kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
-    is_silent = (start_ms[wanted] >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
-    kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
-    busy = np.flatnonzero(is_busy) + nobodys
-    split = allocated.split(window_activity, node_segments.row[segment[busy]], rest_ms[busy])
-    useful_ms, underused_ms, spinning_ms, rest_ms[busy] = split
-    starting = np.flatnonzero(is_starting) + nobodys
     starting_ms = allocated.starting_ms(
         node_timelines,
         node_stretches,
@@ -107,8 +99,30 @@ def _places(
         kind=kind,
         rest_ms=rest_ms,
         busy=busy,
-        active_ms=(useful_ms, underused_ms, spinning_ms),
+        active_ms=active_ms,
         starting=starting,
         starting_ms=starting_ms,
         stall_tier=np.array([allocated.tier(owner.kind) for owner in node_timelines.owners]),
     )
+
+
+def _kinds(
+    question: Question,
+    node_segments: Segments,
+    node_timelines: Timelines,
+    node_stretches: Stretches,
+    position: Ints,
+) -> tuple[Kinds, Ints, Ints]:
+    """The kind of what is left at each position; the places with activity, and those in runs that
+    start.
+    """
+    # of nobody all time is of one kind; of holders it may be active in part, or a start
+    nobodys = int(np.searchsorted(position, node_timelines.unallocated))
+    held, is_busy, is_starting = allocated.kinds(
+        node_timelines, node_stretches, node_segments, position[nobodys:]
+    )
+    kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
+    start_ms = node_segments.start_ms[node_timelines.segment[position]]
+    is_silent = (start_ms >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
+    kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
+    return kind, np.flatnonzero(is_busy) + nobodys, np.flatnonzero(is_starting) + nobodys

@@ -36,8 +36,10 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
     if len(quiet) == 0:
         return stretches
     linked = _linked(stretches, quiet, policy)
-    first, last = quiet[np.append(True, ~linked)], quiet[np.append(~linked, True)]
-    start_ms, end_ms = stretches.start_ms[first], stretches.end_ms[last]
+    first = quiet[np.append(True, ~linked)]
+    last = quiet[np.append(~linked, True)]
+    start_ms = stretches.start_ms[first]
+    end_ms = stretches.end_ms[last]
     idle_ms = np.array([policy.idle_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
     is_idle = end_ms - start_ms >= idle_ms[stretches.timeline[first]]
     verdict = np.where(is_idle, IDLE_RUN, STALLED_RUN).astype(np.int8)
@@ -60,13 +62,16 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
 
 def _alike(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
     """The stretches, as if none were part of a run."""
-    code, timeline, segment = timelines.code, timelines.timeline, timelines.segment
+    code = timelines.code
+    timeline = timelines.timeline
+    segment = timelines.segment
     is_begun = np.ones(len(code), dtype=bool)
     is_begun[1:] = (code[1:] != code[:-1]) | (timeline[1:] != timeline[:-1])
     first = np.flatnonzero(is_begun)
     last = np.append(first[1:], len(code)) - 1
     is_other = timeline[first[1:]] != timeline[first[:-1]]
-    start_ms, end_ms = segments.start_ms[segment[first]], segments.end_ms[segment[last]]
+    start_ms = segments.start_ms[segment[first]]
+    end_ms = segments.end_ms[segment[last]]
     stretches = Stretches(
         first=first,
         last=last,

@@ -18,7 +18,7 @@ from fleetwatch.ledger.judgement.columns import (
     Timelines,
 )
 from fleetwatch.ledger.judgement.labels import Codes, Kinds
-from fleetwatch.ledger.judgement.observations import Ints, Mask
+from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Mask
 
 
 def _code(word: int) -> int:
@@ -63,6 +63,8 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
         first=np.append(0, np.cumsum(sizes)),
         unallocated=len(beside),
         label=label,
+        gpu_id=np.array([owner.member.gpu_id for owner in owners]),
+        job_id=np.array([owner.job_id for owner in owners]),
         timeline=np.repeat(np.arange(len(sizes)), sizes),
         segment=segment,
         word=word,
@@ -79,7 +81,7 @@ def _of_nobody(segments: Segments, beside: Ints) -> Iterator[tuple[Owner, Column
     for member, low, high in zip(segments.members, bounds, bounds[1:], strict=False):
         if low < high:
             rest_ms = segments.rest_ms[beside[low:high]]
-            yield Owner(member, None), (beside[low:high], rest_ms > 0, rest_ms)
+            yield Owner(member, NOBODY), (beside[low:high], rest_ms > 0, rest_ms)
 
 
 def _of_holders(segments: Segments, is_gap: Mask) -> Iterator[tuple[Owner, Column]]:
@@ -97,7 +99,8 @@ def _reach(held: Mask, is_gap: Mask) -> tuple[int, int]:
     """What a holder's timeline spans: its runs end with what is known on both sides of its time."""
     low = int(held.argmax())
     high = len(held) - int(held[::-1].argmax())
-    before, after = is_gap[:low][::-1], is_gap[high:]
+    before = is_gap[:low][::-1]
+    after = is_gap[high:]
     low -= int(before.argmin()) + 1 if not before.all() else low
     high += int(after.argmin()) + 1 if not after.all() else len(after)
     return low, high

@@ -67,44 +67,41 @@ def _by_windows(question: Question, segments: Segments, segment: Ints) -> Kinds:
 
 def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: Mask) -> Codes:
     """What holds it, of segments whose windows speak; `is_mute`: not of its activity."""
-    row, start_ms, works = (
-        segments.row[segment],
-        segments.start_ms[segment],
-        segments.works[segment],
-    )
+    row = segments.row[segment]
+    start_ms = segments.start_ms[segment]
+    works = segments.works[segment]
     answered, unknown = gpu_segments.scheduler_status(question.sources)
-    is_answered = gpu_segments.is_within(start_ms, answered)
-    is_silent = gpu_segments.is_within(start_ms, unknown)
-    # windows that a holder's time shares saw the holder's process, not an orphan
-    is_held = segments.held > 0
-    # one more, for no window (-1)
-    is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)
-    is_explained[segments.row[is_held]] = True
-    # a window without any activity signal did not see that whoever left was still there
-    is_explained_here = (is_explained[row] | _is_just_left(segments)[segment]) & ~is_mute
     columns = Columns(question.windows)
     scheduled, bare = _by_processes(columns, row, question.policy)
     # whose work it is may be unknown to the scheduler too: a GPU that works is not free
     scheduled = np.where(works & (scheduled == NOTHING), WORK, scheduled)
-    scheduled = np.where(is_explained_here & (scheduled != UNKNOWN), NOTHING, scheduled)
+    # a window without any activity signal did not see that whoever left was still there
+    is_explained = _is_explained(segments, len(question.windows.gpu_id))[segment] & ~is_mute
+    scheduled = np.where(is_explained & (scheduled != UNKNOWN), NOTHING, scheduled)
     bare = np.where(works & (bare == NOTHING), WORK, bare)
     is_unread = is_mute & np.isnan(columns["process_count"][row])
     bare = np.where(is_unread & (bare == NOTHING), UNKNOWN, bare)
-    holder = np.where(is_silent, UNKNOWN, np.where(is_answered, scheduled, bare))
+    holder = np.where(gpu_segments.is_within(start_ms, answered), scheduled, bare)
+    holder[gpu_segments.is_within(start_ms, unknown)] = UNKNOWN
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
     # to
-    return np.where(is_held[segment] & (holder != UNKNOWN), NOTHING, holder)
+    is_held = segments.held[segment] > 0
+    return np.where(is_held & (holder != UNKNOWN), NOTHING, holder)
 
 
-def _is_just_left(segments: Segments) -> Mask:
-    """Of all segments those that begin within LEAVING_MS of the end of one that was held, on the
-    same GPU.
+def _is_explained(segments: Segments, windows: int) -> Mask:
+    """Of all segments those whose window a holder's time shares: it saw the holder's process, not
+    an orphan; and those that begin within LEAVING_MS of one that was held, on the same GPU.
     """
-    held = np.where(segments.held > 0, np.arange(len(segments.held)), -1)
-    last_held = np.maximum.accumulate(held)
+    is_held = segments.held > 0
+    # one more, for no window (-1)
+    is_holders = np.zeros(windows + 1, dtype=bool)
+    is_holders[segments.row[is_held]] = True
+    last_held = np.maximum.accumulate(np.where(is_held, np.arange(len(is_held)), -1))
     first_of_member = np.repeat(segments.first[:-1], np.diff(segments.first))
     since_ms: Ints = segments.start_ms - segments.end_ms[last_held]
-    return (last_held >= first_of_member) & (since_ms < LEAVING_MS)
+    is_just_left = (last_held >= first_of_member) & (since_ms < LEAVING_MS)
+    return is_holders[segments.row] | is_just_left
 
 
 def _by_processes(columns: Columns, row: Ints, policy: Policy) -> tuple[Codes, Codes]:

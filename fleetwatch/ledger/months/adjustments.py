@@ -80,7 +80,8 @@ def differences(node_id: int, piece: Piece, judged: Judgement) -> list[Row]:
     """What the judgement says of the piece beyond entries and adjustments, as signed rows of
     ENTRY_COLUMNS.
     """
-    start_ms, end_ms = piece.start_ms, piece.end_ms
+    start_ms = piece.start_ms
+    end_ms = piece.end_ms
     judged_sums = _summed(hour_rows.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)))
     stored = [
         model._default_manager.filter(

@@ -3,18 +3,18 @@
 from datetime import UTC, date, datetime, time
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.ledger.models import ClosedMonth, Entry
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import from_ms, to_ms
-from fleetwatch.lib.sql import lock_key
+from fleetwatch.lib.sql import execute, lock_key, wait_for_lock
 from fleetwatch.telemetry.models import TouchedHour
 
 MAX_REASON = 300
-_LOCK = lock_key("ledger.closed_months")
+_LOCK = "ledger.closed_months"
 
 log = structlog.get_logger(__name__)
 
@@ -27,8 +27,7 @@ def keep_open() -> None:
     """Keeps what is open open until the caller's transaction ends; waits while a month is being
     closed.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [_LOCK])
+    execute("SELECT pg_advisory_xact_lock_shared(%s)", [lock_key(_LOCK)])
 
 
 def read_month(text: str) -> date:
@@ -49,8 +48,7 @@ def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> Clo
 
     Waits for postings that run; those that begin meanwhile wait for it.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    wait_for_lock(_LOCK)
     start, end = _bounds(month)
     policy_id, _ = current_policy()
     _check(month, start, end, settled=from_ms(to_ms(end) + longest_reach_ms()), now=now)
@@ -88,13 +86,9 @@ def _check(
             f"{name} can be closed from {settled:%Y-%m-%d %H:%M} UTC on: until then its last hours"
             " may change."
         )
-    before = Entry.objects.filter(start__lt=start)
-    if until_ms > policy_plan.NEVER_MS:
-        before = before.filter(start__gte=from_ms(until_ms))
-    earlier = before.order_by("start").values_list("start", flat=True).first()
-    if earlier is not None:
+    if (open_at := _earliest_entry(until_ms, start)) is not None:
         raise ClosingError(
-            f"{earlier.astimezone(zone()):%Y-%m} is still open: months are closed in their order."
+            f"{open_at.astimezone(zone()):%Y-%m} is still open: months are closed in their order."
         )
     if not Entry.objects.filter(start__gte=start, start__lt=end).exists():
         raise ClosingError(f"The ledger has no hour of {name}.")
@@ -105,3 +99,11 @@ def _check(
         raise ClosingError(
             f"{waiting} hours of {name} wait to be posted; try again when /status shows none."
         )
+
+
+def _earliest_entry(since_ms: int, end: datetime) -> datetime | None:
+    """The first hour cut with an entry from then on and before the end; None without one."""
+    rows = Entry.objects.filter(start__lt=end)
+    if since_ms > policy_plan.NEVER_MS:
+        rows = rows.filter(start__gte=from_ms(since_ms))
+    return rows.order_by("start").values_list("start", flat=True).first()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fleetwatch.ledger import hour_rows, judgement_inputs, run_rows
+from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import NodeFacts
 from fleetwatch.ledger.models import Entry, Posted, Run
@@ -39,13 +40,12 @@ def write(
     did: Counter[str] = Counter()
     whole = spans_by_gpu(gpu for gpu in facts.capacities if gpu.parent_id is None)
     if grown := _grown(facts.capacities, whole, posted, until_ms):
-        grown_facts = replace(facts, capacities=grown)
+        unseen = replace(facts, capacities=grown)
         low = floor_hour_ms(min(gpu.start_ms for gpu in grown))
         high = ceil_hour_ms(max(gpu.end_ms for gpu in grown))
-        for start in range(low, high, HOURS_PER_PASS * HOUR_MS):
-            end = min(start + HOURS_PER_PASS * HOUR_MS, high)
-            judged = judgement_inputs.judge_unseen(grown_facts, start, end, policy)
-            did.update(_append(books, (start, end), judged))
+        for span in passes(low, high, hours=HOURS_PER_PASS):
+            judged = judgement_inputs.judge_unseen(unseen, *span, policy)
+            did.update(_append(books, span, judged))
     for gpu_id, spans in whole.items():
         parts = {gpu.gpu_id for gpu in facts.capacities if gpu.parent_id == gpu_id}
         for start, end in difference(posted_spans(posted.get(gpu_id)), spans):
@@ -111,11 +111,7 @@ def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, in
             held = (part.gpu_id, part.job_id, state, floor_hour_ms(part.start_ms))
             less[held] += gpu_ms - left.get(state, 0)
         if left:
-            # one that goes on behind the span keeps its ends: a part has no hole
-            if part.start_ms < span[0] and part.end_ms <= span[1]:
-                part.end_ms = span[0]
-            part.state_ms = left
-            part.save(update_fields=["end_ms", "state_ms"])
+            _shorten(part, span, left)
         else:
             gone.append(part.pk)
     Run.objects.filter(pk__in=gone).delete()
@@ -123,10 +119,17 @@ def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, in
     did: Counter[str] = Counter(runs=len(gone), changed=len(hours))
     for held, gpu_ms in less.items():
         did.update(_take_from_entries(books, held, gpu_ms))
-    hour_rows.count_versions(
-        books.node_id, [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
-    )
+    is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
+    hour_rows.count_versions(books.node_id, is_open)
     return did
+
+
+def _shorten(part: Run, span: Span, left: dict[str, int]) -> None:
+    # one that goes on behind the span keeps its ends: a part has no hole
+    if part.start_ms < span[0] and part.end_ms <= span[1]:
+        part.end_ms = span[0]
+    part.state_ms = left
+    part.save(update_fields=["end_ms", "state_ms"])
 
 
 def _left_beside(part: Run, span: Span) -> dict[str, int]:
@@ -168,10 +171,15 @@ def _take_from_entries(books: Books, held: Held, gpu_ms: int) -> dict[str, int]:
         if to_ms(row.start) < books.closed_ms:
             facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]
             booked.append((*facts, -less, None if row.energy_j is None else 0.0))
-        elif less == row.gpu_ms:
-            row.delete()
         else:
-            row.gpu_ms -= less
-            row.save(update_fields=["gpu_ms"])
+            _take_from(row, less)
     adjustments.write(books.node_id, booked, booked_at=books.booked_at)
     return {"entries": entries, "adjustments": len(booked)}
+
+
+def _take_from(row: Entry, less_ms: int) -> None:
+    row.gpu_ms -= less_ms
+    if row.gpu_ms:
+        row.save(update_fields=["gpu_ms"])
+    else:
+        row.delete()

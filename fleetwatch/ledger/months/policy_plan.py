@@ -1,14 +1,14 @@
 """What is judged by which policy: open hours by the one in force, closed ones by their own."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.ledger import hour_cuts
 from fleetwatch.ledger.hour_cuts import spans_of_hours
 from fleetwatch.ledger.models import ClosedMonth, Entry
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
 
 NEVER_MS = -(2**53)
 
@@ -41,7 +41,7 @@ class Piece:
     @property
     def hours(self) -> tuple[int, int]:
         """The clock hours that hold it: what is judged; a month may end in the middle of one."""
-        return self.start_ms // HOUR_MS * HOUR_MS, -(-self.end_ms // HOUR_MS) * HOUR_MS
+        return floor_hour_ms(self.start_ms), ceil_hour_ms(self.end_ms)
 
 
 def frontier() -> Frontier:
@@ -80,7 +80,7 @@ def as_posted(
     `without` some clock hours.
     """
     own = policies(node_id, low_ms, high_ms)
-    hours = {cut // HOUR_MS * HOUR_MS for cut in own} - without
+    hours = set(map(floor_hour_ms, own)) - without
     return _joined(
         [(cut, end, own[cut]) for cut, end in _cuts(hours) if cut in own], closed.until_ms, at_most
     )
@@ -110,15 +110,12 @@ def _cuts(hours: Iterable[int]) -> list[tuple[int, int]]:
 def _joined(cuts: Iterable[tuple[int, int, int]], until_ms: int, at_most: int) -> list[Piece]:
     pieces: list[Piece] = []
     for start, end, policy_id in cuts:
-        last = pieces[-1] if pieces else None
-        is_closed = start < until_ms
-        goes_on = last is not None and (last.end_ms, last.policy_id, last.is_closed) == (
-            start,
-            policy_id,
-            is_closed,
-        )
-        if last is not None and goes_on and end - last.start_ms <= at_most * HOUR_MS:
-            pieces[-1] = Piece(last.start_ms, end, policy_id, is_closed)
-        else:
-            pieces.append(Piece(start, end, policy_id, is_closed))
+        piece = Piece(start, end, policy_id, start < until_ms)
+        if pieces and pieces[-1].end_ms == start:
+            whole = replace(pieces[-1], end_ms=end)
+            is_alike = whole == replace(piece, start_ms=whole.start_ms)
+            if is_alike and end - whole.start_ms <= at_most * HOUR_MS:
+                pieces[-1] = whole
+                continue
+        pieces.append(piece)
     return pieces
