@@ -124,7 +124,7 @@ def stretches(
     if interval.duration_ms > MAX_SPAN_MS:
         raise ValueError(f"at most {MAX_SPAN_MS // HOUR_MS} hours can be explained at once")
     family = _family(gpu)
-    found = [
+    wanted = [
         stretch
         for node in Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
         for stretch in _with_node(node, family, (interval.start_ms, interval.end_ms))
@@ -132,7 +132,7 @@ def stretches(
         and job_id in (None, stretch.job_id or NOBODY)
         and (state is None or any(part.state == state for part in stretch.parts))
     ]
-    return sorted(found, key=lambda row: (row.start_ms, row.gpu_id, row.job_id or 0))
+    return sorted(wanted, key=lambda row: (row.start_ms, row.gpu_id, row.job_id or 0))
 
 
 def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:

@@ -219,13 +219,15 @@ def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime
         unchanged_ms=min(hours) - 2 * HOUR_MS,
     )
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
-    bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
     reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
-    wanted = hour_cuts.hours_touching(reached, within=bounds)
-    kept = {hour for hour in wanted if hour >= oldest_ms}
+    wanted = hour_cuts.hours_touching(reached, within=_bounds(facts.capacities, posted))
     pieces = policy_plan.to_post(
-        node.pk, kept, policy_id=policy_id, closed=context.closed, at_most=HOURS_PER_PASS
+        node.pk,
+        {hour for hour in wanted if hour >= oldest_ms},
+        policy_id=policy_id,
+        closed=context.closed,
+        at_most=HOURS_PER_PASS,
     )
     books = adjustments.books(node.pk, policy_id, context.closed, now=now)
     did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))

@@ -172,31 +172,40 @@ def _holders(
     """One holder per job, by job id; how many hold each segment; and the milliseconds of it that
     none holds.
     """
+    jobs = _jobs(holdings, start_ms, own_ms > 0)
+    held = [mask for *_, mask in jobs]
     count = np.zeros(len(start_ms), dtype=np.int64)
-    jobs: list[tuple[list[Held], list[Span], Mask]] = []
-    for _, group in groupby(sorted(holdings, key=_job_id), key=_job_id):
-        of_job = list(group)
-        spans = union(span for _, own_spans in of_job for span in own_spans)
-        held = gpu_segments.inside(start_ms, spans) & (own_ms > 0)
-        if held.any():
-            jobs.append((of_job, spans, held))
-            count += held
+    for mask in held:
+        count += mask
     if count.max(initial=0) > 1 or any(
         hold.share is not None and hold.share < 1 for hold, _ in holdings
     ):
-        parts, rest_ms = split_holders(
-            own_ms,
-            holds=[held for _, _, held in jobs],
-            shares=[_share(of_job, start_ms) for of_job, _, _ in jobs],
-        )
+        shares = [_share(of_job, start_ms) for of_job, *_ in jobs]
+        parts, rest_ms = split_holders(own_ms, holds=held, shares=shares)
     else:
         parts = [own_ms] * len(jobs)
         rest_ms = own_ms * (count == 0)
     holders = [
-        Holder(of_job[0][0].job_id, of_job[0][0].kind, spans, held, part)
-        for (of_job, spans, held), part in zip(jobs, parts, strict=True)
+        Holder(of_job[0][0].job_id, of_job[0][0].kind, spans, mask, part)
+        for (of_job, spans, mask), part in zip(jobs, parts, strict=True)
     ]
     return holders, count, rest_ms
+
+
+def _jobs(
+    holdings: Sequence[Held], start_ms: Ints, alive: Mask
+) -> list[tuple[list[Held], list[Span], Mask]]:
+    """By job id the holdings of each, when it held, and which segments; without those that held
+    none that is alive.
+    """
+    jobs = []
+    for _, group in groupby(sorted(holdings, key=_job_id), key=_job_id):
+        of_job = list(group)
+        spans = union(span for _, own_spans in of_job for span in own_spans)
+        mask = gpu_segments.inside(start_ms, spans) & alive
+        if mask.any():
+            jobs.append((of_job, spans, mask))
+    return jobs
 
 
 def _job_id(held: Held) -> int:

@@ -70,9 +70,9 @@ def split_holders(
 def _weights(holds: NDArray[np.bool_], shares: Floats) -> Floats:
     """Cells x (holders + the rest), summing to 1 in each cell."""
     any_unknown = (holds & np.isnan(shares)).any(axis=0)
-    known = holds * np.nan_to_num(shares)
-    known = known / np.maximum(known.sum(axis=0), 1.0)
-    held = np.where(any_unknown, holds / holds.sum(axis=0), known)
-    rest = np.where(any_unknown, 0.0, np.maximum(1.0 - held.sum(axis=0), 0.0))
-    rest = np.where(rest < NOTHING, 0.0, rest)
-    return np.concatenate([held, rest[None, :]]).T
+    granted = holds * np.nan_to_num(shares)
+    granted = granted / np.maximum(granted.sum(axis=0), 1.0)
+    held = np.where(any_unknown, holds / holds.sum(axis=0), granted)
+    rest = np.maximum(1.0 - held.sum(axis=0), 0.0)
+    rest[any_unknown | (rest < NOTHING)] = 0.0
+    return np.vstack([held, rest]).T

@@ -38,15 +38,7 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
     linked = _linked(stretches, quiet, policy)
     first = quiet[np.append(True, ~linked)]
     last = quiet[np.append(~linked, True)]
-    start_ms = stretches.start_ms[first]
-    end_ms = stretches.end_ms[last]
-    idle_ms = np.array([policy.idle_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
-    is_idle = end_ms - start_ms >= idle_ms[stretches.timeline[first]]
-    verdict = np.where(is_idle, IDLE_RUN, STALLED_RUN).astype(np.int8)
-    starts = _quiet_starts(timelines, stretches, segments, idle_ms, policy)
-    started = np.flatnonzero(~is_idle & np.isin(stretches.first[first], starts))
-    ends_active = _ends_in_activity(timelines, stretches, segments, last[started], policy)
-    verdict[started[ends_active]] = STARTING_RUN
+    verdict = _verdicts(timelines, stretches, segments, policy, first=first, last=last)
     number = np.arange(len(stretches.first))
     run = np.searchsorted(first, number, side="right") - 1
     run[number > last[run]] = -1
@@ -55,9 +47,30 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
         stretches,
         run=run,
         verdict=np.append(verdict, np.int8(NO_RUN))[run],
-        run_start_ms=start_ms[run],
-        run_end_ms=end_ms[run],
+        run_start_ms=stretches.start_ms[first][run],
+        run_end_ms=stretches.end_ms[last][run],
     )
+
+
+def _verdicts(
+    timelines: Timelines,
+    stretches: Stretches,
+    segments: Segments,
+    policy: Policy,
+    *,
+    first: Ints,
+    last: Ints,
+) -> Codes:
+    """What each quiet run is that begins and ends with these stretches."""
+    idle_ms = np.array([policy.idle_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
+    length_ms = stretches.end_ms[last] - stretches.start_ms[first]
+    is_idle = length_ms >= idle_ms[stretches.timeline[first]]
+    verdict = np.where(is_idle, IDLE_RUN, STALLED_RUN).astype(np.int8)
+    starts = _quiet_starts(timelines, stretches, segments, idle_ms, policy)
+    started = np.flatnonzero(~is_idle & np.isin(stretches.first[first], starts))
+    ends_active = _ends_in_activity(timelines, stretches, segments, last[started], policy)
+    verdict[started[ends_active]] = STARTING_RUN
+    return verdict
 
 
 def _alike(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
@@ -141,15 +154,27 @@ def _quiet_starts(
         & (stretches.code[following] == QUIET)
         & (segments.start_ms[segment] - start_ms <= bridge_ms)
     )
-    # a hold that only goes on after an outage of telemetry is no start
+    resumes = _resumes(timelines, stretches, segments, position, start_ms, idle_ms[timeline])
+    is_first = position == timelines.first[timeline]
+    return np.asarray(quiet[is_begun & (is_first | ~resumes)])
+
+
+def _resumes(
+    timelines: Timelines,
+    stretches: Stretches,
+    segments: Segments,
+    position: Ints,
+    start_ms: Ints,
+    idle_ms: Ints,
+) -> Mask:
+    """Whether these starts only go on with a hold after an outage of telemetry: they are none."""
     earlier = np.maximum(position - 1, 0)
     at = stretches.at(earlier)
     before, is_lost = _beyond_gap(stretches, at, -1)
     last = np.where(before < at, stretches.last[before], earlier)
     outage_ms = start_ms - segments.end_ms[timelines.segment[last]]
-    resumes = timelines.is_own[last] & (outage_ms > 0) & (outage_ms <= idle_ms[timeline])
-    is_first = position == timelines.first[timeline]
-    return np.asarray(quiet[is_begun & (is_first | is_lost | ~resumes)])
+    is_short = (outage_ms > 0) & (outage_ms <= idle_ms)
+    return np.asarray(timelines.is_own[last] & is_short & ~is_lost)
 
 
 def _starts(timelines: Timelines, segments: Segments) -> tuple[Ints, Ints, Ints]:

@@ -54,8 +54,7 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
     word = segments.word[segment]
     is_down = (segments.down[segment] >= 0) & ~segments.is_drained[segment]
     code: Codes = np.where(is_down, BARRIER, _CODES[word & np.uint16(_LOW_BITS)])
-    other = np.flatnonzero(~is_own)
-    code[other] = np.where(is_gap[segment[other]], GAP, BARRIER)
+    code[~is_own] = np.where(is_gap[segment[~is_own]], GAP, BARRIER)
     # nobody is idle: what nobody holds is known or not
     code[: len(beside)] = np.where(is_rest, np.where(is_unobserved, GAP, BUSY), BARRIER)
     return Timelines(
