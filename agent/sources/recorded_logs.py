@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, islice
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from agent.errors import BadArgumentError
 from agent.json_parts import object_of
@@ -94,23 +94,23 @@ class Log:
         backward = 0
         for row in _rows(self.path, self.options, self.round_step_ms):
             at_ms = row.reading.at_ms
-            reading = row.reading
-            if self.shift_ms:
-                reading = replace(reading, at_ms=at_ms + self.shift_ms)
             if row.process_counts:
-                counts = row.process_counts
-                yield (
-                    "",
-                    reading,
-                    {self.gpus[key].uuid: counts[key] for key in counts if key in self.gpus},
-                )
+                yield "", self._shifted(row.reading), self._by_uuid(row.process_counts)
             elif row.key in self.gpus and at_ms > newest.get(row.key, -1):
                 newest[row.key] = at_ms
-                yield self.gpus[row.key].uuid, reading, {}
+                yield self.gpus[row.key].uuid, self._shifted(row.reading), {}
             elif row.key in self.gpus and at_ms < newest[row.key]:
                 backward += 1
         if backward:
             log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
+
+    def _shifted(self, reading: Reading) -> Reading:
+        if not self.shift_ms:
+            return reading
+        return replace(reading, at_ms=reading.at_ms + self.shift_ms)
+
+    def _by_uuid(self, counts: Mapping[str, Optional[int]]) -> Dict[str, Optional[int]]:
+        return {self.gpus[key].uuid: count for key, count in counts.items() if key in self.gpus}
 
 
 def scan(path: Path, options: Options) -> Log:
@@ -317,12 +317,15 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
                 counts = item["process_counts"]
                 yield Row("", Reading(item["end_ms"]), process_counts=counts)
             elif "reading" in item:
-                reading = Reading(**item["reading"])
-                samples = [(stamp, value) for stamp, value in reading.util_samples]
                 uuid = item["uuid"]
-                yield Row(uuid, replace(reading, util_samples=samples), gpus.get(uuid))
+                yield Row(uuid, _recorded(item["reading"]), gpus.get(uuid))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LogError("%s is damaged: %s" % (path, error)) from error
+
+
+def _recorded(item: Mapping[str, Any]) -> Reading:
+    reading = Reading(**item)
+    return replace(reading, util_samples=[(stamp, value) for stamp, value in reading.util_samples])
 
 
 @dataclass
@@ -336,20 +339,12 @@ class _Track:
 
 def _log(path: Path, options: Options) -> Log:
     step_ms = _round_step_ms(path, options)
-    tracks = _tracks(_readings(path, options, step_ms))
-    if not tracks:
-        raise LogError("%s holds no reading" % path)
-    if any(track.gaps[0] * 2 > sum(track.gaps.values()) for track in tracks.values()):
-        raise LogError(
-            "%s has several rows at one time and names no GPU: say how many with --gpus" % path
-        )
+    tracks = _tracks(path, _readings(path, options, step_ms))
     # enough to have seen the first round
     first_rows = islice(_readings(path, options, step_ms), 2 * len(tracks))
     first_ms = min(row.reading.at_ms for row in first_rows)
     shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
-    medians = {key: _quantile(track.gaps, 0.5) for key, track in tracks.items()}
-    usual = min(filter(None, medians.values()), default=DEFAULT_INTERVAL_MS)
-    intervals = {key: median or usual for key, median in medians.items()}
+    intervals = _intervals_ms(tracks)
     last_ms = max(track.newest_ms + round(intervals[key]) for key, track in tracks.items())
     digest = _digest(path)
     gpus = {key: _named(track.gpu, key, options, digest) for key, track in tracks.items()}
@@ -366,13 +361,20 @@ def _log(path: Path, options: Options) -> Log:
     )
 
 
+def _intervals_ms(tracks: Mapping[Key, _Track]) -> Dict[Key, float]:
+    """Of each GPU the median; the shortest of the others' for one that was read only once."""
+    medians = {key: _quantile(track.gaps, 0.5) for key, track in tracks.items()}
+    usual = min(filter(None, medians.values()), default=DEFAULT_INTERVAL_MS)
+    return {key: median or usual for key, median in medians.items()}
+
+
 def _readings(path: Path, options: Options, step_ms: float) -> Iterator[Row]:
     """The rows' GPUs and bare times, without those of processes."""
     rows = _rows(path, options, step_ms, facts_only=True)
     return (row for row in rows if not row.process_counts)
 
 
-def _tracks(rows: Iterator[Row]) -> Dict[Key, _Track]:
+def _tracks(path: Path, rows: Iterator[Row]) -> Dict[Key, _Track]:
     """By GPU, from the first row on that says anything of it."""
     tracks: Dict[Key, _Track] = {}
     for row in rows:
@@ -384,6 +386,12 @@ def _tracks(rows: Iterator[Row]) -> Dict[Key, _Track]:
             track.gpu = track.gpu if row.gpu is None else _filled(track.gpu, row.gpu)
         elif row.gpu is not None:
             tracks[row.key] = _Track(row.gpu, at_ms)
+    if not tracks:
+        raise LogError("%s holds no reading" % path)
+    if any(track.gaps[0] * 2 > sum(track.gaps.values()) for track in tracks.values()):
+        raise LogError(
+            "%s has several rows at one time and names no GPU: say how many with --gpus" % path
+        )
     return tracks
 
 

@@ -170,9 +170,8 @@ def cards_of(samples: Iterable[Sample]) -> Scrape:
         driver = driver or sample.labels.get("DCGM_FI_DRIVER_VERSION") or None
         schedulers |= _schedulers(sample.labels)
         card.holders.update(_holders(sample.labels))
-        parent = card.info.parent_uuid
-        owner = cards[parent] if parent is not None and slot in _BOARD else card
-        _take(owner, slot, sample, factor)
+        board = card.info.parent_uuid
+        _take(cards[board] if board and slot in _BOARD else card, slot, sample, factor)
     described = {uuid: replace(card, info=_described(card)) for uuid, card in cards.items()}
     return Scrape(described, driver, frozenset(schedulers))
 
@@ -215,15 +214,20 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
         bus_id=labels.get("pci_bus_id") or None,
     )
     card = cards.setdefault(uuid, Card(info))
+    return _instance(cards, card.info, labels) or card
+
+
+def _instance(cards: Dict[str, Card], board: GPUInfo, labels: Mapping[str, str]) -> Optional[Card]:
+    """The MIG instance that the labels name; None where they name the whole board."""
     instance = labels.get("GPU_I_ID", "")
     profile = labels.get("GPU_I_PROFILE", "")
     if not instance and not profile:
-        return card
+        return None
     # the exporter names an instance by its parent and its number, never by its own UUID
     part = replace(
-        card.info,
-        uuid="MIG-%s-%s" % (uuid, (instance or profile)[:16]),
-        parent_uuid=uuid,
+        board,
+        uuid="MIG-%s-%s" % (board.uuid, (instance or profile)[:16]),
+        parent_uuid=board.uuid,
         mig_profile=profile[:32] or None,
         gpu_instance=_number(instance),
     )

@@ -50,12 +50,12 @@ def parse(text: str) -> Parsed:
     """
     parsed = Parsed()
     # an exporter says the same labels again for every metric of a GPU
-    known: Dict[str, Mapping[str, str]] = {}
+    labels_of: Dict[str, Mapping[str, str]] = {}
     for line in text.split("\n"):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        sample = _sample(line, known) if len(line) <= MAX_LINE else None
+        sample = _sample(line, labels_of) if len(line) <= MAX_LINE else None
         if sample is not None:
             parsed.samples.append(sample)
         else:
@@ -64,7 +64,7 @@ def parse(text: str) -> Parsed:
     return parsed
 
 
-def _sample(line: str, known: Dict[str, Mapping[str, str]]) -> Optional[Sample]:
+def _sample(line: str, labels_of: Dict[str, Mapping[str, str]]) -> Optional[Sample]:
     name = _NAME.match(line)
     if name is None:
         return None
@@ -73,12 +73,12 @@ def _sample(line: str, known: Dict[str, Mapping[str, str]]) -> Optional[Sample]:
     end = rest.rfind("}") + 1 if rest.startswith("{") else 0
     tail = _TAIL.fullmatch(rest[end:])
     block = rest[:end]
-    labels = known.get(block)
+    labels = labels_of.get(block)
     if labels is None:
         labels = _labels(block)
     if tail is None or labels is None:
         return None
-    known[block] = labels
+    labels_of[block] = labels
     return Sample(name.group(), labels, tail.group(1))
 
 

@@ -3,7 +3,7 @@ window.
 """
 
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from agent.readings import Event, GPUInfo, ProcessReading, Reading
 from agent.sources.nvml import contexts, fields, gpm, identity, mig
@@ -28,6 +28,7 @@ ENGINES = (
     ("jpeg_ratio", "nvmlDeviceGetJpgUtilization"),
     ("ofa_ratio", "nvmlDeviceGetOfaUtilization"),
 )
+RATES = "nvmlDeviceGetUtilizationRates"
 TEMPERATURE_GPU = 0
 CLOCK_SM = 1
 
@@ -86,28 +87,25 @@ class Device:
         ask = self.capabilities.ask
         handle = self.handle
         samples = self._buffer.new(self.capabilities, handle)
-        rates = None
-        if self._is_slow or not samples:
-            rates = ask("util_mean", "nvmlDeviceGetUtilizationRates", handle)
+        rates = ask("util_mean", RATES, handle) if self._is_slow or not samples else None
         if not samples:
             self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
+        util, memory_util = (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
         milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", handle)
         millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", handle)
         slow = self._slow() if self._is_slow else {}
-        means, values = self._costly(now_ms) if self._is_costly else ({}, {})
-        errors = values.get("ecc_uncorrected")
-        memory_celsius = values.get("memory_temperature_c")
+        means, health = self._costly(now_ms) if self._is_costly else ({}, {})
         return Reading(
             at_ms=now_ms,
-            util=_snapshot(rates, samples),
+            # the driver's snapshot is the last of its samples: one of both calls is enough
+            util=samples[-1][1] if samples else util,
             util_samples=samples,
-            memory_util=None if rates is None else rates.memory / 100,
+            memory_util=memory_util,
             power_w=None if milliwatts is None else milliwatts / 1000,
             energy_j=None if millijoules is None else millijoules / 1000,
-            memory_temperature_c=float(memory_celsius) if memory_celsius else None,  # 0: no sensor
-            ecc_uncorrected=None if errors is None else int(errors),
             means=means,
             **slow,
+            **health,
         )
 
     def _slow(self) -> Dict[str, Any]:
@@ -218,8 +216,8 @@ class Device:
             self._costly_ms = now_ms
             self._costly_count += 1
 
-    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], Dict[str, float]]:
-        """(averages by column, what the fields say besides by key)."""
+    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], Dict[str, Any]]:
+        """(averages by column, what the fields say besides by Reading's names)."""
         means: Dict[str, float] = {}
         # a card that is cut has no averages of its own: they are its instances'
         if not self._is_cut and self._reader is not None and self._target is not None:
@@ -227,6 +225,16 @@ class Device:
         averages, values = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, values)
         means.update(averages)
+        means.update(self._engines())
+        errors = values.get("ecc_uncorrected")
+        celsius = values.get("memory_temperature_c")
+        return means, {
+            "ecc_uncorrected": None if errors is None else int(errors),
+            "memory_temperature_c": float(celsius) if celsius else None,  # 0: no sensor
+        }
+
+    def _engines(self) -> Dict[str, float]:
+        means: Dict[str, float] = {}
         for column, call in ENGINES:
             percent = self.capabilities.ask(column, call, self.handle)
             if percent is not None:
@@ -235,7 +243,7 @@ class Device:
             ratio = self._utilisation.mean(self.capabilities, self.handle)
             if ratio is not None:
                 means["process_sm_ratio"] = ratio
-        return means, values
+        return means
 
     def _turn(self, *, is_cut: bool) -> None:
         """MIG was turned on or off: other things can be read now."""
@@ -271,12 +279,3 @@ class Device:
         if self._reader is None:
             capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
         return capabilities
-
-
-def _snapshot(rates: Any, samples: Sequence[Tuple[int, float]]) -> Optional[float]:
-    """The newest utilisation: the driver's snapshot is the last of its samples, so one of both
-    calls is enough.
-    """
-    if samples:
-        return samples[-1][1]
-    return None if rates is None else rates.gpu / 100

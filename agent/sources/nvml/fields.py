@@ -110,15 +110,21 @@ class FieldReader:
             if share is not None:
                 means[fields[0].key] = share
         for metric in TRAFFIC:
-            count = grown.get(metric.key)
-            if count is not None and count >= 0:
-                column = metric.key.partition("@")[0]
-                means[column] = count * (KIB if metric in NVLINK else 1) / seconds
-            elif count is not None and metric in PCIE and self._before[metric.key] < NARROW:
-                # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns
-                # over several times a second
-                capabilities.shut(metric.key, "not_supported")
+            if metric.key in grown:
+                means.update(self._traffic(capabilities, metric, grown[metric.key], seconds))
         return means
+
+    def _traffic(
+        self, capabilities: Capabilities, metric: Field, count: int, seconds: float
+    ) -> Dict[str, float]:
+        if count >= 0:
+            column = metric.key.partition("@")[0]
+            return {column: count * (KIB if metric in NVLINK else 1) / seconds}
+        if metric in PCIE and self._before[metric.key] < NARROW:
+            # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns over
+            # several times a second
+            capabilities.shut(metric.key, "not_supported")
+        return {}
 
 
 def _gpm_tells(capabilities: Capabilities, metric: Field) -> bool:

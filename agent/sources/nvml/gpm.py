@@ -124,10 +124,10 @@ class GPM:
             target.samples.append(sample)
         kept, spare = target.samples
         if target.instance is None:
-            taken = ask("gpm", "nvmlGpmSampleGet", target.handle, spare)
+            answer = ask("gpm", "nvmlGpmSampleGet", target.handle, spare)
         else:
-            taken = ask("gpm", "nvmlGpmMigSampleGet", target.handle, target.instance, spare)
-        if taken is None:
+            answer = ask("gpm", "nvmlGpmMigSampleGet", target.handle, target.instance, spare)
+        if answer is None:
             return False
         target.samples = [spare, kept]
         target.taken_ms = now_ms

@@ -57,6 +57,9 @@ class NVMLSource:
         self._looked_ms: Optional[int] = None
         self._held_cards: FrozenSet[str] = frozenset()
         self._watch = XIDWatch(self._nvml)
+        self._open()
+
+    def _open(self) -> None:
         try:
             self._start()
             self._find()
