@@ -3,8 +3,36 @@ shapes of several versions.
 """
 
 import json
+import os
 import shutil
 from pathlib import Path
+
+from agent.readings import GPUInfo
+
+NOW = 1_793_700_000_000
+NINE_MS = 1_793_696_400_000
+GPUS = [
+    GPUInfo(
+        f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place
+    )
+    for place in range(4)
+]
+
+
+IDLE = "gpu:a100:0(IDX:N/A)"
+
+
+def held(holdings):
+    return {
+        (item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations
+    }
+
+
+def write_claim(path, text, *, at_ms=NOW):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at_ms / 1000, at_ms / 1000))
+
 
 RECORDED = Path(__file__).parent / "slurm_22_05"  # see its README
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.readings import ProcessReading
 from tests.agent import fake_proc
-from tests.agent.workloads.test_resolver import GPU, holds, made, resolve
+from tests.agent.workloads.resolving import GPU, holds, made, resolve
 
 
 @pytest.fixture

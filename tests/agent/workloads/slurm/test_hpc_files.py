@@ -7,8 +7,7 @@ from agent.workloads.slurm.client import Slurm
 from agent.workloads.slurm.command import Commands
 from agent.workloads.slurm.hpc_files import HPCFiles
 from agent.workloads.slurm.job_books import STALE_MS
-from tests.agent.fake_slurm import job_2405
-from tests.agent.workloads.slurm.test_client import GPUS, IDLE, NOW, held, write_claim
+from tests.agent.fake_slurm import GPUS, IDLE, NOW, held, job_2405, write_claim
 
 
 def test_the_prologs_file_says_which_gpu_and_slurm_everything_else(fake, books, tmp_path):
