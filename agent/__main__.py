@@ -11,6 +11,7 @@ from typing import Optional, Sequence
 
 from agent import config, memory
 from agent.errors import AgentError, BadArgumentError
+from agent.lines import printable
 
 FAILED = 1
 BAD_ARGUMENTS = 2
@@ -31,10 +32,7 @@ class OneLine(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        if not record.message.isprintable():
-            record.message = "".join(
-                character if character.isprintable() else " " for character in record.message
-            )
+        record.message = printable(record.message)
         return super().formatMessage(record)
 
 

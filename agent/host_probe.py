@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import List
 
+from agent import procfs
 from agent.kmsg import Kmsg
 from agent.report import Finding
 
@@ -49,8 +50,9 @@ def look_for_schedulers(root: Path = Path("/")) -> List[Finding]:
 
 def look_for_driver(root: Path = Path("/")) -> Finding:
     """Why there may be no GPU to read."""
-    cards = sum(_is_gpu(device) for device in _entries(root / "sys/bus/pci/devices"))
-    version = _text(root / "proc/driver/nvidia/version").split("\n")[0]
+    devices = root / "sys/bus/pci/devices"
+    cards = sum(_is_gpu(devices, name) for name in procfs.names(str(devices)))
+    version = procfs.text(root, "proc/driver/nvidia/version").split("\n")[0]
     control = root / "dev/nvidiactl"
     if not version and not cards:
         return Finding(
@@ -88,7 +90,7 @@ def look_for_driver(root: Path = Path("/")) -> Finding:
 
 
 def _processes(proc: Path) -> Finding:
-    if _text(proc / "1/cgroup"):
+    if procfs.text(proc, "1/cgroup"):
         return Finding("processes", "ok", "control groups of all users' processes can be read")
     return Finding(
         "processes",
@@ -189,24 +191,6 @@ def _socket(kind: str, path: Path, what: str) -> Finding:
     return Finding(kind, "no", "no permission for %s" % path, what)
 
 
-def _is_gpu(device: Path) -> bool:
-    return (
-        _text(device / "vendor").strip() == _NVIDIA
-        and _text(device / "class").strip()[:6] in _DISPLAYS
-    )
-
-
-def _entries(folder: Path) -> List[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _text(path: Path) -> str:
-    """The file's beginning; nothing where it can't be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
-    except OSError:
-        return ""
+def _is_gpu(devices: Path, name: str) -> bool:
+    kind = procfs.text(devices, name, "class").strip()[:6]
+    return procfs.text(devices, name, "vendor").strip() == _NVIDIA and kind in _DISPLAYS

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
+from agent.lines import printable
 from agent.readings import Event, GPUInfo
 
 log = logging.getLogger("agent.kmsg")
@@ -152,11 +153,7 @@ def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
         text = "GPU has fallen off the bus"
     else:
         return None
-    return None if bus is None else (bus, code, _printable(text[:MAX_TEXT]))
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return None if bus is None else (bus, code, printable(text[:MAX_TEXT], "?"))
 
 
 def _why(path: str, error: OSError) -> str:

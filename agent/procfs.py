@@ -1,9 +1,11 @@
 """Files of /proc and /sys: small, bounded, and gone at any moment."""
 
 import os
+from itertools import islice
 from typing import Dict, List, Optional
 
 MAX_BYTES = 64 * 1024
+MAX_ENTRIES = 4096  # of any folder
 
 
 def read(*path: object, limit: int = MAX_BYTES) -> Optional[str]:
@@ -41,6 +43,28 @@ def names(path: str) -> List[str]:
         return os.listdir(path)
     except OSError:
         return []
+
+
+def entries(path: str, limit: int = MAX_ENTRIES) -> "List[os.DirEntry[str]]":
+    """What a folder holds, so much of it at most; nothing where it can't be read."""
+    try:
+        with os.scandir(path) as scanned:
+            return list(islice(scanned, limit))
+    except OSError:
+        return []
+
+
+def folders(path: str) -> "List[os.DirEntry[str]]":
+    """The folders in a folder, links left out."""
+    return [entry for entry in entries(path) if entry.is_dir(follow_symlinks=False)]
+
+
+def written_ms(entry: "os.DirEntry[str]") -> int:
+    """When the entry was written, in milliseconds since the epoch; 0 when it is gone."""
+    try:
+        return int(entry.stat(follow_symlinks=False).st_mtime * 1000)
+    except OSError:
+        return 0
 
 
 def numbers(text: Optional[str]) -> Dict[str, int]:

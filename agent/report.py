@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from agent import check_advice
+from agent.lines import printable
 from agent.readings import GPUInfo
 from agent.window import GPUWindow
 
@@ -230,12 +231,3 @@ def clipped(words: str, length: int) -> str:
     """One line of printable characters, cut where it is longer."""
     line = printable(words)
     return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def printable(words: str) -> str:
-    """What drivers, exporters and commands said, on one line and without anything that a terminal
-    would obey.
-    """
-    if words.isprintable():
-        return words
-    return "".join(character if character.isprintable() else " " for character in words)

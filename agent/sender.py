@@ -24,6 +24,7 @@ from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Tuple
 from agent import __version__
 from agent.clock import HubClock, date_s
 from agent.json_parts import object_of
+from agent.lines import printable
 from agent.split import split
 from agent.spool import Spool
 from agent.store import Entry
@@ -220,7 +221,7 @@ def _trouble(error: Exception) -> str:
 
 def clean(text: str) -> str:
     """What somebody else said, fit for a line of the log."""
-    return "".join(character if character.isprintable() else "?" for character in text[:MAX_SAID])
+    return printable(text[:MAX_SAID], "?")
 
 
 def _judge(answer: Answer) -> Outcome:

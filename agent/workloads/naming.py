@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Dict, Mapping, Optional, Sequence
 
+from agent.lines import printable
 from agent.readings import Holdings, Job
 from agent.wire import BOOKED_LABELS
 from agent.workloads import environment
@@ -219,10 +220,7 @@ def with_hints(job: Job, hints: Hints) -> Job:
 
 def _clean(identity: str) -> str:
     """Users name containers, VMs and units as they like: without what would end or spoil a key."""
-    return "".join(
-        character if character.isprintable() and character not in "/ " else "_"
-        for character in identity[:MAX_ID]
-    )
+    return re.sub("[/ ]", "_", printable(identity[:MAX_ID], "_"))
 
 
 def _in_books(owner: Owner, books: Books) -> Optional[str]:

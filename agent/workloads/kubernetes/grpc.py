@@ -12,6 +12,7 @@ import time
 from typing import Dict, List, Optional, Tuple
 from urllib.parse import unquote
 
+from agent.lines import printable
 from agent.workloads.kubernetes import hpack
 
 # a kubelet with 250 pods and all their CPUs and memory named answers about 0.5 MB
@@ -211,5 +212,5 @@ def _failure(status: Optional[str], message: str) -> GRPCError:
         return GRPCError("the answer ended without a status")
     number = int(status)
     name = STATUSES[number] if number < len(STATUSES) else "status %d" % number
-    text = "".join(character for character in unquote(message) if character.isprintable())
+    text = printable(unquote(message), "")
     return GRPCError("%s: %.200s" % (name, text) if text else name, number)

@@ -6,9 +6,9 @@ import os
 import re
 from typing import Dict, List, Optional, Set, Tuple
 
+from agent import procfs
 from agent.workloads.kubernetes.places import CGROUPS, LOGS
 
-MAX_ENTRIES = 4096  # of any folder
 # kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice (kind)
 MAX_DEPTH = 4
 # 32: of a file on the node
@@ -25,11 +25,13 @@ def named(root: str = LOGS) -> Dict[str, Name]:
     """Pod uid -> (namespace, name), the newest last; pods that ended not long ago are among
     them.
     """
-    pods: List[Tuple[float, str, Name]] = []
-    for entry in _scan(root):
+    pods: List[Tuple[int, str, Name]] = []
+    for entry in procfs.entries(root):
         match = _LOG.fullmatch(entry.name)
         if match is not None:
-            pods.append((_modified_s(entry), match.group(3), (match.group(1), match.group(2))))
+            pods.append(
+                (procfs.written_ms(entry), match.group(3), (match.group(1), match.group(2)))
+            )
     return {uid: name for _, uid, name in sorted(pods)}
 
 
@@ -40,7 +42,7 @@ def living(root: str = CGROUPS) -> Optional[Set[str]]:
     for controller in _V1_CONTROLLERS:
         tops = [
             entry.path
-            for entry in _scan(os.path.join(root, controller))
+            for entry in procfs.entries(os.path.join(root, controller))
             if _is_above_pods(entry) and "kube" in entry.name
         ]
         if tops:
@@ -50,7 +52,7 @@ def living(root: str = CGROUPS) -> Optional[Set[str]]:
 
 def _pods_under(path: str, depth: int) -> Set[str]:
     uids: Set[str] = set()
-    for entry in _scan(path) if depth else ():
+    for entry in procfs.entries(path) if depth else ():
         match = _POD_GROUP.fullmatch(entry.name)
         if match is not None:
             uids.add(match.group(1).replace("_", "-"))
@@ -61,19 +63,3 @@ def _pods_under(path: str, depth: int) -> Set[str]:
 
 def _is_above_pods(entry: "os.DirEntry[str]") -> bool:
     return _ABOVE_PODS.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
-
-
-def _scan(path: str) -> "List[os.DirEntry[str]]":
-    """The folder's entries; none where it can't be read."""
-    try:
-        with os.scandir(path) as entries:
-            return [entry for _, entry in zip(range(MAX_ENTRIES), entries)]
-    except OSError:
-        return []
-
-
-def _modified_s(entry: "os.DirEntry[str]") -> float:
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime
-    except OSError:
-        return 0.0

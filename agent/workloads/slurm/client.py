@@ -5,10 +5,10 @@ queue only when that record, the jobs' control groups or the prolog's files chan
 minutes; a job's own record once per run.
 """
 
-import os
 from dataclasses import replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from agent import procfs
 from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads.proc import user_name
 from agent.workloads.slurm import devices, queue
@@ -301,10 +301,5 @@ def _record_of_claim(claim: Claim) -> Record:
 
 
 def _read_first(folders: Iterable[str], name: str) -> Optional[str]:
-    for folder in folders:
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                return file.read(devices.MAX_BYTES)
-        except OSError:
-            continue
-    return None
+    texts = (procfs.read(folder, name, limit=devices.MAX_BYTES) for folder in folders)
+    return next((text for text in texts if text is not None), None)

@@ -7,8 +7,10 @@ instance>`, one job id per line.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
+
+from agent import procfs
 
 GPUSTAT = "/run/gpustat"
 # the first: the GPU operator's
@@ -49,7 +51,7 @@ class HPCFiles:
     def stamps(self) -> List[Tuple[str, int]]:
         """Each file's path and when it was written: cheaper than reading them."""
         return [
-            (entry.path, _written_ms(entry))
+            (entry.path, procfs.written_ms(entry))
             for folder in (self._gpustat, *self._dcgm)
             for entry in _files(folder)
         ]
@@ -65,15 +67,8 @@ class HPCFiles:
 
 
 def _files(folder: str) -> "List[os.DirEntry[str]]":
-    try:
-        with os.scandir(folder) as entries:
-            files = [
-                entry
-                for _, entry in zip(range(MAX_FILES), entries)
-                if entry.is_file(follow_symlinks=False)
-            ]
-    except OSError:
-        return []
+    entries = procfs.entries(folder, MAX_FILES)
+    files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
     return sorted(files, key=lambda entry: entry.name)
 
 
@@ -82,15 +77,10 @@ def _gpustat_claims(entry: "os.DirEntry[str]") -> List[Claim]:
     if not words or not _is_number(words[0]):
         return []
     uid = int(words[1]) if len(words) > 1 and _is_number(words[1]) else None
+    claim = Claim(int(words[0]), uid=uid, written_ms=procfs.written_ms(entry))
     if _UUID.fullmatch(entry.name):
-        return [Claim(int(words[0]), uuid=entry.name, uid=uid, written_ms=_written_ms(entry))]
-    if _is_number(entry.name):
-        return [
-            Claim(
-                int(words[0]), slurm_index=int(entry.name), uid=uid, written_ms=_written_ms(entry)
-            )
-        ]
-    return []
+        return [replace(claim, uuid=entry.name)]
+    return [replace(claim, slurm_index=int(entry.name))] if _is_number(entry.name) else []
 
 
 def _dcgm_claims(entry: "os.DirEntry[str]") -> List[Claim]:
@@ -100,24 +90,14 @@ def _dcgm_claims(entry: "os.DirEntry[str]") -> List[Claim]:
     ids = [int(word) for word in dict.fromkeys(_read(entry).split()[:MAX_JOBS]) if _is_number(word)]
     part = int(instance) if dot else None
     return [
-        Claim(number, driver_index=int(index), instance=part, written_ms=_written_ms(entry))
+        Claim(number, driver_index=int(index), instance=part, written_ms=procfs.written_ms(entry))
         for number in ids
     ]
 
 
 def _read(entry: "os.DirEntry[str]") -> str:
-    try:
-        with open(entry.path, encoding="ascii", errors="replace") as file:
-            return file.read(MAX_BYTES)
-    except OSError:
-        return ""  # the epilog was faster
-
-
-def _written_ms(entry: "os.DirEntry[str]") -> int:
-    try:
-        return int(entry.stat(follow_symlinks=False).st_mtime * 1000)
-    except OSError:
-        return 0
+    """The file's words; none where the epilog was faster."""
+    return procfs.text(entry.path, limit=MAX_BYTES)
 
 
 def _is_number(word: str) -> bool:

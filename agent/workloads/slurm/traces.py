@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import FrozenSet, List, Set, Tuple
 
+from agent import procfs
 from agent.workloads.slurm.hpc_files import Claim, HPCFiles
 
 NOTED_MS = 300_000  # as long as slurmctld remembers a job that has ended (MinJobAge)
@@ -67,11 +68,11 @@ class Watch:
             self._scopes = self._find_scopes()
         groups: Set[str] = set()
         for scope in self._scopes:
-            inner = _folders(scope)
+            inner = _names(scope)
             if scope.endswith("slurmstepd.scope"):
                 groups.update(name for name in inner if name != "system")
             else:
-                groups.update(job for user in inner for job in _folders(os.path.join(scope, user)))
+                groups.update(job for user in inner for job in _names(os.path.join(scope, user)))
         return frozenset(groups)
 
     def _find_scopes(self) -> List[str]:
@@ -80,7 +81,7 @@ class Watch:
             path = os.path.join(self._cgroup_root, folder)
             scopes = [
                 name
-                for name in _folders(path)
+                for name in _names(path)
                 if name.endswith("slurmstepd.scope") or name == "slurm" or name.startswith("slurm_")
             ]
             if scopes:
@@ -88,9 +89,5 @@ class Watch:
         return []
 
 
-def _folders(path: str) -> List[str]:
-    try:
-        with os.scandir(path) as entries:
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+def _names(path: str) -> List[str]:
+    return [folder.name for folder in procfs.folders(path)]
