@@ -11,52 +11,43 @@ from agent.window import GPUWindow
 
 
 class Metric(NamedTuple):
-    """A line of the report: `column` stands for the metric; `group` chooses the advice; a board's
-    has no MIG instance of its own.
+    """A line of the report: `column` stands for the metric; `field` is what to write into
+    dcgm-exporter's list of counters, after DCGM_FI_; `group` chooses the advice; a board's has no
+    MIG instance of its own.
     """
 
     name: str
     column: str
+    field: str = ""
     group: str = "basic"
     is_board: bool = False
 
 
 METRICS = (
-    Metric("utilisation", "util_mean"),
-    Metric("memory", "memory_used_bytes"),
-    Metric("power", "power_w", is_board=True),
-    Metric("energy", "energy_j", is_board=True),
-    Metric("temperature", "temperature_c", is_board=True),
-    Metric("memory temp.", "memory_temperature_c", "sensor", is_board=True),
-    Metric("SM clock", "sm_clock_hz", is_board=True),
-    Metric("throttling", "throttle_power_ratio", "newer", is_board=True),
-    Metric("ECC errors", "ecc_uncorrected", "sensor", is_board=True),
-    Metric("SM active", "sm_active", "activity"),
-    Metric("SM occupancy", "sm_occupancy", "activity"),
-    Metric("tensor active", "tensor_active", "activity"),
-    Metric("DRAM active", "dram_active", "activity"),
-    Metric("FP32 active", "fp32_active", "activity"),
-    Metric("FP64 active", "fp64_active", "activity"),
-    Metric("PCIe", "pcie_rx_bytes_s", "newer", is_board=True),
-    Metric("NVLink", "nvlink_rx_bytes_s", "sensor", is_board=True),
-    Metric("encoder", "encoder_ratio", "sensor", is_board=True),
-    Metric("processes", "process_count", "processes"),
+    Metric("utilisation", "util_mean", "DEV_GPU_UTIL"),
+    Metric("memory", "memory_used_bytes", "DEV_FB_USED"),
+    Metric("power", "power_w", "DEV_POWER_USAGE", is_board=True),
+    Metric("energy", "energy_j", "DEV_TOTAL_ENERGY_CONSUMPTION", is_board=True),
+    Metric("temperature", "temperature_c", "DEV_GPU_TEMP", is_board=True),
+    Metric(
+        "memory temp.", "memory_temperature_c", "DEV_MEMORY_TEMP", group="sensor", is_board=True
+    ),
+    Metric("SM clock", "sm_clock_hz", "DEV_SM_CLOCK", is_board=True),
+    Metric(
+        "throttling", "throttle_power_ratio", "DEV_POWER_VIOLATION", group="newer", is_board=True
+    ),
+    Metric("ECC errors", "ecc_uncorrected", "DEV_ECC_DBE_VOL_TOTAL", group="sensor", is_board=True),
+    Metric("SM active", "sm_active", "PROF_SM_ACTIVE", group="activity"),
+    Metric("SM occupancy", "sm_occupancy", "PROF_SM_OCCUPANCY", group="activity"),
+    Metric("tensor active", "tensor_active", "PROF_PIPE_TENSOR_ACTIVE", group="activity"),
+    Metric("DRAM active", "dram_active", "PROF_DRAM_ACTIVE", group="activity"),
+    Metric("FP32 active", "fp32_active", "PROF_PIPE_FP32_ACTIVE", group="activity"),
+    Metric("FP64 active", "fp64_active", "PROF_PIPE_FP64_ACTIVE", group="activity"),
+    Metric("PCIe", "pcie_rx_bytes_s", "PROF_PCIE_RX_BYTES", group="newer", is_board=True),
+    Metric("NVLink", "nvlink_rx_bytes_s", "PROF_NVLINK_RX_BYTES", group="sensor", is_board=True),
+    Metric("encoder", "encoder_ratio", "DEV_ENC_UTIL", group="sensor", is_board=True),
+    Metric("processes", "process_count", group="processes"),
 )
-# What to write into dcgm-exporter's list of counters, after DCGM_FI_.
-EXPORTED_AS = {
-    "sm_active": "PROF_SM_ACTIVE", "sm_occupancy": "PROF_SM_OCCUPANCY",
-    "tensor_active": "PROF_PIPE_TENSOR_ACTIVE",
-    "dram_active": "PROF_DRAM_ACTIVE", "fp32_active": "PROF_PIPE_FP32_ACTIVE",
-    "fp64_active": "PROF_PIPE_FP64_ACTIVE",
-    "pcie_rx_bytes_s": "PROF_PCIE_RX_BYTES", "nvlink_rx_bytes_s": "PROF_NVLINK_RX_BYTES",
-    "throttle_power_ratio": "DEV_POWER_VIOLATION",
-    "ecc_uncorrected": "DEV_ECC_DBE_VOL_TOTAL", "util_mean": "DEV_GPU_UTIL",
-    "memory_used_bytes": "DEV_FB_USED",
-    "power_w": "DEV_POWER_USAGE", "energy_j": "DEV_TOTAL_ENERGY_CONSUMPTION",
-    "temperature_c": "DEV_GPU_TEMP",
-    "memory_temperature_c": "DEV_MEMORY_TEMP", "sm_clock_hz": "DEV_SM_CLOCK",
-    "encoder_ratio": "DEV_ENC_UTIL",
-}  # fmt: skip
 # (reason, group; "" is any) -> what to do. The first that fits counts.
 _WHAT_TO_DO: Tuple[Tuple[str, str, str], ...] = (
     (
@@ -159,8 +150,8 @@ def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
         for reason in row.why:
             names = metrics.setdefault((reason, _what_to_do(row.metric, reason)), [])
             names.append(row.metric.name)
-        if "not_exported" in row.why and row.metric.column in EXPORTED_AS:
-            missing.append("DCGM_FI_" + EXPORTED_AS[row.metric.column])
+        if "not_exported" in row.why and row.metric.field:
+            missing.append("DCGM_FI_" + row.metric.field)
     return [
         (
             "everything" if reason == "silent" else ", ".join(names),

@@ -19,6 +19,10 @@ MICROSECONDS = 1_000_000
 MIN_ELAPSED_S = 0.5  # a rate over less says nothing
 STAT_BYTES = 1024 * 1024  # hosts with hundreds of CPUs and thousands of interrupts
 
+# of /proc/diskstats: name, sectors read, sectors written
+_DISK = re.compile(r"^ *\d+ +\d+ +(\S+)(?: +\d+){2} +(\d+)(?: +\d+){3} +(\d+)", re.MULTILINE)
+# of /proc/net/dev: name, bytes received, bytes sent
+_NIC = re.compile(r"^ *([^:\s]+): *(\d+)(?: +\d+){7} +(\d+)", re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+)", re.MULTILINE)
 
 Pair = Tuple[int, int]  # bytes read and written, or received and sent
@@ -95,14 +99,10 @@ class HostReader:
         again.
         """
         text = procfs.text(self._proc, "diskstats", limit=STAT_BYTES)
-        rows = [line.split() for line in text.splitlines()]
         return {
-            row[2]: (int(row[5]) * SECTOR_BYTES, int(row[9]) * SECTOR_BYTES)
-            for row in rows
-            if len(row) > 9
-            and row[5].isdigit()
-            and row[9].isdigit()
-            and self._is_physical("block", row[2])
+            name: (int(read) * SECTOR_BYTES, int(written) * SECTOR_BYTES)
+            for name, read, written in _DISK.findall(text)
+            if self._is_physical("block", name)
         }
 
     def _nics(self) -> Dict[str, Pair]:
@@ -110,15 +110,10 @@ class HostReader:
         bytes again.
         """
         text = procfs.read(self._proc, "1/net/dev") or procfs.text(self._proc, "net/dev")
-        rows = [line.partition(":") for line in text.splitlines()]
-        counts = {name.strip(): words.split() for name, colon, words in rows if colon}
         return {
-            name: (int(words[0]), int(words[8]))
-            for name, words in counts.items()
-            if len(words) > 8
-            and words[0].isdigit()
-            and words[8].isdigit()
-            and self._is_physical("class/net", name)
+            name: (int(received), int(sent))
+            for name, received, sent in _NIC.findall(text)
+            if self._is_physical("class/net", name)
         }
 
     def _infiniband_ports(self) -> Dict[str, Pair]:

@@ -87,14 +87,11 @@ def _visible(environment: Sequence[str]) -> List[str]:
 def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
     file = _FILE.fullmatch(name)
     index = _INDEX.fullmatch(name)
+    boards = [gpu for gpu in gpus if gpu.parent_uuid is None]
     if file is not None:
-        uuids = [
-            gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None
-        ]
+        uuids = [gpu.uuid for gpu in boards if gpu.minor == int(file.group(1))]
     elif index is not None:
-        uuids = [
-            gpu.uuid for gpu in gpus if gpu.index == int(index.group(1)) and gpu.parent_uuid is None
-        ]
+        uuids = [gpu.uuid for gpu in boards if gpu.index == int(index.group(1))]
     else:
         uuids = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
     return uuids[0] if len(uuids) == 1 else None
