@@ -6,6 +6,7 @@ what is there, and sees by `stuck_s` how long the present call has lasted.
 """
 
 import logging
+import math
 import threading
 import time
 from bisect import bisect_left
@@ -177,7 +178,8 @@ class Sampler:
                 uuid: _around(readings, start_ms, end_ms)
                 for uuid, readings in self._readings.items()
             }
-            self._forget(before_ms=start_ms - self._margin_ms)
+            since_ms = start_ms - self._margin_ms
+            self._keep(since_ms, since_ms - KEPT_MS, math.inf)
             statuses = [replace(status, ok=False) for status in self._statuses]
             workload = held.workload if held is not None else Workload(sources=statuses)
             return Observed(
@@ -192,19 +194,10 @@ class Sampler:
         """After the clock was set: what bears another time than about now would count again when
         that time comes.
         """
+        since_ms = now_ms - 2 * self._window_ms
+        until_ms = now_ms + 2 * self._window_ms
         with self._mutex:
-            for uuid, readings in self._readings.items():
-                near = (
-                    reading
-                    for reading in readings
-                    if abs(reading.at_ms - now_ms) <= 2 * self._window_ms
-                )
-                self._readings[uuid] = deque(near, maxlen=MAX_READINGS)
-            self._held = {
-                end_ms: held
-                for end_ms, held in self._held.items()
-                if abs(end_ms - now_ms) <= 2 * self._window_ms
-            }
+            self._keep(since_ms, since_ms, until_ms)
 
     def has_finished(self, end_ms: int) -> bool:
         """True when the window's processes and jobs were asked for, or no longer will be."""
@@ -447,19 +440,19 @@ class Sampler:
     def _margin_ms(self) -> int:
         return int(COUNTS_INTERVALS * self._interval_ms)
 
-    def _forget(self, *, before_ms: int) -> None:
+    def _keep(self, readings_since_ms: int, held_since_ms: int, until_ms: float) -> None:
+        """Forgets the readings and windows of other times, and GPUs that are gone without any."""
         uuids = {gpu.uuid for gpu in self._gpus}
-        kept = {
-            uuid: [reading for reading in readings if reading.at_ms >= before_ms]
-            for uuid, readings in self._readings.items()
-        }
-        self._readings = {
-            uuid: deque(readings, maxlen=MAX_READINGS)
-            for uuid, readings in kept.items()
-            if readings or uuid in uuids
-        }
+        for uuid, readings in list(self._readings.items()):
+            kept = [item for item in readings if readings_since_ms <= item.at_ms <= until_ms]
+            if kept or uuid in uuids:
+                self._readings[uuid] = deque(kept, maxlen=MAX_READINGS)
+            else:
+                del self._readings[uuid]
         self._held = {
-            end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS
+            end_ms: held
+            for end_ms, held in self._held.items()
+            if held_since_ms <= end_ms <= until_ms
         }
 
 
