@@ -39,15 +39,18 @@ api = DescribedAPI(
     auth=[Token(), django_auth],
 )
 api.add_decorator(refuse_unknown, mode="view")
-api.add_router("", router)
-api.add_router("", explanations)
-api.add_router("", explained_figures)
-api.add_router("", findings)
-api.add_router("", trials)
-api.add_router("", reports)
-api.add_router("", commitments)
-api.add_router("", invoices)
-api.add_router("", budgets)
+for each in (
+    router,
+    explanations,
+    explained_figures,
+    findings,
+    trials,
+    reports,
+    commitments,
+    invoices,
+    budgets,
+):
+    api.add_router("", each)
 
 
 def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:
@@ -55,13 +58,10 @@ def _answer(request: HttpRequest, message: str, field: str | None, status: int) 
 
 
 @api.exception_handler(RequestError)
-def _refused(request: HttpRequest, error: RequestError) -> HttpResponse:
-    return _answer(request, str(error), error.field, error.status)
-
-
 @api.exception_handler(TimeframeError)
-def _bad_period(request: HttpRequest, error: TimeframeError) -> HttpResponse:
-    return _answer(request, str(error), error.field, 422)
+def _refused(request: HttpRequest, error: RequestError | TimeframeError) -> HttpResponse:
+    status = error.status if isinstance(error, RequestError) else 422
+    return _answer(request, str(error), error.field, status)
 
 
 @api.exception_handler(ValidationError)

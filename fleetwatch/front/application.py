@@ -17,7 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
-from django.http import HttpResponse, parse_cookie
+from django.http import parse_cookie
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import user_of_session
@@ -96,8 +96,12 @@ class Request:
         return str(self.scope["state"]["address"])
 
     @property
+    def is_post(self) -> bool:
+        return bool(self.scope["method"] == "POST")
+
+    @property
     def is_password(self) -> bool:
-        return self.scope["method"] == "POST" and self.path in PASSWORD_PATHS
+        return self.is_post and self.path in PASSWORD_PATHS
 
     @property
     def has_body(self) -> bool:
@@ -118,13 +122,32 @@ class Request:
     @property
     def is_large(self) -> bool:
         """Whether the body may be larger than what strangers may send."""
+        is_small = self.declared_bytes is not None and self.declared_bytes <= MAX_STRANGERS_BYTES
+        return self.has_body and not is_small
+
+    @property
+    def declared_bytes(self) -> int | None:
+        """The length of the body, where it is declared."""
         declared = self.headers.get(b"content-length", b"")
-        return self.has_body and not (declared.isdigit() and int(declared) <= MAX_STRANGERS_BYTES)
+        return int(declared) if declared.isdigit() else None
 
     @property
     def stranger(self) -> Sender:
         """Who sends it, where nothing else is known of them."""
         return senders.stranger(self.address)
+
+    @property
+    def bearer(self) -> str:
+        """The token of the Authorization header. Raises UnknownTokenError when there is none."""
+        return requests.bearer_of(self.header(b"authorization"))
+
+    @property
+    def credentials(self) -> dict[str, str | None]:
+        """By what the door knows a sender."""
+        return {
+            "authorization": self.header(b"authorization"),
+            "host": self.header(b"host"),
+        }
 
     def header(self, name: bytes) -> str | None:
         """The header's text."""
@@ -182,9 +205,9 @@ class Front:
             return await self._django(request, self._health, request.stranger)
         if request.is_file:
             return await self._django(request, self._files, request.stranger)
-        if request.scope["method"] == "POST" and request.path == ingest.PATH:
+        if request.is_post and request.path == ingest.PATH:
             return await self._batch(request)
-        if request.scope["method"] == "POST" and request.path == ENROLL:
+        if request.is_post and request.path == ENROLL:
             return await self._enrolment(request)
         return await self._page(request)
 
@@ -200,15 +223,15 @@ class Front:
 
     async def _page(self, request: Request) -> Answer:
         """What people and scripts ask."""
-        known_sender = self._senders.sender(request.headers)
-        sender = known_sender or request.stranger
+        somebody = self._senders.sender(request.headers)
+        sender = somebody or request.stranger
         if request.is_password:
             return await self._django(
-                request, self._passwords if known_sender else self._guesses, sender
+                request, self._passwords if somebody else self._guesses, sender
             )
         user_id = await self._user_id(request) if request.is_large else None
         answer = await self._django(
-            request, self._pages if known_sender else self._strangers, sender, user_id=user_id
+            request, self._pages if somebody else self._strangers, sender, user_id=user_id
         )
         self._senders.note(request.headers, path=request.path, status=answer.status)
         return answer
@@ -236,10 +259,8 @@ class Front:
             return await lane.run(sender, partial(wsgi.answer, self._door.django, environ))
 
     async def _enrolment(self, request: Request) -> Answer:
-        bearer = requests.bearer_of(request.header(b"authorization"))
-        await self._tokens.run(
-            request.stranger, partial(_asked, tokens.check_enrollment_token, bearer)
-        )
+        look = partial(_asked, tokens.check_enrollment_token, request.bearer)
+        await self._tokens.run(request.stranger, look)
         return await self._django(request, self._long_way, request.stranger)
 
     async def _batch(self, request: Request) -> Answer:
@@ -250,7 +271,7 @@ class Front:
         node's.
         """
         node_id = await self._node_of(request)
-        with self._alone(requests.bearer_of(request.header(b"authorization"))):
+        with self._alone(request.bearer):
             if node_id in self._busy:
                 raise refused.NodeBusyError
             if disk.is_short():
@@ -280,26 +301,23 @@ class Front:
 
         Raises UnknownTokenError.
         """
-        authorization = request.header(b"authorization")
-        node_id = self._door.known_node(authorization=authorization, host=request.header(b"host"))
+        node_id = self._door.known_node(**request.credentials)
         if node_id is not None:
             return node_id
-        bearer = requests.bearer_of(authorization)
-        return await self._tokens.run(request.stranger, partial(_asked, tokens.node_id_of, bearer))
+        look = partial(_asked, tokens.node_id_of, request.bearer)
+        return await self._tokens.run(request.stranger, look)
 
     async def _store(self, request: Request, environ: wsgi.Environ, node_id: int) -> Answer:
         offered = self._door.offered(environ)
         windows = await self._groups.store(offered) if offered else None
         if offered and windows:
             body = self._door.accepted(offered, windows)
-            return Answer(200, _json_headers(body), body)
+            return Answer(200, [(b"content-type", b"application/json")], body)
         answer = await self._long_way.run(
             (node_id,), partial(wsgi.answer, self._door.long_way, environ)
         )
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._door.forget(
-                authorization=request.header(b"authorization"), host=request.header(b"host")
-            )
+            self._door.forget(**request.credentials)
         return answer
 
     def close(self) -> None:
@@ -326,7 +344,8 @@ class Front:
 
     async def _refuse(self, request: Request, error: Exception) -> None:
         response = refused.response(error, path=request.path)
-        await _send(request, _answer_of(response), is_last=request.has_body)
+        answer = Answer(response.status_code, wsgi.encoded(response.items()), response.content)
+        await _send(request, answer, is_last=request.has_body)
 
 
 def _page_threads(pool: int) -> int:
@@ -348,12 +367,10 @@ def _asked(look: Callable[..., Any], of: Any) -> Any:
 def _user_id_of(request: Request, now: datetime) -> int | None:
     """The user whom the request's token or session speaks for."""
     try:
-        bearer = requests.bearer_of(request.header(b"authorization"))
+        user = authenticate_api_token(request.bearer, now)
     except tokens.UnknownTokenError:
         cookies = parse_cookie(request.header(b"cookie") or "")
         user = user_of_session(cookies.get(settings.SESSION_COOKIE_NAME, ""))
-    else:
-        user = authenticate_api_token(bearer, now)
     return None if user is None else user.pk
 
 
@@ -370,21 +387,9 @@ async def _body(
     """
     if not request.has_body:
         return b""
-    declared = request.headers.get(b"content-length", b"0")
-    if declared.isdigit() and int(declared) > limit:
+    if (request.declared_bytes or 0) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes{why}")
     return await bodies.receive_body(request.receive, request.connection, limit=limit, grow=grow)
-
-
-def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-
-
-def _answer_of(response: HttpResponse) -> Answer:
-    headers = [
-        (name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()
-    ]
-    return Answer(response.status_code, headers, response.content)
 
 
 async def _send(request: Request, answer: Answer, *, is_last: bool = False) -> None:

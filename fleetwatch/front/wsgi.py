@@ -79,20 +79,11 @@ def environ_of(scope: Mapping[str, Any], body: bytes) -> Environ:
 
 def _header_variables(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Each header by its name in an environment, several of one name as one."""
-    return {
-        key: ("; " if key == "HTTP_COOKIE" else ",").join(values)
-        for key, values in _headers_by_key(headers).items()
-    }
-
-
-def _headers_by_key(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
-    """The values of each header, by its name in an environment."""
-    by_key: dict[str, list[str]] = defaultdict(list)
+    values: dict[str, list[str]] = defaultdict(list)
     for name, value in headers:
-        key = _key_of(name)
-        if key is not None:
-            by_key[key].append(value.decode("latin-1"))
-    return by_key
+        if key := _key_of(name):
+            values[key].append(value.decode("latin-1"))
+    return {key: ("; " if key == "HTTP_COOKIE" else ",").join(values[key]) for key in values}
 
 
 @lru_cache(maxsize=128)
@@ -106,15 +97,18 @@ def _key_of(header: bytes) -> str | None:
     return NOT_PREFIXED.get(name) or "HTTP_" + name.upper().replace("-", "_")
 
 
+def encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """The headers as they are sent."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
 def answer(application: Application, environ: Environ) -> Answer:
     """What the application answers, in this thread, which then is free."""
     begun: dict[str, Any] = {}
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         begun["status"] = int(status.split(" ", 1)[0])
-        begun["headers"] = [
-            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
-        ]
+        begun["headers"] = encoded(headers)
 
     result = application(environ, start_response)
     if isinstance(result, FileAnswer):

@@ -1,8 +1,6 @@
 """The agent as a Debian package: no conffile, so that no upgrade stops at a question."""
 
 import hashlib
-import os
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -26,12 +24,7 @@ def build(version: str) -> bytes:
         made = Path(scratch) / "made.deb"
         # no zstd: readable by old dpkg
         command = ["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", str(tree), str(made)]
-        environment = {
-            "PATH": os.defpath,
-            "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH),
-            "LC_ALL": "C",
-        }
-        subprocess.run(command, check=True, capture_output=True, env=environment)
+        agent_tree.run(command, home=scratch)
         return made.read_bytes()
 
 
@@ -55,14 +48,8 @@ def _filled(name: str, version: str) -> bytes:
     licence = "\n".join(
         f" {line or '.'}" for line in agent_package.bindings_licence().strip().splitlines()
     )
-    values = {
-        "@VERSION@": version,
-        "@MAINTAINER@": agent_tree.MAINTAINER,
-        "@BINDINGS_LICENCE@": licence,
-    }
-    for place, value in values.items():
-        text = text.replace(place, value)
-    return text.encode()
+    text = text.replace("@VERSION@", version).replace("@MAINTAINER@", agent_tree.MAINTAINER)
+    return text.replace("@BINDINGS_LICENCE@", licence).encode()
 
 
 def _sums(tree: Path) -> bytes:

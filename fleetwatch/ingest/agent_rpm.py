@@ -1,7 +1,5 @@
 """The agent as an RPM, for RHEL, Rocky, Alma and SUSE: an edited settings file stays as it is."""
 
-import os
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -25,22 +23,8 @@ def build(version: str) -> bytes:
         for name, text in agent_package.notices().items():
             agent_tree.put(tree / "usr/share/licenses/fleetwatch-agent" / name, text)
         agent_tree.settle(tree)
-        command = [
-            "rpmbuild",
-            "-bb",
-            "--quiet",
-            "--target",
-            "noarch",
-            *_defines(scratch, tree, version),
-            str(SPEC),
-        ]
-        environment = {
-            "PATH": os.defpath,
-            "HOME": scratch,
-            "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH),
-            "LC_ALL": "C",
-        }
-        subprocess.run(command, check=True, capture_output=True, env=environment)
+        options = ["-bb", "--quiet", "--target", "noarch", *_defines(scratch, tree, version)]
+        agent_tree.run(["rpmbuild", *options, str(SPEC)], home=scratch)
         return (Path(scratch) / "RPMS" / "noarch" / file_name(version)).read_bytes()
 
 

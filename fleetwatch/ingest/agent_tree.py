@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import subprocess
 from pathlib import Path
 
 from fleetwatch.ingest import agent_package
@@ -44,3 +45,17 @@ def settle(tree: Path) -> None:
         if path.is_dir():
             path.chmod(0o755)
         os.utime(path, (EPOCH, EPOCH), follow_symlinks=False)
+
+
+def run(command: list[str], *, home: str) -> None:
+    """Runs a package's builder, which learns nothing of this host.
+
+    Raises CalledProcessError when it refuses.
+    """
+    environment = {
+        "PATH": os.defpath,
+        "HOME": home,
+        "SOURCE_DATE_EPOCH": str(EPOCH),
+        "LC_ALL": "C",
+    }
+    subprocess.run(command, check=True, capture_output=True, env=environment)

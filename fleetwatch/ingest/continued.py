@@ -38,15 +38,6 @@ from fleetwatch.telemetry import services as telemetry
 LOCK_MS = 200
 
 
-@dataclass(slots=True)
-class Silence:
-    """The order of the newest batch after which it was known that no process is stored of the
-    node's GPUs; None = not known.
-    """
-
-    since: tuple[int, int] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Sender:
     """A token that was let in, its node, and what the node's newest batch said."""
@@ -62,7 +53,16 @@ class Sender:
     first_ms: int  # where the stay of the first of them begins
     since_ms: int  # and that of the last
     memory: Memory = field(default_factory=Memory, compare=False)
-    silence: Silence = field(default_factory=Silence, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The body of a known sender's request, as it came."""
+
+    sender: Sender
+    packed: bytes
+    received_at: datetime
+    is_use_due: bool  # of the token: to be noted
 
 
 class Moment(NamedTuple):
@@ -80,11 +80,14 @@ class Moment(NamedTuple):
 class Arrived(NamedTuple):
     """One batch at the door, read and valid."""
 
-    sender: Sender
+    offered: Offered
     batch: Batch
     continued: Continued
     received: Moment
-    is_use_due: bool  # of the token: to be noted
+
+    @property
+    def sender(self) -> Sender:
+        return self.offered.sender
 
     @property
     def node_id(self) -> int:
@@ -95,14 +98,13 @@ class Arrived(NamedTuple):
         return self.batch.boot_start_ms, self.batch.sequence
 
 
-def arrived(
-    sender: Sender, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool
-) -> Arrived | None:
+def arrived(offered: Offered, batch: Batch, received: Moment) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
     That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole
     of ten minutes, a GPU without a last window.
     """
+    sender = offered.sender
     starts = batch.windows["start_ms"]
     start_ms = min(starts)
     last_ms = max(starts)
@@ -128,9 +130,9 @@ def arrived(
         hours_ms=_hours_ms(batch, oldest_ms, newest_ms),
         received_at=received.at,
         agent=msgspec.json.encode(batch.agent).decode(),
-        payload=packed,
+        payload=offered.packed,
     )
-    return Arrived(sender, batch, continued, received, is_use_due)
+    return Arrived(offered, batch, continued, received)
 
 
 def _has_holes(sender: Sender, batch: Batch, starts: Span) -> bool:
@@ -173,7 +175,7 @@ def _stored(group: list[Arrived]) -> set[int]:
     except (Error, WireError):
         return set()  # the long way says what is wrong
     for arrival in group:
-        arrival.sender.silence.since = arrival.order if arrival.node_id in silent else None
+        arrival.sender.memory.silent_since = arrival.order if arrival.node_id in silent else None
     return {arrival.node_id for arrival in group}
 
 
@@ -197,7 +199,7 @@ def _store(group: Sequence[Arrived]) -> set[int]:
     silent |= _store_reports(
         [arrival for arrival in group if arrival.node_id not in silent], lived, touched
     )
-    if due := [arrival.sender.token_id for arrival in group if arrival.is_use_due]:
+    if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
         tokens.note_use(due, group[0].received.at)
     return silent
 
@@ -207,7 +209,7 @@ def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
     node's batch before.
     """
     batch = arrival.batch
-    return lived.former == arrival.sender.silence.since and not (
+    return lived.former == arrival.sender.memory.silent_since and not (
         batch.jobs or batch.sources or batch.allocations or batch.processes
     )
 

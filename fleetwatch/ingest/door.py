@@ -9,7 +9,6 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +19,14 @@ from django.utils import timezone
 from agent.wire import WireError
 from fleetwatch.ingest import answers, fast_decode, learning
 from fleetwatch.ingest.body import TooLargeError, expand
-from fleetwatch.ingest.continued import Arrived, Moment, Sender, arrived, store_together
+from fleetwatch.ingest.continued import (
+    Arrived,
+    Moment,
+    Offered,
+    Sender,
+    arrived,
+    store_together,
+)
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
@@ -42,16 +48,6 @@ MAX_SHORT_BYTES = 64 * 1024 * 1024
 # Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins
 # anew.
 MAX_SENDERS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """The body of a known sender's request, as it came."""
-
-    sender: Sender
-    packed: bytes
-    received_at: datetime
-    is_use_due: bool  # of the token: to be noted
 
 
 class Door:
@@ -140,7 +136,8 @@ class Door:
             if len(self._senders) >= MAX_SENDERS:
                 self._senders.clear()
             self._senders[_key_of(environ)] = sender
-            self._noted.setdefault(sender.token_id, lesson.used_at)
+            used_at = lesson.token.last_used_at or lesson.received_at
+            self._noted.setdefault(sender.token_id, used_at)
         return answer
 
 
@@ -196,9 +193,7 @@ def _arrived(offered: Offered, received: Moment) -> Arrived | None:
         )
     except (TooLargeError, WireError):
         return None
-    if batch is None:
-        return None
-    return arrived(offered.sender, batch, offered.packed, received, is_use_due=offered.is_use_due)
+    return None if batch is None else arrived(offered, batch, received)
 
 
 def _stored(group: Sequence[Arrived]) -> list[bool]:

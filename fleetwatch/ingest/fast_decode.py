@@ -40,10 +40,12 @@ class BatchFacts:
 
 class Memory:
     """What a sender's last batch said of jobs and of who holds which GPU, and as what it
-    was read.
+    was read; and the order of the newest batch after which it was known that no process is stored
+    of its GPUs (None = not known).
     """
 
     def __init__(self) -> None:
+        self.silent_since: tuple[int, int] | None = None
         self._raw: tuple[bytes, ...] | None = None
         self._work: Work | None = None
 

@@ -10,7 +10,7 @@ from django.db import Error, transaction
 from agent.wire import Batch
 from fleetwatch.ingest import fast_decode
 from fleetwatch.ingest.continued import Sender
-from fleetwatch.ingest.models import Rights
+from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
 from fleetwatch.inventory import steady as inventory
 
@@ -22,12 +22,10 @@ LESSON = "fleetwatch.lesson"
 class Lesson:
     """A batch that was stored for the first time, with the token it came with and its JSON."""
 
-    token_id: int
-    rights: Rights
-    used_at: datetime  # as it is noted of the token
-    node_id: int
+    token: AgentToken
     batch: Batch
     body: bytes
+    received_at: datetime
 
 
 def sender(lesson: Lesson) -> Sender | None:
@@ -46,9 +44,9 @@ def sender(lesson: Lesson) -> Sender | None:
     gpus = remembered.gpus
     parents = {gpu.parent_id for gpu in gpus}
     return Sender(
-        token_id=lesson.token_id,
-        speaks_for=lesson.rights.speaks_for,
-        node_id=lesson.node_id,
+        token_id=lesson.token.pk,
+        speaks_for=lesson.token.speaks_for,
+        node_id=lesson.token.node_id,
         facts=facts,
         digest=remembered.digest,
         gpu_ids=tuple(gpu.pk for gpu in gpus),
@@ -60,8 +58,8 @@ def sender(lesson: Lesson) -> Sender | None:
 
 @transaction.atomic
 def _remembered(lesson: Lesson, facts: fast_decode.BatchFacts) -> inventory.Remembered | None:
-    hold_live(lesson.token_id)
+    hold_live(lesson.token.pk)
     order = [lesson.batch.boot_start_ms, lesson.batch.sequence]
     return inventory.remember(
-        lesson.node_id, facts.uuids, facts.fingerprint(lesson.token_id), order=order
+        lesson.token.node_id, facts.uuids, facts.fingerprint(lesson.token.pk), order=order
     )

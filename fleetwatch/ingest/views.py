@@ -46,7 +46,7 @@ def batches(request: HttpRequest) -> JsonResponse:
         payload = _payload(reached, packed, encoding)
         stored = _stored(token, reached.batch, payload, clock=clock, received_at=received_at)
         if not stored.duplicate:
-            request.META[LESSON] = _lesson(token, batch, expanded, received_at)
+            request.META[LESSON] = Lesson(token, batch, expanded, received_at)
     return _accepted(stored, reached)
 
 
@@ -90,11 +90,6 @@ def _payload(reached: Reached, packed: bytes, encoding: str) -> bytes:
     if reached.refused:
         return wire.compress(wire.encode(reached.batch))
     return body.as_gzip(packed, encoding)
-
-
-def _lesson(token: AgentToken, batch: Batch, expanded: bytes, received_at: datetime) -> Lesson:
-    used_at = token.last_used_at or received_at
-    return Lesson(token.pk, token.rights, used_at, token.node_id, batch, expanded)
 
 
 @csrf_exempt
