@@ -134,15 +134,6 @@ class Owned(Protocol):
     def kind(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """A fact that a record has otherwise than it is believed."""
-
-    record: Record
-    fact: str
-    value: str
-
-
 def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
     """The jobs that share the records' key, the first heard first; none where nobody who may speak
     does. Order does not matter.
@@ -161,12 +152,12 @@ def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
     return sorted(believed, key=lambda job: (_first_heard(job.records), job.owner))
 
 
-def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradiction]:
-    """What those who may speak say otherwise of whose the job is and what it is; who says nothing
-    contradicts nothing.
+def contradictions(records: Iterable[Record], facts: Owned) -> list[tuple[Record, str, str]]:
+    """(record, fact, value) of what those who may speak say otherwise of whose the job is and what
+    it is; who says nothing contradicts nothing.
     """
     return [
-        Contradiction(record, fact, value)
+        (record, fact, value)
         for record in sorted(_heard(records), key=lambda record: record.pk)
         for fact in ("user", "account", "kind")
         if (value := getattr(record.facts, fact)) and value != getattr(facts, fact)

@@ -204,21 +204,20 @@ def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
 
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
     """Node id -> the spans in which its GPUs were held by one of the jobs."""
-    held: dict[int, list[Span]] = {}
-    for node_id, spans in Allocation.objects.filter(job_id__in=list(job_ids)).values_list(
-        "gpu__node_id", "held"
-    ):
-        held.setdefault(node_id, []).extend(spans)
-    return held
+    held: dict[int, list[Span]] = defaultdict(list)
+    allocations = Allocation.objects.filter(job_id__in=list(job_ids))
+    for node_id, spans in allocations.values_list("gpu__node_id", "held"):
+        held[node_id] += spans
+    return dict(held)
 
 
 def clusters_of(node_ids: Iterable[int]) -> dict[int, set[str]]:
     """Node id -> the clusters of the jobs that its GPUs were ever given to."""
     given = Allocation.objects.filter(gpu__node_id__in=list(node_ids)).exclude(job__cluster="")
-    clusters: dict[int, set[str]] = {}
+    clusters: dict[int, set[str]] = defaultdict(set)
     for node_id, cluster in given.values_list("gpu__node_id", "job__cluster").distinct():
-        clusters.setdefault(node_id, set()).add(cluster)
-    return clusters
+        clusters[node_id].add(cluster)
+    return dict(clusters)
 
 
 def job(key: str) -> Job | None:
@@ -316,16 +315,12 @@ def contradictions(job: Job) -> list[Contradicted]:
     heard first.
     """
     claims = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
-    names = dict(
-        Node.objects.filter(pk__in={each.record.node_id for each in claims}).values_list(
-            "pk", "name"
-        )
-    )
+    nodes = Node.objects.in_bulk([record.node_id for record, _, _ in claims])
     return [
         Contradicted(
-            names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value
+            nodes[record.node_id].name if record.node_id in nodes else "", record.voice, fact, value
         )
-        for each in claims
+        for record, fact, value in claims
     ]
 
 

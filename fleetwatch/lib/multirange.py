@@ -42,6 +42,3 @@ class Int8MultiRangeField(models.Field):  # type: ignore[type-arg]
         if value is None or isinstance(value, Multirange):
             return value
         return from_spans(value)
-
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        return self.get_prep_value(value)

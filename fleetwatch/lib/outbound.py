@@ -25,8 +25,9 @@ from fleetwatch.lib.networks import Reach
 MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
 MAX_URL = 2000
 MAX_ADDRESSES = 4  # of one name that are tried: they share the time
-OWN_HEADERS = {
+HEADERS = {
     "User-Agent": "FleetWatch",
+    "Content-Type": "application/json; charset=utf-8",
     "Accept-Encoding": "identity",
     "Connection": "close",
 }
@@ -161,21 +162,9 @@ class Deadline:
                 self._wire.shutdown(socket.SHUT_RDWR)
 
 
-def _target(parts: SplitResult) -> str:
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-
-def post(
-    url: str,
-    *,
-    json: Any = None,
-    data: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout_s: float = 10.0,
-    allow_private: bool = True,
-) -> Answer:
-    """The answer to a POST of `json` or `data`; the whole call takes at most about `timeout_s`
-    after the name is resolved.
+def post(url: str, *, json: Any, timeout_s: float = 10.0, allow_private: bool = True) -> Answer:
+    """The answer to a POST of `json`; the whole call takes at most about `timeout_s` after the name
+    is resolved.
 
     Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no
     answer came.
@@ -185,15 +174,10 @@ def post(
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     addresses = resolve(host, port, allow_private=allow_private)
-    sent = OWN_HEADERS | dict(headers or {})
-    body = data or b""
-    if json is not None:
-        body = json_module.dumps(json).encode()
-        sent["Content-Type"] = "application/json; charset=utf-8"
-    path = _target(parts)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     with Deadline(timeout_s) as deadline:
         connection = _Pinned(host, port, addresses=addresses, tls=is_tls, deadline=deadline)
-        return _exchange(connection, path, body, sent, deadline)
+        return _exchange(connection, path, json_module.dumps(json).encode(), deadline)
 
 
 class _Pinned(http.client.HTTPConnection):
@@ -218,11 +202,9 @@ class _Pinned(http.client.HTTPConnection):
             )
 
 
-def _exchange(
-    connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], deadline: Deadline
-) -> Answer:
+def _exchange(connection: _Pinned, path: str, body: bytes, deadline: Deadline) -> Answer:
     try:
-        connection.request("POST", path, body=body, headers=dict(headers))
+        connection.request("POST", path, body=body, headers=HEADERS)
         response = connection.getresponse()
         text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
         if deadline.is_over:

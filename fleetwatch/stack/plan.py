@@ -100,30 +100,18 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
 def worker(env: Mapping[str, str]) -> Spec:
     """The Celery worker; what it does not finish in time is done by the next start."""
     processes = str(integer("FLEETWATCH_WORKERS", 2, low=1, high=64, environ=env))
-    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "worker",
-    "--concurrency", processes, "--loglevel", "warning",
-               "--without-gossip", "--without-mingle")  # fmt: skip
+    command = _celery("worker", "--concurrency", processes, "--without-gossip", "--without-mingle")
     return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)
 
 
 def beat(env: Mapping[str, str]) -> Spec:
     """The clock: puts tasks on the queue by the one schedule in celery.py."""
-    return Spec(
-        "beat",
-        (
-            sys.executable,
-            "-m",
-            "celery",
-            "-A",
-            "fleetwatch",
-            "--quiet",
-            "beat",
-            "--loglevel",
-            "warning",
-        ),
-        env,
-        folder=ROOT,
-    )
+    return Spec("beat", _celery("beat"), env, folder=ROOT)
+
+
+def _celery(name: str, *options: str) -> tuple[str, ...]:
+    celery = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", name)
+    return (*celery, "--loglevel", "warning", *options)
 
 
 def agent(env: Mapping[str, str], facts: Mapping[str, str], *, server: str, spool: Path) -> Spec:

@@ -129,9 +129,9 @@ def test_a_contradiction_is_shown(fact):
     other = record(2, node=2, held=1, **{fact: "other"})
     records = [record(), other]
 
-    told = contradictions(records, known_jobs(records)[0].facts)
+    found = contradictions(records, known_jobs(records)[0].facts)
 
-    assert [(one.record.node_id, one.fact, one.value) for one in told] == [(2, fact, "other")]
+    assert [(claim.node_id, name, value) for claim, name, value in found] == [(2, fact, "other")]
 
 
 def test_a_label_exists_once_as_the_books_have_it():
@@ -220,7 +220,7 @@ def test_on_one_node_books_win_over_what_processes_claim():
     facts = believed([books, claim])
 
     assert (facts.user, facts.state) == ("ann", "COMPLETED")
-    assert [told.value for told in contradictions([books, claim], facts)] == ["mallory"]
+    assert [value for _, _, value in contradictions([books, claim], facts)] == ["mallory"]
 
 
 def test_the_books_of_the_cluster_win_over_the_first_holder():

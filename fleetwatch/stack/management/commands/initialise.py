@@ -94,23 +94,18 @@ class Command(HubCommand):
 
     def _admin(self, *, is_quiet: bool) -> str:
         """How to log in, as a sentence; a password that was made now is said once."""
+        given = env.text("FLEETWATCH_ADMIN_PASSWORD")
         with advisory_lock("first admin"):
-            made = ensure_admin(env.text("FLEETWATCH_ADMIN_PASSWORD") or None)
+            made = ensure_admin(given or None)
         if made is None:
             return (
                 "admin, with the password from the first start (forgotten: manage.py changepassword"
                 " admin)"
             )
-        shown = (
-            "the password in FLEETWATCH_ADMIN_PASSWORD"
-            if env.text("FLEETWATCH_ADMIN_PASSWORD")
-            else f"password {made}"
-        )
+        shown = "the password in FLEETWATCH_ADMIN_PASSWORD" if given else f"password {made}"
         if not is_quiet:
             self.stdout.write(f"created the user admin, {shown}")
-        return f"admin, {shown}" + (
-            "" if env.text("FLEETWATCH_ADMIN_PASSWORD") else " (shown only now)"
-        )
+        return f"admin, {shown}" if given else f"admin, {shown} (shown only now)"
 
     def _agents(self, options: dict[str, Any]) -> list[dict[str, str]]:
         """Node, source, labels and token file of each agent that runs beside the hub."""
