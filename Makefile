@@ -35,7 +35,7 @@ lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the archit
 	@.venv/bin/ruff check .
 	@.venv/bin/djangofmt --quiet --check templates
 	@.venv/bin/djangofmt --quiet check templates
-	@.venv/bin/mypy agent fleetwatch
+	@.venv/bin/mypy agent fleetwatch release
 	@SECRET_KEY=lint $(RUN) manage.py check --fail-level WARNING
 	@SECRET_KEY=lint $(RUN) manage.py makemigrations --check --dry-run
 	@$(RUN) -m pytest -q tests/test_architecture.py
@@ -56,7 +56,7 @@ bench-full: ## the same thoroughly, up to 10,000 GPUs, in about an hour
 
 agent: ## dist/: the agent as one file, wheel, Debian package and RPM, with checksums
 	@$(PYTHON) deploy/bootstrap.py run
-	@$(RUN) -m fleetwatch.ingest.agent_dist dist
+	@$(RUN) -m release.agent_dist dist
 
 requirements: ## pin requirements.in and requirements-dev.in with hashes
 	@$(PYTHON) deploy/bootstrap.py dev

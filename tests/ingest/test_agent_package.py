@@ -78,10 +78,9 @@ def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
         *(root / "agent").rglob("*.py"),
         *(root / "deploy/agent").rglob("*"),
         *(root / "fleetwatch").glob("*.py"),
-    ]
-    files += [
+        *(root / "release").glob("*.py"),
         root / "fleetwatch/ingest/__init__.py",
-        *(root / "fleetwatch/ingest").glob("agent_*.py"),
+        root / "fleetwatch/ingest/agent_package.py",
     ]
     for path in (path for path in files if path.is_file()):
         copy = tmp_path / "elsewhere" / path.relative_to(root)
@@ -92,7 +91,7 @@ def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
     shutil.copy(root / "LICENSE", tmp_path / "elsewhere/LICENSE")
 
     def built(folder: Path, seed: str, mask: int) -> dict[str, bytes]:
-        command = [sys.executable, "-m", "fleetwatch.ingest.agent_dist", str(tmp_path / seed)]
+        command = [sys.executable, "-m", "release.agent_dist", str(tmp_path / seed)]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run(
             command,

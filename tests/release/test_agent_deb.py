@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.ingest import agent_deb, agent_package, agent_tree
+from fleetwatch.ingest import agent_package
+from release import agent_deb, agent_tree
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("dpkg") and shutil.which("deb-systemd-helper")),

@@ -11,7 +11,8 @@ import zipfile
 
 import pytest
 
-from fleetwatch.ingest import agent_dist, agent_package
+from fleetwatch.ingest import agent_package
+from release import agent_dist
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
@@ -125,7 +126,7 @@ def test_what_can_not_be_built_here_is_one_clear_line_and_the_rest_is_built(
         if path:
             (others / name).symlink_to(path)
 
-    command = [sys.executable, "-m", "fleetwatch.ingest.agent_dist", str(tmp_path / "dist")]
+    command = [sys.executable, "-m", "release.agent_dist", str(tmp_path / "dist")]
     done = subprocess.run(
         command,
         cwd=agent_package.ROOT,

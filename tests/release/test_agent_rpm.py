@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.ingest import agent_package, agent_rpm, agent_tree
+from fleetwatch.ingest import agent_package
+from release import agent_rpm, agent_tree
 
 pytestmark = pytest.mark.skipif(
     shutil.which("rpmbuild") is None or os.geteuid() != 0,

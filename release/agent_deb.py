@@ -4,7 +4,8 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from fleetwatch.ingest import agent_package, agent_tree
+from fleetwatch.ingest import agent_package
+from release import agent_tree
 
 DEBIAN = agent_tree.SOURCES / "debian"
 SCRIPTS = ("postinst", "prerm", "postrm")

@@ -8,7 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from fleetwatch.ingest import agent_deb, agent_package, agent_rpm
+from fleetwatch.ingest import agent_package
+from release import agent_deb, agent_rpm
 
 METADATA = """\
 Metadata-Version: 2.1

@@ -3,7 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from fleetwatch.ingest import agent_package, agent_tree
+from fleetwatch.ingest import agent_package
+from release import agent_tree
 
 SPEC = agent_tree.SOURCES / "rpm" / "fleetwatch-agent.spec"
 
