@@ -98,7 +98,7 @@ LARGE_FUNCTIONS = {
     "agent": 14,
     "budgets": 14,
     "costs": 10,
-    "dashboard": 32,
+    "dashboard": 21,
     "demo": 5,
     "diagnosis": 46,
     "figures": 10,

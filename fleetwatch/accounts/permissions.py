@@ -24,6 +24,11 @@ def can_administer(user: User | AnonymousUser) -> bool:
     )
 
 
+def for_templates(request: HttpRequest) -> dict[str, Callable[[], bool]]:
+    """`is_admin`, which only a template that uses it asks for."""
+    return {"is_admin": lambda: can_administer(request.user)}
+
+
 def admin_required(view: View) -> View:
     """The view, for admins only: a visitor goes to the log-in, a viewer gets 403."""
 

@@ -74,21 +74,26 @@ def _spend(params: Params, period: Period) -> Chart:
     buckets = costs.dollars_over_time(period.interval, step, scope=_scope(params))
     drawn = spent_bars(buckets, step, period)
     bars = [bar for _, bar in drawn]
-    costs_of_bars = [bucket.totals.shown_cost for bucket, _ in drawn]
-    dollars = {
-        state.name: [round(float(cost[state.name]), 6) for cost in costs_of_bars]
-        for state in words.SHOWN
-    }
-    zone = period.zone
+    dollars = _by_state([bucket for bucket, _ in drawn])
+    names = [f"End ({period.zone})", *(f"{state.label} $" for state in words.SHOWN)]
     return Chart(
         f"Dollars per {step} by state",
         figures.dollars_by_state(bars, dollars, step=step),
-        [f"Start ({zone})", f"End ({zone})", *(f"{state.label} $" for state in words.SHOWN)],
+        _heads(period, names),
         [
             [_text(bar.start), _text(bar.end), *usd]
             for bar, *usd in zip(bars, *dollars.values(), strict=True)
         ],
     )
+
+
+def _by_state(buckets: Sequence[Bucket]) -> dict[str, list[float]]:
+    """Dollars of each bucket, by state in its order."""
+    costs_of = [bucket.totals.shown_cost for bucket in buckets]
+    return {
+        state.name: [round(float(cost[state.name]), 6) for cost in costs_of]
+        for state in words.SHOWN
+    }
 
 
 def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tuple[Bucket, Bar]]:
@@ -101,15 +106,13 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     for bucket, whole_end in zip(buckets, ends, strict=True):
         start = max(bucket.start, period.interval.start)
         end = min(whole_end, period.interval.end, period.now)
-        if start >= end:
-            continue
-        known_ms = to_ms(end) - to_ms(start)
-        if whole_end > period.now:
-            known_ms = _known_ms(bucket, known_ms, drawn)
-        if known_ms:
+        if start < end:
+            known_ms = to_ms(end) - to_ms(start)
+            if whole_end > period.now:
+                known_ms = _known_ms(bucket, known_ms, drawn)
             whole_ms = to_ms(whole_end) - to_ms(bucket.start)
             bar = Bar(period.local(start), period.local(end), whole_ms, known_ms)
-            drawn.append((bucket, bar))
+            drawn += [(bucket, bar)] if known_ms else []
     return drawn
 
 
@@ -175,6 +178,19 @@ class _Metric:
     unit: str = ""
     scale: float = 1.0
 
+    def chart(self, read: StepSeries, period: Period) -> Chart:
+        """What was read of the columns."""
+        lines = [
+            Line(label, _scaled(read.columns[column], self.scale), token)
+            for column, label, token in self.lines
+            if _is_read(read.columns[column])
+        ]
+        names = [f"{self.title}: {line.name}{self.unit}" for line in lines]
+        top = 1.0 if self.y_format == ".0%" else None
+        starts = _local(read, period)
+        figure = figures.series(starts, lines, y_format=self.y_format, unit=self.unit, top=top)
+        return Chart(self.title, figure, _heads(period, names), _rows(starts, lines))
+
 
 METRICS = {
     "gpu-util": _Metric(
@@ -203,21 +219,15 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     gpu = inventory.gpu(params.get("gpu", ""))
     if gpu is None:
         raise NoSuchChartError(params.get("gpu", ""))
-    columns = [column for column, *_ in metric.lines]
     # a step shorter than a window would draw one window as several
-    step_s = max(period.timeframe.step_s, gpu.node.window_s)
-    so_far = period.so_far
-    read = telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=columns, step_s=step_s)
-    lines = [
-        Line(label, _scaled(read.columns[column], metric.scale), token)
-        for column, label, token in metric.lines
-        if _is_read(read.columns[column])
-    ]
-    names = [f"{metric.title}: {line.name}{metric.unit}" for line in lines]
-    top = 1.0 if metric.y_format == ".0%" else None
-    starts = _local(read, period)
-    figure = figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top)
-    return Chart(metric.title, figure, _heads(period, names), _rows(starts, lines))
+    read = telemetry.series(
+        gpu,
+        period.so_far.start_ms,
+        period.so_far.end_ms,
+        columns=[column for column, *_ in metric.lines],
+        step_s=max(period.timeframe.step_s, gpu.node.window_s),
+    )
+    return metric.chart(read, period)
 
 
 def _local(read: StepSeries, period: Period) -> list[datetime]:
@@ -351,7 +361,7 @@ def _place(finding: Finding, period: Period) -> Chart:
     if finding.cluster:
         lines.append(Line("jobs could have used at most", gpus("high_ms")))
         lines.append(Line("at least", gpus("low_ms"), is_dashed=True))
-    local = [period.local(start) for start in starts]
+    local = list(map(period.local, starts))
     return Chart(
         f"{cause.title}: {finding.subject}",
         figures.series(local, lines, y_format=".3~g"),

@@ -217,12 +217,19 @@ def burn(of: Burn) -> Figure:
     if of.budget is not None:
         across = _sum("Budget", of.month, [of.budget] * 2, {"width": 1.5, "dash": "dash"})
         traces.append(across | {"meta": {"token": "bad"}})
+    return {"data": traces, "layout": _month_layout(of.month, traces)}
+
+
+def _month_layout(month: tuple[datetime, datetime], traces: Sequence[Figure]) -> Figure:
     top = max((max(trace["y"]) for trace in traces), default=0.0)
-    layout = _layout(of.month, y_format=money_ticks(top), hover="x unified")
-    ends = [_iso(moment) for moment in of.month]
-    layout["xaxis"] |= {"range": ends, "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
+    layout = _with_legend(_layout(month, y_format=money_ticks(top), hover="x unified"))
+    layout["xaxis"] |= {
+        "range": list(map(_iso, month)),
+        "hoverformat": _HOVER["day"],
+        "tickformat": "%-d %b",
+    }
     layout["yaxis"] |= {"rangemode": "tozero"}
-    return {"data": traces, "layout": _with_legend(layout)}
+    return layout
 
 
 def _expected(of: Burn) -> list[Figure]:

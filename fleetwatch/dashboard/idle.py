@@ -50,6 +50,6 @@ def longest_idle(now: datetime) -> LongestIdle | None:
 def _cost_usd(idle: Sequence[RunSpan]) -> Decimal | None:
     rates = RatesInForce(each.gpu_id for each in idle)
     costs = [rates.usd(each.gpu_id, each.start_ms, each.end_ms, each.held_ms) for each in idle]
-    if any(cost is None for cost in costs):
+    if None in costs:
         return None
     return sum((pricing.usd(cost) for cost in costs if cost is not None), Decimal(0))

@@ -2,6 +2,7 @@
 matrices).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -56,25 +57,28 @@ METRICS = {
 def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     """One row per physical GPU, one column per step; a cell nobody knows is None."""
     gpus = physical_gpu_names()
-    gpu_ids = [gpu.pk for gpu in gpus]
     step_ms = _step_ms(metric, interval, len(gpus))
     first_ms = interval.start_ms - interval.start_ms % step_ms
-    starts = [from_ms(at_ms) for at_ms in range(first_ms, interval.end_ms, step_ms)]
-    covered = Interval(from_ms(first_ms), from_ms(first_ms + len(starts) * step_ms))
-    if metric != "state":
-        cells = _ratios(matrices.cells(metric, gpu_ids, covered, len(starts)))
-    elif step_ms < HOUR_MS:
-        cells = Grid(states(gpu_ids, covered, len(starts)), STATES)
-    else:
-        # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time
-        # is its parent's)
-        cells = Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
+    starts_ms = range(first_ms, interval.end_ms, step_ms)
     return HeatMap(
         labels=[f"{gpu.node__name} · {_number(gpu)}" for gpu in gpus],
-        starts=[start.astimezone(zone) for start in starts],
-        cells=cells,
+        starts=[from_ms(start_ms).astimezone(zone) for start_ms in starts_ms],
+        cells=_cells(metric, [gpu.pk for gpu in gpus], starts_ms),
         links=[f"/gpus/{gpu.uuid}" for gpu in gpus],
     )
+
+
+def _cells(metric: str, gpu_ids: Sequence[int], starts_ms: range) -> Grid:
+    count = len(starts_ms)
+    step_ms = starts_ms.step
+    covered = Interval(from_ms(starts_ms.start), from_ms(starts_ms.start + count * step_ms))
+    if metric != "state":
+        return _ratios(matrices.cells(metric, gpu_ids, covered, count))
+    if step_ms < HOUR_MS:
+        return Grid(states(gpu_ids, covered, count), STATES)
+    # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is
+    # its parent's)
+    return Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
 
 
 def _number(gpu: Any) -> str:

@@ -39,29 +39,25 @@ def about(value: Decimal | float | None) -> str:
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
-    return usd(
-        amount
-        if not amount
-        else amount.quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP)
-    )
+    return usd(_digits(amount, 3) if amount else amount)
 
 
 def roughly(low: Decimal, high: Decimal) -> str:
     """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
     sum, that sum.
     """
-    if low == high:
-        return usd(high)
-    ends = [_rough_usd(end) for end in (low, high)]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1].removeprefix('$')}"
+    return usd(high) if low == high else _range(_rough_usd(low), _rough_usd(high))
 
 
 def roughly_hours(low_ms: int, high_ms: int) -> str:
     """The same in GPU-hours, without the unit's name: "12–28"."""
     if low_ms == high_ms:
         return gpu_hours(high_ms)
-    ends = [_rough_hours(ms) for ms in (low_ms, high_ms)]
-    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+    return _range(_rough_hours(low_ms), _rough_hours(high_ms))
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low}–{high.removeprefix('$')}"
 
 
 def _rough_usd(value: Decimal) -> str:
@@ -75,12 +71,12 @@ def _rough_hours(ms: int) -> str:
 
 def _rough(value: Decimal) -> Decimal:
     """Three significant digits, of what is below one two."""
-    digits = 3 if value >= 1 else 2
-    return (
-        value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP)
-        if value
-        else Decimal(0)
-    )
+    return _digits(value, 3 if value >= 1 else 2) if value else Decimal(0)
+
+
+def _digits(value: Decimal, count: int) -> Decimal:
+    """So many significant digits."""
+    return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - count), ROUND_HALF_UP)
 
 
 def usd_exact(value: Decimal | float | None) -> str:

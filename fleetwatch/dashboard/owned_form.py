@@ -76,13 +76,14 @@ def read(sent: Mapping[str, str], draw: Draw | None) -> Owned:
     """The owned servers; an empty draw is the measured one. Raises RefusedError."""
     errors: dict[str, str] = {}
     values: dict[str, Decimal] = {}
+    source = ASSUMED
     for field in FIELDS:
         text = sent.get(field.name, "").strip()
-        if field.name == "gpu_w" and not text and draw is not None:
-            values["gpu_w"] = draw.mean_w
-            continue
         value = amounts.typed(text) if len(text) <= LONGEST else None
-        if value is not None and field.low <= value <= field.high:
+        if field.name == "gpu_w" and not text and draw is not None:
+            values[field.name] = draw.mean_w
+            source = MEASURED
+        elif value is not None and field.low <= value <= field.high:
             values[field.name] = value
         else:
             errors[field.name] = _what_is_wrong(field, text)
@@ -91,8 +92,6 @@ def read(sent: Mapping[str, str], draw: Draw | None) -> Owned:
         errors["gpus_per_server"] = "A whole number, please."
     if errors:
         raise RefusedError(errors)
-    is_measured = draw is not None and not sent.get("gpu_w", "").strip()
-    source = MEASURED if is_measured else ASSUMED
     return Owned(gpus_per_server=int(gpus), gpu_w_source=source, **values)
 
 

@@ -209,7 +209,7 @@ def machines() -> list[Machine]:
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     """Who held the GPU (or an instance of it) in the interval, latest first."""
-    held: list[Holder] = []
+    held = []
     rows = Allocation.objects.filter(
         Q(gpu__uuid=gpu.uuid) | Q(gpu__parent__uuid=gpu.uuid)
     ).select_related("job", "job__team")

@@ -5,14 +5,14 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.parameters import View, takes, takes_only
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period, read_period
 
 Context = dict[str, Any]
 Content = Callable[..., Context | HttpResponseBase]
@@ -44,8 +44,17 @@ def shows(
             shown = content(request, period, **address)
             if isinstance(shown, HttpResponseBase):
                 return shown
-            return render(request, template, period.context(rail, **shown))
+            return page(request, period, template, rail, shown)
 
         return answer
 
     return marked
+
+
+def page(
+    request: HttpRequest, period: Period, template: str, rail: str, context: Context
+) -> HttpResponse:
+    """The page; 422 where it says what is wrong with what was sent."""
+    is_refused = any(context.get(name) for name in ("error", "errors", "faults"))
+    shown = period.context(rail, **context)
+    return render(request, template, shown, status=422 if is_refused else 200)

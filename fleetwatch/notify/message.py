@@ -40,13 +40,8 @@ class Message:
     def from_json(cls, data: Mapping[str, Any]) -> "Message":
         """The message that `to_json` gave."""
         return cls(
-            title=data["title"],
-            summary=data["summary"],
-            fields=tuple((label, value) for label, value in data["fields"]),
-            rows=tuple(tuple(row) for row in data["rows"]),
-            url=data["url"],
-            severity=data["severity"],
-            text=data["text"],
+            **dict(data)
+            | {name: tuple(tuple(row) for row in data[name]) for name in ("fields", "rows")}
         )
 
 

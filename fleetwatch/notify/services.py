@@ -11,7 +11,7 @@ import structlog
 from cryptography.fernet import MultiFernet
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from fleetwatch.notify import secrets
 from fleetwatch.notify.message import Message, one_line
@@ -244,23 +244,17 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
             Message.from_json(delivery.message),
             identity=_identity(channel.pk, delivery.key),
         )
-    except MessageRefusedError as error:
-        return _note(delivery, Delivery.State.FAILED, str(error), now)
     except TransportError as error:
         if error.permanent:
             _disable(channel, str(error))
+        if error.permanent or isinstance(error, MessageRefusedError):
             return _note(delivery, Delivery.State.FAILED, str(error), now)
-        wait = timedelta(
-            seconds=wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter)
-        )
-        if now + wait > delivery.created_at + GIVE_UP_AFTER:
-            return _note(
-                delivery,
-                Delivery.State.FAILED,
-                f"gave up after {delivery.attempts} tries: {error}",
-                now,
-            )
-        return _note(delivery, Delivery.State.PENDING, str(error), now + wait)
+        seconds = wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter)
+        again_at = now + timedelta(seconds=seconds)
+        if again_at > delivery.created_at + GIVE_UP_AFTER:
+            reason = f"gave up after {delivery.attempts} tries: {error}"
+            return _note(delivery, Delivery.State.FAILED, reason, now)
+        return _note(delivery, Delivery.State.PENDING, str(error), again_at)
     return _note(delivery, Delivery.State.SENT, answer, now)
 
 
@@ -319,13 +313,13 @@ def _disable(channel: Channel, reason: str) -> None:
 
 def _expire(now: datetime) -> int:
     """How many deliveries of switched-off channels were given up: older than 24 hours."""
-    stale = Q(
+    stale = Delivery.objects.filter(
         state__in=WAITING,
         next_attempt_at__lte=now,
         channel__is_enabled=False,
         created_at__lte=now - GIVE_UP_AFTER,
     )
-    return Delivery.objects.filter(stale).update(
+    return stale.update(
         state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours"
     )
 
@@ -334,9 +328,7 @@ def _free_name(name: str, *, besides: int | None = None) -> str:
     wanted = one_line(name, 100)
     if not wanted:
         raise ConfigError({"name": "Name is needed"})
-    if any(
-        pk != besides for pk in Channel.objects.filter(name=wanted).values_list("pk", flat=True)
-    ):
+    if Channel.objects.filter(name=wanted).exclude(pk=besides or 0).exists():
         raise ConfigError({"name": f"There is already a channel called {wanted}"})
     return wanted
 

@@ -7,13 +7,13 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
@@ -21,7 +21,7 @@ from fleetwatch.budgets.models import Budget
 from fleetwatch.dashboard.bars import spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import Interval
 
@@ -94,7 +94,6 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "lines": [(line, spend_bar(line.spent_usd, line.budget_usd, line.end)) for line in lines],
         "has_budgets": any(line.limit for line in lines),
         "month": selectors.running_month(period.now),
-        "is_admin": can_administer(request.user),
         "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
         "months": limits.months(period.now),
         "anomalies": anomalies[:MAX_ANOMALIES],
@@ -105,8 +104,7 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "sent": request.POST,
         "errors": errors or {},
     }
-    page = period.context("budgets", **context)
-    return render(request, "dashboard/budgets.html", page, status=422 if errors else 200)
+    return page(request, period, "dashboard/budgets.html", "budgets", context)
 
 
 def _anomalies(

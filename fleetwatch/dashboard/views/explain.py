@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.priced import priced
@@ -16,6 +16,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import page
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.inventory import selectors as inventory
@@ -59,8 +60,6 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
     are_jobs = figure.parts_by == "job"
     further = {name: value for name, value in named.items() if are_jobs or name == "job"}
-    if state is not None:
-        further["state"] = state
     # many jobs bear one name; GPUs, and what no job held, have no owner
     jobs = [part.key for part in figure.parts.groups if are_jobs and part.key != UNALLOCATED]
     context = {
@@ -68,9 +67,9 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
         "owners": selectors.jobs_by_key(jobs, before=period.interval.end),
         "state": state,
-        "further": urlencode(further),
+        "further": urlencode(further | ({"state": state} if state else {})),
     }
-    return render(request, "dashboard/figure.html", period.context("waste", **context))
+    return page(request, period, "dashboard/figure.html", "waste", context)
 
 
 def _state(request: HttpRequest) -> str | None:
@@ -101,7 +100,6 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     if key == UNALLOCATED:
         holder = explain.NOBODY
     interval = explain.newest(gpu, period.interval, job_id=holder, state=state)
-    lines = priced(explain.rows(gpu, interval, job_id=holder, state=state))
     context = {
         "gpu": gpu,
         "job": job,
@@ -113,16 +111,24 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "is_cut": interval != period.interval,
         "earlier": _earlier(request, period.interval, interval),
         "is_final": explain.is_final(interval, period.now),
-        "lines": lines,
-        "total_usd": sum(line.usd for line in lines if line.usd is not None),
-        "unpriced": any(line.usd is None for line in lines),
         "state": state or "",
         "states": STATES,
+        **_entries(explain.rows(gpu, interval, job_id=holder, state=state)),
         **_windows(explain.stretches(gpu, interval, job_id=holder, state=state)),
     }
     is_part = request.headers.get("HX-Request")
     template = "dashboard/_explain.html" if is_part else "dashboard/explain.html"
-    return render(request, template, period.context("fleet", **context))
+    return page(request, period, template, "fleet", context)
+
+
+def _entries(rows: Any) -> dict[str, Any]:
+    """Entries of the ledger with their dollars."""
+    lines = priced(rows)
+    return {
+        "lines": lines,
+        "total_usd": sum(line.usd for line in lines if line.usd is not None),
+        "unpriced": any(line.usd is None for line in lines),
+    }
 
 
 def _windows(stretches: Iterable[Stretch]) -> dict[str, Any]:

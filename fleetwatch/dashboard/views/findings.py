@@ -12,14 +12,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.held import held_interval
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
@@ -27,7 +26,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.recoverable import waterfall
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
@@ -103,34 +102,14 @@ def findings(request: HttpRequest, period: Period) -> Context:
     teams = list(Team.objects.order_by("slug"))
     people = list(deciding.candidates())
     status = chosen(request, "status", STATUSES, default="open")
-    asked = {
-        "cause": chosen(request, "cause", (*BY_CODE, *UNFIT)),
-        "kind": chosen(request, "kind", Job.Kind.values),
-        "state": chosen(request, "state", WASTED_STATES),
-        "team": chosen(request, "team", [team.slug for team in teams]),
-        "assignee": chosen(request, "assignee", [person.username for person in people]),
-        **{name: request.GET.get(name, "") for name in ("job", "cluster", "user")},
-    }
+    asked = _asked(request, teams, people)
     scope, filters = filtered(request)
     scope = replace(scope, team=asked["team"] or None, job=asked["job"] or None)
     of_jobs, of_places = _matching(asked, scope, period)
     others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
-    place_lines = [line for line in of_places if status in ("all", line.status)]
-    page, pager = pages.page_of(
-        of_jobs if status == "all" else of_jobs.of_status(status),
-        after=request.GET.get("after", ""),
-        size=PAGE_SIZE,
-    )
-    if pager.is_first:
-        first_page(request)
-    lines = selectors.with_jobs(page, before=period.interval.end)
     return {
-        "lines": [_row(line) for line in lines],
-        "pager": pager,
         "status": status,
         "statuses": STATUSES.items(),
-        "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
-        "places_left": max(len(place_lines) - MAX_PLACES, 0),
         "progress": machine_findings.progress(period.interval, now=period.now),
         "counts": of_jobs.counts() + Counter(line.status for line in of_places),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
@@ -140,10 +119,46 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "other_filters": {
             name: value for name, value in others.items() if value and name not in IN_FORM
         },
-        "is_admin": can_administer(request.user),
-        "has_examples": any(line.caused.has_example_rates for line in (*lines, *place_lines)),
+        **_lines(request, period, status, of_jobs, of_places),
         **_savings(of_jobs, of_places, scope, period.interval),
         **_fixed(period),
+    }
+
+
+def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) -> dict[str, str]:
+    """What the address narrows the list to, by name; "" = not narrowed."""
+    return {
+        "cause": chosen(request, "cause", (*BY_CODE, *UNFIT)),
+        "kind": chosen(request, "kind", Job.Kind.values),
+        "state": chosen(request, "state", WASTED_STATES),
+        "team": chosen(request, "team", [team.slug for team in teams]),
+        "assignee": chosen(request, "assignee", [person.username for person in people]),
+        **{name: request.GET.get(name, "") for name in ("job", "cluster", "user")},
+    }
+
+
+def _lines(
+    request: HttpRequest,
+    period: Period,
+    status: str,
+    of_jobs: Findings,
+    of_places: Sequence[Line],
+) -> Context:
+    """A page of those that stand so, and all of machines and of the queue."""
+    if status != "all":
+        of_jobs = of_jobs.of_status(status)
+        of_places = [line for line in of_places if line.status == status]
+    after = request.GET.get("after", "")
+    ranked, pager = pages.page_of(of_jobs, after=after, size=PAGE_SIZE)
+    if pager.is_first:
+        first_page(request)
+    lines = selectors.with_jobs(ranked, before=period.interval.end)
+    return {
+        "lines": [_row(line) for line in lines],
+        "pager": pager,
+        "places": [place_pages.row(line) for line in of_places[:MAX_PLACES]],
+        "places_left": max(len(of_places) - MAX_PLACES, 0),
+        "has_examples": any(line.caused.has_example_rates for line in (*lines, *of_places)),
     }
 
 
@@ -231,7 +246,7 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     try:
         deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
     except DecisionError as error:
-        return _finding_page(request, finding, action=action, error=str(error), status=422)
+        return _finding_page(request, finding, action=action, error=str(error))
     except Finding.DoesNotExist:
         raise Http404(pk) from None  # its hours were judged anew meanwhile
     messages.success(request, _DONE[action])
@@ -257,7 +272,7 @@ def _find(pk: int) -> Finding:
 
 
 def _finding_page(
-    request: HttpRequest, finding: Finding, *, action: str = "", error: str = "", status: int = 200
+    request: HttpRequest, finding: Finding, *, action: str = "", error: str = ""
 ) -> HttpResponse:
     is_of_job = finding.job_id is not None
     period = read_period(
@@ -271,13 +286,12 @@ def _finding_page(
         "history": selectors.history(finding),
         "people": deciding.candidates(finding)[:MAX_CHOICES],
         "snoozes": SNOOZES.items(),
-        "is_admin": can_administer(request.user),
         "action": action,
         "error": error,
         "sent": request.POST,
     }
     template = "dashboard/finding.html" if is_of_job else "dashboard/place_finding.html"
-    return render(request, template, period.context("findings", **context), status=status)
+    return page(request, period, template, "findings", context)
 
 
 def _of_job(finding: Finding, period: Period) -> Context:
@@ -290,24 +304,29 @@ def _of_job(finding: Finding, period: Period) -> Context:
     seen = evidence.evidence_of(finding)
     gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
-    lines = selectors.findings(
-        interval, now=finding.decided_at or interval.end, scope=Scope(job=job.key)
-    )
     return {
         "line": line,
         "confidence": CONFIDENCES[line.caused.confidence],
         "evidence": seen,
         "advice": advice.advise(finding.cause, facts),
         "alternatives": in_words(line.alternatives, job.kind),
-        "others": [
-            (other, BY_CODE[other.finding.cause])
-            for other in lines[:]
-            if other.finding.pk != finding.pk
-        ],
+        "others": _others(finding, interval),
         "ahead": recurrence.projection(job, finding.cause, now=period.now),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }
+
+
+def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:
+    """The job's other findings in the period."""
+    lines = selectors.findings(
+        interval,
+        now=finding.decided_at or interval.end,
+        scope=Scope(job=finding.its_job.key),
+    )
+    return [
+        (line, BY_CODE[line.finding.cause]) for line in lines[:] if line.finding.pk != finding.pk
+    ]
 
 
 def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:

@@ -5,11 +5,10 @@ same text is imported.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -20,6 +19,7 @@ from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
 from fleetwatch.costs.rates import imports, rate_csv
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.lib.csv_rows import RefusedError
 
 
@@ -85,7 +85,7 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
     imported.
     """
     period = read_period(request)
-    context: dict[str, Any] = {
+    context: Context = {
         "kind": kind,
         "days": LOOKS_BACK_DAYS,
         "owner_names": rule_terms.GIVES,
@@ -102,9 +102,7 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
             context["faults"] = error.faults
-    status = 422 if "faults" in context else 200
-    page = period.context("settings", **context)
-    return render(request, "dashboard/import.html", page, status=status)
+    return page(request, period, "dashboard/import.html", "settings", context)
 
 
 def _done(done: Imported, noun: str) -> str:

@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import page
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
@@ -182,7 +183,6 @@ def _page(
         "skus": reconciliation.billed_skus(month)[:MAX_LINES],
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
         "bookings": reconciliation.bookings(month)[:MAX_LINES],
-        "is_admin": can_administer(request.user),
         "columns": COLUMNS,
         "focus_columns": FOCUS_READ,
         "max_bytes": MAX_BYTES,
@@ -190,5 +190,4 @@ def _page(
         **_NOTHING_REFUSED,
         **(refused or {}),
     }
-    page = period.context("reports", **context)
-    return render(request, "dashboard/invoice.html", page, status=422 if refused else 200)
+    return page(request, period, "dashboard/invoice.html", "reports", context)

@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.held import held_interval
@@ -18,7 +17,7 @@ from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
@@ -60,24 +59,30 @@ class JobLine:
 @shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
     sort = chosen(request, "sort", SORTS, default="waste")
-    scope, filters = filtered(request)
-    text = request.GET.get("q", "").strip()
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    kind = chosen(request, "kind", Job.Kind.values)
-    cluster = request.GET.get("cluster", "")
-    filters |= {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value}
-    among = job_ids(text=text, kind=kind or None, cluster=cluster or None)
+    text = request.GET.get("q", "").strip()
+    facts = _facts(request)
+    scope, filters = filtered(request)
+    filters |= facts
     held = costs.look(period.interval, "job", scope=replace(scope, is_allocated=True))
-    page = held.of("job", among).ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
+    of_asked = held.of("job", job_ids(text=text, **facts))
+    ranked = of_asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     return {
-        "lines": _lines(page.groups, period.interval),
-        "pager": pages.pager(page, is_first=place is None),
+        "lines": _lines(ranked.groups, period.interval),
+        "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
         "other_filters": {name: value for name, value in filters.items() if name not in IN_FORM},
         "filters": filters | ({"q": text} if text else {}),
     }
+
+
+def _facts(request: HttpRequest) -> dict[str, str]:
+    """What the address asks of jobs themselves, by name."""
+    kind = chosen(request, "kind", Job.Kind.values)
+    facts = {"kind": kind, "cluster": request.GET.get("cluster", "")}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _lines(groups: Sequence[Group], interval: Interval) -> list[JobLine]:
@@ -116,7 +121,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "changes": change_lines(changes(job)),
         "sources": sorted(set(Allocation.objects.filter(job=job).values_list("source", flat=True))),
     }
-    return render(request, "dashboard/job.html", period.context("jobs", **context))
+    return page(request, period, "dashboard/job.html", "jobs", context)
 
 
 def _findings(job: Job, period: Period) -> list[tuple[Line, Cause, str, list[Alternative]]]:

@@ -17,7 +17,7 @@ from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, install, maps, node_events, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.machine_pages import row
+from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import Machine
@@ -98,30 +98,36 @@ def node(request: HttpRequest, period: Period, name: str) -> Context:
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
     groups = figures.jobs.groups
     jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
-    findings = machine_findings.findings(period.interval, now=period.now, node=node.name)
     return {
         "node": node,
         "totals": figures.totals,
         "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
         "jobs": [(jobs.get(group.key), group) for group in groups],
-        "findings": [row(line) for line in findings],
+        "findings": _findings(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
-        "sources": job_sources([node.pk]).get(node.pk, []),
-        "drain": telemetry.drains([node.pk]).get(node.pk),
-        "departure": inventory.newest_departure(node),
         "may_remove": can_administer(request.user) and _is_silent(node, period.now),
         "events": node_events.newest(node, limit=EVENTS),
         **_agent(node, gpus),
     }
 
 
+def _findings(node: Node, period: Period) -> list[PlaceRow]:
+    lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
+    return [row(line) for line in lines]
+
+
 def _agent(node: Node, gpus: Sequence[GPU]) -> Context:
-    """The node's agent beside the one that this hub hands out, and what it can't read."""
+    """The node's agent beside the one that this hub hands out: what it says, and what it can't
+    read.
+    """
     hub = install.agent_version()
     return {
         "lag_ms": agents.lag_ms(node.last_received_at, node.last_ms),
         "is_older": agents.is_older(node.agent.get("version"), hub),
         "hub_version": hub,
+        "sources": job_sources([node.pk]).get(node.pk, []),
+        "drain": telemetry.drains([node.pk]).get(node.pk),
+        "departure": inventory.newest_departure(node),
         "upgrade_command": install.upgrade_command(),
         "silent_ms": _silent_ms(node),
         "late": telemetry.late(node.pk),
@@ -187,7 +193,6 @@ def gpu(request: HttpRequest, period: Period, uuid: str) -> Context:
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
         "unread": agents.unread_of([(gpu.uuid, gpu.unread)]),
         "instances": list(gpu.instances.order_by("index", "uuid")),
-        "is_admin": can_administer(request.user),
         "idle_power": idle_power_of(gpu),
     }
 

@@ -11,7 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -25,6 +25,7 @@ from fleetwatch.dashboard.asked import Asked, RefusedError
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
+from fleetwatch.dashboard.showing import page
 
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50
@@ -83,7 +84,6 @@ def _page(
     moves = preview.moves if preview else []
     sent = request.POST
     context = {
-        "is_admin": can_administer(request.user),
         "sent": sent,
         "errors": errors,
         "preview": preview,
@@ -96,12 +96,7 @@ def _page(
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
         "owner_names": {name: label.capitalize() for name, label in rule_terms.GIVES.items()},
     }
-    return render(
-        request,
-        "dashboard/mappings.html",
-        period.context("settings", **context),
-        status=422 if errors else 200,
-    )
+    return page(request, period, "dashboard/mappings.html", "settings", context)
 
 
 def _end(asked: Asked) -> Change:
@@ -130,15 +125,20 @@ def _rule(asked: Asked) -> MappingRule:
 def _add(asked: Asked) -> Change:
     """Raises RefusedError, MappingError and RateError where it can't be."""
     label, value = rule_terms.read_label(asked.text("label"))
-    texts = {name: asked.text(name) for name in ASKS}
-    asks = Conditions(**texts, label=label, label_value=value)
+    asks = Conditions(**{name: asked.text(name) for name in ASKS}, label=label, label_value=value)
     gives = Gives(*(asked.text(name) for name in rule_terms.GIVES))
     priority = rule_terms.USUAL
     if asked.text("priority"):
         priority = asked.number("priority", low=rule_terms.FIRST, high=rule_terms.LAST)
-    since = read_since(asked.text("valid_from"), asked.now)
-    until = read_since(asked.text("valid_to"), asked.now) if asked.text("valid_to") else None
-    rule = mappings.NewRule(asks, gives, since, until, priority, asked.text("note"))
+    end = asked.text("valid_to")
+    rule = mappings.NewRule(
+        asks,
+        gives,
+        valid_from=read_since(asked.text("valid_from"), asked.now),
+        valid_to=read_since(end, asked.now) if end else None,
+        priority=priority,
+        note=asked.text("note"),
+    )
     return Change(
         partial(mappings.add_rule, rule, by=asked.by, now=asked.now),
         f"{asks.words} belongs to {gives.words}.",

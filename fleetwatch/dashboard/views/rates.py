@@ -1,15 +1,17 @@
 """The rate book's own page: admins work out what owned GPUs cost."""
 
+from collections.abc import Mapping
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.owned import measured_draw
+from fleetwatch.costs.owned import Draw, measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned_form
@@ -18,6 +20,7 @@ from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
+from fleetwatch.dashboard.showing import page
 from fleetwatch.inventory.models import GPUModel
 
 
@@ -30,28 +33,22 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     rate.
     """
     period = read_period(request)
-    sent = request.POST if request.method == "POST" else request.GET
+    is_sent = request.method == "POST"
+    sent = request.POST if is_sent else request.GET
     models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
     by_name = {model.name: model for model in models}
     name = sent.get("gpu_model", "")
     model = by_name.get(name, models[0] if models else None)
     chosen(request, "gpu_model", by_name)
     draw = measured_draw(model.name, period.now) if model is not None else None
-    parts: list[Component] = []
-    errors: dict[str, str] = {}
-    if "server_usd" in sent:
+    parts, errors = _parts(sent, draw)
+    if is_sent and name and name not in by_name:
+        errors["gpu_model"] = f"There is no GPU model {name[:LONGEST]!r} in the fleet."
+    if is_sent and parts and model and not errors:
         try:
-            parts = components(owned_form.read(sent, draw))
-        except RefusedError as error:
-            errors = error.errors
-    if request.method == "POST":
-        if name and name not in by_name:
-            errors["gpu_model"] = f"There is no GPU model {name[:LONGEST]!r} in the fleet."
-        if parts and model is not None and not errors:
-            try:
-                return _book(request, model, parts, period)
-            except RateError as error:
-                errors[error.field] = str(error)
+            return _book(request, model, parts, period)
+        except RateError as error:
+            errors = {error.field: str(error)}
     context = {
         "models": models,
         "model": model,
@@ -65,9 +62,17 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         "sent": sent,
         "errors": errors,
     }
-    page = period.context("settings", **context)
-    status = 422 if errors else 200
-    return render(request, "dashboard/rates_calculator.html", page, status=status)
+    return page(request, period, "dashboard/rates_calculator.html", "settings", context)
+
+
+def _parts(sent: Mapping[str, str], draw: Draw | None) -> tuple[list[Component], dict[str, str]]:
+    """The parts of the price, or what is wrong with the form; neither of an empty one."""
+    if "server_usd" not in sent:
+        return [], {}
+    try:
+        return components(owned_form.read(sent, draw)), {}
+    except RefusedError as error:
+        return [], error.errors
 
 
 def _book(

@@ -1,6 +1,6 @@
 """Reports: the months, one report, its files; and "compute now" for admins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
@@ -103,7 +103,6 @@ def _months(request: HttpRequest) -> dict[str, Any]:
         "page": "reports",
         "zone": zone(),
         "months": lines,
-        "is_admin": can_administer(request.user),
         "is_computing": any(line.is_open for line in lines),
     }
 
@@ -111,9 +110,6 @@ def _months(request: HttpRequest) -> dict[str, Any]:
 def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
     """What a report shows; with a number of `lines` no more of them, and the first savings."""
     content = selectors.figures(report.content)
-    listed = content.get("lines", [])
-    savings = content.get("savings", [])
-    max_savings = MAX_SAVINGS if lines else len(savings)
     compared = content["compared_with"]
     is_fleets = "teams" in content
     return {
@@ -128,13 +124,23 @@ def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
         "days": _days(report.start, report.end),
         "compared_days": _days(*(datetime.fromisoformat(compared[end]) for end in ("from", "to"))),
         "period": f"?from={content['from']}&to={content['to']}",
-        "lines": listed[:lines],
-        "left_off": len(listed) - len(listed[:lines]),
-        "savings": savings[:max_savings],
-        "savings_left_off": max(0, len(savings) - max_savings),
         "versions": selectors.versions(report),
         "fleet": report if is_fleets else selectors.fleet_of(report),
         "statements": selectors.statements(report) if is_fleets else {},
+        **_listed(content, lines),
+    }
+
+
+def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
+    """So many lines at most, and with a `size` the first savings; and how many are left off."""
+    lines = content.get("lines", [])
+    savings = content.get("savings", [])
+    max_savings = MAX_SAVINGS if size else len(savings)
+    return {
+        "lines": lines[:size],
+        "left_off": len(lines) - len(lines[:size]),
+        "savings": savings[:max_savings],
+        "savings_left_off": max(0, len(savings) - max_savings),
     }
 
 

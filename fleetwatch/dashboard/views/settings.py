@@ -6,13 +6,13 @@ from typing import cast
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import ApiToken, User
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
@@ -25,7 +25,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
@@ -84,21 +84,26 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
-    sent = request.POST
-    asked = Asked(sent.dict(), cast("User", request.user), read_period(request).now)
+    asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
     except RefusedError as error:
-        form = f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
-        refused = {"action": form, "errors": error.errors, "sent": sent}
-        edited = sent.get("id", "") if action == "channel-edit" else request.GET.get("edit", "")
-        return _page(request, edited=edited, outcome=refused)
+        return _refused(request, action, error)
     if done.secret:
-        outcome = {"action": action, "done": done, "install_command": _install_command(done)}
-        return _page(request, edited=request.GET.get("edit", ""), outcome=outcome)
+        made = {"action": action, "done": done, "install_command": _install_command(done)}
+        return _page(request, edited=request.GET.get("edit", ""), outcome=made)
     messages.success(request, done.text)
     section = SECTIONS.get(action.partition("-")[0], "organisation")
     return redirect(f"{reverse('settings')}#{section}")
+
+
+def _refused(request: HttpRequest, action: str, error: RefusedError) -> HttpResponse:
+    """The settings with the form as it was sent, and what is wrong with it."""
+    sent = request.POST
+    form = f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
+    edited = sent.get("id", "") if action == "channel-edit" else request.GET.get("edit", "")
+    outcome = {"action": form, "errors": error.errors, "sent": sent}
+    return _page(request, edited=edited, outcome=outcome)
 
 
 def _install_command(done: Done) -> str:
@@ -109,7 +114,6 @@ def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) 
     """The settings with the form of a channel open, and what came of the form that was sent."""
     period = read_period(request)
     context: Context = {
-        "is_admin": can_administer(request.user),
         "action": "",
         "errors": {},
         "sent": {},
@@ -123,9 +127,7 @@ def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) 
         **_tokens(period.now),
         **(outcome or {}),
     }
-    is_refused = bool(context["errors"])
-    page = period.context("settings", **context)
-    return render(request, "dashboard/settings.html", page, status=422 if is_refused else 200)
+    return page(request, period, "dashboard/settings.html", "settings", context)
 
 
 def _money() -> Context:

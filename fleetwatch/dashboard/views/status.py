@@ -53,31 +53,18 @@ class Queue:
 
 @shows("dashboard/status.html", "status")
 def status(_: HttpRequest, period: Period) -> Context:
-    sources = job_sources()
-    departed = inventory.departed()
-    agents = [
-        _agent(
-            machine.node,
-            sources.get(machine.node.pk, []),
-            to_ms(period.now),
-            is_gone=machine.node.pk in departed,
-        )
-        for machine in machines()
-    ]
+    agents = _agents(period)
+    lags_ms = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     depth = telemetry.depth(period.now)
-    heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     return {
         "agents": sorted(agents, key=_urgency),
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
         "never": sum(agent.health == NEVER for agent in agents),
         "silent": sum(bool(agent.silent) for agent in agents),
-        "lag_ms": min(heard, default=None),
+        "lag_ms": min(lags_ms, default=None),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
-        "beats": [
-            (beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S)
-            for beat in Heartbeat.objects.order_by("name")
-        ],
+        "beats": _beats(period.now),
         "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),
@@ -85,6 +72,25 @@ def status(_: HttpRequest, period: Period) -> Context:
         "disk_trouble": disk.trouble(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
+
+
+def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
+    """Each with whether it is in time."""
+    return [
+        (beat, (now - beat.at).total_seconds() <= BEAT_LATE_S)
+        for beat in Heartbeat.objects.order_by("name")
+    ]
+
+
+def _agents(period: Period) -> list[Agent]:
+    sources = job_sources()
+    departed = inventory.departed()
+    now_ms = to_ms(period.now)
+    nodes = [machine.node for machine in machines()]
+    return [
+        _agent(node, sources.get(node.pk, []), now_ms, is_gone=node.pk in departed)
+        for node in nodes
+    ]
 
 
 def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bool) -> Agent:

@@ -57,10 +57,10 @@ def waste(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = filtered(request)
     seen = costs.look(period.interval, *({group_by, "node"} - {"cause"}), scope=scope)
-    totals = seen.totals()
     lines, rest = _lines(seen, group_by, scope, period.interval)
     keys = [line.key for line in lines] if group_by == "job" else []
-    is_by_cause = group_by == "cause"
+    others = {name: value for name, value in filters.items() if name != group_by}
+    csv = f"{reverse('waste_csv')}?{period.timeframe.query}"
     return {
         "groups": GROUPS.items(),
         "group_by": group_by,
@@ -68,20 +68,27 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "lines": lines[:MAX_LINES],
         "rest": rest,
         "owners": selectors.jobs_by_key(keys, before=period.interval.end),
+        "filters": filters,
+        "kept": _more(others),
+        "kept_all": _more(filters),
+        "csv_url": csv + _more({"group_by": group_by} | filters),
+        "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
+        **_totals(seen, scope, period, is_whole=not filters),
+        **_free(request, group_by, lines),
+    }
+
+
+def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Context:
+    """The whole with what was learned of closed months since, and what was drawn for nothing."""
+    totals = seen.totals()
+    return {
         "totals": totals,
-        "adjusted": None if filters else adjusted(period.interval, totals.cost_usd),
-        "progress": progress(period.interval, now=period.now) if is_by_cause else None,
+        "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
         "energy": energy(
             period.interval,
             scope=replace(scope, states=IDLE_OR_STALLED),
             by_node=seen.within(IDLE_OR_STALLED).by("node"),
         ),
-        "filters": filters,
-        "kept": _more({name: value for name, value in filters.items() if name != group_by}),
-        "kept_all": _more(filters),
-        "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}"
-        + _more({"group_by": group_by} | filters),
-        **_free(request, group_by, lines),
     }
 
 

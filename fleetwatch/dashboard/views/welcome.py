@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
@@ -34,7 +34,6 @@ def welcome(request: HttpRequest) -> HttpResponseBase:
 def _show(request: HttpRequest, command: str = "") -> HttpResponse:
     context: Context = {
         "command": command,
-        "is_admin": can_administer(request.user),
         "uses": USES,
         **_arrived(),
     }
