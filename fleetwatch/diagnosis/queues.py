@@ -35,15 +35,11 @@ def waiting(now_ms: int) -> list[Queue]:
     asked: dict[str, list[int]] = defaultdict(list)
     for node_id in askable:
         asked[cluster_of.get(node_id, "")].append(node_id)
-    told = _told([node_id for nodes in asked.values() for node_id in nodes[:ASKED]], now_ms)
-    newest = {
-        cluster: max((told[node_id] for node_id in nodes if node_id in told), default=None)
-        for cluster, nodes in asked.items()
-    }
+    by_node = _pending([node_id for nodes in asked.values() for node_id in nodes[:ASKED]], now_ms)
     return [
-        Queue(cluster, word[1], word[0])
-        for cluster, word in sorted(newest.items())
-        if word is not None
+        Queue(cluster, gpus, told_ms)
+        for cluster, nodes in sorted(asked.items())
+        for told_ms, gpus in sorted(by_node[node] for node in nodes if node in by_node)[-1:]
     ]
 
 
@@ -51,20 +47,19 @@ def _askable(sources: Mapping[int, list[JobSource]], now_ms: int) -> set[int]:
     """The nodes whose scheduler answers now."""
     return {
         node_id
-        for node_id, known in sources.items()
-        for source in known
+        for node_id, of_node in sources.items()
+        for source in of_node
         if source.kind == SCHEDULER and source.is_ok and now_ms - source.reported_ms < FRESH_MS
     }
 
 
-def _told(node_ids: list[int], now_ms: int) -> dict[int, tuple[int, int]]:
+def _pending(node_ids: list[int], now_ms: int) -> dict[int, tuple[int, int]]:
     """Node id -> (when, how many GPUs are waited for), of those that told."""
-    found: dict[int, tuple[int, int]] = {}
+    newest: dict[int, tuple[int, int]] = {}
     for node_id, _, host in frames.of_nodes(node_ids, now_ms - FRESH_MS, now_ms, (), (PENDING,)):
-        if PENDING not in host.columns:
-            continue
-        is_told = ~np.isnan(host.columns[PENDING])
-        if is_told.any():
-            at_ms, gpus = host.start_ms[is_told], host.columns[PENDING][is_told]
-            found[node_id] = (int(at_ms[-1]), int(gpus[-1]))
-    return found
+        if PENDING in host.columns:
+            read = np.flatnonzero(~np.isnan(host.columns[PENDING]))
+            for last in read[-1:].tolist():
+                gpus = int(host.columns[PENDING][last])
+                newest[node_id] = (int(host.start_ms[last]), gpus)
+    return newest

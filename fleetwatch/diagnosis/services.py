@@ -214,7 +214,7 @@ def _remade(
     """
     for start_ms, end_ms in _spans(hours):
         before = stored.get((node_id, start_ms)) if start_ms == this_hour else None
-        first = _first_changed(node.digests(start_ms), before.told) if before else 0
+        first = _first_changed(node.digests(start_ms), before.digests) if before else 0
         if first == CELLS_PER_HOUR:
             continue
         first_ms = start_ms + first * CELL_MS

@@ -55,26 +55,26 @@ def batch_factor(peak_ratio: float | None) -> float | None:
 
 def smaller_gpu(facts: Facts) -> tuple[Step, ...]:
     """On what smaller GPU, or slice of it, the work fits."""
-    found = smaller(
+    names = smaller(
         facts.gpu_model,
         facts.memory_total_bytes,
         facts.memory_peak_ratio,
         mig_profile=facts.mig_profile,
     )
-    if not found or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
+    if not names or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
         return ()
     peak = facts.memory_total_bytes * facts.memory_peak_ratio / GIB
     text = (
         f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB:"
-        f" {' or '.join(found)} holds it with room to spare. An allocator may hold more than it"
+        f" {' or '.join(names)} holds it with room to spare. An allocator may hold more than it"
         " needs, a model server all it can get."
     )
     # of an instance the parent is divided already: whoever runs it has to make room first
-    is_sliced = not facts.mig_profile and found[0].startswith("MIG ")
+    is_sliced = not facts.mig_profile and names[0].startswith("MIG ")
     # without its index every GPU of the node would be cut
     cut = (
         "nvidia-smi -i INDEX -mig 1 && nvidia-smi mig -i INDEX -cgi"
-        f" {found[0].removeprefix('MIG ')} -C"
+        f" {names[0].removeprefix('MIG ')} -C"
     )
     return (Step(text, cut if is_sliced else ""),)
 
@@ -89,7 +89,8 @@ def smaller(
     """
     if not total_bytes or peak_ratio is None:
         return ()
-    need, total = HEADROOM * peak_ratio * total_bytes / GIB, total_bytes / GIB
+    need = HEADROOM * peak_ratio * total_bytes / GIB
+    total = total_bytes / GIB
     slices = _slices(total, mig_profile.partition("+")[0]) if CAN_SLICE.search(model) else ()
     mig = next((f"MIG {name}" for name, memory in slices if memory >= need), None)
     other = next(
@@ -100,7 +101,7 @@ def smaller(
         ),
         None,
     )
-    return tuple(found for found in (mig, other) if found)
+    return tuple(name for name in (mig, other) if name)
 
 
 def _slices(total_gib: float, of: str) -> tuple[tuple[str, float], ...]:

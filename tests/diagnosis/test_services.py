@@ -348,7 +348,7 @@ def stored_cells() -> list[tuple]:
     hour = unpack(NodeCells.objects.latest("hour").payload)
     return [
         hour.gpu_ids.tolist(),
-        hour.told,
+        hour.digests,
         {
             name: one.tolist()
             for name, one in zip(hour.names, np.nan_to_num(hour.figures, nan=-1), strict=True)

@@ -31,21 +31,26 @@ class Advice:
 
 def advise(code: str, facts: Facts) -> Advice:
     """The advice for a cause and a job. Raises KeyError for a code that no cause has."""
-    cause, place = of_kind(code, facts.kind), facts.place
+    cause = of_kind(code, facts.kind)
+    place = facts.place
     if cause.when_over and place.is_over:
         return Advice(cause, (cause.when_over, cause.fixes[0]))
-    pid = str(place.pids[0]) if place.pids else "PID"
-    tell = tuple(
-        Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell
-    )
     typed = command(code, place)
-    if cause.is_ended and place.is_over:
-        first: tuple[Step, ...] = (OVER,)
-    else:
-        first = (*_spared(cause, place), *cause.steps(facts))
-    todo = (*first, *_fixes(cause, place))
-    steps = tuple(Step(step.text, _filled(step.code, facts)) for step in todo)
-    return Advice(cause, (*steps, PODS) if typed.startswith(DELETE_POD) else steps, typed, tell)
+    is_past = cause.is_ended and place.is_over
+    first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
+    last = (PODS,) if typed.startswith(DELETE_POD) else ()
+    steps = tuple(
+        Step(step.text, _filled(step.code, facts))
+        for step in (*first, *_fixes(cause, place), *last)
+    )
+    return Advice(cause, steps, typed, tuple(_aimed(step, place) for step in cause.tell))
+
+
+def _aimed(step: Step, place: Place) -> Step:
+    """At a process of the job, where one is known."""
+    if not place.pids:
+        return step
+    return Step(step.text, step.code.replace("--pid PID", f"--pid {place.pids[0]}"))
 
 
 def first_step(cause: Cause, place: Place) -> Step:

@@ -36,7 +36,8 @@ def alternatives(keys: Collection[Key]) -> dict[Key, tuple[str, ...]]:
     """Of each of these findings the causes that were possible for a quarter of its time, those with
     most time first.
     """
-    job_ids, causes = sorted({job_id for job_id, _ in keys}), sorted({cause for _, cause in keys})
+    job_ids = sorted({job_id for job_id, _ in keys})
+    causes = sorted({cause for _, cause in keys})
     held: dict[Key, dict[str, int]] = defaultdict(dict)
     for job_id, cause, other, held_ms in fetched(_POSSIBLE, [job_ids, causes]):
         held[job_id, cause][other] = held_ms

@@ -141,7 +141,7 @@ def assignee(name: str) -> User | None:
     """
     if not name:
         return None
-    found = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()
-    if found is None:
+    user = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()
+    if user is None:
         raise DecisionError(f"there is no active user {name!r}", field="assignee")
-    return found
+    return user

@@ -6,7 +6,6 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from fleetwatch.diagnosis.cause_totals import Saving, together
@@ -15,6 +14,7 @@ from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 MONTHS = 3  # of a quarter
@@ -75,31 +75,30 @@ def realised(several: Sequence[Realised]) -> Saving:
     same shorter runs.
     """
     largest: dict[tuple[str, str, int | None], Saving] = {}
-    for one in several:
-        series = one.fix.user, one.fix.job_name, one.fix.gpus
+    for each in several:
+        series = (each.fix.user, each.fix.job_name, each.fix.gpus)
         largest[series] = max(
-            one.saving,
-            largest.get(series, one.saving),
+            each.saving,
+            largest.get(series, each.saving),
             key=lambda saving: saving.low_ms + saving.high_ms,
         )
     return together(largest.values())
 
 
 def _measured(fixes: QuerySet[Fix]) -> list[Realised]:
-    found = list(fixes.select_related("finding__job"))
-    rates = _rates(found)
-    return [Realised(fix, _saving(fix, rates.get(fix.pk))) for fix in found]
+    rows = list(fixes.select_related("finding__job"))
+    rates = _rates(rows)
+    return [Realised(fix, _saving(fix, rates.get(fix.pk))) for fix in rows]
 
 
-def _rank(one: Realised) -> tuple[bool, Decimal, int, float, int]:
-    saving = one.saving
-    is_unproven = one.fix.outcome != Outcome.IMPROVED
+def _rank(realised: Realised) -> tuple[bool, Decimal, int, float, int]:
+    saving = realised.saving
     return (
-        is_unproven,
+        realised.fix.outcome != Outcome.IMPROVED,
         -(saving.low_usd + saving.high_usd),
         -saving.high_ms,
-        -(one.effect or 0.0),
-        one.fix.pk,
+        -(realised.effect or 0.0),
+        realised.fix.pk,
     )
 
 
@@ -115,6 +114,5 @@ def _rates(fixes: Iterable[Fix]) -> dict[int, tuple[Decimal, int]]:
     """Fix -> (sum of GPU time x dollars per GPU-hour, that GPU time): of the series' priced
     time.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_RATES, {"fix_ids": [fix.pk for fix in fixes if fix.saved_high_ms]})
-        return {fix_id: (usd_ms, int(held_ms)) for fix_id, usd_ms, held_ms in cursor.fetchall()}
+    rows = fetched(_RATES, {"fix_ids": [fix.pk for fix in fixes if fix.saved_high_ms]})
+    return {fix_id: (usd_ms, int(held_ms)) for fix_id, usd_ms, held_ms in rows}

@@ -113,14 +113,14 @@ def findings(
     """Every finding of a node or cluster with time in the period: the largest possible saving
     first, then the most time.
     """
-    known = Finding.objects.filter(
+    rows = Finding.objects.filter(
         job=None, last_ms__gt=interval.start_ms - HOUR_MS, first_ms__lt=interval.end_ms + HOUR_MS
     )
     if cause is not None:
-        known = known.filter(cause=cause)
+        rows = rows.filter(cause=cause)
     if node is not None:
-        known = known.filter(node__name=node)
-    by_id = {finding.pk: finding for finding in known.select_related("node", "assignee")}
+        rows = rows.filter(node__name=node)
+    by_id = {finding.pk: finding for finding in rows.select_related("node", "assignee")}
     lines = _lines(interval, by_id, now=now) if by_id else []
     return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
 

@@ -5,7 +5,7 @@ is past.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Sum
+from django.db.models import Count, Sum
 
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.jobs.models import Job
@@ -47,10 +47,9 @@ def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
     alike = [pk for pk, count in runs if count == gpus]
     if len(alike) < TIMES:
         return None
-    found = CauseEntry.objects.filter(
-        job__in=alike, cause=cause, start__gte=now - LOOKS_BACK
-    ).aggregate(low=Sum("low_ms"), high=Sum(F("high_ms")))
-    return Projection(len(alike), ahead(found["low"] or 0), ahead(found["high"] or 0))
+    entries = CauseEntry.objects.filter(job__in=alike, cause=cause, start__gte=now - LOOKS_BACK)
+    lost = entries.aggregate(low=Sum("low_ms"), high=Sum("high_ms"))
+    return Projection(len(alike), ahead(lost["low"] or 0), ahead(lost["high"] or 0))
 
 
 def ahead(past_ms: int) -> int:

@@ -11,7 +11,7 @@ from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.judgement import lane_figures
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes
-from fleetwatch.diagnosis.judgement.rules import Detector
+from fleetwatch.diagnosis.judgement.rules import Detector, Sign
 from fleetwatch.diagnosis.lane_rows import NAMES
 
 CELL_MIN = 5
@@ -34,16 +34,17 @@ def rules(code: str) -> list[Words]:
 
 
 def _words(detector: Detector) -> Words:
-    found = detector.find(Features(_nothing(), 1))
-    needs, surer = (
-        tuple(
-            f"{measures.measure(sign.feature).label}:"
-            f" {measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)}"
-            for sign in signs
-        )
-        for signs in (found.signs, found.strengthens)
+    rule = detector.find(Features(_nothing(), 1))
+    return Words(
+        " or ".join(_length(length) for length in detector.lengths),
+        needs=tuple(map(_sign, rule.signs)),
+        surer=tuple(map(_sign, rule.strengthens)),
     )
-    return Words(" or ".join(_length(length) for length in detector.lengths), needs, surer)
+
+
+def _sign(sign: Sign) -> str:
+    bound = measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)
+    return f"{measures.measure(sign.feature).label}: {bound}"
 
 
 def _length(cells: int) -> str:
@@ -54,13 +55,14 @@ def _length(cells: int) -> str:
 def _nothing() -> Lanes:
     """One GPU of which nothing was read: every rule says what it would compare."""
     unread = np.full((1, 1), np.nan)
-    one = np.ones(1, dtype=np.int64)
+    number = np.ones(1, dtype=np.int64)
     return Lanes(
-        gpu_id=one, job_id=one, kind=np.array(["batch"]), is_serving=np.zeros(1, dtype=bool),
+        gpu_id=number, job_id=number, kind=np.array(["batch"]), is_serving=np.zeros(1, dtype=bool),
         idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
-        memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool),
+        memory_bytes=np.full(1, np.nan), sevenths=number, start_ms=0,
+        held=np.ones((1, 1), dtype=bool),
         held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),
-        age=np.ones((1, 1), dtype=np.int64), warm_up=one, is_over=np.zeros(1, dtype=bool),
-        failures=one, cheaper=((),),
+        age=np.ones((1, 1), dtype=np.int64), warm_up=number, is_over=np.zeros(1, dtype=bool),
+        failures=number, cheaper=((),),
         figures=lane_figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

@@ -3,7 +3,7 @@ judged last, and have none that nobody sees.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -32,19 +32,15 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
     newest = dict(own.values_list("job_id").annotate(Max("start")))
     if not newest:
         return set()
-    recent = reduce(
-        or_, (Q(job=job_id, start__gt=start - LOOKS_BACK) for job_id, start in newest.items())
-    )
     last: dict[int, dict[int, _Last]] = defaultdict(dict)
-    for job_id, gpu_id, start, cells, cause, confidence in own.filter(recent).values_list(
-        "job_id", "gpu_id", "start", "cells", "cause", "confidence"
-    ):
+    for job_id, gpu_id, start, cells, cause, confidence in own.filter(
+        _since(newest, LOOKS_BACK)
+    ).values_list("job_id", "gpu_id", "start", "cells", "cause", "confidence"):
         entry = (floor_hour(start), cells.bit_length(), cause, confidence)
         last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
-    known = reduce(
-        or_, (Q(job=job_id, start__gt=start - REMEMBERS) for job_id, start in newest.items())
+    of_day = list(
+        own.filter(_since(newest, REMEMBERS)).values_list("job_id", "gpu_id", "node_id").distinct()
     )
-    of_day = list(own.filter(known).values_list("job_id", "gpu_id", "node_id").distinct())
     unknown = {job_id for job_id, gpu_id, _ in of_day if gpu_id not in last[job_id]}
     unknown |= _partly_seen(of_day)
     return {
@@ -53,6 +49,11 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
         if job_id not in unknown
         for cause in _shared(list(gpus.values()))
     }
+
+
+def _since(newest: Mapping[int, datetime], back: timedelta) -> Q:
+    """Of each job what began so long before its newest entry, and later."""
+    return reduce(or_, (Q(job=job_id, start__gt=at - back) for job_id, at in newest.items()))
 
 
 def _partly_seen(held: Collection[tuple[int, int, int]]) -> set[int]:
@@ -65,8 +66,8 @@ def _partly_seen(held: Collection[tuple[int, int, int]]) -> set[int]:
     labels = Job.objects.filter(pk__in=gpus.keys()).values_list("pk", "labels")
     return {
         job_id
-        for job_id, told in labels
-        if reaches_beyond(told, gpus=len(gpus[job_id]), nodes=len(nodes[job_id]))
+        for job_id, facts in labels
+        if reaches_beyond(facts, gpus=len(gpus[job_id]), nodes=len(nodes[job_id]))
     }
 
 

@@ -35,9 +35,7 @@ def demand(by_gpu: Sequence[Sequence[float | None]]) -> Demand | None:
     """
     if not by_gpu:
         return None
-    util = np.array(
-        [[np.nan if value is None else value for value in one] for one in by_gpu], dtype=np.float64
-    )
+    util = np.array(by_gpu, dtype=np.float64)  # makes None NaN
     seen = ~np.isnan(util).any(axis=0)
     if seen.sum() < MINUTES:
         return None

@@ -62,13 +62,10 @@ class Figures(Mapping[str, Floats]):
         return Figures(self.kept, self.rows, np.where(cells, NOWHERE, self.place))
 
 
-def of(known: Mapping[str, Floats]) -> Figures:
+def of(arrays: Mapping[str, Floats]) -> Figures:
     """Figures that are arrays of lanes x cells, one at least."""
-    shape = next(iter(known.values())).shape
-    size = shape[0] * shape[1]
-    kept = np.full((len(known), size + 1), np.nan)
-    for row, values in zip(kept, known.values(), strict=True):
-        row[:size] = values.ravel()
-    return Figures(
-        kept, {name: row for row, name in enumerate(known)}, np.arange(size).reshape(shape)
-    )
+    shape = next(iter(arrays.values())).shape
+    block = np.stack([values.ravel() for values in arrays.values()])
+    kept = np.pad(block, [(0, 0), (0, 1)], constant_values=np.nan)
+    rows = {name: row for row, name in enumerate(arrays)}
+    return Figures(kept, rows, np.arange(block.shape[1]).reshape(shape))

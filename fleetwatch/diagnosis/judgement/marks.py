@@ -19,7 +19,8 @@ COLUMNS = (
     "dram_active",
 )
 POLICY = Policy()
-PAUSE, SPINNING = "pause", "spinning"
+PAUSE = "pause"
+SPINNING = "spinning"
 MAX_MARKS = 200  # drawn; a sawtooth of seconds has no stretch of its own
 
 Values = Sequence[float | None]
@@ -47,26 +48,31 @@ def marks(
     Where nobody told how much of a step spins, one that is full and takes `waiting_w` at most does,
     as the ledger has it.
     """
-    nothing: Values = [None] * len(starts_ms)
-    util, low, told, power_w, tensor, dram = (columns.get(name, nothing) for name in COLUMNS)
-    works = [
-        (one or 0.0) >= POLICY.spin_tensor_max or (other or 0.0) >= POLICY.spin_dram_max
-        for one, other in zip(tensor, dram, strict=True)
+    unread: Values = [None] * len(starts_ms)
+    steps = zip(*(columns.get(name, unread) for name in COLUMNS), strict=True)
+    kinds = [
+        _kind(util, low, _spin(spin, util, power_w, _works(tensor, dram), waiting_w))
+        for util, low, spin, power_w, tensor, dram in steps
     ]
-    spin = [_spin(*step, waiting_w) for step in zip(told, util, power_w, works, strict=True)]
-    kinds = [_kind(*values) for values in zip(util, low, spin, strict=True)]
-    found = []
     key: Callable[[int], str] = kinds.__getitem__
-    for kind, places in groupby(range(len(kinds)), key):
-        several = list(places)
-        if kind:
-            found.append(Mark(starts_ms[several[0]], starts_ms[several[-1]] + step_ms, kind))
-    longest = sorted(found, key=lambda mark: mark.start_ms - mark.end_ms)[:MAX_MARKS]
+    stretches = [(kind, list(places)) for kind, places in groupby(range(len(kinds)), key)]
+    every = [
+        Mark(starts_ms[places[0]], starts_ms[places[-1]] + step_ms, kind)
+        for kind, places in stretches
+        if kind
+    ]
+    longest = sorted(every, key=lambda mark: mark.start_ms - mark.end_ms)[:MAX_MARKS]
     return sorted(longest, key=lambda mark: mark.start_ms)
 
 
+def _works(tensor: float | None, dram: float | None) -> bool:
+    """Whether the units compute or move data, as far as that was read."""
+    computes = (tensor or 0.0) >= POLICY.spin_tensor_max
+    return computes or (dram or 0.0) >= POLICY.spin_dram_max
+
+
 def _spin(
-    told: float | None,
+    spin: float | None,
     util: float | None,
     power_w: float | None,
     works: bool,
@@ -75,8 +81,8 @@ def _spin(
     """The share of the step that spins: as it was told, else by its means; None where neither
     tells.
     """
-    if told is not None or util is None or power_w is None or waiting_w is None:
-        return told
+    if spin is not None or util is None or power_w is None or waiting_w is None:
+        return spin
     return float(util >= POLICY.spin_util_min and power_w <= waiting_w and not works)
 
 

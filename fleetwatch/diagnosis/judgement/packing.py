@@ -25,20 +25,20 @@ class Hour:
     """The figures of a node's GPUs in a clock hour: names x GPUs x cells; what has no name nobody
     read. Seven digits are kept.
 
-    `told` has of each cell a digest of what the ledger said of it when it was made.
+    `digests` has of each cell a digest of what the ledger said of it when it was made.
     """
 
     gpu_ids: NDArray[np.int64]
     names: tuple[str, ...]
     figures: NDArray[np.float32]
-    told: tuple[int, ...]
+    digests: tuple[int, ...]
 
 
 def pack(hour: Hour) -> bytes:
     """The hour as bytes, without the figures that nobody read."""
     is_read = np.flatnonzero((~np.isnan(hour.figures)).any(axis=(1, 2)))
     names = [hour.names[place] for place in is_read.tolist()]
-    words = json.dumps([names, hour.told]).encode()
+    words = json.dumps([names, hour.digests]).encode()
     block = hour.figures[is_read].astype("<f4").tobytes()
     head = _HEAD.pack(len(words), *hour.figures.shape[1:])
     return FORMAT + compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block)
@@ -51,10 +51,10 @@ def unpack(payload: bytes) -> Hour | None:
     whole = decompress(payload[len(FORMAT) :])
     length, gpus, cells = _HEAD.unpack_from(whole)
     words = _HEAD.size + 8 * gpus
-    names, told = _WORDS.decode(whole[words : words + length])
+    names, digests = _WORDS.decode(whole[words : words + length])
     figures = np.frombuffer(whole, dtype="<f4", offset=words + length).reshape(
         len(names), gpus, cells
     )
     return Hour(
-        np.frombuffer(whole, dtype="<i8", offset=_HEAD.size, count=gpus), names, figures, told
+        np.frombuffer(whole, dtype="<i8", offset=_HEAD.size, count=gpus), names, figures, digests
     )

@@ -124,7 +124,8 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     for part in reversed(list(covered(lanes, since=since))):
         _write(verdicts, part, is_wasteful)
     _overrule(verdicts, now, is_wasteful)
-    cause, also = (verdicts.cause, verdicts.also)
+    cause = verdicts.cause
+    also = verdicts.also
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
     # what was read of these leaves nothing else: without any process there is no session, service

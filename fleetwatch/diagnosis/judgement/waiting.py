@@ -34,18 +34,17 @@ def waited(free_ms: Floats, whole: Mask, pending: Floats) -> Waited:
     with np.errstate(invalid="ignore"):
         is_left = in_a_row((pending > 0) & (free_ms.sum(axis=0) > 0))
     demand = np.where(is_left, np.nan_to_num(pending) * CELL_MS, 0.0)
-    sure, other = np.where(whole, free_ms, 0.0), np.where(whole, 0.0, free_ms)
+    sure = np.where(whole, free_ms, 0.0)
     low = _filled(sure, demand)
     # whole nodes are filled first, what is left of the demand goes to single GPUs
-    high = low + _filled(other, np.maximum(demand - sure.sum(axis=0), 0.0))
+    high = low + _filled(free_ms - sure, np.maximum(demand - sure.sum(axis=0), 0.0))
     free = np.where(is_left, free_ms, 0.0)
     return Waited(*(np.floor(values).astype(np.int64) for values in (free, low, high)))
 
 
 def in_a_row(hits: Mask) -> Mask:
     """The hits that belong to IN_A_ROW and more cells in a row."""
-    before, after = np.pad(hits, (1, 0))[:-1], np.pad(hits, (0, 1))[1:]
-    together: Mask = hits & (before | after)
+    together: Mask = hits & (np.pad(hits, (1, 0))[:-1] | np.pad(hits, (0, 1))[1:])
     return together
 
 

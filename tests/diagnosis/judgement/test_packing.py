@@ -20,7 +20,7 @@ def test_what_was_read_comes_back():
 
     found = unpack(pack(hour))
 
-    assert (found.gpu_ids.tolist(), found.names, found.told) == (
+    assert (found.gpu_ids.tolist(), found.names, found.digests) == (
         [7, 8],
         ("util_mean", "power_w"),
         TOLD,
