@@ -138,6 +138,14 @@ def _post_or_put_back(
         touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in hours])
 
 
+def repost(start_ms: int, end_ms: int) -> int:
+    """How many hours of all nodes were marked to be judged again."""
+    return sum(
+        touch_hours(node_id, [(start_ms, end_ms)])
+        for node_id in Node.objects.order_by("pk").values_list("pk", flat=True)
+    )
+
+
 def repost_start(day: date, *, now: datetime) -> int:
     """The midnight (UTC) of the day, in ms, where a new policy can begin.
 

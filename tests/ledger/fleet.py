@@ -8,12 +8,10 @@ from typing import Any
 
 from agent import wire
 from fleetwatch.ingest.services import store_batch
-from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.ledger import services
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
-from fleetwatch.telemetry.services import touch_hours
 
 START = datetime(2026, 11, 20, 6, tzinfo=UTC)
 T0 = to_ms(START)
@@ -152,9 +150,3 @@ def states(node: str = "n1", *names: str) -> dict[Any, int]:
 
 def hour(number: int) -> datetime:
     return from_ms(T0 + number * HOUR_MS)
-
-
-def repost(start_ms: int, end_ms: int) -> None:
-    """Marks the hours of every node to be judged again."""
-    for node_id in Node.objects.order_by("pk").values_list("pk", flat=True):
-        touch_hours(node_id, [(start_ms, end_ms)])

@@ -31,7 +31,6 @@ from tests.ledger.fleet import (
     ledger,
     parts,
     post,
-    repost,
     states,
     store,
 )  # fmt: skip
@@ -60,7 +59,7 @@ def test_posting_again_what_did_not_change_writes_nothing():
     rows = list(Entry.objects.values_list("pk", flat=True)) + list(
         Run.objects.values_list("pk", flat=True)
     )
-    repost(T0, T0 + HOUR_MS)
+    services.repost(T0, T0 + HOUR_MS)
 
     did = services.post(NOW, 100)
 
@@ -129,7 +128,7 @@ def test_retirement_takes_time_back():
     sender = Sender(gpus=2)
     post(sender.batch(T0, *[EMPTY] * 60), sender.batch(T0 + HOUR_MS, *[EMPTY] * 60))
     GPU.objects.filter(uuid="GPU-n1-1").update(retired_ms=T0 + 30 * MINUTE)
-    repost(T0 + HOUR_MS, T0 + HOUR_MS + 1)
+    services.repost(T0 + HOUR_MS, T0 + HOUR_MS + 1)
 
     services.post(NOW, 100)
 
@@ -220,7 +219,7 @@ def test_another_policy_is_another_version_and_its_entries_name_it():
     strict = services.set_policy(Policy(idle_batch_s=300), now=NOW)
     assert states() == {"useful": 50 * MINUTE, "stalled": 10 * MINUTE}
 
-    repost(T0, T0 + HOUR_MS)
+    services.repost(T0, T0 + HOUR_MS)
     services.post(NOW, 100)
 
     assert states("n1", "state", "policy__version") == {
@@ -245,7 +244,7 @@ def test_a_deleted_job_leaves_its_time():
 def test_nothing_older_than_the_columns_is_judged_again(settings):
     post(Sender().batch(T0, *[BUSY] * 60, **JOB))
     settings.RAW_RETENTION_DAYS = 1
-    repost(T0, T0 + HOUR_MS)
+    services.repost(T0, T0 + HOUR_MS)
 
     did = services.post(NOW + timedelta(days=30), 100)
 

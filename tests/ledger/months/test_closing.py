@@ -33,7 +33,6 @@ from tests.ledger.fleet import (
     ledger,
     parts,
     post,
-    repost,
     store,
 )
 
@@ -210,7 +209,7 @@ def test_another_policy_leaves_a_closed_month_to_its_own():
     post(sender.batch(T0, *[BUSY] * 50, *[QUIET] * 10, *[BUSY] * 180, **JOB), now=NOW)
     close()
     services.set_policy(Policy(idle_batch_s=300), now=NOW)
-    repost(T0, T0 + 4 * HOUR_MS)
+    services.repost(T0, T0 + 4 * HOUR_MS)
 
     services.post(NOW, 100)
 

@@ -25,7 +25,6 @@ from tests.ledger.fleet import (
     held,
     ledger,
     post,
-    repost,
     states,
     store,
 )
@@ -101,7 +100,7 @@ def test_a_node_that_returns_after_its_columns_are_gone_was_unobserved_capacity(
     }
     assert set(before) <= set(ledger())
     assert balanced(now)
-    repost(T0, T0 + DAYS * DAY_MS)
+    services.repost(T0, T0 + DAYS * DAY_MS)
     assert services.post(now, 10_000)["changed"] == 0
 
 
@@ -175,7 +174,7 @@ def test_a_gpu_that_did_not_come_back_gives_its_silence_back():
     assert states("n1", "gpu__index")[1] == DAYS * DAY_MS + HOUR_MS
 
     GPU.objects.filter(pk=gone.pk).update(retired_ms=gone.last_ms)
-    repost(T0 + DAYS * DAY_MS, T0 + DAYS * DAY_MS + HOUR_MS)
+    services.repost(T0 + DAYS * DAY_MS, T0 + DAYS * DAY_MS + HOUR_MS)
     services.post(now, 10_000)
 
     assert states("n1", "gpu__index")[1] == 25 * MINUTE
@@ -191,7 +190,7 @@ def test_a_gpu_that_is_retired_within_an_hour_keeps_what_was_seen_of_it():
     gone = GPU.objects.get(uuid="GPU-n1-1")
 
     GPU.objects.filter(pk=gone.pk).update(retired_ms=gone.last_ms)
-    repost(T0 + DAYS * DAY_MS, T0 + DAYS * DAY_MS + HOUR_MS)
+    services.repost(T0 + DAYS * DAY_MS, T0 + DAYS * DAY_MS + HOUR_MS)
     services.post(now, 10_000)
 
     assert {key: ms for key, ms in states("n1", "gpu__index", "state").items() if key[0] == 1} == {
