@@ -64,12 +64,6 @@ class Depth:
     chunk_bytes: int  # on disk, indexes included
     sealed_windows: int
 
-    def lag_s(self, now: datetime) -> float | None:
-        """Seconds since the newest batch came; None when there is none."""
-        return (
-            None if self.last_received_at is None else (now - self.last_received_at).total_seconds()
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Late:

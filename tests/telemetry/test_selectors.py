@@ -88,10 +88,10 @@ def test_hours_are_undrawn_from_the_run_that_should_have_sealed_them_until_one_h
     assert selectors.undrawn_hours(whole, due) == 0
 
 
-def test_lag_is_the_age_of_the_newest_batch():
+def test_the_newest_batch_is_known_by_when_it_came():
     received_at = datetime(2030, 11, 20, 11, 5, tzinfo=UTC)
     store(make_node(), received_at=received_at)
 
     depth = selectors.depth(received_at)
 
-    assert depth.lag_s(received_at + timedelta(seconds=42)) == 42.0
+    assert depth.last_received_at == received_at
