@@ -3,7 +3,6 @@
 import pytest
 
 from fleetwatch.ledger.judgement.observations import Outage
-from fleetwatch.ledger.policy import Policy
 from tests.ledger.factories import (
     BLIP,
     BUSY,
@@ -355,109 +354,6 @@ def test_a_stalled_service_is_only_potential_waste():
 # --- starting ---
 
 
-def starting(windows, *, held_from=T0 + HOUR, kind="batch", **node):
-    return Node(windows, holdings=[Held([(held_from, T0 + 4 * HOUR)], kind=kind)], **node).judge()
-
-
-def test_a_quiet_run_that_begins_with_the_allocation_and_ends_in_activity_is_starting():
-    windows = row((EMPTY, HOUR), (QUIET, 5 * MINUTE), (BUSY, 3 * HOUR - 5 * MINUTE))
-
-    assert totals(starting(windows)) == {
-        "free": HOUR,
-        "starting": 5 * MINUTE,
-        "useful": 3 * HOUR - 5 * MINUTE,
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "grace"), [("interactive", 10 * MINUTE), ("service", 30 * MINUTE)]
-)
-def test_starting_lasts_up_to_the_grace_of_its_kind_and_is_stalled_then(kind, grace):
-    quiet = grace + 5 * MINUTE
-    windows = row((EMPTY, HOUR), (QUIET, quiet), (BUSY, 3 * HOUR - quiet))
-
-    found = totals(starting(windows, kind=kind))
-
-    assert (found["starting"], found["stalled"]) == (grace, 5 * MINUTE)
-
-
-def test_the_grace_may_end_inside_a_window():
-    windows = row((EMPTY, HOUR), (QUIET, 5 * MINUTE), (BUSY, 3 * HOUR - 5 * MINUTE))
-
-    found = totals(starting(windows, policy=Policy(grace_batch_s=123.456)))
-
-    assert (found["starting"], found["stalled"]) == (123_456, 5 * MINUTE - 123_456)
-
-
-def test_a_start_that_reaches_t_idle_is_idle_from_its_start():
-    windows = row((EMPTY, HOUR), (QUIET, 15 * MINUTE), (BUSY, 3 * HOUR - 15 * MINUTE))
-
-    assert totals(starting(windows)) == {
-        "free": HOUR,
-        "idle": 15 * MINUTE,
-        "useful": 3 * HOUR - 15 * MINUTE,
-    }
-
-
-@pytest.mark.parametrize(("missing", "state"), [(0, "starting"), (3, "starting"), (4, "stalled")])
-def test_a_start_is_observed_only_when_a_window_follows_within_three(missing, state):
-    windows = row(
-        (EMPTY, HOUR),
-        (None, missing * W),
-        (QUIET, 5 * MINUTE),
-        (BUSY, 3 * HOUR - 5 * MINUTE - missing * W),
-    )
-
-    assert totals(starting(windows))[state] == 5 * MINUTE
-
-
-def test_an_allocation_from_before_capacity_is_no_observed_start():
-    windows = row((QUIET, 5 * MINUTE), (BUSY, 4 * HOUR - 5 * MINUTE))
-
-    assert totals(starting(windows, held_from=T0 - 1))["stalled"] == 5 * MINUTE
-    assert totals(starting(windows, held_from=T0))["starting"] == 5 * MINUTE
-
-
-def test_a_start_that_ends_with_its_job_was_a_stall():
-    windows = row((EMPTY, HOUR), (QUIET, 5 * MINUTE), (EMPTY, 3 * HOUR - 5 * MINUTE))
-
-    judged = Node(windows, holdings=[Held([(T0 + HOUR, T0 + HOUR + 5 * MINUTE)])]).judge()
-
-    assert totals(judged) == {"free": 4 * HOUR - 5 * MINUTE, "stalled": 5 * MINUTE}
-
-
-def test_an_open_start_is_starting_up_to_the_grace():
-    windows = row((EMPTY, HOUR), (QUIET, 14 * MINUTE))
-    ends = T0 + HOUR + 14 * MINUTE
-
-    judged = Node(windows, holdings=[Held([(T0 + HOUR, ends)])], end_ms=ends).judge()
-
-    assert totals(judged) == {"free": HOUR, "starting": 14 * MINUTE}
-
-
-def test_an_open_run_elsewhere_is_stalled_until_it_is_idle():
-    ends = T0 + HOUR + 14 * MINUTE
-
-    judged = Node(row((BUSY, HOUR), (QUIET, 14 * MINUTE)), end_ms=ends).judge()
-
-    assert totals(judged) == {"useful": HOUR, "stalled": 14 * MINUTE}
-
-
-def test_a_hold_that_goes_on_after_an_outage_of_telemetry_does_not_start_again():
-    windows = row(
-        (BUSY, HOUR), (None, 10 * MINUTE), (QUIET, 5 * MINUTE), (BUSY, 3 * HOUR - 15 * MINUTE)
-    )
-    spans = [(T0, T0 + HOUR), (T0 + HOUR + 10 * MINUTE, T0 + 4 * HOUR)]
-
-    judged = Node(windows, holdings=[Held(spans)], sources=[Reported(spans)]).judge()
-
-    assert totals(judged) == {
-        "useful": 4 * HOUR - 15 * MINUTE,
-        "unobserved": 10 * MINUTE,
-        "stalled": 5 * MINUTE,
-    }
-
-
 def test_a_new_holder_begins_a_new_run():
     half = T0 + HOUR + 10 * MINUTE
     windows = row((BUSY, HOUR), (QUIET, 20 * MINUTE), (BUSY, 3 * HOUR - 20 * MINUTE))
@@ -657,54 +553,6 @@ def test_unavailability_ends_a_quiet_run():
 
 
 # --- energy ---
-
-
-def test_energy_goes_with_the_milliseconds_and_missing_energy_stays_apart():
-    measured = QUIET | {"util_mean": 0.5, "util_max": 1.0, "energy_j": 2_000.0}
-    unread = {name: value for name, value in measured.items() if name != "energy_j"}
-    # 1 kW on a 700 W board: a counter that was reset; nobody read the watts either
-    absurd = measured | {"energy_j": 10_000.0}
-
-    judged = Node(
-        [Window(T0, measured), Window(T0 + W, unread), Window(T0 + 2 * W, absurd)],
-        hours=1,
-        end_ms=T0 + 3 * W,
-    ).judge()
-
-    found = {(one.state, one.energy_j): one.gpu_ms for one in judged.entries}
-    assert found == {
-        ("useful", 1_000.0): 5_000,
-        ("useful", None): 10_000,
-        ("stalled", 1_000.0): 5_000,
-        ("stalled", None): 10_000,
-    }
-
-
-@pytest.mark.parametrize(
-    ("told_j", "counted_j"), [(9_100.0, 9_100.0), (9_100.1, 6_000.0), (1e12, 6_000.0)]
-)
-def test_joules_that_the_board_can_not_draw_are_replaced_by_watts_and_time(told_j, counted_j):
-    """A board of 700 W draws at most 9,100 J in ten seconds (1.3 times its limit); its power says
-    600 W.
-    """
-    judged = Node(
-        [Window(T0, BUSY | {"power_w": 600.0, "energy_j": told_j})], hours=1, end_ms=T0 + W
-    ).judge()
-
-    assert sum(one.energy_j for one in judged.entries) == pytest.approx(counted_j)
-
-
-@pytest.mark.parametrize(("told_j", "counted_j"), [(19_500.0, 19_500.0), (19_501.0, 2_500.0)])
-def test_where_no_limit_is_known_joules_are_those_that_some_board_can_draw(told_j, counted_j):
-    """No board has a limit above 1,500 W: 19,500 J in ten seconds; this one's power says 250 W."""
-    judged = Node(
-        [Window(T0, BUSY | {"power_w": 250.0, "energy_j": told_j})],
-        hours=1,
-        end_ms=T0 + W,
-        capacities=[a_gpu(start_ms=T0, end_ms=T0 + W, idle_w=None, limit_w=None)],
-    ).judge()
-
-    assert sum(one.energy_j for one in judged.entries) == pytest.approx(counted_j)
 
 
 def test_time_longer_than_ten_seconds_counts_by_its_length():
