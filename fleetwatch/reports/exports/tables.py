@@ -1,6 +1,6 @@
 """A stored report as tables: the same rows for CSV and Excel. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,19 +17,26 @@ SIX_PLACES = Decimal("0.000001")
 # Columns that are called otherwise than a line's entry.
 ENTRIES = {
     "gpu_hours": "gpu_ms",
+    "busy_unverified_gpu_hours": "busy_unverified_ms",
+    "committed_gpu_hours": "committed_ms",
+    "used_gpu_hours": "used_ms",
+    "unheld_gpu_hours": "unheld_ms",
+    "missing_gpu_hours": "missing_ms",
     "corrects_month": "corrects",
     "commitment": "name",
     "class": "node_class",
     "not_delivered_usd": "missing_usd",
     "before_cost_usd": "cost_usd",
 }
+OF_STATES = {f"{state}_gpu_hours": state for state in STATES}
+OF_TIERS = {f"waste_{tier}_usd": tier for tier in TIERS}
 _FIGURES = (
     "gpu_hours",
-    *(f"{state}_gpu_hours" for state in STATES),
+    *OF_STATES,
     "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
     "usd_per_gpu_hour",
     "cost_usd",
-    *(f"waste_{tier}_usd" for tier in TIERS),
+    *OF_TIERS,
     "wasted_usd",
 )
 _TEAM = ("team", "team_name")
@@ -52,21 +59,23 @@ def tables(content: Shape) -> list[Table]:
     """
     period = {"month": content["month"], "from_utc": content["from"], "to_utc": content["to"]}
     sheets = _statement(content) if "team" in content else _fleet(content)
-    return [
-        Table(
-            name,
-            (*period, *columns),
-            [(*period.values(), *_row(line, columns)) for line in map(_flat, lines)],
-        )
-        for name, columns, lines in sheets
-    ]
+    return [_table(name, columns, lines, period) for name, columns, lines in sheets]
+
+
+def _table(name: str, columns: Sequence[str], lines: Iterable[Shape], period: Shape) -> Table:
+    # a month has 100,000 lines: how a column is read is looked up once
+    readers = [_reader(column) for column in columns]
+    same = period.values()
+    rows = [(*same, *[read(line) for read in readers]) for line in lines]
+    return Table(name, (*period, *columns), rows)
 
 
 def _statement(content: Shape) -> list[Sheet]:
     team = _team(content["team"])
     # of the team's whole month, the same on every line: a file of lines alone has to say it too
     budget = {f"team_{name}": amount for name, amount in _spent(content).items()}
-    lines = [team | budget | line for line in content["lines"]]
+    always = team | budget
+    lines = [always | line for line in content["lines"]]
     users = [team | user for user in content["users"]]
     return [
         ("Lines", (*_TEAM, "job", "name", "user", "gpu_model", *_FIGURES, *budget), lines),
@@ -200,29 +209,30 @@ def _comparison(content: Shape) -> Sheet:
     return ("Difference", ("before_from_utc", "before_to_utc", *dollars), lines)
 
 
-def _flat(line: Shape) -> Shape:
-    """The line, with its time by state and its waste by tier as entries of their own."""
-    if "states" not in line:
-        return line
-    states = {f"{state}_ms": line["states"].get(state, 0) for state in STATES}
-    waste = {f"waste_{tier}_usd": line["waste_usd"][tier] for tier in TIERS}
-    return {"busy_unverified_ms": 0} | line | states | waste
-
-
 def _without_empty(line: Shape, *names: str) -> Shape:
     return line | {name: line[name] or None for name in names}
 
 
-def _row(line: Shape, columns: Iterable[str]) -> Iterator[Cell]:
-    """Of each column the line's entry of that name, hours of its milliseconds; None = not known."""
-    for column in columns:
-        entry: Any = line.get(ENTRIES.get(column) or column.replace("gpu_hours", "ms"))
-        if column.endswith("gpu_hours"):
-            yield (Decimal(entry) / pricing.HOUR_MS).quantize(SIX_PLACES)
-        elif column.endswith(("_usd", "usd_per_gpu_hour")):
-            yield _dollars(entry)
-        else:
-            yield entry
+def _reader(column: str) -> Callable[[Shape], Cell]:
+    """How a line's cell of that column is read: the entry of that name, hours of its milliseconds;
+    None = not known.
+    """
+    entry = ENTRIES.get(column, column)
+    if column in OF_STATES:
+        state = OF_STATES[column]
+        return lambda line: _hours(line["states"].get(state, 0))
+    if column in OF_TIERS:
+        tier = OF_TIERS[column]
+        return lambda line: Decimal(line["waste_usd"][tier])
+    if column.endswith("gpu_hours"):
+        return lambda line: _hours(line.get(entry, 0))
+    if column.endswith(("_usd", "usd_per_gpu_hour")):
+        return lambda line: _dollars(line.get(entry))
+    return lambda line: line.get(entry)
+
+
+def _hours(gpu_ms: int) -> Decimal:
+    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(SIX_PLACES)
 
 
 def _dollars(amount: str | Decimal | None) -> Decimal | None:
