@@ -97,7 +97,7 @@ LARGE_FUNCTIONS = {
     "agent": 14,
     "budgets": 14,
     "costs": 10,
-    "dashboard": 21,
+    "dashboard": 19,
     "demo": 5,
     "diagnosis": 45,
     "figures": 10,

@@ -178,11 +178,8 @@ def gpu(request: HttpRequest, period: Period, uuid: str) -> Context:
     gpu = inventory.gpu(uuid)
     if gpu is None:
         raise Http404
-    places = inventory.life(gpu.uuid)
     return {
         "gpu": gpu,
-        "places": places,
-        "first_ms": places[0].first_ms if places else gpu.first_ms,
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
         "segments": selectors.band_of_life(inventory.gpus_of(gpu.uuid), period.interval),
@@ -192,8 +189,18 @@ def gpu(request: HttpRequest, period: Period, uuid: str) -> Context:
         "events": HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS],
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
         "unread": agents.unread_of([(gpu.uuid, gpu.unread)]),
-        "instances": list(gpu.instances.order_by("index", "uuid")),
         "idle_power": idle_power_of(gpu),
+        **_life(gpu),
+    }
+
+
+def _life(gpu: GPU) -> Context:
+    """With which nodes it was, since when it is known, and its instances."""
+    places = inventory.life(gpu.uuid)
+    return {
+        "places": places,
+        "first_ms": places[0].first_ms if places else gpu.first_ms,
+        "instances": list(gpu.instances.order_by("index", "uuid")),
     }
 
 

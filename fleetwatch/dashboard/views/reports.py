@@ -110,25 +110,33 @@ def _months(request: HttpRequest) -> dict[str, Any]:
 def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
     """What a report shows; with a number of `lines` no more of them, and the first savings."""
     content = selectors.figures(report.content)
-    compared = content["compared_with"]
-    is_fleets = "teams" in content
     return {
         "page": "reports",
         "zone": zone(),
         "report": report,
         "content": content,
-        # older reports have none
-        "energy": drawn.read(content["energy"]) if "energy" in content else None,
-        "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "title": content["team"]["name"] if "team" in content else "Fleet",
         "days": _days(report.start, report.end),
-        "compared_days": _days(*(datetime.fromisoformat(compared[end]) for end in ("from", "to"))),
+        "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
+        # older reports have neither
+        "energy": drawn.read(content["energy"]) if "energy" in content else None,
+        "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "versions": selectors.versions(report),
-        "fleet": report if is_fleets else selectors.fleet_of(report),
-        "statements": selectors.statements(report) if is_fleets else {},
+        **_kin(report, is_fleets="teams" in content),
         **_listed(content, lines),
     }
+
+
+def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
+    """The fleet's report of the month, and beside that one the teams' statements."""
+    if is_fleets:
+        return {"fleet": report, "statements": selectors.statements(report)}
+    return {"fleet": selectors.fleet_of(report), "statements": {}}
+
+
+def _compared_days(compared: Mapping[str, str]) -> str:
+    return _days(*(datetime.fromisoformat(compared[end]) for end in ("from", "to")))
 
 
 def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
