@@ -55,28 +55,22 @@ def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
     now: after late data, new rates or other teams of jobs the history is that of today's view.
     """
     organisation_zone = zone()
-    until = known_until(now)
     first = boundaries.midnight(now, organisation_zone, days=-days)
-    SpendDay.objects.filter(
-        start__lt=boundaries.midnight(now, organisation_zone, days=-DAYS)
-    ).delete()
+    oldest = boundaries.midnight(now, organisation_zone, days=-DAYS)
+    SpendDay.objects.filter(start__lt=oldest).delete()
     did = {"days": 0, "left": 0}
-    if first >= until:
+    if first >= known_until(now):
         return did
-    wanted = {day.start: day for day in boundaries.days(Interval(first, until), organisation_zone)}
+    window = Interval(first, known_until(now))
+    wanted = {day.start: day for day in boundaries.days(window, organisation_zone)}
     # rows of another zone's midnights are nobody's days
     SpendDay.objects.filter(start__gte=first).exclude(start__in=wanted).delete()
     for kind in GROUPED:
-        changed = _changed(kind, Interval(first, until))
-        did["left"] += max(0, len(changed) - limit)
-        for start in sorted(changed, reverse=True)[:limit]:
-            _make(
-                kind,
-                Interval(start, min(wanted[start].end, until)),
-                wanted[start],
-                organisation_zone,
-            )
-            did["days"] += 1
+        changed = sorted(_changed(kind, window), reverse=True)
+        for start in changed[:limit]:
+            _make(kind, wanted[start], window.end, organisation_zone)
+        did["days"] += len(changed[:limit])
+        did["left"] += len(changed[limit:])
     return did
 
 
@@ -85,39 +79,25 @@ def read_history(kind: str, now: datetime, *, with_today: bool = False) -> Histo
     where it is still to come.
     """
     organisation_zone = zone()
-    today = boundaries.midnight(now, organisation_zone)
-    rows = (
-        SpendDay.objects.filter(kind=kind, start__lte=today)
-        if with_today
-        else SpendDay.objects.filter(kind=kind, start__lt=today)
-    )
+    until = boundaries.midnight(now, organisation_zone, days=1 if with_today else 0)
+    rows = SpendDay.objects.filter(kind=kind, start__lt=until)
     day_rows = list(rows.values_list("key", "start", "hours", "wasted_hours"))
-    if not day_rows:
-        return History(
-            [], [], dict.fromkeys(METRICS, np.zeros((0, 0, HOURS))), np.zeros((0, HOURS))
-        )
+    first = min((start for _, start, *_ in day_rows), default=until)
+    days = boundaries.days(Interval(first, until), organisation_zone) if first < until else []
     keys = sorted({key for key, *_ in day_rows})
-    last = boundaries.midnight(now, organisation_zone, days=1 if with_today else 0)
-    days = boundaries.days(
-        Interval(min(start for _, start, *_ in day_rows), last), organisation_zone
-    )
-    place = {day.start: index for index, day in enumerate(days)}
     series = {key: index for index, key in enumerate(keys)}
+    place = {day.start: index for index, day in enumerate(days)}
+    usd = {name: np.full((len(keys), len(days), HOURS), np.nan) for name in METRICS}
+    for key, start, *hours in day_rows:
+        for values, of_day in zip(usd.values(), hours, strict=True):
+            if start in place:
+                values[series[key], place[start]] = np.array(of_day, dtype=float)
     # where a day has rows of anybody, a series without one spent nothing
-    zeros = np.full((len(days), HOURS), np.nan)
-    cost, wasted = (np.full((len(keys), len(days), HOURS), np.nan) for _ in METRICS)
-    for key, start, hours, wasted_hours in day_rows:
-        if start in place:
-            cost[series[key], place[start]] = np.array(hours, dtype=float)
-            wasted[series[key], place[start]] = np.array(wasted_hours, dtype=float)
-            zeros[place[start]] = np.where(
-                np.isfinite(cost[series[key], place[start]]), 0.0, zeros[place[start]]
-            )
-    usd = {
-        name: np.where(np.isfinite(values), values, zeros[None])
-        for name, values in zip(METRICS, (cost, wasted), strict=True)
+    is_known = np.isfinite(usd["cost"]).any(axis=0)
+    filled = {
+        name: np.where(np.isnan(values) & is_known, 0.0, values) for name, values in usd.items()
     }
-    return History(keys, days, usd, lengths(days, organisation_zone))
+    return History(keys, days, filled, lengths(days, organisation_zone))
 
 
 def without_gaps(usd: Floats, hours: Floats) -> Floats:
@@ -155,26 +135,21 @@ def _dollars(totals: Totals) -> tuple[Decimal, Decimal]:
 
 
 @transaction.atomic
-def _make(kind: str, interval: Interval, day: Interval, organisation_zone: ZoneInfo) -> None:
-    """Replaces the rows of a day by what costs says of the interval, as far as the day is known."""
-    lines = costs.over_time_by(interval, kind, "hour")
-    has_entries = {
-        bucket.start for line in lines for bucket in line.buckets if bucket.totals.capacity_ms
-    }
+def _make(kind: str, day: Interval, until: datetime, organisation_zone: ZoneInfo) -> None:
+    """Replaces the rows of a day by what costs says of it, as far as it is known."""
+    lines = costs.over_time_by(Interval(day.start, min(day.end, until)), kind, "hour")
+    buckets = [bucket for line in lines for bucket in line.buckets]
+    has_entries = {bucket.start for bucket in buckets if bucket.totals.capacity_ms}
     cuts = [
         cut
         for cut in cuts_of(day, organisation_zone)
         if floor_hour(cut.interval.start) in has_entries
     ]
-    kinds = [kind]
     rows = [_row(kind, line.key, line.buckets, day, cuts) for line in lines if _has_time(line)]
+    kinds = [kind]
     if kind == "team":
         kinds.append(FLEET)
-        rows += (
-            [_row(FLEET, "", [bucket for line in lines for bucket in line.buckets], day, cuts)]
-            if lines
-            else []
-        )
+        rows += [_row(FLEET, "", buckets, day, cuts)] if lines else []
     SpendDay.objects.filter(kind__in=kinds, start=day.start).delete()
     SpendDay.objects.bulk_create(rows)
 
@@ -186,16 +161,16 @@ def _has_time(line: Series) -> bool:
 def _row(
     kind: str, key: str, buckets: Sequence[Bucket], day: Interval, cuts: Sequence[Cut]
 ) -> SpendDay:
+    cost = [(bucket.start, bucket.totals.cost_usd) for bucket in buckets]
+    wasted = [(bucket.start, bucket.totals.wasted_usd) for bucket in buckets]
     return SpendDay(
         kind=kind,
         key=key[:LONGEST_KEY],
         start=day.start,
-        usd=pricing.usd(sum((bucket.totals.cost_usd for bucket in buckets), NOTHING)),
-        wasted_usd=pricing.usd(sum((bucket.totals.wasted_usd for bucket in buckets), NOTHING)),
-        hours=_by_wall_hour(cuts, ((bucket.start, bucket.totals.cost_usd) for bucket in buckets)),
-        wasted_hours=_by_wall_hour(
-            cuts, ((bucket.start, bucket.totals.wasted_usd) for bucket in buckets)
-        ),
+        usd=pricing.usd(sum((usd for _, usd in cost), NOTHING)),
+        wasted_usd=pricing.usd(sum((usd for _, usd in wasted), NOTHING)),
+        hours=_by_wall_hour(cuts, cost),
+        wasted_hours=_by_wall_hour(cuts, wasted),
     )
 
 

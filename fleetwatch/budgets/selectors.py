@@ -1,9 +1,12 @@
 """Reads of budgets: each team's month so far, its end, and its budget."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+
+from django.db.models import Min
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
@@ -19,6 +22,7 @@ from fleetwatch.lib.intervals import Interval
 NOTHING = Decimal(0)
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
 Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
+UNSPENT = (NOTHING, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +107,16 @@ def lines(now: datetime) -> list[BudgetLine]:
     labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
     own = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)  # nobody's budget: in the fleet's line
     teams = [
-        _line(
-            (key, label), spent.get(key, (NOTHING, 0)), limits.get(key), forecasts.get(key), month
-        )
+        _line((key, label), spent.get(key, UNSPENT), limits.get(key), forecasts.get(key), month)
         for key, label in labels.items()
         if key not in own
     ]
-    fleet_spent = (
-        sum((usd for usd, _ in spent.values()), NOTHING),
-        sum(unpriced for _, unpriced in spent.values()),
-    )
-    fleet = _line(
-        FLEET_NAME, fleet_spent, limits.get(WHOLE_FLEET), outlooks.all_of("fleet").get(""), month
-    )
-    return [fleet, *sorted(teams, key=_pressing)]
+    return [_fleet(spent.values(), limits.get(WHOLE_FLEET), month), *sorted(teams, key=_pressing)]
+
+
+def _fleet(spent: Collection[Spent], limit: Limit | None, month: Month) -> BudgetLine:
+    together = (sum((usd for usd, _ in spent), NOTHING), sum(unpriced for _, unpriced in spent))
+    return _line(FLEET_NAME, together, limit, outlooks.all_of("fleet").get(""), month)
 
 
 def line(team: Team | None, now: datetime) -> BudgetLine:
@@ -124,7 +124,7 @@ def line(team: Team | None, now: datetime) -> BudgetLine:
     month = running_month(now)
     scope = Scope() if team is None else Scope(team=team.slug)
     totals = None if month.so_far is None else costs.totals(month.so_far, scope=scope)
-    spent = (NOTHING, 0) if totals is None else (totals.cost_usd, totals.unpriced_ms)
+    spent = UNSPENT if totals is None else (totals.cost_usd, totals.unpriced_ms)
     forecasts = outlooks.all_of("fleet" if team is None else "team")
     name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
     return _line(name, spent, budgets.limit(team, month.first), forecasts.get(name[0]), month)
@@ -152,20 +152,17 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
     """
     kind, key = ("fleet", "") if team is None else ("team", team.slug)
     organisation_zone = zone()
-    spent: dict[date, Decimal] = {}
-    for start, usd in SpendDay.objects.filter(kind=kind, key=key).values_list("start", "usd"):
-        first = calendar.month_of(start, organisation_zone)
-        spent[first] = spent.get(first, NOTHING) + usd
-    oldest = (
-        SpendDay.objects.filter(kind=kind).order_by("start").values_list("start", flat=True).first()
-    )
+    days = SpendDay.objects.filter(kind=kind)
+    spent: dict[date, Decimal] = defaultdict(Decimal)
+    for start, usd in days.filter(key=key).values_list("start", "usd"):
+        spent[calendar.month_of(start, organisation_zone)] += usd
+    oldest = days.aggregate(oldest=Min("start"))["oldest"]
     rows = list(budgets.history(team))
+    running = calendar.month_of(now, organisation_zone)
     return [
         Past(first, usd, budgets.usd_of(budgets.counting(rows, first), first))
         for first, usd in sorted(spent.items(), reverse=True)
-        if first < calendar.month_of(now, organisation_zone)
-        and oldest is not None
-        and calendar.month(first, organisation_zone).start >= oldest
+        if first < running and calendar.month(first, organisation_zone).start >= oldest
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -117,11 +118,8 @@ def anomalies_of(
 
 def _seen(rows: Iterable[Anomaly], now: datetime) -> list[Seen]:
     anomaly_rows = list(rows)
-    names = dict(
-        Team.objects.filter(
-            slug__in={row.key for row in anomaly_rows if row.kind == "team"}
-        ).values_list("slug", "name")
-    )
+    slugs = {row.key for row in anomaly_rows if row.kind == "team"}
+    names = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "name"))
     return [Seen(row, _label(row, names), row.end > now - ENDED) for row in anomaly_rows]
 
 
@@ -129,7 +127,7 @@ def _label(row: Anomaly, teams: dict[str, str]) -> str:
     if row.kind == "fleet":
         return "Whole fleet"
     if row.kind == "team":
-        return teams.get(row.key) or {costs.UNALLOCATED: "unallocated"}.get(row.key, row.key)
+        return teams.get(row.key) or row.key or "unallocated"
     return row.key
 
 
@@ -187,18 +185,14 @@ def _movers(row: Anomaly) -> list[dict[str, str]]:
     during = Interval(row.start, row.end)
     back = WEEK * -(-(row.end - row.start) // WEEK)
     before = Interval(row.start - back, row.end - back)
-    narrowed = {
-        kind: row.key if row.kind == kind else None for kind in ("team", "node", "gpu_model")
-    }
-    scope = Scope(team=narrowed["team"], node=narrowed["node"], gpu_model=narrowed["gpu_model"])
+    narrowed: dict[str, Any] = {} if row.kind == "fleet" else {row.kind: row.key}
+    scope = Scope(**narrowed)
     sign = 1 if row.usd >= row.usual_usd else -1
     jobs = _moved(during, before, "job", scope, row.metric)
-    moved = [
-        ("job", jobs),
-        ("user", _by_user(jobs)),
-        ("node", {} if row.kind == "node" else _moved(during, before, "node", scope, row.metric)),
-    ]
-    return [line for kind, amounts in moved for line in _largest(kind, amounts, sign)]
+    moved = {"job": jobs, "user": _by_user(jobs)}
+    if row.kind != "node":
+        moved["node"] = _moved(during, before, "node", scope, row.metric)
+    return [line for kind, amounts in moved.items() for line in _largest(kind, amounts, sign)]
 
 
 def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal]:
@@ -217,11 +211,8 @@ def _moved(
 ) -> dict[tuple[str, str], Decimal]:
     """How the dollars of each line changed."""
     changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    for groups, sign in (
-        (costs.totals_by(during, group_by, scope=scope), 1),
-        (costs.totals_by(before, group_by, scope=scope), -1),
-    ):
-        for group in groups:
+    for interval, sign in ((during, 1), (before, -1)):
+        for group in costs.totals_by(interval, group_by, scope=scope):
             changes[group.key, group.label] += sign * _amount(group, metric)
     return changes
 
@@ -234,15 +225,11 @@ def _largest(
     kind: str, amounts: dict[tuple[str, str], Decimal], sign: int
 ) -> Sequence[dict[str, str]]:
     """The largest changes in that direction, as they are kept."""
-    ordered = sorted(
-        (
-            (sign * usd, key, label)
-            for (key, label), usd in amounts.items()
-            if key and sign * usd > 0
-        ),
-        reverse=True,
+    moved = sorted(
+        ((sign * usd, key, label) for (key, label), usd in amounts.items() if key), reverse=True
     )
     return [
         {"kind": kind, "key": key, "label": label, "usd": str((sign * usd).quantize(MICRO_USD))}
-        for usd, key, label in ordered[:MOVERS]
+        for usd, key, label in moved[:MOVERS]
+        if usd > 0
     ]

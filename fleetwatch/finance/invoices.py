@@ -14,6 +14,7 @@ from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.finance import invoice_csv
+from fleetwatch.finance.invoice_csv import Row
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -67,54 +68,44 @@ def import_invoice(
     issuer stands and `replace` is not said, InvoiceError where the month can't have one.
     """
     start = check_month(month, now)
-    told = invoice_csv.read(content, month)
-    usd_per_unit = _usd_per_unit(told.currency, start, told.lines[0].line)
+    file = invoice_csv.read(content, month)
+    usd_per_unit = _usd_per_unit(file.currency, start, file.lines[0].line)
     wait_for_lock(LOCK)
-    digest = hashlib.sha256(content).hexdigest()
-    standing = Invoice.objects.filter(month=month, issuer=told.issuer).first()
-    dollars = EXACT.multiply(reduce(EXACT.add, (line.amount for line in told.lines)), usd_per_unit)
-    is_new = standing is None or standing.digest != digest
-    found = Imported(
-        told.issuer,
-        told.form,
-        told.rows,
-        len(told.lines),
-        dollars,
-        is_new,
-        replaced=is_new and standing is not None,
-    )
-    if found.replaced and not replace:
-        raise StandsError(_stands(standing, month), field="replace")
-    if not is_new:
-        return found
-    if standing is not None:
-        standing.delete()
-    invoice = Invoice.objects.create(
+    invoice = Invoice(
         month=month,
-        issuer=told.issuer,
-        digest=digest,
-        form=told.form,
+        issuer=file.issuer,
+        digest=hashlib.sha256(content).hexdigest(),
+        form=file.form,
         file_name=_file_name(file_name),
-        currency=told.currency,
+        currency=file.currency,
         usd_per_unit=usd_per_unit,
-        rows=told.rows,
+        rows=file.rows,
         imported_at=now,
         imported_by=by[:150],
     )
+    standing = Invoice.objects.filter(month=month, issuer=file.issuer).first()
+    is_new = standing is None or standing.digest != invoice.digest
+    replaced = is_new and standing is not None
+    if replaced and not replace:
+        raise StandsError(_stands(standing, month), field="replace")
+    if is_new:
+        _store(invoice, file.lines, standing, by=by)
+    amounts = (line.amount for line in file.lines)
+    dollars = EXACT.multiply(reduce(EXACT.add, amounts), usd_per_unit)
+    return Imported(file.issuer, file.form, file.rows, len(file.lines), dollars, is_new, replaced)
+
+
+def _store(invoice: Invoice, lines: list[Row], standing: Invoice | None, *, by: str) -> None:
+    """The invoice with its lines, in place of the one that stands."""
+    if standing is not None:
+        standing.delete()
+    invoice.save(force_insert=True)
     InvoiceLine.objects.bulk_create(
         InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__})
-        for line in told.lines
+        for line in lines
     )
-    facts = {
-        "month": month,
-        "issuer": told.issuer,
-        "form": told.form,
-        "rows": told.rows,
-        "lines": len(told.lines),
-        "by": by,
-    }
-    transaction.on_commit(partial(log.info, "invoice imported", **facts))
-    return found
+    facts = {name: getattr(invoice, name) for name in ("month", "issuer", "form", "rows")}
+    transaction.on_commit(partial(log.info, "invoice imported", **facts, lines=len(lines), by=by))
 
 
 @transaction.atomic
