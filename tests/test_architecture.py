@@ -93,7 +93,7 @@ LARGE_FUNCTIONS = {
     "costs": 2,
     "dashboard": 19,
     "demo": 5,
-    "diagnosis": 45,
+    "diagnosis": 40,
     "figures": 6,
     "finance": 9,
     "inventory": 6,

@@ -41,8 +41,8 @@ def find(f: Features) -> Judged:
         at_least(f, "long_frac", SERVICE_LONG_PAUSES),
     )
     has_room = (below(f, "util", FULL), at_least(f, "longest_low_s", LONGEST_S))
-    waits = (sampled.met & long_pauses.met) | (is_service & all_met(of_service))
-    waits |= is_service & np.isnan(sampled.values) & by_window.met & long_pauses.met
+    unsampled = np.isnan(sampled.values) & by_window.met & long_pauses.met
+    waits = (sampled.met & long_pauses.met) | (is_service & (all_met(of_service) | unsampled))
     low, high = _spare(f)
     return judged(
         (*has_room, *of_service),

@@ -11,6 +11,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Judged,
+    Levels,
     Sign,
     all_met,
     any_contradicts,
@@ -55,17 +56,21 @@ def find(f: Features) -> Judged:
     none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), is_stuck)
     beside = (below(f, "nvl", LINK), below(f, "rx", PCIE), *still)
     hits = is_stuck & one_apart.met & ~any_contradicts(beside)
-    confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
-    # an inference engine may keep a polling kernel
-    most = np.where(f.lanes.is_serving[:, None], MEDIUM, HIGH)
     return judged(
         (busy, rests, one_apart),
-        confidence=np.minimum(confidence, most),
+        confidence=_sure(f, none_apart),
         hits=hits,
         low=1.0,
         high=1.0,
         strengthens=(none_apart, *beside),
     )
+
+
+def _sure(f: Features, none_apart: Sign) -> Levels:
+    """An inference engine may keep a polling kernel."""
+    sure = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
+    most = np.where(f.lanes.is_serving[:, None], MEDIUM, HIGH)
+    return np.minimum(sure, most).astype(np.int8)
 
 
 def begins(f: Features) -> Mask:

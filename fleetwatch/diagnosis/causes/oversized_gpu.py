@@ -44,10 +44,7 @@ def find(f: Features) -> Judged:
     saved.
     """
     signs = (below(f, "util", UTIL), at_least(f, "util", USED), below(f, "mem_max", MEMORY))
-    need = HEADROOM * f["mem_max"]
-    spared = 1.0 - _slice(f.lanes.sevenths, need)
-    priced = 1.0 - _cheapest(f.lanes.cheaper, HEADROOM * f["memory_max"])
-    low, high = (np.where(np.isnan(priced), beside, priced) for beside in (0.5 * spared, spared))
+    low, high = _saved(f)
     # by means alone a batch too small and a wait for input look the same
     sampled = f.has("lo")
     # busier work whose units mostly rest may fit a part of the GPU as well; where none is, nothing
@@ -60,6 +57,14 @@ def find(f: Features) -> Judged:
         high=high,
     )
     return replace(rule, possible=is_possible)
+
+
+def _saved(f: Features) -> tuple[Floats, Floats]:
+    """The share of the price that is left over, at least and at most."""
+    spared = 1.0 - _slice(f.lanes.sevenths, HEADROOM * f["mem_max"])
+    priced = 1.0 - _cheapest(f.lanes.cheaper, HEADROOM * f["memory_max"])
+    is_unknown = np.isnan(priced)
+    return np.where(is_unknown, 0.5 * spared, priced), np.where(is_unknown, spared, priced)
 
 
 def _slice(sevenths: Ints, need: Floats) -> Floats:

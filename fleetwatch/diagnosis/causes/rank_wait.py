@@ -38,8 +38,8 @@ def find(f: Features) -> Judged:
     draws_little = below(f, "pr", POWER)
     rests = below(f, "pr", NEAR_IDLE)
     still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    is_still = all_met(still) & ~contradicts(below(f, "sm", SM))
-    is_resting = draws_little.met & ~any_contradicts(still) & (rests.met | is_still)
+    is_near = rests.met | (all_met(still) & ~contradicts(below(f, "sm", SM)))
+    is_resting = draws_little.met & ~any_contradicts(still) & is_near
     waits = np.fmax(f["spin"], is_resting)
     return judged(
         (*common, spins),

@@ -19,6 +19,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     judged,
 )
 from fleetwatch.diagnosis.sizing import batch_factor, smaller_gpu
+from fleetwatch.ledger.judgement.observations import Mask
 
 UTIL = 0.30
 USED = 0.02  # below it is idle
@@ -52,9 +53,12 @@ def find(f: Features) -> Judged:
         high=1 - 1 / HIGH_FACTOR,
         strengthens=(power, at_least(f, "main1", ONE_THREAD), has_room),
     )
-    # of a GPU that rests most of the time in between, each step may still be too small
-    is_used = at_least(f, "util", USED).met
-    return replace(rule, possible=is_used & ~is_working & has_room.met)
+    return replace(rule, possible=_may_be_small(f) & ~is_working & has_room.met)
+
+
+def _may_be_small(f: Features) -> Mask:
+    """Of a GPU that rests most of the time in between, each step may still be too small."""
+    return at_least(f, "util", USED).met
 
 
 DETECTOR = Detector("small_batch", find)

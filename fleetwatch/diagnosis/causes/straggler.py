@@ -52,16 +52,21 @@ def find(f: Features) -> Judged:
         Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
         at_least(f, "job_corr_median", TOGETHER),
     )
-    by_clock = np.maximum(1.0 - slow_clock, 0.0)
-    by_wait = np.maximum(f["job_spin_median"] - f["job_spin_min"], 0.0)
+    low, high = _lost(f, slow_clock)
     return judged(
         signs,
         confidence=MEDIUM,
         hits=all_met(signs) & (any_met(evidence) | all_met(inverted)),
-        low=np.fmin(by_clock, by_wait),
-        high=np.fmax(by_clock, by_wait),
+        low=low,
+        high=high,
         strengthens=(*evidence, *inverted),
     )
+
+
+def _lost(f: Features, slow_clock: Floats) -> tuple[Floats, Floats]:
+    by_clock = np.maximum(1.0 - slow_clock, 0.0)
+    by_wait = np.maximum(f["job_spin_median"] - f["job_spin_min"], 0.0)
+    return np.fmin(by_clock, by_wait), np.fmax(by_clock, by_wait)
 
 
 def _largest_deviation(f: Features, name: str) -> np.ndarray:

@@ -44,14 +44,18 @@ def parts(lanes: Lanes, *, since: int, few: int = FEW) -> Iterator[Part]:
     count = lanes.held.shape[1]
     first, last = _extents(lanes)
     size = np.where(last > since, _rounded(last - first, count), 0)  # 0 = nobody asks
-    for length, longer in pairwise(np.unique(size[size > 0]).tolist()):
-        is_shorter = size == length
-        if np.count_nonzero(is_shorter) * (longer - length) <= few:
-            size[is_shorter] = longer
+    _join_few(size, few)
     for length in np.unique(size[size > 0]).tolist():
         rows = np.flatnonzero(size == length)
         columns = np.minimum(first[rows], count - length)[:, None] + np.arange(length)
         yield Part(lanes.at(rows, columns), rows, columns)
+
+
+def _join_few(size: Ints, few: int) -> None:
+    for length, longer in pairwise(np.unique(size[size > 0]).tolist()):
+        is_shorter = size == length
+        if np.count_nonzero(is_shorter) * (longer - length) <= few:
+            size[is_shorter] = longer
 
 
 def _rounded(cells: Ints, most: int) -> Ints:

@@ -82,15 +82,14 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
     seconds = windows.start_ms / 1000
-    place = at.of_window
-    begins = onset & (place >= 0)
+    paused_s = np.where(is_long, low_s, 0.0)
     figures = {
-        LOW_S: _sums(np.where(is_long, low_s, 0.0), place, is_read, at.size),
-        ONSETS: _sums(onset.astype(np.float64), place, is_read, at.size),
+        LOW_S: _sums(paused_s, at.of_window, is_read, at.size),
+        ONSETS: _sums(onset.astype(np.float64), at.of_window, is_read, at.size),
         LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan)).ravel()),
         LAST_START: _lasts(seconds, at.began, at.size),
         SO_FAR: _lasts(so_far_s, at.began, at.size),
-        **_intervals(place[begins], seconds[begins], at.size),
+        **_intervals(at.of_window[onset], seconds[onset], at.size),
     }
     return {name: at.shaped(values) for name, values in figures.items()}
 
@@ -168,6 +167,8 @@ def _intervals(place: Ints, seconds: Floats, size: int) -> dict[str, Floats]:
     """Of onsets, sorted by GPU and time: the first and last of each place, and the times
     between.
     """
+    seconds = seconds[place >= 0]
+    place = place[place >= 0]
     between = np.where(place[1:] == place[:-1], np.diff(seconds), 0.0)
     sums, squares = (
         np.bincount(place[1:], weights=values, minlength=size).astype(np.float64)

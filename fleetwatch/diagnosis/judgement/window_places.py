@@ -27,6 +27,11 @@ class Grid:
     holders: Ints
     start_ms: int  # of the first cell
 
+    def rows_of(self, gpu_id: Ints) -> Ints:
+        """The row of each GPU; their number where it is none of them."""
+        order = np.argsort(self.gpu_ids)
+        return np.append(order, len(order))[rows_among(self.gpu_ids[order], gpu_id)]
+
     @property
     def count(self) -> int:
         """Cells per GPU."""
@@ -47,10 +52,9 @@ class Places:
 
     @classmethod
     def of(cls, windows: Windows, grid: Grid) -> "Places":
-        order = np.argsort(grid.gpu_ids)
-        gpu = np.append(order, len(order))[rows_among(grid.gpu_ids[order], windows.gpu_id)]
+        gpu = grid.rows_of(windows.gpu_id)
         cell = (windows.start_ms - grid.start_ms) // CELL_MS
-        is_inside = (gpu < len(order)) & (cell >= 0) & (cell < grid.count)
+        is_inside = (gpu < len(grid.gpu_ids)) & (cell >= 0) & (cell < grid.count)
         began = np.where(is_inside, gpu * grid.count + cell, NOWHERE)
         place = np.where(windows.observed_ms > 0, began, NOWHERE)
         rows = np.flatnonzero(place >= 0)
