@@ -96,11 +96,13 @@ class Log:
             at_ms = row.reading.at_ms
             if row.process_counts:
                 yield "", self._shifted(row.reading), self._by_uuid(row.process_counts)
-            elif row.key in self.gpus and at_ms > newest.get(row.key, -1):
+            elif row.key not in self.gpus:
+                continue
+            elif at_ms > newest.get(row.key, -1):
                 newest[row.key] = at_ms
                 yield self.gpus[row.key].uuid, self._shifted(row.reading), {}
-            elif row.key in self.gpus and at_ms < newest[row.key]:
-                backward += 1
+            else:
+                backward += at_ms < newest[row.key]
         if backward:
             log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
 
@@ -244,11 +246,11 @@ def _csv_rows(
         counts[key] += 1
         if not facts_only:
             yield Row(key, smi_text.csv_reading(row, at_ms=at_ms))
-        elif counts[key] <= FACT_ROWS:
-            place = key if isinstance(key, int) else index
-            yield Row(key, Reading(at_ms), smi_text.csv_gpu(row, uuid=str(key), index=place))
         else:
-            yield Row(key, Reading(at_ms))
+            place = key if isinstance(key, int) else index
+            is_asked = counts[key] <= FACT_ROWS
+            gpu = smi_text.csv_gpu(row, uuid=str(key), index=place) if is_asked else None
+            yield Row(key, Reading(at_ms), gpu)
 
 
 def _table_rows(path: Path, lines: Iterator[str]) -> Iterator[smi_text.Row]:
@@ -336,13 +338,16 @@ class _Track:
     newest_ms: int
     gaps: "Counter[int]" = field(default_factory=Counter)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether most rows are of one time with the one before."""
+        return self.gaps[0] * 2 > sum(self.gaps.values())
+
 
 def _log(path: Path, options: Options) -> Log:
     step_ms = _round_step_ms(path, options)
     tracks = _tracks(path, _readings(path, options, step_ms))
-    # enough to have seen the first round
-    first_rows = islice(_readings(path, options, step_ms), 2 * len(tracks))
-    first_ms = min(row.reading.at_ms for row in first_rows)
+    first_ms = _first_ms(_readings(path, options, step_ms), len(tracks))
     shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
     intervals = _intervals_ms(tracks)
     last_ms = max(track.newest_ms + round(intervals[key]) for key, track in tracks.items())
@@ -359,6 +364,11 @@ def _log(path: Path, options: Options) -> Log:
         shift_ms,
         step_ms,
     )
+
+
+def _first_ms(rows: Iterator[Row], gpus: int) -> int:
+    """Of the first rows, enough to have seen the first round of so many GPUs."""
+    return min(row.reading.at_ms for row in islice(rows, 2 * gpus))
 
 
 def _intervals_ms(tracks: Mapping[Key, _Track]) -> Dict[Key, float]:
@@ -388,7 +398,7 @@ def _tracks(path: Path, rows: Iterator[Row]) -> Dict[Key, _Track]:
             tracks[row.key] = _Track(row.gpu, at_ms)
     if not tracks:
         raise LogError("%s holds no reading" % path)
-    if any(track.gaps[0] * 2 > sum(track.gaps.values()) for track in tracks.values()):
+    if any(track.is_crowded for track in tracks.values()):
         raise LogError(
             "%s has several rows at one time and names no GPU: say how many with --gpus" % path
         )

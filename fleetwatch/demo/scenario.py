@@ -83,18 +83,20 @@ def windows(node: DemoNode, block: Block) -> NodeColumns:
     span = Span(block.start_ms // 1000, len(starts) * block.window_s, block.window_s)
     parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
     drawn = draw(simulated.cards, parts, span, seed=spec.seed)
-    observed_ms = np.full(len(starts), window_ms)
-    gpus: list[Columns] = [
-        {"start_ms": starts, "observed_ms": observed_ms, **gpu} for gpu in drawn.gpus
-    ]
+    keys = {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms)}
+    gpus: list[Columns] = [keys | gpu for gpu in drawn.gpus]
     if spec.faulty is not None:
         _lose(gpus[spec.faulty], spec, window_ms)
-    host: Columns = {"start_ms": starts, **drawn.host}
-    if spec.queue:
-        pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
-        host["pending_gpus"] = np.array(pending)
+    host = {"start_ms": starts, **drawn.host, **_queue(spec, starts)}
     is_seen = ~_is_hit(starts, window_ms, outages_between(spec, block.start_ms, block.end_ms))
     return NodeColumns([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
+
+
+def _queue(spec: Spec, starts: NDArray[np.int64]) -> Columns:
+    if not spec.queue:
+        return {}
+    pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
+    return {"pending_gpus": np.array(pending)}
 
 
 def _events(simulated: Simulated, block: Block) -> list[Event]:

@@ -87,10 +87,11 @@ def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> tuple[F
     some, first, count = np.unique(rows, return_index=True, return_counts=True)
     sorted_s = gaps_s[np.lexsort((gaps_s, rows))]
     mean = np.add.reduceat(gaps_s, first) / count
-    spread = np.sqrt(np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0))
+    variance = np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0)
+    variance[count < 2] = np.nan
     median_s, variation = np.full((2, windows), np.nan)
     median_s[some] = (sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]) / 2
-    variation[some] = np.where(count >= 2, spread / mean, np.nan)
+    variation[some] = np.sqrt(variance) / mean
     return median_s, variation
 
 

@@ -70,11 +70,7 @@ def draw(cards: Sequence[Card], parts: Sequence[Part], span: Span, *, seed: int)
     groups: dict[tuple[Rank, ...], Columns] = {}
     gpus = []
     for card in cards:
-        ranks = tuple(
-            Rank(track, track.signal.role(card.index))
-            for track in tracks
-            if card.index in track.signal.job.gpus
-        )
+        ranks = _ranks(tracks, card.index)
         if ranks not in groups:
             groups[ranks] = _group(card.hardware, ranks, span)
         rng = np.random.default_rng([seed, card.index, span.start_s])
@@ -84,34 +80,31 @@ def draw(cards: Sequence[Card], parts: Sequence[Part], span: Span, *, seed: int)
     return NodeColumns(gpus, host)
 
 
+def _ranks(tracks: Sequence[Track], gpu: int) -> tuple[Rank, ...]:
+    return tuple(
+        Rank(track, track.signal.role(gpu)) for track in tracks if gpu in track.signal.job.gpus
+    )
+
+
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     """What a usual board of that model shows with these ranks on it."""
     read = _readings(hardware, ranks, span)
     percents = _percents(ranks, span)
     util = percents.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
     samples = percents[2 * SAMPLES_PER_S :].reshape(span.windows, -1)
-    columns = {
+    return {
         **{name: mean(span.back(read[name])) for name in read if name not in MOMENTARY},
         **utilisation(samples, util[: -2 : span.window_s]),
         **_momentary(hardware, read, span),
         "spin_fraction": _spin_fraction(hardware, read, util, span),
         **_job_columns(ranks, span),
     }
-    if hardware.has_gpm:
-        columns["sm_active_max"] = span.back(read["sm_active"]).max(axis=1)
-        columns["memory_util_mean"] = mean(span.held(read["dram_active"]))
-    return columns
 
 
 def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
     """What the driver tells of a moment, by window, and what never changes."""
     power_w = span.held(read["power_w"])
-    constants = {
-        "memory_reserved_bytes": float(RESERVED_BYTES),
-        "sm_clock_max_hz": hardware.clock_max_hz,
-        "ecc_uncorrected": 0.0,
-    }
-    return {
+    columns = {
         "memory_used_bytes": np.rint(mean(span.held(read["memory_used_bytes"]))),
         "power_w": mean(power_w),
         "power_min_w": power_w.min(axis=1),
@@ -119,8 +112,14 @@ def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
         "energy_j": mean(span.back(read["power_w"])) * span.window_s,
         "sm_clock_hz": mean(span.held(read["sm_clock_hz"])),
         "process_count": span.back(read["process_count"])[:, -1],
-        **{name: np.full(span.windows, value) for name, value in constants.items()},
+        "memory_reserved_bytes": np.full(span.windows, float(RESERVED_BYTES)),
+        "sm_clock_max_hz": np.full(span.windows, hardware.clock_max_hz),
+        "ecc_uncorrected": np.zeros(span.windows),
     }
+    if hardware.has_gpm:
+        columns["sm_active_max"] = span.back(read["sm_active"]).max(axis=1)
+        columns["memory_util_mean"] = mean(span.held(read["dram_active"]))
+    return columns
 
 
 def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -190,15 +189,21 @@ def _own(
         factor += rank.track.here * (rank.track.signal.factor(card.index) - 1.0)
         hot = np.where(np.isnan(rank.track.hot_c), hot, rank.track.hot_c)
     lively = factor * _noise(rng, span.windows)
-    own = shared | _own_power(shared, card, lively, span)
-    for name in shared.keys() & LIVELY:
-        own[name] = np.minimum(shared[name] * lively, 1.0 if name in GPM_COLUMNS else np.inf)
+    own = shared | _own_work(shared, lively) | _own_power(shared, card, lively, span)
     warm = _lagging(temperature_c(card.hardware, own["power_w"]), span.window_s)
     own["temperature_c"] = np.where(np.isnan(hot), warm, hot)
     own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
     for name in ("job_cpu_ratio", "job_main_thread_ratio"):
         own[name] = np.minimum(own[name] * _noise(rng, span.windows), 1.0)
     return own
+
+
+def _own_work(shared: Columns, lively: Floats) -> Columns:
+    return {
+        name: np.minimum(shared[name] * lively, 1.0 if name in GPM_COLUMNS else np.inf)
+        for name in LIVELY
+        if name in shared
+    }
 
 
 def _own_power(shared: Columns, card: Card, lively: Floats, span: Span) -> Columns:

@@ -164,16 +164,18 @@ def cards_of(samples: Iterable[Sample]) -> Scrape:
     schedulers: Set[str] = set()
     for sample in samples:
         slot, factor = _BY_NAME.get(sample.name, ("", 0))
-        card = _card(cards, sample.labels) if slot else None
+        labels = sample.labels
+        card = _card(cards, labels) if slot else None
         if card is None:
             continue
-        driver = driver or sample.labels.get("DCGM_FI_DRIVER_VERSION") or None
-        schedulers |= _schedulers(sample.labels)
-        card.holders.update(_holders(sample.labels))
+        driver = driver or labels.get("DCGM_FI_DRIVER_VERSION") or None
+        schedulers |= _schedulers(labels)
+        card.holders.update(_holders(labels))
         board = card.info.parent_uuid
         _take(cards[board] if board and slot in _BOARD else card, slot, sample, factor)
-    described = {uuid: replace(card, info=_described(card)) for uuid, card in cards.items()}
-    return Scrape(described, driver, frozenset(schedulers))
+    for card in cards.values():
+        card.info = _described(card)
+    return Scrape(cards, driver, frozenset(schedulers))
 
 
 def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:

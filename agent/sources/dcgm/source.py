@@ -219,13 +219,7 @@ class Labels:
         of_host = self.otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
         if not statuses or any(status.kind in SCHEDULERS for status in of_host.sources):
             return of_host
-        answering = {status.kind for status in statuses if status.ok}
-        held = [
-            (uuid, holder)
-            for uuid, holders in self._holders.items()
-            for holder in sorted(holders)
-            if holder.scheduler in answering
-        ]
+        held = self._held({status.kind for status in statuses if status.ok})
         self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}
         jobs = [self._job(holder) for _, holder in held]
         allocations = [
@@ -234,6 +228,14 @@ class Labels:
         ]
         by_key = {job.key: job for job in jobs}
         return Workload(jobs=list(by_key.values()), allocations=allocations, sources=statuses)
+
+    def _held(self, answering: Set[str]) -> List[Tuple[str, Holder]]:
+        return [
+            (uuid, holder)
+            for uuid, holders in self._holders.items()
+            for holder in sorted(holders)
+            if holder.scheduler in answering
+        ]
 
     def _statuses(self) -> List[SourceStatus]:
         """The schedulers that ever had a label.

@@ -90,23 +90,30 @@ class Device:
         rates = ask("util_mean", RATES, handle) if self._is_slow or not samples else None
         if not samples:
             self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
-        util, memory_util = (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
-        milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", handle)
-        millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", handle)
+        power = self._power()
         slow = self._slow() if self._is_slow else {}
         means, health = self._costly(now_ms) if self._is_costly else ({}, {})
         return Reading(
             at_ms=now_ms,
             # the driver's snapshot is the last of its samples: one of both calls is enough
-            util=samples[-1][1] if samples else util,
+            util=samples[-1][1] if samples else _ratio(rates, "gpu"),
             util_samples=samples,
-            memory_util=memory_util,
-            power_w=None if milliwatts is None else milliwatts / 1000,
-            energy_j=None if millijoules is None else millijoules / 1000,
+            memory_util=_ratio(rates, "memory"),
             means=means,
+            **power,
             **slow,
             **health,
         )
+
+    def _power(self) -> Dict[str, Any]:
+        """Watts and joules, by Reading's names."""
+        ask = self.capabilities.ask
+        milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", self.handle)
+        millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", self.handle)
+        return {
+            "power_w": None if milliwatts is None else milliwatts / 1000,
+            "energy_j": None if millijoules is None else millijoules / 1000,
+        }
 
     def _slow(self) -> Dict[str, Any]:
         """What changes slowly, by Reading's names."""
@@ -279,3 +286,7 @@ class Device:
         if self._reader is None:
             capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
         return capabilities
+
+
+def _ratio(rates: Any, name: str) -> Optional[float]:
+    return None if rates is None else getattr(rates, name) / 100

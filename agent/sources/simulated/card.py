@@ -1,5 +1,6 @@
 """One simulated GPU: its board, and the physics that follow from what runs on it."""
 
+import operator
 import random
 import uuid
 from dataclasses import dataclass
@@ -99,19 +100,14 @@ def shown(
     mean = mixed(shares, levels)
     context = signal.contexts(role, end_s)
     flicker = 1.0 + JITTER * waves.noise(end_s, signal.job.number)
-    power_w = sum(
-        share * _level_w(hardware, level, context) for share, level in zip(shares, levels)
-    )
-    clock_hz = hardware.clock_max_hz * mean.clock
-    means = _means(
-        hardware,
-        mean,
-        thermal=throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s),
-        capped=sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER),
-    )
+    levels_w = [_level_w(hardware, level, context) for level in levels]
+    faster_hz = hardware.clock_max_hz * mean.clock - hardware.clock_idle_hz
+    thermal = throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s)
+    capped = sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER)
+    means = _means(hardware, mean, thermal=thermal, capped=capped)
     return {
-        "power_w": flicker * power_w,
-        "sm_clock_hz": hardware.clock_idle_hz + context * (clock_hz - hardware.clock_idle_hz),
+        "power_w": flicker * sum(map(operator.mul, shares, levels_w)),
+        "sm_clock_hz": hardware.clock_idle_hz + context * faster_hz,
         "memory_used_bytes": memory_used(hardware, signal, role, end_s),
         "process_count": context,
         **scaled(means, flicker),

@@ -59,9 +59,7 @@ def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
 def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> Dict[str, Any]:
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
     loads = [(guest, guest.load()) for guest in guests]
-
     cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
-    of_gpus = _of_gpus(loads, nothing)
     held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
     io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
@@ -71,15 +69,18 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
         "memory_used_bytes": MEMORY_BYTES + held * MEMORY_PER_GPU_BYTES,
         "cpu_psi_ratio": waves.larger(cpu_ratio - CROWDED_CPU, 0.0),
         "io_psi_ratio": io_psi_ratio,
-        "disk_read_bytes_s": of_gpus.read_mib_s * MIB,
-        "disk_write_bytes_s": of_gpus.write_mib_s * MIB,
-        "nic_rx_bytes_s": of_gpus.nic_mib_s * MIB,
-        "nic_tx_bytes_s": of_gpus.nic_mib_s * MIB,
+        **_traffic(loads, nothing),
     }
 
 
-def _of_gpus(loads: Sequence[Tuple[Guest, Load]], nothing: Any) -> Load:
-    """The sum over the jobs of what each does for each of its GPUs."""
-    numbers = zip(*([value * guest.gpus for value in load] for guest, load in loads))
-    totals = [nothing + sum(values) for values in numbers]
-    return Load(*totals or [nothing] * len(Load._fields))
+def _traffic(loads: Sequence[Tuple[Guest, Load]], nothing: Any) -> Dict[str, Any]:
+    """Of disks and network, for all the GPUs of each job."""
+    numbers = ([value * guest.gpus for value in load] for guest, load in loads)
+    totals = [MIB * (nothing + sum(values)) for values in zip(Load(*[0.0] * 6), *numbers)]
+    of_gpus = Load(*totals)
+    return {
+        "disk_read_bytes_s": of_gpus.read_mib_s,
+        "disk_write_bytes_s": of_gpus.write_mib_s,
+        "nic_rx_bytes_s": of_gpus.nic_mib_s,
+        "nic_tx_bytes_s": of_gpus.nic_mib_s,
+    }

@@ -151,20 +151,11 @@ def _lane(
         end_ms = min(at_ms + _length_ms(rng, archetype), end_of_slot)
         if archetype.name != "free":
             number = first_number + len(jobs)
-            jobs.append(
-                SimulatedJob(
-                    number,
-                    spec.cluster,
-                    user=_weighed(rng, team.weights),
-                    name=rng.choice(archetype.names),
-                    account=team.account,
-                    archetype=archetype,
-                    gpus=gpus,
-                    start_ms=at_ms,
-                    end_ms=end_ms,
-                    seed="%d/%d" % (spec.seed, number),
-                )
-            )
+            user = _weighed(rng, team.weights)
+            name = rng.choice(archetype.names)
+            seed = "%d/%d" % (spec.seed, number)
+            who = (number, spec.cluster, name, user, team.account)
+            jobs.append(SimulatedJob(*who, archetype, gpus, at_ms, end_ms, seed))
         at_ms = end_ms + 20_000 + int(rng.expovariate(1 / 240)) * 1000
     return jobs
 

@@ -123,21 +123,15 @@ class Simulated:
         """The schedule's jobs in the window, and whose the processes are."""
         jobs = jobs_between(self.spec, start_ms, end_ms)
         guests = self._guests(jobs, max(start_ms, end_ms - FACTS_MS), end_ms)
-        held = [job for job in jobs if job.archetype.is_allocated]
+        held = [describe(job, end_ms) for job in jobs if job.archetype.is_allocated]
+        gpus_of = {job.key: job.gpus for job in jobs}
         allocations = [
-            Allocation(
-                self.cards[gpu].uuid,
-                job.key,
-                "slurm",
-                job.start_ms,
-                job.end_ms if job.end_ms <= end_ms else None,
-                1.0,
-            )
+            Allocation(self.cards[gpu].uuid, job.key, "slurm", job.start_ms, job.end_ms, 1.0)
             for job in held
-            for gpu in job.gpus
+            for gpu in gpus_of[job.key]
         ]
         return Workload(
-            jobs=[describe(job, end_ms) for job in held],
+            jobs=held,
             allocations=allocations,
             processes=[
                 describe_process(job, self.cards[gpu].uuid, process)
@@ -208,15 +202,13 @@ class _Counter:
         since_ms = self._at_ms
         self._at_ms = now_ms
         seen, factor = self._seen(signal, since_ms, now_ms)
-        means = _rounded(
-            scaled({name: seen[name] for name in seen if name not in MOMENTARY}, factor)
-        )
+        means = _rounded(scaled(_averages(seen), factor))
         power_w = self._power_w(seen["power_w"] * factor)
         passed_s = (now_ms - since_ms) / 1000
         self._energy_j += power_w * passed_s
         temperature_c = self._warm(power_w, passed_s)
         if signal is not None and signal.traits.thermal_share:
-            temperature_c = float(hot_c(signal.traits, now_ms / 1000 - signal.start_s))
+            temperature_c = hot_c(signal.traits, now_ms / 1000 - signal.start_s)
         samples = self._samples(signal, since_ms, now_ms)
         return Reading(
             at_ms=now_ms,
@@ -275,6 +267,10 @@ class _Counter:
             return 0.0
         shares = signal.shares((number - 1) / SAMPLES_PER_S, number / SAMPLES_PER_S)
         return round(float(utilisation(signal, signal.role(self.card.index), shares, number)), 2)
+
+
+def _averages(seen: Shown) -> Shown:
+    return {name: seen[name] for name in seen if name not in MOMENTARY}
 
 
 def _rounded(columns: Dict[str, float]) -> Dict[str, float]:

@@ -1,7 +1,7 @@
 """What a simulated node is, from its specification on the command line."""
 
 from dataclasses import dataclass
-from typing import Dict, Iterable, Optional, Tuple
+from typing import Dict, Iterable, Optional, Sequence, Tuple
 
 from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
@@ -40,27 +40,20 @@ def parse_spec(text: str) -> Spec:
 
 def _spec(text: str) -> Spec:
     head, *options = text.strip().split(",")
-    count, times, model = head.strip().partition("x")
-    if not times or not count.isdigit() or not 1 <= int(count) <= 16:
-        raise ValueError("expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100")
-    if model.upper() not in HARDWARE:
-        raise _unknown("model", model, HARDWARE)
-    values = dict(_option(option) for option in options)
-    others = sorted(set(values) - set(OPTIONS))
-    if others:
-        raise _unknown("option", ", ".join(others), OPTIONS)
+    count, model = _gpus(head.strip())
+    values = _options(options)
     mix = values.get("mix", "mixed")
     if mix not in MIXES:
         raise _unknown("mix", mix, MIXES)
     faulty = _number(values, "faulty")
-    if faulty is not None and faulty >= int(count):
+    if faulty is not None and faulty >= count:
         raise ValueError("there is no GPU %d to be faulty" % faulty)
     switches = {name: _switch(values, name) for name in SWITCHES}
-    if switches["recurring"] and int(count) <= RECURRING_GPUS:
+    if switches["recurring"] and count <= RECURRING_GPUS:
         raise ValueError("recurring=yes needs more than %d GPUs" % RECURRING_GPUS)
     return Spec(
-        int(count),
-        model.upper(),
+        count,
+        model,
         seed=_number(values, "seed") or 0,
         mix=mix,
         cluster=values.get("cluster", "sim"),
@@ -69,8 +62,25 @@ def _spec(text: str) -> Spec:
     )
 
 
+def _gpus(head: str) -> Tuple[int, str]:
+    count, times, model = head.partition("x")
+    if not times or not count.isdigit() or not 1 <= int(count) <= 16:
+        raise ValueError("expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100")
+    if model.upper() not in HARDWARE:
+        raise _unknown("model", model, HARDWARE)
+    return int(count), model.upper()
+
+
 def _unknown(what: str, name: str, names: Iterable[str]) -> ValueError:
     return ValueError("unknown %s %s; known: %s" % (what, name, ", ".join(names)))
+
+
+def _options(options: Sequence[str]) -> Dict[str, str]:
+    values = dict(map(_option, options))
+    others = sorted(set(values) - set(OPTIONS))
+    if others:
+        raise _unknown("option", ", ".join(others), OPTIONS)
+    return values
 
 
 def _option(option: str) -> Tuple[str, str]:
