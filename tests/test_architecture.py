@@ -88,11 +88,11 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
 LARGE_FUNCTIONS = {
-    "agent": 14,
+    "agent": 6,
     "budgets": 14,
     "costs": 2,
     "dashboard": 19,
-    "demo": 5,
+    "demo": 4,
     "diagnosis": 40,
     "figures": 6,
     "finance": 9,

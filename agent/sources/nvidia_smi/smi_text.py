@@ -56,6 +56,8 @@ FIELDS = {
     "ecc_uncorrected": Field(("ecc.errors.uncorrected.volatile.total",), ""),
 }
 MEANS = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
+LIMITS = ("memory_total_bytes", "power_limit_w", "sm_clock_max_hz")
+MEASURED = {slot: field for slot, field in FIELDS.items() if slot not in LIMITS}
 # of a GPU that works at least one is read; each is unread where it is not even asked for
 VITAL = ("util", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz")
 UNREAD = (*VITAL, "memory_temperature_c", "encoder_ratio", "decoder_ratio", "ecc_uncorrected")
@@ -77,8 +79,7 @@ THROTTLED = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The cells of one line by column name, and the units that their header named."""
 
     cells: Mapping[str, str]
@@ -96,9 +97,9 @@ class Row:
         return None
 
     def values(self) -> Dict[str, float]:
-        """What is read, by slot, without a share that is none."""
+        """What is measured, by slot, without a share that is none."""
         values = {}
-        for slot, field in FIELDS.items():
+        for slot, field in MEASURED.items():
             value = self.value(field)
             if value is not None and (field.unit != "%" or 0 <= value <= 1):
                 values[slot] = value

@@ -115,9 +115,11 @@ def shown(
 
 
 def scaled(means: Shown, factor: Any) -> Shown:
-    """The means times the factor, but for those that it does not touch."""
+    """The means in it times the factor, but for those that it does not touch."""
     return {
-        name: value if name in STEADY_MEANS else value * factor for name, value in means.items()
+        name: value if name in STEADY_MEANS else value * factor
+        for name, value in means.items()
+        if name not in MOMENTARY
     }
 
 

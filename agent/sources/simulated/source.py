@@ -21,7 +21,6 @@ from agent.sources.simulated.card import (
     GPM_COLUMNS,
     JITTER,
     MEMORY_WARMER_C,
-    MOMENTARY,
     RESERVED_BYTES,
     Card,
     Shown,
@@ -202,7 +201,7 @@ class _Counter:
         since_ms = self._at_ms
         self._at_ms = now_ms
         seen, factor = self._seen(signal, since_ms, now_ms)
-        means = _rounded(scaled(_averages(seen), factor))
+        means = _rounded(scaled(seen, factor))
         power_w = self._power_w(seen["power_w"] * factor)
         passed_s = (now_ms - since_ms) / 1000
         self._energy_j += power_w * passed_s
@@ -267,10 +266,6 @@ class _Counter:
             return 0.0
         shares = signal.shares((number - 1) / SAMPLES_PER_S, number / SAMPLES_PER_S)
         return round(float(utilisation(signal, signal.role(self.card.index), shares, number)), 2)
-
-
-def _averages(seen: Shown) -> Shown:
-    return {name: seen[name] for name in seen if name not in MOMENTARY}
 
 
 def _rounded(columns: Dict[str, float]) -> Dict[str, float]:

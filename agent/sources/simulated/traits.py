@@ -26,7 +26,7 @@ Drawn = TypeVar("Drawn", Level, Load)
 
 def mixed(shares: Sequence[Any], drawn: Sequence[Drawn]) -> Drawn:
     """The mean of levels or loads over these shares of a time; floats or arrays."""
-    means = (sum(share * value for share, value in zip(shares, values)) for values in zip(*drawn))
+    means = [sum([share * value for share, value in zip(shares, values)]) for values in zip(*drawn)]
     return drawn[0].__class__(*means)
 
 
