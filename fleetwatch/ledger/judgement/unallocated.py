@@ -84,8 +84,8 @@ def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: M
     holder = np.where(gpu_segments.is_within(start_ms, answered), scheduled, bare)
     holder[gpu_segments.is_within(start_ms, unknown)] = UNKNOWN
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
-    # to
-    is_held = segments.held[segment] > 0
+    # to, and where nothing says that what holds it is the holder's
+    is_held = (segments.held[segment] > 0) & ~is_mute
     return np.where(is_held & (holder != UNKNOWN), NOTHING, holder)
 
 

@@ -58,6 +58,14 @@ def test_what_shares_leave_is_free():
     }
 
 
+def test_what_shares_leave_is_not_called_free_where_no_window_says_whether_it_works():
+    # 1 GB that may be another's, and no signal of activity: nobody knows, with the holder or without
+    mute = replace(shared(0.25, says={"memory_used_bytes": 1e9}), sources=[Reported(ALL)])
+
+    assert totals(mute.judge(), "state") == {"unobserved": HOUR}
+    assert totals(replace(mute, holdings=[]).judge(), "state") == {"unobserved": HOUR}
+
+
 def test_more_than_one_in_sum_is_normalised():
     assert totals(shared(1.0, 3.0).judge(), "job_id") == {1: HOUR // 4, 2: HOUR * 3 // 4}
 
