@@ -25,11 +25,14 @@ def shows(
     default: str = "7d",
     needs_gpus: bool = False,
     is_part: bool = False,
+    find: Callable[..., Any] | None = None,
 ) -> Callable[[Content], View]:
     """A page, or a part of one, for everybody who is logged in: what it decorates is given the
     request and its period, and gives what the template shows, or an answer of its own.
 
-    It takes these parameters. One that `needs_gpus` leads to /welcome before there is a GPU.
+    It takes these parameters. One that `needs_gpus` leads to /welcome before there is a GPU. A page
+    of one thing is given what `find` makes of its address; where that raises Http404, nothing is
+    said of the period.
     """
 
     def marked(content: Content) -> View:
@@ -40,8 +43,9 @@ def shows(
         def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
             if needs_gpus and not selectors.has_data():
                 return redirect("welcome")
+            subject = [find(**address)] if find else []
             period = read_period(request, default=default)
-            shown = content(request, period, **address)
+            shown = content(request, period, *subject)
             if isinstance(shown, HttpResponseBase):
                 return shown
             return page(request, period, template, rail, shown)

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.contrib.messages import get_messages
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS
@@ -111,3 +112,15 @@ def test_the_axis_of_cents_reads_cents(at_1246):
     layout = at_1246.get("/charts/spend?range=1h").json()["layout"]
 
     assert layout["yaxis"]["tickformat"] == "$,.2f"
+
+
+@pytest.mark.parametrize(
+    "address", ["/nodes/none", "/gpus/none", "/causes/none", "/budgets/teams/none"]
+)
+def test_nothing_is_said_of_the_period_of_what_there_is_not(client, address):
+    client.force_login(factories.user())
+
+    answer = client.get(f"{address}?from=nonsense")
+
+    assert answer.status_code == 404
+    assert not any("nonsense" in str(message) for message in get_messages(answer.wsgi_request))

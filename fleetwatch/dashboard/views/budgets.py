@@ -65,13 +65,16 @@ def set_budget(request: HttpRequest) -> HttpResponse:
     return redirect("budgets")
 
 
+def _whose(slug: str = WHOLE_FLEET) -> Team | None:
+    """The team; None: the whole fleet. Raises Http404."""
+    return None if slug == WHOLE_FLEET else get_object_or_404(Team, slug=slug)
+
+
 @never_cache
-@shows("dashboard/budget.html", "budgets")
-def team_budget(_: HttpRequest, period: Period, slug: str = WHOLE_FLEET) -> Context:
+@shows("dashboard/budget.html", "budgets", find=_whose)
+def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
     """One team's month, or the whole fleet's."""
-    team = None
-    if slug != WHOLE_FLEET:
-        team = get_object_or_404(Team, slug=slug)
+    slug = team.slug if team else WHOLE_FLEET
     line = selectors.line(team, period.now)
     anomalies = _anomalies(period, kind="fleet" if team is None else "team", key=slug)
     return {

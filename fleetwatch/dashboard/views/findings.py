@@ -348,12 +348,16 @@ def causes(_: HttpRequest, __: Period) -> Context:
     return {"causes": CATALOGUE}
 
 
-@shows("dashboard/cause.html", "causes")
-def cause(_: HttpRequest, __: Period, code: str) -> Context:
+def _cause(code: str) -> Cause:
     if code not in BY_CODE:
         raise Http404(code)
+    return BY_CODE[code]
+
+
+@shows("dashboard/cause.html", "causes", find=_cause)
+def cause(_: HttpRequest, __: Period, cause: Cause) -> Context:
     return {
-        "cause": BY_CODE[code],
-        "rules": rules_in_words.rules(code),
-        "precision": selectors.precision().get(code),
+        "cause": cause,
+        "rules": rules_in_words.rules(cause.code),
+        "precision": selectors.precision().get(cause.code),
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from urllib.parse import quote
 
 from django.contrib import messages
@@ -91,9 +92,14 @@ def _node_lines(interval: Interval) -> list[NodeLine]:
     return lines
 
 
-@shows("dashboard/node.html", "fleet", *PERIOD, default="24h")
-def node(request: HttpRequest, period: Period, name: str) -> Context:
-    node = get_object_or_404(Node, name=name)
+@shows(
+    "dashboard/node.html",
+    "fleet",
+    *PERIOD,
+    default="24h",
+    find=partial(get_object_or_404, Node),
+)
+def node(request: HttpRequest, period: Period, node: Node) -> Context:
     gpus = selectors.physical_gpus(node=node)
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
     groups = figures.jobs.groups
@@ -173,11 +179,15 @@ def _label(gpu: GPU) -> str:
     return gpu.uuid if gpu.index is None else str(gpu.index)
 
 
-@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h")
-def gpu(request: HttpRequest, period: Period, uuid: str) -> Context:
+def _gpu(uuid: str) -> GPU:
     gpu = inventory.gpu(uuid)
     if gpu is None:
         raise Http404
+    return gpu
+
+
+@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=_gpu)
+def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
     return {
         "gpu": gpu,
         "gpu_parameter": quote(gpu.uuid, safe=""),
