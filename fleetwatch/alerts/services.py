@@ -7,7 +7,7 @@ from datetime import datetime
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import messages
@@ -15,7 +15,7 @@ from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
 from fleetwatch.alerts.conditions import breach_of, condition
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.lib.intervals import from_ms, to_ms
-from fleetwatch.lib.sql import lock_key
+from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel
@@ -34,7 +34,7 @@ def evaluate(now: datetime) -> dict[str, int]:
     """
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
     with transaction.atomic():
-        _wait_for_turn()
+        wait_for_lock("alerts.evaluate")  # until no other evaluation runs
         for rule in Rule.objects.order_by("pk"):
             did.update(_evaluate_rule(rule, now))
     return dict(did)
@@ -145,9 +145,3 @@ def _no_data(since_ms: int, now: datetime) -> str:
 
 def _url(breach: Breach) -> str:
     return f"{settings.PUBLIC_URL}{breach.path}"
-
-
-def _wait_for_turn() -> None:
-    """Returns when no other evaluation runs; the transaction's end frees the next one."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("alerts.evaluate")])

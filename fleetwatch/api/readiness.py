@@ -5,8 +5,8 @@ from datetime import datetime
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import connection
 
+from fleetwatch.lib.sql import execute
 from fleetwatch.operations import disk
 from fleetwatch.operations.selectors import heartbeat_age_s
 
@@ -43,8 +43,7 @@ def celery_queue_depth() -> int | None:
 
 def _database_answers() -> bool:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        execute("SELECT 1")
     except DatabaseError:
         return False
     return True

@@ -6,13 +6,11 @@ from collections import defaultdict
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
-
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import pricing
 from fleetwatch.figures.selectors import without
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.statement import NO_JOB, summed, text
 
 Shape = dict[str, Any]
@@ -40,11 +38,10 @@ def booked(month: Interval) -> list[Shape]:
 def _parts(month: Interval) -> dict[tuple[str, ...], list[tuple[int, Decimal | None]]]:
     """By team, corrected month, cause and state GPU time at each rate."""
     parts: dict[tuple[str, ...], list[tuple[int, Decimal | None]]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
-        for is_held, team, is_named, state, corrects, cause, rate, gpu_ms in cursor.fetchall():
-            owner = (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB
-            parts[owner, corrects, cause, state].append((gpu_ms, rate))
+    rows = execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
+    for is_held, team, is_named, state, corrects, cause, rate, gpu_ms in rows:
+        owner = (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB
+        parts[owner, corrects, cause, state].append((gpu_ms, rate))
     return parts
 
 

@@ -4,11 +4,9 @@ regions, lines beside, budgets.
 
 import hashlib
 
-from django.db import connection
-
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports import budgeted, statement_choices
 from fleetwatch.reports.beside import beside
 
@@ -33,6 +31,7 @@ def digest(month: Interval, *before: Interval) -> str:
 
 
 def _of(interval: Interval, zone_name: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(_INPUTS, {"start": interval.start, "end": interval.end, "zone": zone_name})
-        return str(cursor.fetchone()[0])
+    ((digest,),) = execute(
+        _INPUTS, {"start": interval.start, "end": interval.end, "zone": zone_name}
+    )
+    return str(digest)

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from fleetwatch.lib.env import ConfigurationError
+from fleetwatch.lib.sql import execute
 
 PRESENT = "0001_schema"
 # the last revision of FleetWatch that has the former migrations
@@ -76,9 +77,9 @@ def take_over() -> None:
     before = applied()
     if at_present(before, what="this database") == before:
         return
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("DELETE FROM django_migrations WHERE app = ANY(%s)", [list(LAST)])
-        cursor.execute(
+    with transaction.atomic():
+        execute("DELETE FROM django_migrations WHERE app = ANY(%s)", [list(LAST)])
+        execute(
             "INSERT INTO django_migrations (app, name, applied)"
             " SELECT app, %s, now() FROM unnest(%s::text[]) AS room (app)",
             [PRESENT, list(LAST)],

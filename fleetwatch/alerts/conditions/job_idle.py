@@ -11,8 +11,6 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
-from django.db import connection
-
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
@@ -28,7 +26,7 @@ from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.selectors import RunSpan
 from fleetwatch.lib.intervals import from_ms, to_ms
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
@@ -246,9 +244,7 @@ def _open_quiet_runs(now: datetime) -> list[RunSpan]:
     """The runs, each whole, of held GPUs that are quiet up to where their node's telemetry ends, a
     day ago at most.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now) - FORGET_MS, "edge_ms": EDGE_MS})
-        parts = cursor.fetchall()
+    parts = execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now) - FORGET_MS, "edge_ms": EDGE_MS})
     if not parts:
         return []
     newest = {

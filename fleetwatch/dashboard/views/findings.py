@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import cast
 
 from django.contrib import messages
@@ -25,10 +26,10 @@ from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.recoverable import waterfall
 from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
 from fleetwatch.diagnosis.findings import (
     advice,
@@ -45,6 +46,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -190,9 +192,29 @@ def _savings(
     explained_usd = machine_findings.wasted_usd(of_jobs, of_places, *recoverable)
     return {
         "recoverable": saving,
-        "steps": waterfall(interval, scope, explained_usd, saving),
+        "steps": _waterfall(interval, scope, explained_usd, saving),
         "accepted": machine_findings.saving(of_jobs, of_places, "accepted"),
         "capacity": place_pages.capacity(of_places),
+    }
+
+
+def _waterfall(interval: Interval, scope: Scope, explained_usd: Decimal, saving: Saving) -> Context:
+    """From what was wasted to what could have been recovered, step by step, in dollars, so that the
+    two are never taken for one.
+
+    Wasted is certain and probable, unused the underused time and the services that wait
+    (potential), not free GPUs; open is what no open finding explains: not determined, too small, or
+    decided already.
+    """
+    whole = costs.look(interval, scope=scope)
+    wasted_usd = whole.totals().wasted_usd
+    unused_usd = whole.within(selectors.CAUSED_STATES).totals().waste_usd["potential"]
+    return {
+        "wasted_usd": wasted_usd,
+        "unused_usd": unused_usd,
+        "open_usd": max(Decimal(0), wasted_usd + unused_usd - explained_usd),
+        "explained_usd": explained_usd,
+        "saving": saving,
     }
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, install, maps, node_events, selectors, words
+from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
@@ -31,7 +31,7 @@ from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.jobs.selectors import job_sources
+from fleetwatch.jobs.selectors import SourceOutage, job_sources, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -55,6 +55,17 @@ class NodeLine:
     totals: Totals
     drain: Drain | None
     silent_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvent:
+    """A job source stopped answering, or answers again: shown like a HealthEvent."""
+
+    at_ms: int
+    kind: str
+    text: str
+    code: None = None
+    gpu: None = None
 
 
 @shows("dashboard/fleet.html", "fleet", "metric", *PERIOD, default="24h", needs_gpus=True)
@@ -112,9 +123,30 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "findings": _findings(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": can_administer(request.user) and _is_silent(node, period.now),
-        "events": node_events.newest(node, limit=EVENTS),
+        "events": _newest_events(node),
         **_agent(node, gpus),
     }
+
+
+def _newest_events(node: Node) -> list[HealthEvent | SourceEvent]:
+    """What happened on the node, the latest first: what its driver said, and when its job sources
+    stopped answering.
+    """
+    events: list[HealthEvent | SourceEvent] = []
+    of_driver = HealthEvent.objects.filter(node=node).select_related("gpu")
+    events += of_driver.order_by("-at_ms")[:EVENTS]
+    for outage in source_outages(node.pk, limit=EVENTS):
+        events += _source_events(outage)
+    return sorted(events, key=lambda event: -event.at_ms)[:EVENTS]
+
+
+def _source_events(outage: SourceOutage) -> list[SourceEvent]:
+    stopped = SourceEvent(
+        outage.start_ms, "source_silent", f"{outage.kind}: {outage.why or 'it does not say why'}"
+    )
+    if outage.answered_ms is None:
+        return [stopped]
+    return [stopped, SourceEvent(outage.answered_ms, "source_answers", outage.kind)]
 
 
 def _findings(node: Node, period: Period) -> list[PlaceRow]:

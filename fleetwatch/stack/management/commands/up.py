@@ -1,6 +1,7 @@
 """`manage.py up`: the whole stack on this machine, one command, one log."""
 
 import argparse
+import ctypes
 import json
 import os
 import subprocess
@@ -15,7 +16,6 @@ from fleetwatch.lib import env
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import folder, plan, postgres, redis
 from fleetwatch.stack.folder import StackError
-from fleetwatch.stack.gpu_host import has_nvidia_driver
 from fleetwatch.stack.plan import Listen
 from fleetwatch.stack.processes import Spec
 from fleetwatch.stack.supervisor import Supervisor, clean_up, say
@@ -165,7 +165,7 @@ class Up:
         """
         say("fleetwatch", "preparing the database and the static files")
         answer = self.data / "initialised.json"
-        options = {"--demo": self.is_demo, "--this-host": not self.is_demo and has_nvidia_driver()}
+        options = {"--demo": self.is_demo, "--this-host": not self.is_demo and _has_nvidia_driver()}
         spec = plan.manage(
             children,
             "initialise",
@@ -257,3 +257,14 @@ def _answers(url: str) -> bool:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _has_nvidia_driver() -> bool:
+    """Whether the driver is loaded, or its library can be."""
+    if Path("/proc/driver/nvidia/version").exists():
+        return True
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
