@@ -18,8 +18,9 @@ ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Ended with its file: while playwright runs, `asyncio.run` fails in the same thread."""
     path = Path(os.environ.get("FLEETWATCH_CHROMIUM", "/usr/bin/chromium"))
     if not path.exists():
         pytest.fail(
