@@ -22,6 +22,7 @@ from benchmarks.tables import BenchError
 IDLE_BELOW = 0.05
 WINDOW_S = 10
 GPU_APART = 2**43  # milliseconds: more than any moment has
+NODES_AT_ONCE = 32  # whose windows are in memory at once
 MS = 1000
 # A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of
 # the same cells.
@@ -180,12 +181,14 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     # a span
     edges = {node_id: _edges(spans, start_ms, end_ms) for node_id, spans in held.items()}
     windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
-    for node_id, frame in frames.each(nodes, start_ms, end_ms, ("util_mean",)):
-        idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
-        low, high = np.searchsorted(
-            frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id]
-        )
-        windows[node_id] += high - low
+    for first in range(0, len(nodes), NODES_AT_ONCE):
+        here = nodes[first : first + NODES_AT_ONCE]
+        for node_id, frame, _ in frames.of_nodes(here, start_ms, end_ms, ("util_mean",), ()):
+            idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
+            low, high = np.searchsorted(
+                frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id]
+            )
+            windows[node_id] = high - low
     told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
     jobs, place = np.unique(
         np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True

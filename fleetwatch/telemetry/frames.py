@@ -33,7 +33,6 @@ Floats = NDArray[np.float64]
 
 LIVE_PROCESSES = "live_process_count"
 MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
-NODES_AT_ONCE = 32
 _INTS = ("gpu_id", "start_ms", "end_ms", "observed_ms", "boot_start_ms", "sequence")
 
 
@@ -88,46 +87,27 @@ class HostFrame:
         return len(self.start_ms)
 
 
-def read_windows(
-    node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
-) -> Frame:
-    """All windows of the node that overlap [start_ms, end_ms).
+def read_windows(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str]) -> Frame:
+    """All windows of the node that overlap [start_ms, end_ms), with exactly the named columns.
 
-    Exactly the named columns are there; None gives every column with a value in it.
     `live_process_count` is the windows' process_count less the processes their
     batch lists as zombie (Z), dead (X) or in uninterruptible sleep (D).
     """
     (stored,) = _stored([node_id], start_ms, end_ms, columns)
-    return frame(stored.windows(), columns)
-
-
-def each(
-    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None = None
-) -> Iterator[tuple[int, Frame]]:
-    """Of each node the windows, in portions (a node may have none): no two of them have
-    windows of one GPU and start.
-
-    For sums over many nodes and hours: nothing is put together that was not sealed together. What
-    is stored of NODES_AT_ONCE nodes is in memory at once, and asked for in few statements.
-    """
-    for first in range(0, len(node_ids), NODES_AT_ONCE):
-        for stored in _stored(node_ids[first : first + NODES_AT_ONCE], start_ms, end_ms, columns):
-            yield from ((stored.node_id, frame(portion, columns)) for portion in stored.portions())
+    return _frame(stored.windows(), columns)
 
 
 def read_gpu(
-    gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
+    gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str]
 ) -> Frame:
     """The windows of one GPU of the node that overlap [start_ms, end_ms)."""
     windows = read_windows(node_id, start_ms, end_ms, columns)
     return windows.where(windows.gpu_id == gpu_id)
 
 
-def host(
-    node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None
-) -> HostFrame:
-    """The node's host samples that overlap [start_ms, end_ms), with those of the named columns
-    (None: of all) that have a value.
+def host(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str]) -> HostFrame:
+    """The node's host samples that overlap [start_ms, end_ms), with those of the named columns that
+    have a value.
     """
     fresh = hot.host(hot.marked(node_id, _hours(start_ms, end_ms)), columns)
     chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True).get(node_id, [])
@@ -135,12 +115,13 @@ def host(
 
 
 def _host_frame(table: Table) -> HostFrame:
+    filled = without_empty(table, HOST_INTS)
     return HostFrame(
         start_ms=table["start_ms"],
         end_ms=table["start_ms"] + table["window_ms"],
         boot_start_ms=table["boot_start_ms"],
         sequence=table["sequence"],
-        columns=_floats(table, HOST_INTS),
+        columns={name: values for name, values in filled.items() if name not in HOST_INTS},
     )
 
 
@@ -156,7 +137,7 @@ def of_nodes(
     What is stored of all of them is in memory at once.
     """
     for node in _stored(node_ids, start_ms, end_ms, columns, host_columns):
-        yield node.node_id, frame(node.windows(), columns), _host_frame(node.host(host_columns))
+        yield node.node_id, _frame(node.windows(), columns), _host_frame(node.host(host_columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,39 +149,19 @@ class _Stored:
     node_id: int
     start_ms: int
     end_ms: int
-    names: Sequence[str] | None  # of the windows' columns; None = all
+    names: Sequence[str]  # of the windows' columns, as stored
     fresh: hot.Decoded
     chunks: Sequence[sealed.Sealed]
 
     def windows(self) -> Table:
         """All of them, sorted."""
-        return self._joined(self.chunks, [self.fresh.windows])
-
-    def portions(self) -> Iterator[Table]:
-        """The windows in portions whose starts do not overlap: a chunk each, where nothing came
-        since for its hours.
-        """
-        starts = self.fresh.windows["start_ms"]
-        low, high = (starts.min(), starts.max()) if len(starts) else (0, -1)
-        alone: list[sealed.Sealed] = []
-        mixed: list[sealed.Sealed] = []
-        for chunk in self.chunks:
-            (mixed if chunk.start_ms <= high and chunk.end_ms > low else alone).append(chunk)
-        for chunk in alone:
-            yield self._joined([chunk], [])
-        if len(starts):
-            yield self._joined(mixed, [self.fresh.windows])
-
-    def _joined(self, chunks: Sequence[sealed.Sealed], fresh: Sequence[Table]) -> Table:
-        names = None if self.names is None else [*WINDOW_INTS, *self.names]
         parts = [
-            codec.unpack_bodies(chunk.directory, chunk.bodies, names)
-            for chunk in chunks
+            codec.unpack_bodies(chunk.directory, chunk.bodies, [*WINDOW_INTS, *self.names])
+            for chunk in self.chunks
             if chunk.directory
         ]
-        return overlapping(
-            joined([*parts, *fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), self.start_ms, self.end_ms
-        )
+        windows = joined([*parts, self.fresh.windows], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+        return overlapping(windows, self.start_ms, self.end_ms)
 
     def host(self, columns: Sequence[str]) -> Table:
         return _host_table(self.chunks, self.fresh.host, self.start_ms, self.end_ms, columns)
@@ -211,10 +172,9 @@ def _host_table(
     fresh: Table,
     start_ms: int,
     end_ms: int,
-    columns: Sequence[str] | None,
+    columns: Sequence[str],
 ) -> Table:
-    names = None if columns is None else [*HOST_INTS, *columns]
-    parts = [codec.unpack(chunk.host, names) for chunk in chunks if chunk.host]
+    parts = [codec.unpack(chunk.host, [*HOST_INTS, *columns]) for chunk in chunks if chunk.host]
     return overlapping(joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
 
 
@@ -222,17 +182,17 @@ def _stored(
     node_ids: Sequence[int],
     start_ms: int,
     end_ms: int,
-    columns: Sequence[str] | None,
+    columns: Sequence[str],
     host_columns: Sequence[str] = (),
 ) -> Iterator[_Stored]:
-    names = None if columns is None else _stored_names(columns)
+    names = _stored_names(columns)
     fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
     decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names, host_columns), strict=True))
     chunks = _sealed(
         node_ids,
         start_ms,
         end_ms,
-        None if names is None else [*WINDOW_INTS, *names],
+        [*WINDOW_INTS, *names],
         with_host=bool(host_columns),
     )
     for node_id in node_ids:
@@ -245,7 +205,7 @@ def _sealed(
     node_ids: Sequence[int],
     start_ms: int,
     end_ms: int,
-    names: Sequence[str] | None,
+    names: Sequence[str],
     *,
     with_host: bool,
 ) -> dict[int, list[sealed.Sealed]]:
@@ -262,34 +222,14 @@ def together(parts: Sequence[Frame]) -> Frame:
     return Frame.of({name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
 
 
-def frame(table: Table, columns: Sequence[str] | None) -> Frame:
-    """The table's windows with the named columns (None: every one with a value in it, and the
-    derived one).
-    """
-    floats = (
-        _filled_columns(table)
-        if columns is None
-        else {
-            name: _live_processes(table) if name == LIVE_PROCESSES else float_column(table, name)
-            for name in columns
-        }
-    )
+def _frame(table: Table, columns: Sequence[str]) -> Frame:
+    """The table's windows with the named columns."""
+    floats = {
+        name: _live_processes(table) if name == LIVE_PROCESSES else float_column(table, name)
+        for name in columns
+    }
     ends = {"end_ms": table["start_ms"] + table["window_ms"]}
     return Frame.of({name: table[name] for name in WINDOW_INTS if name in _INTS} | ends | floats)
-
-
-def _filled_columns(table: Table) -> Table:
-    """Every column with a value in it."""
-    floats = _floats(table, WINDOW_INTS)
-    floats.pop(DEAD_PROCESSES, None)
-    if "process_count" in floats:
-        floats[LIVE_PROCESSES] = _live_processes(table)
-    return floats
-
-
-def _floats(table: Table, ints: Sequence[str]) -> Table:
-    filled = without_empty(table, ints)
-    return {name: values for name, values in filled.items() if name not in ints}
 
 
 def _live_processes(table: Table) -> Floats:

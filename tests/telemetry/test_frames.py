@@ -10,8 +10,12 @@ from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 pytestmark = pytest.mark.django_db
 
 
-def read_hour(node, columns=None):
+def read_hour(node, columns=("util_mean",)):
     return frames.read_windows(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
+
+
+def of_nodes(nodes, start_ms, end_ms, columns, host_columns=()):
+    return frames.of_nodes([node.pk for node in nodes], start_ms, end_ms, columns, host_columns)
 
 
 def test_nothing_stored_is_an_empty_frame_with_the_wanted_columns():
@@ -47,13 +51,6 @@ def test_windows_are_sorted_and_a_value_not_read_is_nan():
     assert np.isnan(frame.columns["power_w"]).all()
 
 
-def test_without_named_columns_those_with_a_value_are_there():
-    node = make_node()
-    store(node, columns={"util_mean": [0.1, None], "power_w": [None, None]})
-
-    assert list(read_hour(node).columns) == ["util_mean"]
-
-
 def test_only_windows_that_overlap_the_interval_are_there():
     node = make_node()
     store(
@@ -66,7 +63,7 @@ def test_only_windows_that_overlap_the_interval_are_there():
         ],
     )
 
-    frame = frames.read_windows(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000)
+    frame = frames.read_windows(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000, ())
 
     assert frame.start_ms.tolist() == [HOUR_START_MS - 10_000, HOUR_START_MS]
 
@@ -137,14 +134,14 @@ def test_fewer_counted_than_listed_dead_is_zero_live():
     processes = [{"gpu": 0, "pid": pid, "state": "Z"} for pid in range(3)]
     store(node, starts=[HOUR_START_MS], columns={"process_count": [2]}, processes=processes)
 
-    assert read_hour(node).columns["live_process_count"].tolist() == [0.0]
+    assert read_hour(node, ("live_process_count",)).columns["live_process_count"].tolist() == [0.0]
 
 
 def test_ratios_are_clamped_as_the_wire_clamps_them():
     node = make_node()
     store(node, columns={"util_mean": [1.0000005, -0.0000005], "job_cpu_ratio": [7.5, 0]})
 
-    frame = read_hour(node)
+    frame = read_hour(node, ("util_mean", "job_cpu_ratio"))
 
     assert frame.columns["util_mean"].tolist() == [1.0, 0.0]
     assert frame.columns["job_cpu_ratio"].tolist() == [7.5, 0.0]
@@ -159,7 +156,10 @@ def test_unknown_columns_and_null_lists_are_stepped_over():
         host=None,
     )
 
-    assert list(read_hour(node).columns) == ["util_mean"]
+    frame = read_hour(node, ("util_mean", "from_the_future", "power_w"))
+
+    assert frame.columns["util_mean"].tolist() == [0.5, 0.5]
+    assert np.isnan([frame.columns["from_the_future"], frame.columns["power_w"]]).all()
 
 
 def test_one_gpu_is_read_alone():
@@ -177,6 +177,7 @@ def test_one_gpu_is_read_alone():
 
 def test_several_nodes_at_once_say_what_each_says_alone():
     nodes = [make_node("n1"), make_node("n2"), make_node("n3")]
+    hour = HOUR_START_MS, HOUR_START_MS + HOUR_MS
     for place, node in enumerate(nodes[:2]):
         store(
             node,
@@ -184,15 +185,7 @@ def test_several_nodes_at_once_say_what_each_says_alone():
             columns={"util_mean": [0.1 * place, 0.5]},
         )
 
-    found = list(
-        frames.of_nodes(
-            [node.pk for node in nodes],
-            HOUR_START_MS,
-            HOUR_START_MS + HOUR_MS,
-            ("util_mean",),
-            ("cpu_ratio",),
-        )
-    )
+    found = list(of_nodes(nodes, *hour, ("util_mean",), ("cpu_ratio",)))
 
     assert [node_id for node_id, _, _ in found] == [node.pk for node in nodes]
     for node, (_, windows, host) in zip(nodes, found, strict=True):
@@ -202,7 +195,7 @@ def test_several_nodes_at_once_say_what_each_says_alone():
             alone.start_ms.tolist(),
         )
         np.testing.assert_array_equal(windows.columns["util_mean"], alone.columns["util_mean"])
-        assert len(host) == len(frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS))
+        assert len(host) == len(frames.host(node.pk, *hour, ("cpu_ratio",)))
     whole = frames.together([windows for _, windows, _ in found])
     assert (len(whole), len(whole.columns["util_mean"])) == (2, 2)
 
@@ -255,31 +248,19 @@ def stored_in_every_way():
 
 
 @pytest.mark.parametrize("whole_bytes", [65_536, 0])
-def test_portions_are_what_the_nodes_say_whole(monkeypatch, whole_bytes):
+def test_nodes_stored_in_every_way_say_together_what_each_says_alone(monkeypatch, whole_bytes):
     monkeypatch.setattr(sealed, "WHOLE_BYTES", whole_bytes)
-    monkeypatch.setattr(frames, "NODES_AT_ONCE", 1)
     nodes, start_ms = stored_in_every_way()
     asked = start_ms + 5_000, start_ms + 8 * HOUR_MS, ("util_mean", "power_w")
 
-    portions = list(frames.each([node.pk for node in nodes], *asked))
+    windows = {node_id: frame for node_id, frame, _ in of_nodes(nodes, *asked)}
 
+    assert [len(windows[node.pk]) for node in nodes] == [36, 2]
     for node in nodes:
-        alone = frames.read_windows(node.pk, *asked)
-        found = [portion for node_id, portion in portions if node_id == node.pk]
-        assert (
-            keys(alone)
-            == sorted(keys(alone))
-            == sorted(key for portion in found for key in keys(portion))
-        )
-        assert sum(np.nansum(portion.columns["util_mean"]) for portion in found) == pytest.approx(
-            np.nansum(alone.columns["util_mean"])
-        )
-        assert all(np.isnan(portion.columns["power_w"]).all() for portion in found)
-        starts = [
-            set(zip(portion.gpu_id.tolist(), portion.start_ms.tolist(), strict=True))
-            for portion in found
-        ]
-        assert sum(map(len, starts)) == len(set().union(*starts))
+        frame, alone = windows[node.pk], frames.read_windows(node.pk, *asked)
+        assert keys(frame) == sorted(set(keys(frame))) == keys(alone)
+        np.testing.assert_array_equal(frame.columns["util_mean"], alone.columns["util_mean"])
+        assert np.isnan(frame.columns["power_w"]).all()
 
 
 def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from django.db import connection, transaction
 
+from agent import wire
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import chunks, frames, join, seal
 from fleetwatch.telemetry.models import Chunk
@@ -37,8 +38,9 @@ def join_now(now=COMPLETE):
 
 def everything(node):
     """What frames says of the span, as comparable lists."""
-    windows = frames.read_windows(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
-    host = frames.host(node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS)
+    span = node.pk, SPAN_MS, SPAN_MS + 6 * HOUR_MS
+    windows = frames.read_windows(*span, wire.WINDOW_COLUMNS)
+    host = frames.host(*span, wire.HOST_COLUMNS)
     columns = [
         windows.gpu_id,
         windows.start_ms,
@@ -106,7 +108,7 @@ def test_each_node_and_each_span_keeps_its_own():
     did = join_now(COMPLETE + timedelta(hours=6))
 
     assert did == {"spans": 3, "chunks": 8}
-    assert frames.read_windows(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS).start_ms.tolist() == [
+    assert frames.read_windows(one.pk, SPAN_MS, SPAN_MS + 12 * HOUR_MS, ()).start_ms.tolist() == [
         SPAN_MS + 5 * HOUR_MS,
         SPAN_MS + 6 * HOUR_MS,
     ]

@@ -7,6 +7,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent import wire
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import codec, frames, matrices, seal
 from fleetwatch.telemetry.models import Batch, Chunk, SealMark
@@ -84,7 +85,7 @@ def test_windows_belong_to_the_hour_in_which_they_start():
     assert codec.unpack(bytes(chunk.payload), ["start_ms"])["start_ms"].tolist() == [last]
     assert SealMark.objects.get().hour == HOUR + timedelta(hours=1)
     assert frames.read_windows(
-        node.pk, HOUR_START_MS + HOUR_MS, HOUR_START_MS + HOUR_MS + 1
+        node.pk, HOUR_START_MS + HOUR_MS, HOUR_START_MS + HOUR_MS + 1, ()
     ).start_ms.tolist() == [last, first]
 
 
@@ -96,7 +97,9 @@ def test_late_data_is_merged_into_the_sealed_hour():
 
     seal_now()
 
-    frame = frames.read_windows(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
+    frame = frames.read_windows(
+        node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean", "power_w")
+    )
     assert frame.start_ms.tolist() == [HOUR_START_MS, HOUR_START_MS + 10_000]
     assert frame.columns["util_mean"][0] == 0.25
     assert np.isnan(frame.columns["util_mean"][1])
@@ -232,11 +235,12 @@ def test_host_samples_are_sealed_too():
         "iowait_ratio": [1.0000001, 0],
     }
     store(node, host=host)
-    before = frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
+    wanted = node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, wire.HOST_COLUMNS
+    before = frames.host(*wanted)
 
     seal_now()
 
-    after = frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS)
+    after = frames.host(*wanted)
     for frame in (before, after):
         assert frame.start_ms.tolist() == [HOUR_START_MS, HOUR_START_MS + 10_000]
         assert frame.end_ms.tolist() == [HOUR_START_MS + 10_000, HOUR_START_MS + 20_000]
