@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db import connection
 
 from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
 from fleetwatch.diagnosis.judgement.waiting import waited
@@ -21,7 +20,7 @@ from fleetwatch.ledger.judgement.observations import Floats, Mask
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import frames, retention
 
 # Causes that their own SELECT tells of nodes.
@@ -51,33 +50,31 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
     nodes = {node_id for node_id, _ in hours}
     _replace_nodes(hours)
     clusters = _replace_queues(hours, since=_first_kept(now), now_ms=to_ms(now))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _REFRESH,
-            {
-                "node_ids": sorted(nodes.union(throttled)),
-                "clusters": sorted(clusters),
-                "of_nodes": list(_MACHINES),
-                "outbreaks": [code for code, machine in _MACHINES.items() if machine.is_outbreak],
-                "slowed": SLOWED,
-                "queue": QUEUE,
-                "now_ms": to_ms(now),
-            },
-        )
+    execute(
+        _REFRESH,
+        {
+            "node_ids": sorted(nodes.union(throttled)),
+            "clusters": sorted(clusters),
+            "of_nodes": list(_MACHINES),
+            "outbreaks": [code for code, machine in _MACHINES.items() if machine.is_outbreak],
+            "slowed": SLOWED,
+            "queue": QUEUE,
+            "now_ms": to_ms(now),
+        },
+    )
 
 
 def _replace_nodes(hours: NodeHours) -> None:
     node_ids = [node_id for node_id, _ in hours]
     starts = [from_ms(hour) for _, hour in hours]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM diagnosis_capacityentry AS kept"
-            " USING unnest(%s::bigint[], %s::timestamptz[]) AS hour (node_id, start)"
-            " WHERE kept.node_id = hour.node_id AND kept.cluster = ''"
-            " AND kept.start >= hour.start AND kept.start < hour.start + interval '1 hour'",
-            [node_ids, starts],
-        )
-        cursor.execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
+    execute(
+        "DELETE FROM diagnosis_capacityentry AS kept"
+        " USING unnest(%s::bigint[], %s::timestamptz[]) AS hour (node_id, start)"
+        " WHERE kept.node_id = hour.node_id AND kept.cluster = ''"
+        " AND kept.start >= hour.start AND kept.start < hour.start + interval '1 hour'",
+        [node_ids, starts],
+    )
+    execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
 
 
 def _first_kept(now: datetime) -> int:

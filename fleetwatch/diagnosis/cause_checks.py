@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
 
-from django.db import connection
-
 from fleetwatch.diagnosis import sums
 from fleetwatch.diagnosis.causes import OF_STATES, SAYS_NO_WASTE
 from fleetwatch.diagnosis.judgement.verdicts import WASTEFUL
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 RULES = {
     "causes": "causes sum to idle, stalled and underused",
@@ -29,18 +27,14 @@ def faults(interval: Interval) -> Iterator[str]:
     """A line for each hour or day that does not balance; hours that wait to be diagnosed are not
     looked at.
     """
-    with connection.cursor() as cursor:
-        wanted: dict[str, Any] = {
-            "start": interval.start,
-            "end": interval.end,
-            "well": list(SAYS_NO_WASTE),
-            "whole": list(OF_STATES),
-            "most": round(WASTEFUL * 100),
-        }
-        cursor.execute(_UNEXPLAINED, wanted)
-        for name, hour, rule, off_ms in cursor.fetchall():
-            yield (
-                f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
-            )
+    wanted: dict[str, Any] = {
+        "start": interval.start,
+        "end": interval.end,
+        "well": list(SAYS_NO_WASTE),
+        "whole": list(OF_STATES),
+        "most": round(WASTEFUL * 100),
+    }
+    for name, hour, rule, off_ms in execute(_UNEXPLAINED, wanted):
+        yield f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
     for name, day, lines in sums.wrong_days(interval):
         yield f"sums of causes are those of their hours: {name} on {day} differs in {lines} lines"

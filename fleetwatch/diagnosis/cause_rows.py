@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from django.db import connection
 
 from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
 from fleetwatch.diagnosis.judgement.lanes import Lanes
@@ -21,7 +20,7 @@ from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 
 _REFRESH_FINDINGS = read_statement("diagnosis/sql/refresh_findings.sql")
 
@@ -152,8 +151,7 @@ def replace(nodes: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
     ]
     gone = [pk for _, _, old, _ in differing for pk, _ in old]
     if gone:
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
+        execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
     fresh = [
         (node_id, *row[:5], list(row[5]), *row[6:])
         for node_id, _, _, new in differing
@@ -187,8 +185,7 @@ def refresh_findings(changed: Changed) -> None:
     """Findings of these causes of jobs say what the causes say now; what people decided stays."""
     wanted = sorted(pair for pair in changed if pair[1] not in _NO_FINDINGS_OF_JOBS)
     if wanted:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _REFRESH_FINDINGS,
-                {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]},
-            )
+        execute(
+            _REFRESH_FINDINGS,
+            {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]},
+        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, sums
@@ -20,7 +20,7 @@ from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import retention
 
 _DUE = read_statement("diagnosis/sql/due_hours.sql")
@@ -257,16 +257,15 @@ def _keep(made: Mapping[Key, Hour]) -> None:
 
 def _note(hours: Sequence[Due]) -> None:
     moments = [from_ms(hour.hour_ms) for hour in hours]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _NOTE,
-            {
-                "node_ids": [hour.node_id for hour in hours],
-                "days": [moment.date() for moment in moments],
-                "hours": [moment.hour + 1 for moment in moments],
-                "versions": [hour.version for hour in hours],
-            },
-        )
+    execute(
+        _NOTE,
+        {
+            "node_ids": [hour.node_id for hour in hours],
+            "days": [moment.date() for moment in moments],
+            "hours": [moment.hour + 1 for moment in moments],
+            "versions": [hour.version for hour in hours],
+        },
+    )
 
 
 KEEP_CELLS = timedelta(days=2)

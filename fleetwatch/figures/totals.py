@@ -4,10 +4,11 @@ Milliseconds are exact integers. Dollars are Decimals divided once and not round
 shows them rounds (pricing.usd) or splits a rounded total into lines (pricing.lines).
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
@@ -195,6 +196,26 @@ def nothing() -> Totals:
         has_example_rates=False,
         energy_j=None,
     )
+
+
+def together(parts: Iterable[Totals]) -> Totals:
+    """The sum of the parts; energy is what was read of it, None where nobody read any."""
+    all_parts = [nothing(), *parts]
+    sums = {
+        field.name: _sum([getattr(part, field.name) for part in all_parts])
+        for field in fields(Totals)
+    }
+    return Totals(**sums)
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """The sum of amounts, by key of amounts by key; of yes and no, whether one is yes."""
+    if isinstance(values[0], dict):
+        return {key: sum(amounts[key] for amounts in values) for key in values[0]}
+    if isinstance(values[0], bool):
+        return any(values)
+    read = [value for value in values if value is not None]
+    return sum(read) if read else None
 
 
 @dataclass(frozen=True, slots=True)

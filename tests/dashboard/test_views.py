@@ -10,8 +10,8 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from fleetwatch.costs.models import Rate
-from fleetwatch.dashboard.breakdown_totals import together
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import together
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms

@@ -15,7 +15,6 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
-from fleetwatch.dashboard.breakdown_totals import together
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import (
     PERIOD,
@@ -30,7 +29,7 @@ from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
 from fleetwatch.figures.selectors import Group, Look
-from fleetwatch.figures.totals import Scope, nothing
+from fleetwatch.figures.totals import Scope, nothing, together
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.selectors import by_cause, waste_rows
@@ -125,7 +124,7 @@ def _lines(
         return jobs.groups, jobs.after
     lines = seen.by(group_by)
     left = lines[MAX_LINES:]
-    return lines, Rest(len(left), together([line.totals for line in left]))
+    return lines, Rest(len(left), together(line.totals for line in left))
 
 
 def _more(filters: dict[str, str]) -> str:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
@@ -37,7 +36,7 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import retention
 
 _PLACED = read_statement("diagnosis/sql/placed.sql")
@@ -201,11 +200,8 @@ def _lines(
         "finding": only,
     }
     clips = clipped_places.parts(interval, zone(), {finding.cause for finding in by_id.values()})
-    with connection.cursor() as cursor:
-        cursor.execute(_PLACED, wanted | clips)
-        rows = cursor.fetchall()
     lines = []
-    for pk, gpus, confidence, *amounts in rows:
+    for pk, gpus, confidence, *amounts in execute(_PLACED, wanted | clips):
         if finding := by_id.get(pk):
             caused = _caused(finding.cause, confidence, amounts)
             lines.append(Line(finding, caused, status(finding, now), gpus))
