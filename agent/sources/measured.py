@@ -14,9 +14,9 @@ WHOLE = frozenset(("memory_used_bytes", "memory_reserved_bytes", "ecc_uncorrecte
 def reading_of(values: Mapping[str, float], *, at_ms: int, means: Mapping[str, float]) -> Reading:
     """The reading; other slots are left out, and what has no value was not read."""
     read: Dict[str, Any] = {
-        slot: round(values[slot]) if slot in WHOLE else values[slot]
-        for slot in SLOTS
-        if slot in values
+        slot: round(value) if slot in WHOLE else value
+        for slot, value in values.items()
+        if slot in SLOTS
     }
     return Reading(at_ms, means=means, **read)
 

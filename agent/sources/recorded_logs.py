@@ -64,10 +64,13 @@ class Options:
 
 
 class Row(NamedTuple):
-    """One line of a log: a reading of one GPU, or the process counts at a window's end."""
+    """One line of a log: a reading of one GPU (None where facts alone are asked for), or the
+    process counts at a window's end.
+    """
 
     key: Key
-    reading: Reading
+    at_ms: int
+    reading: Optional[Reading] = None
     gpu: Optional[GPUInfo] = None
     process_counts: Mapping[str, Optional[int]] = {}
 
@@ -93,23 +96,23 @@ class Log:
         newest: Dict[Key, int] = {}
         backward = 0
         for row in _rows(self.path, self.options, self.round_step_ms):
-            at_ms = row.reading.at_ms
             if row.process_counts:
-                yield "", self._shifted(row.reading), self._by_uuid(row.process_counts)
+                yield "", self._shifted(row), self._by_uuid(row.process_counts)
             elif row.key not in self.gpus:
                 continue
-            elif at_ms > newest.get(row.key, -1):
-                newest[row.key] = at_ms
-                yield self.gpus[row.key].uuid, self._shifted(row.reading), {}
+            elif row.at_ms > newest.get(row.key, -1):
+                newest[row.key] = row.at_ms
+                yield self.gpus[row.key].uuid, self._shifted(row), {}
             else:
-                backward += at_ms < newest[row.key]
+                backward += row.at_ms < newest[row.key]
         if backward:
             log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
 
-    def _shifted(self, reading: Reading) -> Reading:
+    def _shifted(self, row: Row) -> Reading:
+        reading = row.reading or Reading(row.at_ms)
         if not self.shift_ms:
             return reading
-        return replace(reading, at_ms=reading.at_ms + self.shift_ms)
+        return replace(reading, at_ms=row.at_ms + self.shift_ms)
 
     def _by_uuid(self, counts: Mapping[str, Optional[int]]) -> Dict[str, Optional[int]]:
         return {self.gpus[key].uuid: count for key, count in counts.items() if key in self.gpus}
@@ -245,12 +248,12 @@ def _csv_rows(
         key: Key = smi_text.csv_uuid(row) or (index if index is not None else places.next(at_ms))
         counts[key] += 1
         if not facts_only:
-            yield Row(key, smi_text.csv_reading(row, at_ms=at_ms))
+            yield Row(key, at_ms, smi_text.csv_reading(row, at_ms=at_ms))
         else:
             place = key if isinstance(key, int) else index
             is_asked = counts[key] <= FACT_ROWS
             gpu = smi_text.csv_gpu(row, uuid=str(key), index=place) if is_asked else None
-            yield Row(key, Reading(at_ms), gpu)
+            yield Row(key, at_ms, gpu=gpu)
 
 
 def _table_rows(path: Path, lines: Iterator[str]) -> Iterator[smi_text.Row]:
@@ -301,8 +304,8 @@ def _round_step_ms(path: Path, options: Options) -> float:
         if not isinstance(row.key, int) or row.process_counts:
             return 0.0
         if newest is not None:
-            counts[row.reading.at_ms - newest] += 1
-        newest = row.reading.at_ms
+            counts[row.at_ms - newest] += 1
+        newest = row.at_ms
     return _quantile(counts, 1 - 0.5 / options.gpus) or 0.0
 
 
@@ -316,11 +319,11 @@ def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row
             if "gpus" in item:
                 gpus.update((gpu["uuid"], GPUInfo(**gpu)) for gpu in item["gpus"])
             elif "process_counts" in item:
-                counts = item["process_counts"]
-                yield Row("", Reading(item["end_ms"]), process_counts=counts)
+                yield Row("", item["end_ms"], process_counts=item["process_counts"])
             elif "reading" in item:
                 uuid = item["uuid"]
-                yield Row(uuid, _recorded(item["reading"]), gpus.get(uuid))
+                reading = _recorded(item["reading"])
+                yield Row(uuid, reading.at_ms, reading, gpus.get(uuid))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LogError("%s is damaged: %s" % (path, error)) from error
 
@@ -368,7 +371,7 @@ def _log(path: Path, options: Options) -> Log:
 
 def _first_ms(rows: Iterator[Row], gpus: int) -> int:
     """Of the first rows, enough to have seen the first round of so many GPUs."""
-    return min(row.reading.at_ms for row in islice(rows, 2 * gpus))
+    return min(row.at_ms for row in islice(rows, 2 * gpus))
 
 
 def _intervals_ms(tracks: Mapping[Key, _Track]) -> Dict[Key, float]:
@@ -389,13 +392,12 @@ def _tracks(path: Path, rows: Iterator[Row]) -> Dict[Key, _Track]:
     tracks: Dict[Key, _Track] = {}
     for row in rows:
         track = tracks.get(row.key)
-        at_ms = row.reading.at_ms
         if track is not None:
-            track.gaps[at_ms - track.newest_ms] += 1
-            track.newest_ms = max(track.newest_ms, at_ms)
+            track.gaps[row.at_ms - track.newest_ms] += 1
+            track.newest_ms = max(track.newest_ms, row.at_ms)
             track.gpu = track.gpu if row.gpu is None else _filled(track.gpu, row.gpu)
         elif row.gpu is not None:
-            tracks[row.key] = _Track(row.gpu, at_ms)
+            tracks[row.key] = _Track(row.gpu, row.at_ms)
     if not tracks:
         raise LogError("%s holds no reading" % path)
     if any(track.is_crowded for track in tracks.values()):

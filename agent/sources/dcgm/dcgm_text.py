@@ -171,8 +171,7 @@ def cards_of(samples: Iterable[Sample]) -> Scrape:
         driver = driver or labels.get("DCGM_FI_DRIVER_VERSION") or None
         schedulers |= _schedulers(labels)
         card.holders.update(_holders(labels))
-        board = card.info.parent_uuid
-        _take(cards[board] if board and slot in _BOARD else card, slot, sample, factor)
+        _take(_subject(cards, card, slot), slot, sample, factor)
     for card in cards.values():
         card.info = _described(card)
     return Scrape(cards, driver, frozenset(schedulers))
@@ -234,6 +233,11 @@ def _instance(cards: Dict[str, Card], board: GPUInfo, labels: Mapping[str, str])
         gpu_instance=_number(instance),
     )
     return cards.setdefault(part.uuid, Card(part))
+
+
+def _subject(cards: Mapping[str, Card], card: Card, slot: str) -> Card:
+    """Whose value stands beside the card's labels: what the board reads is its parent's."""
+    return cards[card.info.parent_uuid or card.info.uuid] if slot in _BOARD else card
 
 
 def _number(label: str) -> Optional[int]:

@@ -5,9 +5,8 @@ notice, nothing) is None.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from agent.readings import GPUInfo, Reading
 from agent.sources.measured import reading_of
@@ -20,6 +19,7 @@ _FACTORS = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
 _HEADER = re.compile(r"([^\[\]]+?)\s*(?:\[(.+)\])?")
+_BITS = re.compile(r"0x[0-9A-Fa-f]{1,16}")
 NO_TEXT = ("N/A", "ERR!", "Unknown Error")
 _MASKED = re.compile(r"(GPU|MIG)-[0-]+")
 _LOST = re.compile(r"\[?(GPU is lost|GPU requires reset)", re.IGNORECASE)
@@ -57,7 +57,8 @@ FIELDS = {
 }
 MEANS = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
 LIMITS = ("memory_total_bytes", "power_limit_w", "sm_clock_max_hz")
-MEASURED = {slot: field for slot, field in FIELDS.items() if slot not in LIMITS}
+MEASURED = tuple(slot for slot in FIELDS if slot not in LIMITS)
+SHARES = frozenset(slot for slot in MEASURED if FIELDS[slot].unit == "%")
 # of a GPU that works at least one is read; each is unread where it is not even asked for
 VITAL = ("util", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz")
 UNREAD = (*VITAL, "memory_temperature_c", "encoder_ratio", "decoder_ratio", "ecc_uncorrected")
@@ -79,52 +80,67 @@ THROTTLED = {
 }
 
 
+Column = Tuple[str, str]  # its name, and the unit of what it holds without one
+
+
 class Row(NamedTuple):
-    """The cells of one line by column name, and the units that their header named."""
+    """The cells of one line by column name, and the table that it is of."""
 
     cells: Mapping[str, str]
-    units: Mapping[str, str]
+    table: "Table"
 
     def value(self, field: Field) -> Optional[float]:
         """The first of the field's columns that holds a number, in base units; None when
         none does.
         """
-        for name in field.names:
-            if name in self.cells:
-                number = quantity(self.cells[name], self.units.get(name) or field.unit)
-                if number is not None:
-                    return number
+        return self._first_number(self.table.columns(field))
+
+    def _first_number(self, columns: Iterable[Column]) -> Optional[float]:
+        for name, unit in columns:
+            number = quantity(self.cells[name], unit)
+            if number is not None:
+                return number
         return None
 
     def values(self) -> Dict[str, float]:
         """What is measured, by slot, without a share that is none."""
         values = {}
-        for slot, field in MEASURED.items():
-            value = self.value(field)
-            if value is not None and (field.unit != "%" or 0 <= value <= 1):
+        for slot, columns in self.table.measured.items():
+            value = self._first_number(columns)
+            if value is not None and (slot not in SHARES or 0 <= value <= 1):
                 values[slot] = value
         return values
 
     def text(self, *names: str) -> Optional[str]:
         """The text in the first of the columns that says anything."""
-        text = next((self.cells[name] for name in names if self.cells.get(name)), "")
-        is_text = text and not text.startswith("[") and text not in NO_TEXT
-        return text if is_text else None
+        for name in names:
+            text = self.cells.get(name)
+            if text:
+                return None if text.startswith("[") or text in NO_TEXT else text
+        return None
 
 
-@dataclass(frozen=True)
 class Table:
     """The header of a CSV: column names without units, and the unit each had."""
 
-    names: Sequence[str]
-    units: Mapping[str, str]
+    def __init__(self, names: Sequence[str], units: Mapping[str, str]) -> None:
+        self.names = names
+        self._units = units
+        # looked up once, not in each row
+        columns = {slot: self.columns(FIELDS[slot]) for slot in MEASURED}
+        self.measured = {slot: of_slot for slot, of_slot in columns.items() if of_slot}
+
+    def columns(self, field: Field) -> List[Column]:
+        """Those of the field that there are, best first."""
+        names = [name for name in field.names if name in self.names]
+        return [(name, self._units.get(name) or field.unit) for name in names]
 
     def row(self, line: str) -> Optional[Row]:
         """The row; None for a line that is no row of this table (torn, a notice, a header)."""
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) != len(self.names) or cells[0].split(" [")[0] == self.names[0]:
             return None
-        return Row(dict(zip(self.names, cells)), self.units)
+        return Row(dict(zip(self.names, cells)), self)
 
 
 def table(header: str) -> Table:
@@ -169,7 +185,7 @@ def _throttled_now(row: Row) -> Dict[str, float]:
     not say.
     """
     text = next((row.cells[name] for name in EVENT_REASONS if name in row.cells), "")
-    if not re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text):
+    if not _BITS.fullmatch(text):
         return {}
     return {column: float(int(text, 16) & bits != 0) for column, bits in THROTTLE_BITS.items()}
 

@@ -4,7 +4,7 @@ import operator
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from agent.readings import GPUInfo
 from agent.sources.simulated import waves
@@ -100,14 +100,13 @@ def shown(
     mean = mixed(shares, levels)
     context = signal.contexts(role, end_s)
     flicker = 1.0 + JITTER * waves.noise(end_s, signal.job.number)
-    levels_w = [_level_w(hardware, level, context) for level in levels]
-    faster_hz = hardware.clock_max_hz * mean.clock - hardware.clock_idle_hz
     thermal = throttled(signal.traits, start_s - signal.start_s, end_s - signal.start_s)
     capped = sum(share for share, level in zip(shares, levels) if level.power > CAPPED_POWER)
     means = _means(hardware, mean, thermal=thermal, capped=capped)
     return {
-        "power_w": flicker * sum(map(operator.mul, shares, levels_w)),
-        "sm_clock_hz": hardware.clock_idle_hz + context * faster_hz,
+        "power_w": flicker * _power_w(hardware, shares, levels, context),
+        "sm_clock_hz": hardware.clock_idle_hz
+        + context * (hardware.clock_max_hz * mean.clock - hardware.clock_idle_hz),
         "memory_used_bytes": memory_used(hardware, signal, role, end_s),
         "process_count": context,
         **scaled(means, flicker),
@@ -152,13 +151,15 @@ def card(spec: Spec, *, node: str, index: int) -> Card:
     return Card("GPU-%s" % uuid.uuid5(NAMESPACE, identity), index, hardware, idle_w)
 
 
-def _level_w(hardware: Hardware, level: Level, context: Any) -> Any:
-    """Watts of a usual board at that level; with a context no less than what an idle one draws."""
+def _power_w(hardware: Hardware, shares: Shares, levels: Sequence[Level], context: Any) -> Any:
+    """Watts of a usual board that spends these shares at the levels; with a context no less than
+    what an idle one draws.
+    """
     idle_w = bare_w(hardware)
-    return waves.larger(
-        idle_w + context * hardware.context_w,
-        idle_w + level.power * (hardware.power_limit_w - idle_w),
-    )
+    least_w = idle_w + context * hardware.context_w
+    most_w = hardware.power_limit_w - idle_w
+    levels_w = [waves.larger(least_w, idle_w + level.power * most_w) for level in levels]
+    return sum(map(operator.mul, shares, levels_w))
 
 
 def _means(hardware: Hardware, level: Level, *, thermal: Any, capped: Any) -> Shown:

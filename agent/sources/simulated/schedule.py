@@ -8,7 +8,8 @@ history can be told backwards. What recurs has GPUs of its own and is drawn by d
 import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Callable, List, Optional, Tuple
+from itertools import count
+from typing import Callable, Iterator, List, Optional, Tuple
 
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
@@ -75,10 +76,12 @@ def _slot(spec: Spec, slot: int) -> Tuple[SimulatedJob, ...]:
     start_ms = slot * SLOT_MS - _slot_offset(spec)
     rng = random.Random("%d/%d" % (spec.seed, slot))
     mix = MIXES[spec.mix]
-    number = _first_number(spec, slot)
-    jobs: List[SimulatedJob] = []
-    for lane in _lanes(rng, mix, spec.count - GPUS * spec.recurring):
-        jobs.extend(_lane(rng, spec, lane, start_ms=start_ms, first_number=number + len(jobs)))
+    numbers = count(_first_number(spec, slot))
+    jobs = [
+        job
+        for lane in _lanes(rng, mix, spec.count - GPUS * spec.recurring)
+        for job in _lane(rng, spec, lane, start_ms=start_ms, numbers=numbers)
+    ]
     return _alive(spec, jobs, start_ms, start_ms + SLOT_MS)
 
 
@@ -126,43 +129,57 @@ def _alive(
     return tuple(job for job in cut if job.end_ms - job.start_ms >= SHORTEST_MS)
 
 
-def _lanes(rng: random.Random, mix: Mix, count: int) -> List[Tuple[int, ...]]:
+def _lanes(rng: random.Random, mix: Mix, gpus: int) -> List[Tuple[int, ...]]:
     """The node's GPUs parted into groups that a job takes whole."""
     sizes = list(rng.choice(mix.partings))
     rng.shuffle(sizes)
     lanes: List[Tuple[int, ...]] = []
     first = 0
-    while first < count:
-        size = min(sizes[len(lanes) % len(sizes)], count - first)
+    while first < gpus:
+        size = min(sizes[len(lanes) % len(sizes)], gpus - first)
         lanes.append(tuple(range(first, first + size)))
         first += size
     return lanes
 
 
 def _lane(
-    rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, first_number: int
-) -> List[SimulatedJob]:
+    rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, numbers: Iterator[int]
+) -> Iterator[SimulatedJob]:
     """Jobs one after the other on one group of GPUs, with the scheduler's pause between."""
-    jobs: List[SimulatedJob] = []
     end_of_slot = start_ms + SLOT_MS - 60_000
-    at_ms = start_ms + int(rng.uniform(0, 600)) * 1000
+    at_ms = start_ms + _ms(rng.uniform(0, 600))
     while at_ms < end_of_slot - SHORTEST_MS:
         team, archetype = _choose(rng, MIXES[spec.mix], size=len(gpus), at_ms=at_ms)
         end_ms = min(at_ms + _length_ms(rng, archetype), end_of_slot)
         if archetype.name != "free":
-            number = first_number + len(jobs)
-            user = _weighed(rng, team.weights)
-            name = rng.choice(archetype.names)
-            seed = "%d/%d" % (spec.seed, number)
-            who = (number, spec.cluster, name, user, team.account)
-            jobs.append(SimulatedJob(*who, archetype, gpus, at_ms, end_ms, seed))
-        at_ms = end_ms + 20_000 + int(rng.expovariate(1 / 240)) * 1000
-    return jobs
+            number = next(numbers)
+            yield SimulatedJob(
+                number=number,
+                cluster=spec.cluster,
+                user=_weighed(rng, team.weights),
+                name=rng.choice(archetype.names),
+                account=team.account,
+                archetype=archetype,
+                gpus=gpus,
+                start_ms=at_ms,
+                end_ms=end_ms,
+                seed="%d/%d" % (spec.seed, number),
+            )
+        at_ms = end_ms + _pause_ms(rng)
+
+
+def _ms(seconds: float) -> int:
+    """Of whole seconds."""
+    return int(seconds) * 1000
+
+
+def _pause_ms(rng: random.Random) -> int:
+    return 20_000 + _ms(rng.expovariate(1 / 240))
 
 
 def _length_ms(rng: random.Random, archetype: Archetype) -> int:
     hours = rng.lognormvariate(0.0, archetype.hours[1]) * archetype.hours[0]
-    return max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS))
+    return max(SHORTEST_MS, min(_ms(hours * 3600), LONGEST_MS))
 
 
 def _weighed(rng: random.Random, weights: Weights) -> str:

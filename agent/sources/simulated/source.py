@@ -132,18 +132,22 @@ class Simulated:
         return Workload(
             jobs=held,
             allocations=allocations,
-            processes=[
-                describe_process(job, self.cards[gpu].uuid, process)
-                for job in jobs
-                for gpu in job.gpus
-                for process in processes.get(self.cards[gpu].uuid) or ()
-                if process.pid == process_id(job, gpu)
-            ],
+            processes=self._owned(jobs, processes),
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
             facts=self._facts(guests),
             host=_rounded(host_columns(guests, gpus=self.spec.count)),
             pending_gpus=pending_gpus(self.spec.cluster, start_ms) if self.spec.queue else None,
         )
+
+    def _owned(self, jobs: Sequence[SimulatedJob], processes: Processes) -> List[Process]:
+        """Those of the processes that are of the jobs."""
+        return [
+            describe_process(job, self.cards[gpu].uuid, process)
+            for job in jobs
+            for gpu in job.gpus
+            for process in processes.get(self.cards[gpu].uuid) or ()
+            if process.pid == process_id(job, gpu)
+        ]
 
     def _guests(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> List[Guest]:
         """The jobs that are there for all of that time."""
@@ -200,14 +204,15 @@ class _Counter:
             return None
         since_ms = self._at_ms
         self._at_ms = now_ms
+        return self._reading(signal, since_ms, now_ms)
+
+    def _reading(self, signal: Optional[Signal], since_ms: int, now_ms: int) -> Reading:
         seen, factor = self._seen(signal, since_ms, now_ms)
         means = _rounded(scaled(seen, factor))
         power_w = self._power_w(seen["power_w"] * factor)
         passed_s = (now_ms - since_ms) / 1000
         self._energy_j += power_w * passed_s
-        temperature_c = self._warm(power_w, passed_s)
-        if signal is not None and signal.traits.thermal_share:
-            temperature_c = hot_c(signal.traits, now_ms / 1000 - signal.start_s)
+        temperature_c = self._warm(signal, power_w, passed_s)
         samples = self._samples(signal, since_ms, now_ms)
         return Reading(
             at_ms=now_ms,
@@ -221,7 +226,7 @@ class _Counter:
             temperature_c=round(temperature_c, 1),
             memory_temperature_c=round(temperature_c + MEMORY_WARMER_C, 1),
             sm_clock_hz=seen["sm_clock_hz"],
-            ecc_uncorrected=ecc_errors(self._spec, now_ms) if self._is_faulty else 0,
+            ecc_uncorrected=self._ecc_errors(now_ms),
             means=means,
         )
 
@@ -236,17 +241,25 @@ class _Counter:
         seen = shown(self.card.hardware, signal, role, shares, start_s=start_s, end_s=end_s)
         return seen, signal.factor(self.card.index)
 
+    def _ecc_errors(self, now_ms: int) -> int:
+        return ecc_errors(self._spec, now_ms) if self._is_faulty else 0
+
     def _power_w(self, usual_w: float) -> float:
         """Watts of this board, which differs from a usual one."""
         power_w = usual_w + self.card.idle_w - bare_w(self.card.hardware)
         return min(power_w, MOST_POWER * self.card.hardware.power_limit_w)
 
-    def _warm(self, power_w: float, passed_s: float) -> float:
-        """First-order lag towards the temperature that fits the power."""
+    def _warm(self, signal: Optional[Signal], power_w: float, passed_s: float) -> float:
+        """First-order lag towards the temperature that fits the power; a throttled job has its
+        own.
+        """
         aim_c: float = temperature_c(self.card.hardware, power_w)
         before_c = aim_c if self._temperature_c is None else self._temperature_c
         self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
-        return self._temperature_c
+        if signal is None or not signal.traits.thermal_share:
+            return self._temperature_c
+        hot: float = hot_c(signal.traits, self._at_ms / 1000 - signal.start_s)
+        return hot
 
     def _samples(
         self, signal: Optional[Signal], since_ms: int, now_ms: int
