@@ -93,7 +93,7 @@ LARGE_FUNCTIONS = {
     "costs": 2,
     "dashboard": 19,
     "demo": 4,
-    "diagnosis": 40,
+    "diagnosis": 29,
     "figures": 6,
     "finance": 9,
     "inventory": 6,

@@ -3,8 +3,7 @@ whole by the hour.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from datetime import UTC
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -57,35 +56,44 @@ def rows(
     share of the held time, and never more than what was wasted of it.
     """
     hours: dict[int, Hours] = {node_id: defaultdict(list) for node_id in tables}
-    table = cell_states.together(list(tables.values()))
-    if len(table["start_ms"]) == 0:
+    if not any(len(table["start_ms"]) for table in tables.values()):
         return hours
-    node = np.repeat(np.arange(len(tables)), [len(each["start_ms"]) for each in tables.values()])
-    at = _places(table, lanes)
-    cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
-    # one key per node, GPU and job, cut and cause
-    size = (len(tables), len(lanes.gpu_id), len(cuts), len(CAUSES))
-    keys = np.ravel_multi_index((node, at[0], cut, verdicts.cause[at].astype(np.int64)), size)
-    distinct, group = np.unique(keys, return_inverse=True)
-    node_of, lane, cut_of, cause_of = np.unravel_index(distinct, size)
-    columns = (
-        lanes.gpu_id[lane],
-        lanes.job_id[lane],
-        *_facts(table, verdicts, at, group),
-        *_figures(table, verdicts, at, group),
-    )
-    node_ids = [*tables]
-    clock_hours = (cuts // HOUR_MS * HOUR_MS).tolist()
     starts = [from_ms(start_ms) for start_ms in cuts.tolist()]
     names = cache(names_of)
-    for node, cut, cause, gpu_id, job_id, level, other, *figures in zip(
-        node_of.tolist(), cut_of.tolist(), cause_of.tolist(),
-        *(column.tolist() for column in columns), strict=True,
-    ):  # fmt: skip
-        hours[node_ids[node]][clock_hours[cut]].append(
+    columns = _columns(tables, lanes, verdicts, cuts)
+    for node_id, hour, gpu_id, cut, job_id, cause, level, other, *figures in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        hours[node_id][hour].append(
             (gpu_id, starts[cut], job_id, CAUSES[cause], level, names(other), *figures)
         )
     return hours
+
+
+def _columns(
+    tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints
+) -> list[Ints]:
+    """Of what becomes one row the node, clock hour, GPU, place of the cut, job, number of the
+    cause, and the figures.
+    """
+    table = cell_states.together([*tables.values()])
+    node = _nodes(tables)
+    at = _places(table, lanes)
+    cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
+    # one key per GPU and job, cut and cause
+    keys = (at[0] * len(cuts) + cut) * len(CAUSES) + verdicts.cause[at]
+    distinct, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    columns = (node, cuts[cut] // HOUR_MS * HOUR_MS, table["gpu_id"], cut, table["job_id"])
+    return [
+        *(column[first] for column in columns),
+        distinct % len(CAUSES),
+        *_figures(table, verdicts, at, group),
+    ]
+
+
+def _nodes(tables: Mapping[int, cell_states.Table]) -> Ints:
+    """Of each row of the tables, one after the other."""
+    return np.repeat([*tables], [len(table["start_ms"]) for table in tables.values()])
 
 
 _Places = tuple[Ints, Ints]  # lane and cell
@@ -107,14 +115,15 @@ def _facts(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Int
 
 
 def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints) -> list[Ints]:
-    """Of each group what was held, wasted, and could be saved."""
+    """Of each group its facts, and what was held, wasted, and could be saved."""
     held = sum(table[name] for name in cell_states.NAMES)
     waste = [_sums(table[name], group) for name in WASTE]
     low, high = (
         np.minimum(_sums(held * share[at], group), sum(waste))
         for share in (verdicts.low, verdicts.high)
     )
-    return [_sums(held, group), *waste, np.minimum(low, high), high]
+    facts = _facts(table, verdicts, at, group)
+    return [*facts, _sums(held, group), *waste, np.minimum(low, high), high]
 
 
 def names_of(bits: int) -> tuple[str, ...]:
@@ -142,14 +151,8 @@ def replace(nodes: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
     """What changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is
     written anew.
     """
-    stored = _stored(nodes, start_ms, end_ms)
-    differing = [
-        (node_id, hour, stored[node_id][hour], hours.get(hour, []))
-        for node_id, hours in nodes.items()
-        for hour in stored[node_id].keys() | hours.keys()
-        if Counter(row for _, row in stored[node_id][hour]) != Counter(hours.get(hour, []))
-    ]
-    gone = [pk for _, _, old, _ in differing for pk, _ in old]
+    differing = list(_differing(nodes, start_ms, end_ms))
+    gone = [pk for _, _, old, _ in differing for pk in old]
     if gone:
         execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
     fresh = [
@@ -158,26 +161,43 @@ def replace(nodes: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
         for row in new
     ]
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
-    # every such day of every such node: a day too many is only summed again. Those that are not
-    # summed too: who would sum one now (sums.py) passes it by, or was before us, and then without
-    # these rows
+    _sum_again([(node_id, hour) for node_id, hour, *_ in differing])
+    return {row[2:4] for _, _, old, new in differing for row in (*old.values(), *new)}
+
+
+def _differing(
+    nodes: Mapping[int, Hours], start_ms: int, end_ms: int
+) -> Iterator[tuple[int, int, dict[int, Row], list[Row]]]:
+    """Node, clock hour, its stored rows by id and those that it should have, where these differ."""
+    stored = _stored(nodes, start_ms, end_ms)
+    for node_id, hours in nodes.items():
+        for hour in stored[node_id].keys() | hours.keys():
+            old = stored[node_id][hour]
+            new = hours.get(hour, [])
+            if Counter(old.values()) != Counter(new):
+                yield node_id, hour, old, new
+
+
+def _sum_again(hours: Sequence[tuple[int, int]]) -> None:
+    """Every such day of every such node: a day too many is only summed again. Those that are not
+    summed too: who would sum one now (sums.py) passes it by, or was before us, and then without
+    these rows.
+    """
     touched = DiagnosedDay.objects.filter(
-        node_id__in={node_id for node_id, *_ in differing},
-        day__in={from_ms(hour).astimezone(UTC).date() for _, hour, *_ in differing},
+        node_id__in={node_id for node_id, _ in hours},
+        day__in={from_ms(hour).date() for _, hour in hours},
     )
     touched.update(is_summed=False)
-    return {row[2:4] for _, _, old, new in differing for row in (*(row for _, row in old), *new)}
 
 
 def _stored(
     node_ids: Iterable[int], start_ms: int, end_ms: int
-) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
-    """Node -> clock hour -> its rows, each with its id; none of others."""
-    stored: dict[int, dict[int, list[tuple[int, Row]]]]
-    stored = defaultdict(lambda: defaultdict(list))
+) -> Mapping[int, Mapping[int, dict[int, Row]]]:
+    """Node -> clock hour -> its rows by id; none of others."""
+    stored: dict[int, dict[int, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for pk, node_id, *row in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
         hour = floor_hour_ms(to_ms(row[1]))
-        stored[node_id][hour].append((pk, (*row[:5], tuple(row[5]), *row[6:])))
+        stored[node_id][hour][pk] = (*row[:5], tuple(row[5]), *row[6:])
     return stored
 
 
@@ -185,7 +205,5 @@ def refresh_findings(changed: Changed) -> None:
     """Findings of these causes of jobs say what the causes say now; what people decided stays."""
     wanted = sorted(pair for pair in changed if pair[1] not in _NO_FINDINGS_OF_JOBS)
     if wanted:
-        execute(
-            _REFRESH_FINDINGS,
-            {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]},
-        )
+        job_ids, causes = (list(column) for column in zip(*wanted, strict=True))
+        execute(_REFRESH_FINDINGS, {"job_ids": job_ids, "causes": causes})

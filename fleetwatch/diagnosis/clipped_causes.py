@@ -23,29 +23,32 @@ def in_part(whole: Spans[str], parts: Spans[Kind]) -> Spans[str]:
     """
     count, of_cause, of_part = pairs((whole.gpu, whole.job), (parts.gpu, parts.job))
     ledger, asked = (
-        _by_kind(count, of_part, parts.label, parts.figures[name])
+        _by_figure(count, of_part, parts.label, parts.figures[name])
         for name in ("whole_ms", "gpu_ms")
     )
     order = np.argsort(of_cause, kind="stable")
-    holder = of_cause[order]
-    ms = whole.figures["ms"][order]
+    ordered = whole.where(order)
+    ms = _clipped(of_cause[order], ordered.figures["ms"], ledger, asked)
+    in_part = replace(ordered, figures={**ordered.figures, "ms": ms})
+    return in_part.where(ms[:, HELD] > 0)
+
+
+def _by_figure(count: int, place: Ints, kind: Ints, ms: Ints) -> Ints:
+    """The sums of holders x figures: of what was held, and of each kind of WASTE."""
+    sums = np.zeros((count, len(KINDS)), dtype=np.int64)
+    np.add.at(sums, (place, kind), ms)
+    return np.column_stack([sums.sum(axis=1), sums[:, _KIND_OF]])
+
+
+def _clipped(holder: Ints, ms: Ints, ledger: Ints, asked: Ints) -> Ints:
+    """Of the rows' FIGURES what lies in the part; could be saved as much as of the waste."""
     clipped = np.zeros_like(ms)
-    clipped[:, HELD] = _shared(holder, ms[:, HELD], ledger.sum(axis=1), asked.sum(axis=1))
-    for place, kind in enumerate(_KIND_OF, start=WASTED.start):
-        clipped[:, place] = _shared(holder, ms[:, place], ledger[:, kind], asked[:, kind])
+    for place in range(WASTED.stop):
+        clipped[:, place] = _shared(holder, ms[:, place], ledger[:, place], asked[:, place])
     wasted = np.maximum(ms[:, WASTED].sum(axis=1), 1)
     for place in (LOW, HIGH):
         clipped[:, place] = ms[:, place] * clipped[:, WASTED].sum(axis=1) // wasted
-    ordered = whole.where(order)
-    in_part = replace(ordered, figures={**ordered.figures, "ms": clipped})
-    return in_part.where(clipped[:, HELD] > 0)
-
-
-def _by_kind(count: int, place: Ints, kind: Ints, ms: Ints) -> Ints:
-    """The sums of holders x kinds."""
-    sums = np.zeros((count, len(KINDS)), dtype=np.int64)
-    np.add.at(sums, (place, kind), ms)
-    return sums
+    return clipped
 
 
 def _shared(holder: Ints, ms: Ints, whole: Ints, part: Ints) -> Ints:

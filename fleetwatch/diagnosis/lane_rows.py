@@ -4,9 +4,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import lane_facts
 from fleetwatch.diagnosis.judgement import cell_figures, packing, pauses, single_values
@@ -19,7 +21,7 @@ from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import frames
 
@@ -31,6 +33,7 @@ CONTEXT_STEP_MS = 10_000  # nodes with as much of it are worked on together
 NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
 
 Key = tuple[int, int]  # node and clock hour
+_Places = tuple[Ints, Ints]  # lane and cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,14 @@ class Held:
         hours: list[int] = np.unique(self.table["start_ms"] // HOUR_MS * HOUR_MS).tolist()
         return hours
 
-    def holders(self, gpu_ids: Ints, start_ms: int, count: int) -> Ints:
-        """GPUs x cells: the job that holds it, 0 = none; of several any one."""
-        held_by = np.zeros((len(gpu_ids), count), dtype=np.int64)
-        row = np.searchsorted(gpu_ids, self.table["gpu_id"])
-        held_by[row, (self.table["start_ms"] - start_ms) // CELL_MS] = self.table["job_id"]
+    def holders(self, gpu_ids: Ints, start_ms: int, end_ms: int) -> Ints:
+        """GPUs x cells of [start_ms, end_ms): the job that holds it, 0 = none; of several any
+        one.
+        """
+        table = self.between(start_ms, end_ms).table
+        held_by = np.zeros((len(gpu_ids), (end_ms - start_ms) // CELL_MS), dtype=np.int64)
+        row = np.searchsorted(gpu_ids, table["gpu_id"])
+        held_by[row, (table["start_ms"] - start_ms) // CELL_MS] = table["job_id"]
         return held_by
 
     def digests(self, hour_ms: int) -> tuple[int, ...]:
@@ -71,6 +77,11 @@ class Held:
         return Held({name: values[inside] for name, values in self.table.items()})
 
 
+def tables(held: Mapping[int, Held], start_ms: int, end_ms: int) -> dict[int, cell_states.Table]:
+    """Of each node the rows of the cells that start then."""
+    return {node_id: node.between(start_ms, end_ms).table for node_id, node in held.items()}
+
+
 def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]:
     """Per node what the ledger says of the clock hours in [start_ms, end_ms)."""
     tables = hour_cells.read(node_ids, start_ms, end_ms)
@@ -81,10 +92,8 @@ def before(gpu_ids: Ints, hour: Hour | None, cell_ms: int) -> pauses.Before:
     """What the hour says of these GPUs' last windows, in its cell that begins then; nothing where
     it does not tell of each of them.
     """
-    if hour is None or not np.isin(gpu_ids, hour.gpu_ids).all():
-        return pauses.NOTHING
     names = (pauses.LAST_START, pauses.SO_FAR)
-    if not set(names) <= set(hour.names):
+    if hour is None or not {*names} <= {*hour.names} or not np.isin(gpu_ids, hour.gpu_ids).all():
         return pauses.NOTHING
     rows = np.searchsorted(hour.gpu_ids, gpu_ids)
     cell = cell_ms % HOUR_MS // CELL_MS
@@ -130,37 +139,52 @@ def made_hours(
 def _made_hours(
     held: Mapping[int, Held], start_ms: int, end_ms: int, context_ms: int, before: pauses.Before
 ) -> dict[Key, Hour]:
-    first_ms = start_ms // HOUR_MS * HOUR_MS
+    first_ms = floor_hour_ms(start_ms)
     here = {node_id: node.between(first_ms, end_ms) for node_id, node in held.items()}
-    gpus = [node.gpus() for node in here.values()]
-    boards = lane_facts.gpus(np.concatenate(gpus))
-    count = (end_ms - start_ms) // CELL_MS
-    holders = [
-        node.between(start_ms, end_ms).holders(gpu_ids, start_ms, count)
-        for node, gpu_ids in zip(here.values(), gpus, strict=True)
-    ]
-    grid = Grid(
-        gpu_ids=np.concatenate(gpus),
-        host_of=np.repeat(np.arange(len(gpus)), [len(gpu_ids) for gpu_ids in gpus]),
-        memory_bytes=boards.at(np.concatenate(gpus)).memory_bytes,
+    boards = lane_facts.gpus(np.concatenate([node.table["gpu_id"] for node in here.values()]))
+    grid = _grid(here.values(), boards, start_ms, end_ms)
+    windows, hosts = _frames(list(held), start_ms - context_ms, end_ms)
+    cells = cell_figures.cells(_filled(windows, boards), hosts, grid, before)
+    return _in_hours(here, grid, cells)
+
+
+def _in_hours(
+    nodes: Mapping[int, Held], grid: Grid, cells: Mapping[str, Floats]
+) -> dict[Key, Hour]:
+    """The cells by node and clock hour; NaN where the first hour begins before the grid."""
+    first_ms = floor_hour_ms(grid.start_ms)
+    figures = _block(cells, (grid.start_ms - first_ms) // CELL_MS)
+    hours: dict[Key, Hour] = {}
+    for host, (node_id, node) in enumerate(nodes.items()):
+        own = grid.host_of == host
+        of_hours = np.split(figures[:, own], figures.shape[2] // CELLS_PER_HOUR, axis=2)
+        for number, of_hour in enumerate(of_hours):
+            hour_ms = first_ms + number * HOUR_MS
+            hours[node_id, hour_ms] = Hour(grid.gpu_ids[own], NAMES, of_hour, node.digests(hour_ms))
+    return hours
+
+
+def _block(cells: Mapping[str, Floats], missing: int) -> NDArray[np.float32]:
+    """Names x GPUs x cells, of which the first, so many, are NaN."""
+    gpus, count = cells[NAMES[0]].shape
+    block = np.full((len(NAMES), gpus, missing + count), np.nan, dtype=np.float32)
+    for row, name in zip(block, NAMES, strict=True):
+        row[:, missing:] = cells[name]
+    return block
+
+
+def _grid(nodes: Iterable[Held], boards: lane_facts.GPUs, start_ms: int, end_ms: int) -> Grid:
+    """The cells of [start_ms, end_ms) of the nodes' GPUs, one node after the other."""
+    gpus = [node.gpus() for node in nodes]
+    gpu_ids = np.concatenate(gpus)
+    holders = [node.holders(own, start_ms, end_ms) for node, own in zip(nodes, gpus, strict=True)]
+    return Grid(
+        gpu_ids=gpu_ids,
+        host_of=np.repeat(np.arange(len(gpus)), list(map(len, gpus))),
+        memory_bytes=boards.at(gpu_ids).memory_bytes,
         holders=_by_node(holders),
         start_ms=start_ms,
     )
-    windows, hosts = _frames(list(held), start_ms - context_ms, end_ms)
-    cells = cell_figures.cells(_filled(windows, boards), hosts, grid, before)
-    shape = (len(NAMES), len(grid.gpu_ids), (end_ms - first_ms) // CELL_MS)
-    figures = np.full(shape, np.nan, dtype=np.float32)
-    for row, name in zip(figures, NAMES, strict=True):
-        row[:, -count:] = cells[name]
-    of_node = np.split(figures, np.cumsum([len(gpu_ids) for gpu_ids in gpus])[:-1], axis=1)
-    hours: dict[Key, Hour] = {}
-    for (node_id, node), gpu_ids, own in zip(here.items(), gpus, of_node, strict=True):
-        for hour_ms in range(first_ms, end_ms, HOUR_MS):
-            first = (hour_ms - first_ms) // CELL_MS
-            cells_of_hour = own[:, :, first : first + CELLS_PER_HOUR]
-            digests = node.digests(hour_ms)
-            hours[node_id, hour_ms] = Hour(gpu_ids, NAMES, cells_of_hour, digests)
-    return hours
 
 
 def _frames(
@@ -248,55 +272,83 @@ def lanes(held: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[K
     """Every GPU and job of the nodes over [start_ms, end_ms), both clock hours; a job's rows
     together.
     """
-    table = cell_states.together([node.between(start_ms, end_ms).table for node in held.values()])
-    count = (end_ms - start_ms) // CELL_MS
-    job_id, gpu_id, row = _holders(table)
-    at = (row, (table["start_ms"] - start_ms) // CELL_MS)
-    total = np.zeros((len(job_id), count))
-    total[at] = sum(table[name] for name in cell_states.NAMES)
+    table = cell_states.together([*tables(held, start_ms, end_ms).values()])
+    job_id, gpu_id, at = _holders(table, start_ms)
+    shape = (len(job_id), (end_ms - start_ms) // CELL_MS)
+    total = _ms(table, cell_states.NAMES, at, shape)
     is_held = total > 0
-    boards = lane_facts.gpus(gpu_id).at(gpu_id)
-    jobs = lane_facts.jobs(job_id)
-    of_lane = [jobs[job] for job in job_id.tolist()]
     is_shared = shared(gpu_id, is_held)
-    is_part = is_shared | (boards.sevenths < WHOLE)[:, None]
+    boards = lane_facts.gpus(gpu_id).at(gpu_id)
     return Lanes(
         gpu_id=gpu_id,
         job_id=job_id,
-        kind=np.array([job.kind for job in of_lane], dtype=np.str_),
-        is_serving=np.array([job.is_serving for job in of_lane], dtype=bool),
-        idle_w=boards.idle_w,
-        limit_w=boards.limit_w,
-        memory_bytes=boards.memory_bytes,
-        sevenths=boards.sevenths,
         start_ms=start_ms,
         held=is_held,
-        held_ms=np.where(is_part & is_held, CELL_MS, total),
+        held_ms=_held_ms(total, is_shared, boards.sevenths),
         shared=is_shared,
-        warm_up=np.array([warm_up(job.life_ms) for job in of_lane], dtype=np.int64),
-        is_over=np.array([job.life_ms is not None for job in of_lane], dtype=bool),
-        failures=lane_facts.failures(job_id, jobs),
-        cheaper=lane_facts.cheaper(boards, from_ms(end_ms)),
-        age=_ages(is_held, [job.start_ms for job in of_lane], start_ms),
         figures=_figures(gpu_id, is_held, start_ms, hours),
         states={state: _share(table, state, at, total) for state in STATES},
+        **_of_boards(boards, end_ms),
+        **_of_jobs(job_id, is_held, start_ms),
     )
 
 
-def _holders(table: cell_states.Table) -> tuple[Ints, Ints, Ints]:
-    """Each job and GPU that it held, ascending, and which of them each row of the table is."""
+def _held_ms(total: Floats, is_shared: Mask, sevenths: Ints) -> Floats:
+    """Of a GPU that is shared or a part of one the whole cell."""
+    is_part = is_shared | (sevenths < WHOLE)[:, None]
+    return np.where(is_part & (total > 0), CELL_MS, total)
+
+
+def _of_boards(boards: lane_facts.GPUs, at_ms: int) -> dict[str, Any]:
+    """Of Lanes what is said of each row's GPU, with the prices of that moment."""
+    return {
+        "idle_w": boards.idle_w,
+        "limit_w": boards.limit_w,
+        "memory_bytes": boards.memory_bytes,
+        "sevenths": boards.sevenths,
+        "cheaper": lane_facts.cheaper(boards, from_ms(at_ms)),
+    }
+
+
+def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
+    """Of Lanes what is said of each row's job."""
+    facts = lane_facts.jobs(job_id)
+    jobs = [facts[job] for job in job_id.tolist()]
+    return {
+        "kind": np.array([job.kind for job in jobs], dtype=np.str_),
+        "is_serving": np.array([job.is_serving for job in jobs], dtype=bool),
+        "warm_up": np.array([warm_up(job.life_ms) for job in jobs], dtype=np.int64),
+        "is_over": np.array([job.life_ms is not None for job in jobs], dtype=bool),
+        "failures": lane_facts.failures(job_id, facts),
+        "age": _ages(is_held, [job.start_ms for job in jobs], start_ms),
+    }
+
+
+def _holders(table: cell_states.Table, start_ms: int) -> tuple[Ints, Ints, _Places]:
+    """Each job and GPU that it held, ascending, and which of them, and which cell, each row of the
+    table is of.
+    """
     jobs, job = np.unique(table["job_id"], return_inverse=True)
     gpus, gpu = np.unique(table["gpu_id"], return_inverse=True)
     pairs, row = np.unique(job * len(gpus) + gpu, return_inverse=True)
-    return jobs[pairs // len(gpus)], gpus[pairs % len(gpus)], row
+    at = (row, (table["start_ms"] - start_ms) // CELL_MS)
+    return jobs[pairs // len(gpus)], gpus[pairs % len(gpus)], at
 
 
-def _share(table: cell_states.Table, state: str, at: tuple[Ints, Ints], total: Floats) -> Floats:
+def _share(table: cell_states.Table, state: str, at: _Places, total: Floats) -> Floats:
     """The state's share of the cell's held time; NaN where it was not held."""
-    ms = np.zeros(total.shape)
     labels = zip(cell_states.NAMES, cell_states.LABELS, strict=True)
-    ms[at] = sum(table[name] for name, label in labels if label[0] == state)
-    return ratio(ms, total)
+    names = [name for name, label in labels if label[0] == state]
+    return ratio(_ms(table, names, at, total.shape), total)
+
+
+def _ms(
+    table: cell_states.Table, names: Sequence[str], at: _Places, shape: tuple[int, ...]
+) -> Floats:
+    """Lanes x cells: what the columns of these names make together."""
+    ms = np.zeros(shape)
+    ms[at] = sum(table[name] for name in names)
+    return ms
 
 
 def _ages(is_held: Mask, starts_ms: Sequence[int | None], start_ms: int) -> Ints:
@@ -317,22 +369,29 @@ def _figures(gpu_id: Ints, is_held: Mask, start_ms: int, hours: Mapping[Key, Hou
     for (_, hour_ms), hour in hours.items():
         if hour_ms in span:
             alike[hour.names].append((span.index(hour_ms), hour))
-    every = [numbered for several in alike.values() for numbered in several]
-    read = dict.fromkeys(name for names in alike for name in names if name in _NAMES)
-    row = {name: place for place, name in enumerate(read)}
-    size = sum(len(hour.gpu_ids) for _, hour in every) * CELLS_PER_HOUR
-    # single precision, as the hours have it: what is asked for becomes double
+    row = {name: place for place, name in enumerate(dict.fromkeys(chain.from_iterable(alike)))}
+    place = _places(gpu_id, is_held, [*chain.from_iterable(alike.values())])
+    return Figures(_kept(alike, row), {name: row.get(name) for name in NAMES}, place)
+
+
+def _kept(
+    alike: Mapping[tuple[str, ...], Sequence[tuple[int, Hour]]], row: Mapping[str, int]
+) -> NDArray[np.float32]:
+    """Each name's values in its row, of one hour after the other, and then NaN. In single
+    precision, as the hours have it: what is asked for becomes double.
+    """
+    blocks = {
+        names: np.concatenate([hour.figures.reshape(len(names), -1) for _, hour in several], axis=1)
+        for names, several in alike.items()
+    }
+    size = sum(block.shape[1] for block in blocks.values())
     kept = np.full((len(row), size + 1), np.nan, dtype=np.float32)
     end = 0
-    for names, several in alike.items():
-        blocks = [hour.figures.reshape(len(names), -1) for _, hour in several]
-        values = np.concatenate(blocks, axis=1)
-        here = [place for place, name in enumerate(names) if name in row]
-        rows = [row[names[place]] for place in here]
+    for names, block in blocks.items():
         first = end
-        end += values.shape[1]
-        kept[rows, first:end] = values if len(here) == len(names) else values[here]
-    return Figures(kept, {name: row.get(name) for name in NAMES}, _places(gpu_id, is_held, every))
+        end += block.shape[1]
+        kept[[row[name] for name in names], first:end] = block
+    return kept
 
 
 def _places(gpu_id: Ints, is_held: Mask, hours: Sequence[tuple[int, Hour]]) -> Ints:
@@ -340,16 +399,22 @@ def _places(gpu_id: Ints, is_held: Mask, hours: Sequence[tuple[int, Hour]]) -> I
     its cells), one hour after the other.
     """
     gpus, gpu = np.unique(gpu_id, return_inverse=True)
+    first = _first_cells(gpus, hours, is_held.shape[1] // CELLS_PER_HOUR)
+    of_row = np.repeat(first[gpu], CELLS_PER_HOUR, axis=1)
+    place = of_row + np.arange(is_held.shape[1]) % CELLS_PER_HOUR
+    # what a GPU did for its holder before is no evidence against this one
+    return np.where(is_held & (of_row >= 0), place, NOWHERE)
+
+
+def _first_cells(gpus: Ints, hours: Sequence[tuple[int, Hour]], count: int) -> Ints:
+    """GPUs x hours: the place of its first cell, NOWHERE of what no hour has."""
     gpu_ids = np.concatenate([np.zeros(0, dtype=np.int64), *(hour.gpu_ids for _, hour in hours)])
     number = np.repeat([number for number, _ in hours], [len(hour.gpu_ids) for _, hour in hours])
-    # of each GPU and hour its first cell; in the row after them those that nobody asks for
-    first = np.full((len(gpus) + 1, is_held.shape[1] // CELLS_PER_HOUR), NOWHERE)
+    # in the row after them those that nobody asks for
+    first = np.full((len(gpus) + 1, count), NOWHERE)
     starts = np.arange(len(gpu_ids)) * CELLS_PER_HOUR
     first[rows_among(gpus, gpu_ids), number.astype(np.int64)] = starts
-    of_row = first[gpu][:, :, None]
-    place = np.where(of_row < 0, NOWHERE, of_row + np.arange(CELLS_PER_HOUR)).reshape(is_held.shape)
-    # what a GPU did for its holder before is no evidence against this one
-    return np.where(is_held, place, NOWHERE)
+    return first
 
 
 NAMES = (
@@ -360,9 +425,6 @@ NAMES = (
     *(f"{name}_max" for name in cell_figures.MAXIMA),
     *(f"host_{name}" for name in cell_figures.HOST_MEANS),
 )  # fmt: skip
-
-
-_NAMES = frozenset(NAMES)
 
 
 def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[list[int]]:

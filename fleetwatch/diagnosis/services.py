@@ -1,10 +1,10 @@
 """Writes of diagnosis: hours whose ledger changed get their causes, jobs their findings."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 
 from django.db import transaction
 
@@ -95,23 +95,26 @@ def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
     """The hours in batches of nodes: those that share a job are judged together, as far as memory
     allows.
     """
-    first, last = _extent(hours)
     by_node: dict[int, list[Due]] = defaultdict(list)
     for hour in hours:
         by_node[hour.node_id].append(hour)
-    low, high = _context(first, last, this_hour)
-    at_once = NODE_HOURS_AT_ONCE // ((high - low) // HOUR_MS)
-    batch: list[Due] = []
-    nodes = 0
-    for group in lane_rows.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
-        if batch and nodes + len(group) > at_once:
-            yield batch
-            batch = []
-            nodes = 0
-        batch += [hour for node_id in group for hour in by_node.get(node_id, ())]
-        nodes += len(group)
-    if batch:
-        yield batch
+    first, last = _extent(hours)
+    reach = _Reach.of(hours, this_hour)
+    groups = lane_rows.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS)
+    for nodes in _together(groups, NODE_HOURS_AT_ONCE * HOUR_MS // (reach.high - reach.low)):
+        yield [hour for node_id in nodes for hour in by_node.get(node_id, ())]
+
+
+def _together(groups: Iterable[list[int]], at_once: int) -> Iterator[list[int]]:
+    """The nodes of groups in a row, so many at most; of one group all."""
+    nodes: list[int] = []
+    for group in groups:
+        if nodes and len(nodes) + len(group) > at_once:
+            yield nodes
+            nodes = []
+        nodes = [*nodes, *group]
+    if nodes:
+        yield nodes
 
 
 def _extent(hours: Sequence[Due]) -> tuple[int, int]:
@@ -119,38 +122,37 @@ def _extent(hours: Sequence[Due]) -> tuple[int, int]:
     return min(hour.hour_ms for hour in hours), max(hour.hour_ms for hour in hours)
 
 
-def _written(first: int, last: int, this_hour: int) -> tuple[int, int]:
-    """The span whose causes are written when these and the hours between are due."""
-    before = LIVE_REACH_MS if first >= this_hour else REACH_MS
-    return first - before, min(last + HOUR_MS + REACH_MS, this_hour + HOUR_MS)
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """How far due hours and those between them reach: the causes of [start, end) are written,
+    [low, high) is read for it.
+    """
 
+    start: int
+    end: int
+    low: int
+    high: int
 
-def _context(first: int, last: int, this_hour: int) -> tuple[int, int]:
-    """The span that is read for it."""
-    start, end = _written(first, last, this_hour)
-    return start - REACH_MS, min(end + REACH_MS, this_hour + HOUR_MS)
+    @classmethod
+    def of(cls, hours: Sequence[Due], this_hour: int) -> "_Reach":
+        first, last = _extent(hours)
+        start = first - (LIVE_REACH_MS if first >= this_hour else REACH_MS)
+        newest = this_hour + HOUR_MS
+        end = min(last + HOUR_MS + REACH_MS, newest)
+        return cls(start, end, start - REACH_MS, min(end + REACH_MS, newest))
 
 
 def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     """How many jobs have causes that changed; the hours are noted as diagnosed."""
     this_hour = to_ms(floor_hour(now))
-    first, last = _extent(hours)
-    start, end = _written(first, last, this_hour)
-    low, high = _context(first, last, this_hour)
-    groups = lane_rows.nodes_of_jobs(sorted({hour.node_id for hour in hours}), low, high)
-    node_ids = [node_id for group in groups for node_id in group]
-    held = lane_rows.held(node_ids, low, high)
+    reach = _Reach.of(hours, this_hour)
+    due_nodes = sorted({hour.node_id for hour in hours})
+    groups = lane_rows.nodes_of_jobs(due_nodes, reach.low, reach.high)
+    node_ids = [*chain.from_iterable(groups)]
     # nodes that nobody held (any more) have no causes
     rows: dict[int, cause_rows.Hours] = {node_id: {} for node_id in node_ids}
-    if seen := [hour for node in held.values() for hour in node.hours()[:1]]:
-        # a fleet that is younger than the context has less of it
-        low = max(low, min(start, *seen))
-        cells = _hours(held, hours, low, high, this_hour)
-        lanes = lane_rows.lanes(held, low, high, cells)
-        judged = verdicts.judge(lanes, since=(start - low) // CELL_MS)
-        tables = {node_id: node.between(start, end).table for node_id, node in held.items()}
-        rows |= cause_rows.rows(tables, lanes, judged, hour_cuts.edges(start, end, zone()))
-    changed = cause_rows.replace(rows, start, end)
+    rows |= _judged(node_ids, hours, reach, this_hour)
+    changed = cause_rows.replace(rows, reach.start, reach.end)
     cause_rows.refresh_findings(changed)
     capacity.replace(
         [(hour.node_id, hour.hour_ms) for hour in hours],
@@ -159,6 +161,23 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     )
     _note(hours)
     return len({job_id for job_id, _ in changed})
+
+
+def _judged(
+    node_ids: Sequence[int], hours: Sequence[Due], reach: _Reach, this_hour: int
+) -> dict[int, cause_rows.Hours]:
+    """The rows to write of each node that some job held."""
+    held = lane_rows.held(node_ids, reach.low, reach.high)
+    seen = [hour for node in held.values() for hour in node.hours()[:1]]
+    if not seen:
+        return {}
+    # a fleet that is younger than the context has less of it
+    low = max(reach.low, min(reach.start, *seen))
+    cells = _hours(held, hours, low, reach.high, this_hour)
+    lanes = lane_rows.lanes(held, low, reach.high, cells)
+    verdict = verdicts.judge(lanes, since=(reach.start - low) // CELL_MS)
+    tables = lane_rows.tables(held, reach.start, reach.end)
+    return cause_rows.rows(tables, lanes, verdict, hour_cuts.edges(reach.start, reach.end, zone()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,26 +203,42 @@ def _hours(
     """The cells of every held hour of the nodes; those of due hours, and those that nobody made
     yet, are made.
     """
-    is_due = {(hour.node_id, hour.hour_ms) for hour in hours}
     stored = lane_rows.stored_hours(list(held), low, high)
-    together: dict[tuple[int, int, int], list[_Remade]] = defaultdict(list)
-    for node_id, node in held.items():
-        wanted = [
-            hour
-            for hour in node.hours()
-            if (node_id, hour) in is_due or (node_id, hour) not in stored
-        ]
-        for remade in _remade(node_id, node, wanted, stored, this_hour):
-            together[remade.alike].append(remade)
+    due = {(hour.node_id, hour.hour_ms) for hour in hours}
     fresh: dict[Key, Hour] = {}
-    for (start_ms, end_ms, context_ms), several in together.items():
-        nodes = {remade.node_id: held[remade.node_id] for remade in several}
-        before = pauses.together([remade.before for remade in several])
-        for key, hour in lane_rows.made_hours(nodes, start_ms, end_ms, context_ms, before).items():
-            first = max(start_ms - key[1], 0) // CELL_MS
-            fresh[key] = lane_rows.continued(stored.get(key), hour, first)
+    for several in _alike(held, due, stored, this_hour):
+        fresh |= _made(held, several, stored)
     _keep(fresh)
     return stored | fresh
+
+
+def _alike(
+    held: Mapping[int, Held], due: Collection[Key], stored: Mapping[Key, Hour], this_hour: int
+) -> Iterable[list[_Remade]]:
+    """What is due or not stored, those together that are made together."""
+    together: dict[tuple[int, int, int], list[_Remade]] = defaultdict(list)
+    kept = stored.keys() - due
+    for node_id, node in held.items():
+        wanted = [hour for hour in node.hours() if (node_id, hour) not in kept]
+        for remade in _remade(node_id, node, wanted, stored, this_hour):
+            together[remade.alike].append(remade)
+    return together.values()
+
+
+def _made(
+    held: Mapping[int, Held], several: Sequence[_Remade], stored: Mapping[Key, Hour]
+) -> dict[Key, Hour]:
+    """The hours of these, which are alike, with the cells before as they were."""
+    start_ms, end_ms, context_ms = several[0].alike
+    nodes = {remade.node_id: held[remade.node_id] for remade in several}
+    before = pauses.together([remade.before for remade in several])
+    made = lane_rows.made_hours(nodes, start_ms, end_ms, context_ms, before)
+    return {
+        (node_id, hour_ms): lane_rows.continued(
+            stored.get((node_id, hour_ms)), hour, max(start_ms - hour_ms, 0) // CELL_MS
+        )
+        for (node_id, hour_ms), hour in made.items()
+    }
 
 
 def _remade(
