@@ -53,14 +53,17 @@ FACTS = tuple(JobFacts.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What one batch says of one job."""
+    """What one batch says of one job, as record_jobs.sql takes it."""
 
     key: str
     node_id: int
     voice: Voice
-    order: tuple[int, int, int]
+    as_of_ms: int
+    boot_start_ms: int
+    sequence: int
     facts: JobFacts
-    held_until_ms: int | None  # None = it does not hold the job
+    held_at: datetime | None  # None = it does not hold the job
+    held_until_ms: int | None
 
     @property
     def name(self) -> JobKey:
@@ -110,7 +113,7 @@ def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJob
     )
     if not given:
         return StoredJobs()
-    recorded = _recorded(given, received_at)
+    recorded = _recorded(given)
     intake.count(_summed(_brought(recorded)), received_at)
     stored = {each.given.name: each.job for each in recorded if each.job is not None}
     keys = {each.given.key for each in recorded if each.is_news}
@@ -129,21 +132,29 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
     is_import = spoken_ms is None
     holds = _holds(report)
     booked = _booked(batch)
-    latest_ms = to_ms(received_at) + FUTURE_MS
+    now_ms = to_ms(received_at)
     offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
-    # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
-    newest_ms = latest_ms if is_import else to_ms(received_at)
     for place, job in enumerate(batch.jobs):
-        facts = _facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms)
-        as_of_ms = known_until(facts) if spoken_ms is None else spoken_ms + offset_ms
+        facts = _facts(job, is_import=is_import, offset_ms=offset_ms, now_ms=now_ms)
         yield Given(
             key=job["key"],
             node_id=report.node_id,
             voice=_voice(report, job, is_import=is_import, is_booked=place in booked),
-            order=(min(as_of_ms, newest_ms), batch.boot_start_ms, batch.sequence),
+            as_of_ms=_as_of_ms(facts, report, spoken_ms, now_ms),
+            boot_start_ms=batch.boot_start_ms,
+            sequence=batch.sequence,
             facts=facts,
+            held_at=received_at if place in holds else None,
             held_until_ms=holds.get(place),
         )
+
+
+def _as_of_ms(facts: JobFacts, report: Report, spoken_ms: int | None, now_ms: int) -> int:
+    """Until when what is said of the job holds, by the hub's clock."""
+    if spoken_ms is None:
+        return min(known_until(facts), now_ms + FUTURE_MS)
+    # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
+    return min(spoken_ms + report.offset_ms, now_ms)
 
 
 def _holds(report: Report) -> dict[int, int]:
@@ -174,8 +185,9 @@ def _voice(report: Report, job: Item, *, is_import: bool, is_booked: bool) -> Vo
     return Voice.BOOKS if is_booked else Voice.CLAIM
 
 
-def _facts(job: Item, *, is_import: bool, offset_ms: int, latest_ms: int) -> JobFacts:
+def _facts(job: Item, *, is_import: bool, offset_ms: int, now_ms: int) -> JobFacts:
     get = job.get
+    latest_ms = now_ms + FUTURE_MS
     return JobFacts(
         scheduler=get("scheduler") or "",
         cluster=get("cluster") or "",
@@ -206,35 +218,14 @@ def _past(time_ms: int | None, offset_ms: int, latest_ms: int) -> int | None:
     return time_ms + offset_ms
 
 
-def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
-    rows = [_record_row(place, each, received_at) for place, each in enumerate(given)]
-    written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode(), "users": MAX_USERS})
+def _recorded(given: Sequence[Given]) -> list[Recorded]:
+    written = run(RECORD_JOBS, {"records": msgspec.json.encode(given).decode(), "users": MAX_USERS})
     return [
         Recorded(
-            given[place],
-            record_id,
-            None if job_id is None else StoredJob(job_id, kind, team_id),
-            *changes,
+            each, record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes
         )
-        for place, record_id, job_id, kind, team_id, *changes in written
+        for each, (record_id, job_id, kind, team_id, *changes) in zip(given, written, strict=True)
     ]
-
-
-def _record_row(place: int, each: Given, received_at: datetime) -> dict[str, Any]:
-    as_of_ms, boot_start_ms, sequence = each.order
-    return {
-        "place": place,
-        "key": each.key,
-        "node_id": each.node_id,
-        "voice": each.voice,
-        "user": each.facts.user,
-        "as_of_ms": as_of_ms,
-        "boot_start_ms": boot_start_ms,
-        "sequence": sequence,
-        "facts": each.facts,
-        "held_at": None if each.held_until_ms is None else received_at,
-        "held_until_ms": each.held_until_ms,
-    }
 
 
 def _brought(recorded: Iterable[Recorded]) -> Iterator[tuple[Given, Brought]]:

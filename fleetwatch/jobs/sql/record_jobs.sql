@@ -1,13 +1,15 @@
--- One row per given record, by its place: its job as it was before (NULL = there is none), and what the record changed.
+-- One row per given record, in their order: its job as it was before (NULL = there is none), and what the record changed.
 -- In:  records (JSON array, sorted by key; each key, node, voice and user once); users: how many a node may name of one key.
 -- The jobs are locked until the transaction ends, in order of key: who works out what is believed of a job sees all that was said of it.
 -- Again: safe; facts change only by a newer batch, holds only grow, and what says nothing newer writes nothing.
 WITH given AS MATERIALIZED (
-    SELECT *
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS record (
-        place integer, key text, node_id bigint, voice smallint, "user" text, as_of_ms bigint, boot_start_ms bigint, sequence bigint,
-        facts jsonb, held_at timestamptz, held_until_ms bigint
-    )
+    SELECT record.*, record.facts ->> 'user' AS "user"
+    FROM ROWS FROM (
+        jsonb_to_recordset(%(records)s::jsonb) AS (
+            key text, node_id bigint, voice smallint, as_of_ms bigint, boot_start_ms bigint, sequence bigint,
+            facts jsonb, held_at timestamptz, held_until_ms bigint
+        )
+    ) WITH ORDINALITY AS record
 ),
 known AS MATERIALIZED (
     SELECT job.id, job.kind, job.team_id, job.name, job.state, job.end_ms, job.restarts
@@ -52,7 +54,6 @@ written AS (
         old.facts -> 'labels' IS DISTINCT FROM new.facts -> 'labels' AS has_new_labels
 )
 SELECT
-    given.place,
     coalesce(written.id, kept.id),
     known.id,
     known.kind,
@@ -80,4 +81,4 @@ LEFT JOIN written
     ON written.key = given.key AND written.node_id = given.node_id AND written.voice = given.voice AND written."user" = given."user"
 -- written has the newest row, kept the one of before this statement: a job that was given meanwhile is seen
 LEFT JOIN known ON known.id = coalesce(written.job_id, kept.job_id)
-ORDER BY given.place
+ORDER BY given.ordinality
