@@ -55,9 +55,15 @@ class Lines:
         chosen = line >= 0
         return Lines(self.spans.where(chosen), self.job[places], self.cause[places], line[chosen])
 
-    def caused(self) -> list[Caused]:
+    def gpus(self) -> Ints:
+        """Of each line how many GPUs it has time of."""
+        gpus, gpu = numbered(self.spans.gpu)
+        pairs, _ = numbered(self.line * len(gpus) + gpu)
+        return np.bincount(pairs // max(1, len(gpus)), minlength=len(self))
+
+    def caused(self, *, counted: slice = WASTED) -> list[Caused]:
         """Each line with its figures: dollars are summed from whole milliseconds and exact
-        rates.
+        rates. Of the `counted` figures time without a rate is told.
         """
         together = summed_by(self.spans, self.line)
         ms = np.stack([together.of(each) for each in self.spans.figures["ms"].T], axis=1)
@@ -70,7 +76,7 @@ class Lines:
         np.maximum.at(sure, self.line, self.spans.figures["confidence"])
         lines = zip(self.job.tolist(), self.cause.tolist(), sure.tolist(), parts, strict=True)
         return [
-            Caused(job or None, self.spans.labels[cause], confidence, **_priced(each))
+            Caused(job or None, self.spans.labels[cause], confidence, **_priced(each, counted))
             for job, cause, confidence, each in lines
         ]
 
@@ -100,14 +106,14 @@ def lines(spans: Columns[str], *, by_job: bool) -> Lines:
 _Part = tuple[Price, list[int]]  # a rate, and by FIGURES the time under it
 
 
-def _priced(parts: Sequence[_Part]) -> dict[str, Any]:
+def _priced(parts: Sequence[_Part], counted: slice) -> dict[str, Any]:
     """Of Caused what is summed over prices."""
     usd_ms = [[pricing.usd_ms(ms, price.usd_per_gpu_hour) for ms in part] for price, part in parts]
     unpriced = [part for price, part in parts if price.usd_per_gpu_hour is None]
     return {
         "ms": [sum(figure) for figure in zip(*(part for _, part in parts), strict=True)],
         "usd_ms": [reduce(pricing.EXACT.add, figure) for figure in zip(*usd_ms, strict=True)],
-        "unpriced_ms": sum(sum(part[WASTED]) for part in unpriced),
+        "unpriced_ms": sum(sum(part[counted]) for part in unpriced),
         "has_example_rates": any(price.is_example for price, _ in parts),
     }
 

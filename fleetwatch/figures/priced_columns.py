@@ -53,6 +53,7 @@ class Columns(Generic[Label]):
     label: Ints  # place in labels
     prices: Sequence[Price]
     price: Ints  # place in prices
+    gpu: Ints  # ids
     job: Ints  # ids; NO_JOB = nobody
     by: Mapping[str, Keys]
     figures: Mapping[str, NDArray[Any]]  # by name, a row for each span
@@ -63,6 +64,7 @@ class Columns(Generic[Label]):
             self,
             label=self.label[chosen],
             price=self.price[chosen],
+            gpu=self.gpu[chosen],
             job=self.job[chosen],
             by={name: keys.where(chosen) for name, keys in self.by.items()},
             figures={name: values[chosen] for name, values in self.figures.items()},

@@ -135,7 +135,14 @@ class PricedSpans:
         """The spans with their prices and these groups."""
         spans = self.spans
         return Columns(
-            spans.labels, spans.label, self.prices, self.price, spans.job, by, spans.figures
+            spans.labels,
+            spans.label,
+            self.prices,
+            self.price,
+            spans.gpu,
+            spans.job,
+            by,
+            spans.figures,
         )
 
     def chosen(self, limits: Limits) -> list[Bools]:

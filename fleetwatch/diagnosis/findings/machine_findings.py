@@ -11,9 +11,10 @@ from typing import Any
 from django.db.models import Count, Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.diagnosis.cause_totals import (
-    FIGURES,
+    HELD,
     HIGH,
     LOW,
     Caused,
@@ -23,12 +24,13 @@ from fleetwatch.diagnosis.cause_totals import (
     total,
 )
 from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
-from fleetwatch.diagnosis.findings import clipped_places
+from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to, status
+from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
-from fleetwatch.figures import boundaries
-from fleetwatch.figures.edges import split
+from fleetwatch.figures import boundaries, engine
+from fleetwatch.figures.packed_spans import numbered, sums
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
@@ -36,12 +38,12 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import execute, read_statement
+from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
-_PLACED = read_statement("diagnosis/sql/placed.sql")
 _PROGRESS = read_statement("diagnosis/sql/progress.sql")
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
+_AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, wasted or not
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
@@ -119,8 +121,8 @@ def findings(
         rows = rows.filter(cause=cause)
     if node is not None:
         rows = rows.filter(node__name=node)
-    by_id = {finding.pk: finding for finding in rows.select_related("node", "assignee")}
-    lines = _lines(interval, by_id, now=now) if by_id else []
+    several = list(rows.select_related("node", "assignee"))
+    lines = _lines(interval, several, now=now) if several else []
     return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
 
 
@@ -184,52 +186,37 @@ def _wasted(of_places: Iterable[Line], statuses: Collection[str]) -> list[Caused
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    lines = _lines(interval, {finding.pk: finding}, now=now, only=finding.pk)
+    lines = _lines(interval, [finding], now=now)
     return lines[0] if lines else Line(finding, nothing(0, finding.cause), status(finding, now))
 
 
-def _lines(
-    interval: Interval, by_id: dict[int, Finding], *, now: datetime, only: int | None = None
-) -> list[Line]:
-    whole = boundaries.outward(interval, zone())
-    wanted: dict[str, Any] = {
-        "start": whole.start,
-        "end": whole.end,
-        "slowed": SLOWED,
-        "whole": list(OF_STATES),
-        "finding": only,
-    }
-    clips = clipped_places.parts(interval, zone(), {finding.cause for finding in by_id.values()})
-    lines = []
-    for pk, gpus, confidence, *amounts in execute(_PLACED, wanted | clips):
-        if finding := by_id.get(pk):
-            caused = _caused(finding.cause, confidence, amounts)
-            lines.append(Line(finding, caused, status(finding, now), gpus))
-    return lines
+def _lines(interval: Interval, rows: Sequence[Finding], *, now: datetime) -> list[Line]:
+    lines = cause_columns.lines(engine.read(MachineTime(rows), interval), by_job=False)
+    by_id = {str(finding.pk): finding for finding in rows}
+    return [
+        _line(by_id[caused.cause], caused, gpus, now)
+        for caused, gpus in zip(lines.caused(counted=_AFFECTED), lines.gpus().tolist(), strict=True)
+    ]
 
 
-def _caused(cause: str, confidence: int, amounts: Sequence[Any]) -> Caused:
-    count = len(FIGURES)
-    ms = amounts[:count]
-    usd_ms = [ZERO if amount is None else amount for amount in amounts[count : 2 * count]]
+def _line(finding: Finding, caused: Caused, gpus: int, now: datetime) -> Line:
     # what a counter or an event says is sure; whether a job that waits would have fitted is not
-    is_sure = cause != SLOWED and ms[LOW] == ms[HIGH]
-    return Caused(None, cause, 3 if is_sure else confidence, ms, usd_ms, *amounts[2 * count :])
+    is_sure = finding.cause != SLOWED and caused.ms[LOW] == caused.ms[HIGH]
+    confidence = rules.HIGH if is_sure else caused.confidence
+    named = replace(caused, cause=finding.cause, confidence=confidence)
+    return Line(finding, named, status(finding, now), gpus)
 
 
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
-    ms = _held_by(finding)
-    entries = _entries(finding, interval)
-    rows = list(entries.values_list("gpu_id").annotate(Sum(ms), Min("start")))
-    _, edges = split(interval, zone())
-    at_edges = entries.filter(start__in=[edge.cut.start for edge in edges])
-    outside = clipped_places.outside(
-        interval, zone(), finding.cause, at_edges.values_list("gpu_id", "start", ms)
-    )
-    gpus = GPU.objects.select_related("node", "model").in_bulk([gpu_id for gpu_id, _, _ in rows])
+    spans = engine.read(MachineTime([finding]), interval)
+    gpu_ids, gpu = numbered(spans.gpu)
+    held_ms = sums(gpu, spans.figures["ms"][:, HELD], len(gpu_ids)).tolist()
+    firsts = _firsts(finding, interval)
+    gpus = GPU.objects.select_related("node", "model").in_bulk(gpu_ids.tolist())
     lines = [
-        Affected(gpus[gpu_id], gpu_ms - outside[gpu_id], first) for gpu_id, gpu_ms, first in rows
+        Affected(gpus[gpu_id], gpu_ms, firsts[gpu_id])
+        for gpu_id, gpu_ms in zip(gpu_ids.tolist(), held_ms, strict=True)
     ]
     lines.sort(key=lambda line: (-line.gpu_ms, line.gpu.pk))
     return [line for line in lines if line.gpu_ms > 0]
@@ -237,14 +224,16 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
     """Clock hours (cuts of the ledger) of the finding in the period, in order of time."""
+    affected = "held_ms" if finding.cause == SLOWED else "gpu_ms"
     by_start = _entries(finding, interval).order_by("start").values_list("start")
-    rows = by_start.annotate(Sum(_held_by(finding)), Sum("low_ms"), Sum("high_ms"))
+    rows = by_start.annotate(Sum(affected), Sum("low_ms"), Sum("high_ms"))
     return [Hour(*row) for row in rows]
 
 
-def _held_by(finding: Finding) -> str:
-    """The column of its entries that says how long a GPU was affected."""
-    return "held_ms" if finding.cause == SLOWED else "gpu_ms"
+def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
+    """Of each GPU's id since when it is affected in the period."""
+    by_gpu = _entries(finding, interval).values_list("gpu_id")
+    return dict(by_gpu.annotate(Min("start")))
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
@@ -276,9 +265,8 @@ def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]
     """Jobs that held a GPU when it failed: the fault ended them before the hour was over."""
     if finding.cause not in FAILURES or limit <= 0:
         return []
-    by_gpu = _entries(finding, interval).values_list("gpu_id")
-    firsts = {gpu_id: to_ms(first) for gpu_id, first in by_gpu.annotate(Min("start"))}
-    rows = fetched(_HOLDERS, [list(firsts), list(firsts.values()), limit])
+    firsts = _firsts(finding, interval)
+    rows = fetched(_HOLDERS, [list(firsts), list(map(to_ms, firsts.values())), limit])
     return [job_id for (job_id,) in rows]
 
 
