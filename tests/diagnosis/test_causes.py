@@ -94,6 +94,8 @@ def _toy(monkeypatch):
     put(monkeypatch, DETECTORS, (*TOY.detectors, *DETECTORS))
     put(monkeypatch, verdicts.CAUSES, (*verdicts.CAUSES, TOY.code))
     monkeypatch.setitem(BY_CODE, TOY.code, TOY)
+    for detector in TOY.detectors:
+        monkeypatch.setitem(causes.OF_DETECTORS, detector, TOY)
     monkeypatch.setitem(verdicts.NUMBER, TOY.code, len(verdicts.NUMBER))
 
 

@@ -102,7 +102,9 @@ def test_an_idle_gpu_of_a_working_job_is_not_an_idle_job():
 
 def test_only_a_session_thinks():
     assert not bool(
-        idle_held.THINKING.find(evidence(kind="batch", util=0.01, longest_low_s=900)).hits[0, 0]
+        idle_held.CAUSE.detectors[1]
+        .find(evidence(kind="batch", util=0.01, longest_low_s=900))
+        .hits[0, 0]
     )
 
 
@@ -120,7 +122,7 @@ def test_a_hang_is_sure_where_all_ranks_and_the_counters_are_seen():
     assert sure("hung", job_gpus=1) == LOW
     # an inference engine may poll
     serving = evidence(is_serving=True, p5=1, pr_max=0.1, job_gpus=8, ten=0, dram=0)
-    assert int(hung.DETECTOR.find(serving).confidence[0, 0]) == MEDIUM
+    assert int(hung.CAUSE.detectors[0].find(serving).confidence[0, 0]) == MEDIUM
 
 
 # one row per rank over two cells of five minutes; the boards idle at 100 W of 700: 220 W are a
@@ -138,7 +140,7 @@ def hang(*ranks: tuple[float, float]) -> list[int]:
         tensor_active=np.zeros_like(p5),
         dram_active=np.zeros_like(p5),
     )
-    return [int(one) for one in hung.DETECTOR.find(Features(known, 2)).confidence[:, -1]]
+    return [int(one) for one in hung.CAUSE.detectors[0].find(Features(known, 2)).confidence[:, -1]]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_cycles_too_long_for_a_windows_own_variation_are_compared_between_window
 
 def test_pauses_may_be_copies_where_pcie_is_not_read():
     blind, read = (
-        h2d_transfer.DETECTOR.find(evidence(util=0.5, lo=0.4, **known))
+        h2d_transfer.CAUSE.detectors[0].find(evidence(util=0.5, lo=0.4, **known))
         for known in ({}, {"rx": 1.0})
     )
 
@@ -321,16 +323,16 @@ def test_without_the_drivers_samples_only_a_known_service_is_bursty():
     known = {"util": 0.3, "longest_low_s": 60, "long_frac": 0.5, "window_lo": 0.5}
 
     assert [
-        bool(bursty_service.DETECTOR.find(evidence(kind=kind, **known)).hits[0, 0])
+        bool(bursty_service.CAUSE.detectors[0].find(evidence(kind=kind, **known)).hits[0, 0])
         for kind in ("service", "batch")
     ] == [True, False]
 
 
 def test_a_person_who_thinks_is_no_service():
     assert not bool(
-        bursty_service.DETECTOR.find(
-            evidence(kind="interactive", util=0.1, longest_low_s=60, lo=0.9, long_frac=0.9)
-        ).hits[0, 0]
+        bursty_service.CAUSE.detectors[0]
+        .find(evidence(kind="interactive", util=0.1, longest_low_s=60, lo=0.9, long_frac=0.9))
+        .hits[0, 0]
     )
 
 
@@ -357,7 +359,7 @@ def test_nvlink_alone_says_communication_only_where_the_units_wait_more(nvl, sm,
 def test_a_third_short_run_that_failed_with_its_memory_full_is_one_of_many(failures, is_found):
     known = evidence(failures=failures, memory_at_end=0.95)
 
-    assert bool(oom_thrash.RESTARTS.find(known).hits[0, 0]) == is_found
+    assert bool(oom_thrash.CAUSE.detectors[1].find(known).hits[0, 0]) == is_found
 
 
 def test_the_memory_at_a_jobs_end_is_that_of_its_fullest_gpu_in_its_last_five_minutes():
@@ -374,7 +376,7 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
         known = lanes(
             util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[used], **figures
         )
-        told = oversized_gpu.DETECTOR.find(Features(known, 1))
+        told = oversized_gpu.CAUSE.detectors[0].find(Features(known, 1))
         return float(told.low[0, 0]), float(told.high[0, 0])
 
     assert shares(18.4, cheaper=offers) == (0.75, 0.75)  # 1.3 x 18.4 = 23.92
@@ -407,7 +409,7 @@ def test_of_an_instance_only_a_smaller_slice_saves_and_only_by_what_it_is_smalle
         sevenths=sevenths,
     )
 
-    told = oversized_gpu.DETECTOR.find(Features(known, 1))
+    told = oversized_gpu.CAUSE.detectors[0].find(Features(known, 1))
 
     assert (told.low[0, 0], told.high[0, 0]) == (pytest.approx(low), pytest.approx(high))
 
@@ -437,7 +439,7 @@ def test_an_idle_gpu_is_not_oversized():
 def test_nor_may_an_idle_gpu_be_oversized(util, is_possible):
     known = lanes(util_mean=[util], sm_active=[util], memory_used_bytes_max=[1.0])
 
-    assert oversized_gpu.DETECTOR.find(Features(known, 1)).possible[0, 0] == is_possible
+    assert oversized_gpu.CAUSE.detectors[0].find(Features(known, 1)).possible[0, 0] == is_possible
 
 
 def test_full_power_or_double_precision_are_healthy_without_tensor_work():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fleetwatch.diagnosis.causes import DETECTORS
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures, rules_in_words
 from fleetwatch.diagnosis.findings.recurrence import ahead
 from fleetwatch.diagnosis.judgement.demand import Demand, demand
@@ -38,10 +38,10 @@ def test_a_bound_says_which_side_is_meant():
 
 
 def test_every_sign_of_every_detector_has_a_name_for_people():
-    for detector in DETECTORS:
-        for words in rules_in_words.rules(detector.cause):
+    for code in BY_CODE:
+        for words in rules_in_words.rules(code):
             for sign in (*words.needs, *words.surer):
-                assert "_" not in sign, f"{detector.cause}: {sign}"
+                assert "_" not in sign, f"{code}: {sign}"
 
 
 def test_a_rule_in_words_has_the_bounds_of_its_detector():

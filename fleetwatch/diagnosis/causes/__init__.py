@@ -34,7 +34,7 @@ from fleetwatch.diagnosis.causes import (
     undetermined,
     video_engines,
 )
-from fleetwatch.diagnosis.judgement.rules import COVERAGE, Detector
+from fleetwatch.diagnosis.judgement.rules import COVERAGE
 
 CATALOGUE: tuple[Cause, ...] = tuple(
     module.CAUSE
@@ -68,12 +68,8 @@ CATALOGUE: tuple[Cause, ...] = tuple(
     )
 )
 BY_CODE = {cause.code: cause for cause in CATALOGUE}
-DETECTORS: tuple[Detector, ...] = tuple(
-    sorted(
-        (detector for cause in CATALOGUE for detector in cause.detectors),
-        key=lambda detector: detector.turn,
-    )
-)
+OF_DETECTORS = {detector: cause for cause in CATALOGUE for detector in cause.detectors}
+DETECTORS = tuple(sorted(OF_DETECTORS, key=lambda detector: detector.turn))
 
 
 def _codes(holds: Callable[[Cause], object]) -> tuple[str, ...]:

@@ -22,8 +22,6 @@ def find(f: Features) -> Judged:
     return judged(signs, confidence=HIGH, low=0.9, high=1.0)
 
 
-DETECTOR = Detector("allocated_no_process", find, (1,), holds_of_shared=True, turn=OF_IDLE)
-
 CAUSE = Cause(
     code="allocated_no_process",
     title="Held, nothing runs",
@@ -41,7 +39,7 @@ CAUSE = Cause(
     ),
     effort=MINUTES,
     range_words=FREED,
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, (1,), holds_of_shared=True, turn=OF_IDLE),),
     idle=EMPTY,
     is_alone=True,
     command=ending,

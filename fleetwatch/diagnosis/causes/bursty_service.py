@@ -77,8 +77,6 @@ def _spare(f: Features) -> tuple[Floats, Floats]:
     return low, np.where(has_several, 1.0 - ratio(np.ceil(needed), gpus), 1.0 - needed)
 
 
-DETECTOR = Detector("bursty_service", find, holds_of_shared=True)
-
 CAUSE = Cause(
     code="bursty_service",
     title="A service that mostly waits",
@@ -97,7 +95,7 @@ CAUSE = Cause(
     range_words="only when replicas or GPUs are really given back",
     alike="An interactive session or a pipeline with an irregular source pauses like this too.",
     tell=(Step("Compare with the service's own request rate."),),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, holds_of_shared=True),),
     steps=smaller_gpu,
     curves=WITH_MEMORY,
     shows_demand=True,

@@ -19,8 +19,6 @@ def find(f: Features) -> Judged:
     return judged((busy,), confidence=MEDIUM, hits=hits, strengthens=(steady, power))
 
 
-DETECTOR = Detector("busy", find)
-
 CAUSE = Cause(
     code="busy",
     title="Busy, efficiency not measurable",
@@ -39,6 +37,6 @@ CAUSE = Cause(
     range_words="nothing is promised",
     alike="Without these counters memory-bound, FP32 and healthy work are the same.",
     who=ADMIN,
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
     verdict=WELL,
 )

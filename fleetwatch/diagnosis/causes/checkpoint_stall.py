@@ -65,8 +65,6 @@ def shows(f: Features) -> Mask:
     return at_least(f, "long_n", 1).met
 
 
-DETECTOR = Detector("checkpoint_stall", find, (SHORT, MIDDLE, LONG), shows=shows)
-
 CAUSE = Cause(
     code="checkpoint_stall",
     title="Waits for checkpoints",
@@ -100,5 +98,5 @@ CAUSE = Cause(
         ),
         Step("See where it stands during a pause.", PY_SPY),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, (SHORT, MIDDLE, LONG), shows=shows),),
 )

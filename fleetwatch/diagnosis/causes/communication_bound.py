@@ -47,8 +47,6 @@ def find(f: Features) -> Judged:
     )
 
 
-DETECTOR = Detector("communication_bound", find)
-
 CAUSE = Cause(
     code="communication_bound",
     title="Waits for communication",
@@ -74,5 +72,5 @@ CAUSE = Cause(
     range_words=FASTER,
     alike="A slow rank and pipeline bubbles make the same wait.",
     tell=(Step("How much of a step is communication that nothing overlaps?", NSYS),),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
 )

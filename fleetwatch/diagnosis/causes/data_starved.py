@@ -74,9 +74,6 @@ def _is_unknown(f: Features) -> Mask:
     return at_least(f, "util", USED).met & ~f.lanes.serves & ~f.has("lo", "cpu")
 
 
-DETECTOR = Detector("data_starved", find)
-
-
 def loader(facts: Facts) -> tuple[Step, ...]:
     """What is short, by the signs that are met: cores, the disk, or loaders."""
     if "cpu" in facts.met:
@@ -147,6 +144,6 @@ CAUSE = Cause(
         Step("See what the main process does.", "py-spy record --pid PID -d 60 -o profile.svg"),
         Step("See the gaps between steps.", TORCH_PROFILER),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
     steps=loader,
 )

@@ -36,8 +36,6 @@ def find(f: Features) -> Judged:
     return replace(rule, possible=rests.met & pauses.met & ~f.has("rx"))
 
 
-DETECTOR = Detector("h2d_transfer", find)
-
 CAUSE = Cause(
     code="h2d_transfer",
     title="Waits for copies to the GPU",
@@ -64,5 +62,5 @@ CAUSE = Cause(
     range_words=FASTER,
     alike="A loop that waits for its input and then copies much of it shows both.",
     tell=(Step("Do copies and kernels overlap?", NSYS),),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
 )

@@ -30,8 +30,6 @@ def find(f: Features) -> Judged:
     )
 
 
-DETECTOR = Detector("healthy", find)
-
 CAUSE = Cause(
     code="healthy",
     title="Healthy",
@@ -42,6 +40,6 @@ CAUSE = Cause(
     effort=MINUTES,
     range_words="nothing to do",
     alike="Whether the work was worth doing is not visible from outside.",
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
     verdict=WELL,
 )

@@ -93,8 +93,6 @@ def _apart(f: Features, is_read: Mask, is_stuck: Mask) -> tuple[Sign, Sign]:
     return none, Sign("ranks_apart", counted, ONE_APART, is_lower_bound=False)
 
 
-DETECTOR = Detector("hung", find, (TEN_MINUTES,), begins=begins, spared=TEN_MINUTES)
-
 CAUSE = Cause(
     code="hung",
     title="Stuck",
@@ -129,7 +127,7 @@ CAUSE = Cause(
             PY_SPY,
         ),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, (TEN_MINUTES,), begins=begins, spared=TEN_MINUTES),),
     command=ending,
     is_ended=True,
 )

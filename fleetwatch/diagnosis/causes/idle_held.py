@@ -40,10 +40,6 @@ def find_thinking(f: Features) -> Judged:
     return judged(signs, confidence=LOW, hits=all_met(signs) & is_interactive, high=0.9)
 
 
-DETECTOR = Detector("idle_held", find, (1,), holds_of_shared=True, turn=OF_IDLE)
-THINKING = Detector("idle_held", find_thinking, holds_of_shared=True, turn=OF_SESSIONS)
-
-
 def session(facts: Facts) -> tuple[Step, ...]:
     """What an idle job is, is told by its kind alone: likely, not sure."""
     likely = Step(
@@ -85,7 +81,10 @@ OF_JOBS = Cause(
             'curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"',
         ),
     ),
-    detectors=(DETECTOR, THINKING),
+    detectors=(
+        Detector(find, (1,), holds_of_shared=True, turn=OF_IDLE),
+        Detector(find_thinking, holds_of_shared=True, turn=OF_SESSIONS),
+    ),
     idle=HELD,
     steps=session,
     command=ending,

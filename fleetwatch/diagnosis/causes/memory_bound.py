@@ -48,8 +48,6 @@ def find(f: Features) -> Judged:
     )
 
 
-DETECTOR = Detector("memory_bound", find)
-
 CAUSE = Cause(
     code="memory_bound",
     title="Limited by memory bandwidth",
@@ -82,5 +80,5 @@ CAUSE = Cause(
             "ncu --set roofline --launch-count 50 python train.py",
         ),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
 )

@@ -45,8 +45,6 @@ def find(f: Features) -> Judged:
     )
 
 
-DETECTOR = Detector("no_tensor_cores", find)
-
 CAUSE = Cause(
     code="no_tensor_cores",
     title="Full precision, Tensor Cores unused",
@@ -67,5 +65,5 @@ CAUSE = Cause(
     range_words=FASTER,
     alike="Work without matrix products can't use Tensor Cores at all.",
     tell=(Step("Which kernels take the time?", TORCH_PROFILER),),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
 )

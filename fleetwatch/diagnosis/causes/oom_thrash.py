@@ -35,9 +35,6 @@ def find_restarts(f: Features) -> Judged:
     return judged((failures, full), confidence=LOW, high=0.2)
 
 
-DETECTOR = Detector("oom_thrash", find)
-RESTARTS = Detector("oom_thrash", find_restarts, (1,), is_told=True)
-
 CAUSE = Cause(
     code="oom_thrash",
     title="Memory taken and given back all the time",
@@ -61,6 +58,9 @@ CAUSE = Cause(
     range_words=FASTER,
     alike="Fragmentation itself can't be seen from outside.",
     tell=(Step("What does the allocator say?", "print(torch.cuda.memory_summary())"),),
-    detectors=(DETECTOR, RESTARTS),
+    detectors=(
+        Detector(find),
+        Detector(find_restarts, (1,), is_told=True),
+    ),
     curves=WITH_MEMORY,
 )

@@ -93,8 +93,6 @@ def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
     return cheapest
 
 
-DETECTOR = Detector("oversized_gpu", find, (ONE_HOUR,))
-
 CAUSE = Cause(
     code="oversized_gpu",
     title="GPU larger than the work",
@@ -115,7 +113,7 @@ CAUSE = Cause(
         Step("Double the batch once: if a step takes as long as before, the GPU is not too large."),
         Step("What fills the gaps?", NSYS),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, (ONE_HOUR,)),),
     steps=smaller_gpu,
     curves=WITH_MEMORY,
 )

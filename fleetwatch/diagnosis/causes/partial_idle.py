@@ -46,10 +46,6 @@ def find_idle(f: Features) -> Judged:
     )
 
 
-IDLE_BY_LEDGER = Detector("partial_idle", find_idle, (1,), holds_of_shared=True, turn=OF_IDLE)
-DETECTOR = Detector("partial_idle", find, holds_of_shared=True, turn=OF_IDLE)
-
-
 def fewer_gpus(facts: Facts) -> tuple[Step, ...]:
     """How many GPUs to ask for."""
     used = max(facts.gpus - facts.affected_gpus, 1)
@@ -93,7 +89,10 @@ CAUSE = Cause(
             "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv",
         ),
     ),
-    detectors=(IDLE_BY_LEDGER, DETECTOR),
+    detectors=(
+        Detector(find_idle, (1,), holds_of_shared=True, turn=OF_IDLE),
+        Detector(find, holds_of_shared=True, turn=OF_IDLE),
+    ),
     idle=PART,
     steps=fewer_gpus,
     beside=Beside("util", np.nanmax, ("util_mean",)),

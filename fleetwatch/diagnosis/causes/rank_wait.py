@@ -51,8 +51,6 @@ def find(f: Features) -> Judged:
     )
 
 
-DETECTOR = Detector("rank_wait", find)
-
 CAUSE = Cause(
     code="rank_wait",
     title="Ranks wait for each other",
@@ -79,5 +77,5 @@ CAUSE = Cause(
         Step("Where does each rank stand?", PY_SPY),
         Step("Which collective is long, and on which rank short?", NSYS),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
 )

@@ -61,9 +61,6 @@ def _may_be_small(f: Features) -> Mask:
     return at_least(f, "util", USED).met
 
 
-DETECTOR = Detector("small_batch", find)
-
-
 def larger_batch(facts: Facts) -> tuple[Step, ...]:
     """How much larger the batch may be; if the work can't grow, on what it fits."""
     factor = batch_factor(facts.memory_peak_ratio)
@@ -100,7 +97,7 @@ CAUSE = Cause(
         Step("Double the batch once: if a step takes as long as before, it was too small."),
         Step("How long between kernels?", NSYS),
     ),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
     steps=larger_batch,
     curves=WITH_MEMORY,
 )

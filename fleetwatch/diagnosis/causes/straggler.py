@@ -96,9 +96,6 @@ def slow_rank(f: Features, rows: Ints, cell: int) -> int:
     return int(rows[np.nanargmin(read("corr")) if is_inverted else 0])
 
 
-DETECTOR = Detector("straggler", find)
-
-
 def other_node(facts: Facts) -> tuple[Step, ...]:
     """Where the slow one is, and how to run without it."""
     node = facts.place.node
@@ -138,7 +135,7 @@ CAUSE = Cause(
         " deviates makes a straggler."
     ),
     tell=(Step("Time each rank's step without its collectives.", NSYS),),
-    detectors=(DETECTOR,),
+    detectors=(Detector(find),),
     steps=other_node,
     curves=("util_mean", "power_w", "tensor_active", "sm_clock_hz"),
     beside=Beside("pr_max", np.nanmedian, ("sm_clock_hz", "power_w")),

@@ -23,8 +23,6 @@ def find(f: Features) -> Judged:
     return judged(signs, confidence=HIGH, low=lost, high=lost)
 
 
-DETECTOR = Detector("throttled", find, holds_of_shared=True)
-
 CAUSE = Cause(
     code="throttled",
     title="Slowed by heat or power",
@@ -48,7 +46,7 @@ CAUSE = Cause(
     effort=HOURS,
     range_words="what the clock loses",
     who=ADMIN,
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, holds_of_shared=True),),
     command=partial(drain, reason="GPU slowed by heat or power"),
     machine=Machine(curve="GPUs slowed", how="slower than they could be"),
 )

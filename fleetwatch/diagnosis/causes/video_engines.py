@@ -22,8 +22,6 @@ def lead(f: Features) -> Mask:
     return at_least(f, "eng", SOME).met & ~(f["eng"] <= f["util"])
 
 
-DETECTOR = Detector("video_engines", find, holds_of_shared=True, lead=lead)
-
 CAUSE = Cause(
     code="video_engines",
     title="Busy with video",
@@ -37,6 +35,6 @@ CAUSE = Cause(
     effort=MINUTES,
     range_words="nothing to do",
     alike="Whether a smaller GPU with as many of these engines would do is not visible here.",
-    detectors=(DETECTOR,),
+    detectors=(Detector(find, holds_of_shared=True, lead=lead),),
     verdict=WELL,
 )

@@ -101,7 +101,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A cause, the lengths of window on which its rule is judged, and the rule.
+    """A rule of a cause, and the lengths of window on which it is judged.
 
     `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than
     one; None: the rule. Of the first `spared` cells of a stretch nothing can be recovered: so long
@@ -111,7 +111,6 @@ class Detector:
     reads is then true of each of them.
     """
 
-    cause: str
     find: Callable[[Features], Judged]
     lengths: tuple[int, ...] = (SHORT,)
     shows: Callable[[Features], Mask] | None = None

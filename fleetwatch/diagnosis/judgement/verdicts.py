@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause import WELL
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, DETECTORS, UNDETERMINED
+from fleetwatch.diagnosis.causes import CATALOGUE, DETECTORS, OF_DETECTORS, UNDETERMINED
 from fleetwatch.diagnosis.judgement import lane_parts
 from fleetwatch.diagnosis.judgement.array_tools import extreme, windowed
 from fleetwatch.diagnosis.judgement.features import Features
@@ -135,7 +135,7 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
 
 
 def _write(verdicts: Verdicts, part: Covered, is_wasteful: Mask) -> None:
-    number = NUMBER[part.detector.cause]
+    number = NUMBER[OF_DETECTORS[part.detector].code]
     cells = part.cells
     if _is_well(part.detector):
         cells = cells & ~is_wasteful[part.rows, part.first :]
@@ -149,7 +149,7 @@ def _write(verdicts: Verdicts, part: Covered, is_wasteful: Mask) -> None:
 
 
 def _is_well(detector: Detector) -> bool:
-    return BY_CODE[detector.cause].verdict == WELL
+    return OF_DETECTORS[detector].verdict == WELL
 
 
 def _overrule(verdicts: Verdicts, now: Features, is_wasteful: Mask) -> None:
