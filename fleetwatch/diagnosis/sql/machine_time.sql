@@ -8,18 +8,25 @@ WITH wanted AS MATERIALIZED (
     FROM diagnosis_finding
     WHERE id = ANY(%(finding_ids)s::bigint[])
 ),
+-- a node's and a cluster's apart: each by its own index
+capacity AS (
+    SELECT wanted.place, entry.*
+    FROM wanted
+    JOIN diagnosis_capacityentry AS entry ON entry.node_id = wanted.node_id AND entry.cause = wanted.cause AND entry.cluster = ''
+    WHERE entry.start >= %(start)s AND entry.start < %(end)s
+    UNION ALL
+    SELECT wanted.place, entry.*
+    FROM wanted
+    JOIN diagnosis_capacityentry AS entry ON entry.cluster = wanted.cluster AND entry.cause = wanted.cause AND entry.cluster <> ''
+    WHERE entry.start >= %(start)s AND entry.start < %(end)s
+),
 entry_of AS (
     SELECT
-        wanted.place, entry.node_id, entry.gpu_id, 0::bigint AS job_id, entry.start, 2::smallint AS confidence, entry.gpu_ms AS held_ms,
+        entry.place, entry.node_id, entry.gpu_id, 0::bigint AS job_id, entry.start, 2::smallint AS confidence, entry.gpu_ms AS held_ms,
         -- what nobody's job holds is idle and certain, as far as waste goes
         CASE WHEN entry.cause = ANY(%(wasted)s::text[]) THEN entry.gpu_ms ELSE 0 END AS idle_certain_ms, 0::bigint AS idle_probable_ms,
         0::bigint AS stalled_probable_ms, 0::bigint AS stalled_potential_ms, 0::bigint AS underused_ms, entry.low_ms, entry.high_ms
-    FROM diagnosis_capacityentry AS entry
-    JOIN wanted
-        ON  wanted.cause = entry.cause
-        AND wanted.cluster = entry.cluster
-        AND (wanted.cluster <> '' OR wanted.node_id = entry.node_id)
-    WHERE entry.start >= %(start)s AND entry.start < %(end)s
+    FROM capacity AS entry
     UNION ALL
     SELECT
         wanted.place, entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.confidence, entry.held_ms, entry.idle_certain_ms,
