@@ -5,8 +5,9 @@ Arrays are of several series at once, [series, day, hour on the wall]; NaN is wh
 What is usual on a day is read from the weeks before it alone: what was found once stays found.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,37 +49,41 @@ def unusual_hours(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> l
     """What is unusual from that day on by spreads and by money: at least the floor for each day it
     lasts, and for one.
     """
-    days = usd.shape[1]
-    if since_day >= days:
+    if since_day >= usd.shape[1]:
         return []
-    usual, spread = _usual(usd, since_day)
+    usual, spread = (each.reshape(len(usd), -1) for each in _usual(usd, since_day))
     recent = usd[:, since_day:].reshape(len(usd), -1)
-    usual = usual.reshape(len(usd), -1)
-    spread = spread.reshape(len(usd), -1)
+    off = _spreads_off(recent, usual, spread)
+    wild = np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
+    since = since_day * DAY_H
+    return [
+        replace(hours, first=since + hours.first, last=since + hours.last)
+        for series in np.flatnonzero(wild)
+        for hours in _far(int(series), recent[series], usual[series], off[series])
+        if _is_dear(hours, floor_usd_per_day)
+    ]
+
+
+def _spreads_off(recent: Floats, usual: Floats, spread: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
-        off = (recent - usual) / spread
-    anomalies = []
-    for series in np.flatnonzero(
-        np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
-    ):
-        for sign in (1.0, -1.0):
-            for first, last in _stretches(np.nan_to_num(sign * off[series])):
-                hours = slice(first, last + 1)
-                is_known = np.isfinite(off[series, hours])
-                spent, expected = (
-                    float(values[series, hours][is_known].sum()) for values in (recent, usual)
-                )
-                if sign * (spent - expected) >= floor_usd_per_day * max(
-                    1.0, (last + 1 - first) / DAY_H
-                ):
-                    peak = sign * float(np.nanmax(sign * off[series, hours]))
-                    start = since_day * DAY_H + first
-                    anomalies.append(
-                        UnusualHours(
-                            int(series), start, start + last - first, spent, expected, peak
-                        )
-                    )
-    return anomalies
+        return (recent - usual) / spread
+
+
+def _is_dear(hours: UnusualHours, floor_usd_per_day: float) -> bool:
+    """Whether their dollars are off on the side of their spreads, by the floor."""
+    more_usd = math.copysign(1.0, hours.spreads) * (hours.usd - hours.usual_usd)
+    return more_usd >= floor_usd_per_day * max(1.0, (hours.last + 1 - hours.first) / DAY_H)
+
+
+def _far(series: int, recent: Floats, usual: Floats, off: Floats) -> Iterator[UnusualHours]:
+    """The stretches of one series that are far off, counted from the arrays' first hour."""
+    for sign in (1.0, -1.0):
+        for first, last in _stretches(np.nan_to_num(sign * off)):
+            hours = slice(first, last + 1)
+            is_known = np.isfinite(off[hours])
+            spent, expected = (float(usd[hours][is_known].sum()) for usd in (recent, usual))
+            peak = sign * float(np.nanmax(sign * off[hours]))
+            yield UnusualHours(series, first, last, spent, expected, peak)
 
 
 def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
@@ -93,13 +98,8 @@ def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
     enough = np.isfinite(before).sum(axis=0) >= FEWEST_WEEKS
     median = np.where(enough, quantile(before, 0.5, axis=0), np.nan)
     distance = np.abs(before - median[None])  # [week, series, day, hour]
-    spread = np.stack(
-        [
-            _spread(distance[:, :, max(0, day - WEEK + 1) : day + 1])
-            for day in range(since_day - first, usd.shape[1] - first)
-        ],
-        axis=1,
-    )
+    days = range(since_day - first, usd.shape[1] - first)
+    spread = np.stack([_spread(distance, day) for day in days], axis=1)
     median = median[:, since_day - first :]
     # where nothing was ever spent anything is infinitely far: the money floor alone decides
     return median, np.maximum(
@@ -118,9 +118,12 @@ def _weeks_before(usd: Floats, first: int) -> Floats:
     return before
 
 
-def _spread(distance: Floats) -> Floats:
-    """One spread for each series, of [week, series, day, hour]."""
-    flat = np.moveaxis(distance, 1, 0).reshape(distance.shape[1], -1)
+def _spread(distance: Floats, day: int) -> Floats:
+    """One spread for each series, of the week of [week, series, day, hour] that ends with
+    the day.
+    """
+    week = distance[:, :, max(0, day - WEEK + 1) : day + 1]
+    flat = np.moveaxis(week, 1, 0).reshape(week.shape[1], -1)
     return np.fmax(
         MEDIAN_TO_SPREAD * quantile(flat, 0.5, axis=1),
         BURSTS_TO_SPREAD * quantile(flat, BURSTS, axis=1),

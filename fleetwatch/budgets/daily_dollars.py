@@ -92,12 +92,15 @@ def read_history(kind: str, now: datetime, *, with_today: bool = False) -> Histo
         for values, of_day in zip(usd.values(), hours, strict=True):
             if start in place:
                 values[series[key], place[start]] = np.array(of_day, dtype=float)
-    # where a day has rows of anybody, a series without one spent nothing
+    return History(keys, days, _with_zeros(usd), lengths(days, organisation_zone))
+
+
+def _with_zeros(usd: dict[str, Floats]) -> dict[str, Floats]:
+    """Where a day has rows of anybody, a series without one spent nothing."""
     is_known = np.isfinite(usd["cost"]).any(axis=0)
-    filled = {
+    return {
         name: np.where(np.isnan(values) & is_known, 0.0, values) for name, values in usd.items()
     }
-    return History(keys, days, filled, lengths(days, organisation_zone))
 
 
 def without_gaps(usd: Floats, hours: Floats) -> Floats:

@@ -65,30 +65,30 @@ def rhythm(usd: Floats, hours: Floats) -> Rhythm:
 
     `usd` [series, day, hour], `hours` [day, hour] how long each was.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.where(hours > 0, usd / hours, np.nan)
-    return _rhythm(rates)
+    return _rhythm(_rates(usd, hours))
 
 
 def backtest(usd: Floats, hours: Floats) -> Trial:
     """The forecast at each earlier midnight with at least a week before it, against what came."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.where(hours > 0, usd / hours, np.nan)
+    rates = _rates(usd, hours)
     # an hour that does not exist is no gap
     actual = np.where(hours > 0, usd, 0.0).sum(axis=2)
+    first = first_days(actual)
     series, days = actual.shape
     errors = np.full((max(days - FEWEST_DAYS, 0), series, LONGEST), np.nan)
     for row, origin in enumerate(range(FEWEST_DAYS, days)):
-        ahead = min(LONGEST, days - origin)
+        ahead = slice(origin, min(origin + LONGEST, days))
         week = _rhythm(rates[:, max(0, origin - SHAPE_WEEKS * WEEK) : origin]).usd_per_hour
-        expected = np.einsum(
-            "sdh,dh->sd", week[:, np.arange(ahead) % WEEK], hours[origin : origin + ahead]
-        )
-        errors[row, :, :ahead] = _relative(
-            np.cumsum(actual[:, origin : origin + ahead], axis=1), np.cumsum(expected, axis=1)
-        )
-        errors[row, first_days(actual) > origin - FEWEST_DAYS] = np.nan
+        error = _relative(actual[:, ahead], _expected(week, hours[ahead]))
+        errors[row, :, : error.shape[1]] = error
+        errors[row, first > origin - FEWEST_DAYS] = np.nan
     return _judged(errors)
+
+
+def _rates(usd: Floats, hours: Floats) -> Floats:
+    """Dollars per hour; NaN for an hour that a day does not have."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(hours > 0, usd / hours, np.nan)
 
 
 def first_days(daily: Floats) -> NDArray[np.int64]:
@@ -103,33 +103,43 @@ def first_days(daily: Floats) -> NDArray[np.int64]:
 def _rhythm(rates: Floats) -> Rhythm:
     """As rhythm(), of dollars per hour; days before a series' first one count for nothing."""
     rates = _from_first_day(rates)
-    days = rates.shape[1]
-    if days < FEWEST_DAYS:
-        return _flat(rates)
-    weeks = min(SHAPE_WEEKS, -(-days // WEEK))
-    newest = rates[:, -weeks * WEEK :]
-    missing = np.full((len(rates), weeks * WEEK - newest.shape[1], 24), np.nan)
-    padded = np.concatenate([missing, newest], axis=1)
-    by_week = padded.reshape(rates.shape[0], weeks, WEEK, 24)[:, ::-1]  # the newest first
-    shape = _filled(_trimmed_mean(by_week), rates)
+    flat = _flat(rates)
+    if rates.shape[1] < FEWEST_DAYS:
+        return flat
+    by_week = _weeks(rates)
+    average = _trimmed_mean(by_week)
+    # hours of the week that nobody saw get the mean of all hours
+    shape = np.where(np.isfinite(average), average, flat.usd_per_hour)
     usual = shape.sum(axis=2)  # [series, 7]
     sums = _day_sums(by_week)
     spread = _spread(_off(sums, usual), usual)
     level, has_shifted = _level(sums, usual, spread)
     # what moved the level is in it
     habit = np.where(has_shifted, 0.0, _habit(sums, usual, spread))
-    total = usual.sum(axis=1)
+    scaled = _scaled(shape, level) + habit[:, None, None] / 24
+    short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
+    usd_per_hour = np.where(short[:, None, None], flat.usd_per_hour, scaled)
+    return Rhythm(usd_per_hour, has_shifted & ~short)
+
+
+def _weeks(rates: Floats) -> Floats:
+    """The last weeks as [series, week, 7, 24], the newest first; NaN before the first day."""
+    weeks = min(SHAPE_WEEKS, -(-rates.shape[1] // WEEK))
+    newest = rates[:, -weeks * WEEK :]
+    missing = np.full((len(rates), weeks * WEEK - newest.shape[1], 24), np.nan)
+    padded = np.concatenate([missing, newest], axis=1)
+    return padded.reshape(len(rates), weeks, WEEK, 24)[:, ::-1]
+
+
+def _scaled(shape: Floats, level: Floats) -> Floats:
+    """The shape with the dollars of that level in a week."""
+    total = shape.sum(axis=2).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(total > 0, level / total, 0.0)
-        even = level / (WEEK * 24)
     scaled = shape * scale[:, None, None]
     # a team whose hours are mostly empty has an empty shape: its level is spread evenly
-    scaled[total <= 0] = even[total <= 0, None, None]
-    scaled += habit[:, None, None] / 24
-    short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
-    if short.any():
-        scaled[short] = _flat(rates[short]).usd_per_hour
-    return Rhythm(scaled, has_shifted & ~short)
+    scaled[total <= 0] = level[total <= 0, None, None] / (WEEK * 24)
+    return scaled
 
 
 def _flat(rates: Floats) -> Rhythm:
@@ -162,11 +172,6 @@ def _trimmed_mean(by_week: Floats) -> Floats:
     return np.where(known_weeks[:, 0] > 0, mean, np.nan)
 
 
-def _filled(shape: Floats, rates: Floats) -> Floats:
-    """Hours of the week that nobody saw get the mean of all hours."""
-    return np.where(np.isfinite(shape), shape, _flat(rates).usd_per_hour)
-
-
 def _day_sums(by_week: Floats) -> Floats:
     """Dollars of days [series, week, 7] by 24 hours on the wall; NaN where a quarter of the day or
     more is not known.
@@ -191,19 +196,29 @@ def _level(days: Floats, usual: Floats, spread: Floats) -> tuple[Floats, NDArray
     moved.
     """
     off = np.nan_to_num(_off(days, usual))
-    beyond = off[:, 0] / spread[:, None]
-    has_shifted = (
-        np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1))
-        >= SHIFT_DAYS
-    )
+    has_shifted = _has_shifted(off[:, 0] / spread[:, None])
     limit = CLIP_SPREADS * spread[:, None, None]
     clipped = usual[:, None, :] + np.clip(off, -limit, limit)
-    present = (np.isfinite(days).sum(axis=2) > 0)[:, : len(LEVEL_WEIGHTS)]
-    weights = np.where(present, LEVEL_WEIGHTS[: present.shape[1]], 0.0)
-    weekly = clipped.sum(axis=2)[:, : len(LEVEL_WEIGHTS)]
-    steady = (weekly * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-12)
+    steady = _steady(clipped.sum(axis=2), np.isfinite(days).sum(axis=2) > 0)
     newest = (usual + off[:, 0]).sum(axis=1)
     return np.maximum(np.where(has_shifted, newest, steady), 0.0), has_shifted
+
+
+def _has_shifted(spreads_off: Floats) -> NDArray[np.bool_]:
+    """Whether most days [series, 7] are far off on one side."""
+    above = (spreads_off > SHIFT_SPREADS).sum(axis=1)
+    below = (spreads_off < -SHIFT_SPREADS).sum(axis=1)
+    has_shifted: NDArray[np.bool_] = np.maximum(above, below) >= SHIFT_DAYS
+    return has_shifted
+
+
+def _steady(weekly: Floats, is_known: NDArray[np.bool_]) -> Floats:
+    """The weighted mean of the newest weeks [series, week] that are known."""
+    weeks = slice(len(LEVEL_WEIGHTS))
+    weights = np.where(is_known[:, weeks], LEVEL_WEIGHTS[: weekly.shape[1]], 0.0)
+    total = (weekly[:, weeks] * weights).sum(axis=1)
+    steady: Floats = total / np.maximum(weights.sum(axis=1), 1e-12)
+    return steady
 
 
 def _habit(days: Floats, usual: Floats, spread: Floats) -> Floats:
@@ -214,16 +229,22 @@ def _habit(days: Floats, usual: Floats, spread: Floats) -> Floats:
     """
     cut = (_off(days, usual) - CLIP_SPREADS * spread[:, None, None]).reshape(len(days), -1)
     cut = np.where(np.nan_to_num(cut) > 0, cut, np.nan)
-    middle = quantile(cut, 0.5, axis=1)[:, None]
-    own = 1.4826 * quantile(np.abs(cut - middle), 0.5, axis=1)[:, None] + LEAST_SPREAD * middle
-    held = np.nan_to_num(np.minimum(cut, middle + CLIP_SPREADS * own))
     known_days = np.isfinite(days).sum(axis=(1, 2))
     in_shape = usual.sum(axis=1) * known_days / WEEK
     is_mostly_empty = in_shape < HABIT_SHAPE * np.nansum(days, axis=(1, 2))
     is_frequent = np.isfinite(cut).sum(axis=1) >= HABIT_DAYS
     # without any shape there is no usual day that one could be a burst of
     is_habit = is_mostly_empty & (is_frequent | (in_shape <= 0))
-    return np.where(is_habit, held.sum(axis=1) / np.maximum(known_days, 1), 0.0)
+    return np.where(is_habit, _held(cut).sum(axis=1) / np.maximum(known_days, 1), 0.0)
+
+
+def _held(cut: Floats) -> Floats:
+    """Days [series, day], each at most CLIP_SPREADS of their own spreads from their median; 0 where
+    not known.
+    """
+    middle = quantile(cut, 0.5, axis=1)[:, None]
+    own = 1.4826 * quantile(np.abs(cut - middle), 0.5, axis=1)[:, None] + LEAST_SPREAD * middle
+    return np.nan_to_num(np.minimum(cut, middle + CLIP_SPREADS * own))
 
 
 def _spread(off: Floats, usual: Floats) -> Floats:
@@ -235,7 +256,16 @@ def _spread(off: Floats, usual: Floats) -> Floats:
     return spread
 
 
-def _relative(actual: Floats, expected: Floats) -> Floats:
+def _expected(week: Floats, hours: Floats) -> Floats:
+    """Dollars of the days to come [series, day], whose hours last so long [day, hour]."""
+    expected: Floats = np.einsum("sdh,dh->sd", week[:, np.arange(len(hours)) % WEEK], hours)
+    return expected
+
+
+def _relative(daily: Floats, expected_daily: Floats) -> Floats:
+    """Of the days up to each: what they made ÷ what was expected of them, − 1."""
+    actual = np.cumsum(daily, axis=1)
+    expected = np.cumsum(expected_daily, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(expected > 0, actual / expected - 1, np.nan)
 

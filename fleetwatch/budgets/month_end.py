@@ -69,29 +69,18 @@ def predict(
 ) -> MonthEnd:
     """The rest of the month [rest.start, rest.end), after what was spent before."""
     spent = float(spent_usd)
-    budget = None if budget_usd is None else float(budget_usd)
-    moments, amounts = _hours(basis, rest, zone)
-    coming = list(accumulate(amounts))
+    moments, coming = _hours(basis, rest, zone)
     ranges = [_relative(basis, moment, rest.start) for moment in moments]
     high = [usd * (1 + up) for usd, (_, up) in zip(coming, ranges, strict=True)]
-    ends = [
-        index
-        for index, moment in enumerate(moments)
-        if boundaries.midnight(moment, zone) == moment or moment == rest.end
-    ]
-    steps = [
-        Step(
-            moments[i],
-            spent + coming[i],
-            spent + max(coming[i] * (1 + ranges[i][0]), 0.0),
-            spent + high[i],
-        )
-        for i in ends
-    ]
+    steps = tuple(
+        Step(moment, spent + usd, spent + max(usd * (1 + low), 0.0), spent + high_usd)
+        for moment, usd, high_usd, (low, _) in zip(moments, coming, high, ranges, strict=True)
+        if moment in (boundaries.midnight(moment, zone), rest.end)
+    )
     return MonthEnd(
-        tuple(steps),
-        _passing(moments, coming, spent, budget),
-        _passing(moments, high, spent, budget),
+        steps,
+        _passing(moments, coming, spent, budget_usd),
+        _passing(moments, high, spent, budget_usd),
     )
 
 
@@ -110,7 +99,7 @@ def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> st
 
 
 def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
-    """The end of every cut of the rest, and its dollars."""
+    """The end of every cut of the rest, and the dollars up to it."""
     first = boundaries.midnight(basis.origin, zone)
     moments = []
     amounts = []
@@ -124,7 +113,7 @@ def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime]
                 )
                 moments.append(cut.interval.end)
                 amounts.append(basis.usd_per_hour[place][cut.hour] * share_h)
-    return moments, amounts
+    return moments, list(accumulate(amounts))
 
 
 def _relative(basis: Basis, moment: datetime, start: datetime) -> tuple[float, float]:
@@ -135,9 +124,9 @@ def _relative(basis: Basis, moment: datetime, start: datetime) -> tuple[float, f
 
 
 def _passing(
-    moments: Sequence[datetime], coming: Sequence[float], spent: float, budget: float | None
+    moments: Sequence[datetime], coming: Sequence[float], spent: float, budget_usd: Decimal | None
 ) -> datetime | None:
-    if budget is None or spent > budget:
+    if budget_usd is None or spent > (budget := float(budget_usd)):
         return None
     return next(
         (moment for moment, usd in zip(moments, coming, strict=True) if spent + usd > budget), None

@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
@@ -23,6 +24,8 @@ NOTHING = Decimal(0)
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
 Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
 UNSPENT = (NOTHING, 0)
+# nobody's budget: in the fleet's line
+NO_TEAMS = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,10 @@ def lines(now: datetime) -> list[BudgetLine]:
     forecasts = outlooks.all_of("team")
     spent = {group.key: (group.totals.cost_usd, group.totals.unpriced_ms) for group in groups}
     labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
-    own = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)  # nobody's budget: in the fleet's line
     teams = [
         _line((key, label), spent.get(key, UNSPENT), limits.get(key), forecasts.get(key), month)
         for key, label in labels.items()
-        if key not in own
+        if key not in NO_TEAMS
     ]
     return [_fleet(spent.values(), limits.get(WHOLE_FLEET), month), *sorted(teams, key=_pressing)]
 
@@ -153,9 +155,7 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
     kind, key = ("fleet", "") if team is None else ("team", team.slug)
     organisation_zone = zone()
     days = SpendDay.objects.filter(kind=kind)
-    spent: dict[date, Decimal] = defaultdict(Decimal)
-    for start, usd in days.filter(key=key).values_list("start", "usd"):
-        spent[calendar.month_of(start, organisation_zone)] += usd
+    spent = _by_month(days.filter(key=key), organisation_zone)
     oldest = days.aggregate(oldest=Min("start"))["oldest"]
     rows = list(budgets.history(team))
     running = calendar.month_of(now, organisation_zone)
@@ -164,6 +164,14 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
         for first, usd in sorted(spent.items(), reverse=True)
         if first < running and calendar.month(first, organisation_zone).start >= oldest
     ]
+
+
+def _by_month(days: QuerySet[SpendDay], organisation_zone: ZoneInfo) -> dict[date, Decimal]:
+    """Dollars by the first day of their month."""
+    spent: dict[date, Decimal] = defaultdict(Decimal)
+    for start, usd in days.values_list("start", "usd"):
+        spent[calendar.month_of(start, organisation_zone)] += usd
+    return spent
 
 
 def _line(

@@ -185,14 +185,18 @@ def _movers(row: Anomaly) -> list[dict[str, str]]:
     during = Interval(row.start, row.end)
     back = WEEK * -(-(row.end - row.start) // WEEK)
     before = Interval(row.start - back, row.end - back)
-    narrowed: dict[str, Any] = {} if row.kind == "fleet" else {row.kind: row.key}
-    scope = Scope(**narrowed)
+    scope = _scope(row)
     sign = 1 if row.usd >= row.usual_usd else -1
     jobs = _moved(during, before, "job", scope, row.metric)
     moved = {"job": jobs, "user": _by_user(jobs)}
     if row.kind != "node":
         moved["node"] = _moved(during, before, "node", scope, row.metric)
     return [line for kind, amounts in moved.items() for line in _largest(kind, amounts, sign)]
+
+
+def _scope(row: Anomaly) -> Scope:
+    narrowed: dict[str, Any] = {} if row.kind == "fleet" else {row.kind: row.key}
+    return Scope(**narrowed)
 
 
 def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal]:

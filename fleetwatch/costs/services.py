@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fleetwatch.costs import tco
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
@@ -58,14 +58,17 @@ def set_rate(
     rate.pricing_class = _checked_class(rate.pricing_class or rate.node_class)
     rate.components = _checked_components(components, rate.price_per_gpu_hour)
     rate.created_at = now
-    overlapping = subject.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=rate.valid_from))
-    if rate.valid_to is not None:
-        overlapping = overlapping.filter(valid_from__lt=rate.valid_to)
-    for standing in overlapping.order_by("valid_from"):
+    for standing in _overlapping(subject, rate).order_by("valid_from"):
         _make_room(standing, valid_from=rate.valid_from, valid_to=rate.valid_to)
     rate.save(force_insert=True)
     _say("rate set", subject, rate)
     return rate
+
+
+def _overlapping(subject: Subject, rate: Rate) -> QuerySet[Rate]:
+    """The subject's rates that hold in any of the rate's time."""
+    rates = subject.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=rate.valid_from))
+    return rates if rate.valid_to is None else rates.filter(valid_from__lt=rate.valid_to)
 
 
 @transaction.atomic

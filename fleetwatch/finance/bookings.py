@@ -34,11 +34,7 @@ def book(
     since, without a reason, where nothing is open, and for what is no month that has begun.
     """
     check_month(name, now)
-    sentence = reason.strip()
-    if not sentence or len(sentence) > MAX_REASON or not sentence.isprintable():
-        raise InvoiceError(
-            f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason"
-        )
+    sentence = _sentence(reason)
     wait_for_lock(LOCK)
     keep_open()
     beside = reconciliation(name, now=now)
@@ -65,6 +61,15 @@ def book(
     )
     log.info("invoice difference booked", month=name, lines=len(made), by=by)
     return made
+
+
+def _sentence(reason: str) -> str:
+    sentence = reason.strip()
+    if not sentence or len(sentence) > MAX_REASON or not sentence.isprintable():
+        raise InvoiceError(
+            f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason"
+        )
+    return sentence
 
 
 @transaction.atomic

@@ -65,12 +65,16 @@ class Command(HubCommand):
             " dollars: is, would be, more"
         )
         for line in lines:
-            self.stdout.write(
-                f"{line.group:<20} {line.state:<12} {line.tier:<10}{line.is_ms / HOUR_MS:12.3f}"
-                f" {line.would_ms / HOUR_MS:12.3f}"
-                f" {line.more_ms / HOUR_MS:+12.3f}{usd(line.is_usd, CENT):12}"
-                f" {usd(line.would_usd, CENT):12} {usd(line.more_usd, CENT):+12}"
-            )
+            self.stdout.write(_row(line))
+
+
+def _row(line: policy_trial.Line) -> str:
+    return (
+        f"{line.group:<20} {line.state:<12} {line.tier:<10}{line.is_ms / HOUR_MS:12.3f}"
+        f" {line.would_ms / HOUR_MS:12.3f}"
+        f" {line.more_ms / HOUR_MS:+12.3f}{usd(line.is_usd, CENT):12}"
+        f" {usd(line.would_usd, CENT):12} {usd(line.more_usd, CENT):+12}"
+    )
 
 
 def _policy(in_force: Policy, changes: list[str]) -> Policy:
