@@ -240,8 +240,9 @@ def test_a_job_over_the_hour_that_autumn_repeats_does_not_end_before_it_began():
 
 def test_epoch_seconds_are_times_too():
     (job,) = READER.jobs(table(row(Start=str(NINE))))
+    (of_json,) = READER.jobs(answer(json_job(time={"start": str(NINE)})))
 
-    assert job.start_ms == NINE * 1000
+    assert job.start_ms == of_json.start_ms == NINE * 1000
 
 
 def test_the_cluster_of_the_file_wins():

@@ -330,7 +330,8 @@ def epoch_ms(value: Any) -> Optional[int]:
     """A time in milliseconds, of seconds or as Slurm prints it in UTC, `2026-11-03T09:00:00`; None
     where it has not come yet, for Unknown and N/A.
     """
-    seconds = whole(_utc_s(value) if isinstance(value, str) else value)
+    is_stamp = isinstance(value, str) and not value.isdigit()
+    seconds = whole(_utc_s(value) if is_stamp else value)
     return None if not seconds else seconds * 1000  # 0: not yet
 
 
