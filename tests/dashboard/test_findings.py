@@ -162,6 +162,14 @@ def test_a_findings_page_is_there_without_telemetry(admin, found):
     assert "<script>alert" not in page
 
 
+def test_what_people_said_of_the_cause_follows_without_a_gap(admin, found):
+    admin.post(f"/findings/{found.pk}/confirm", {})
+
+    page = admin.get(f"/findings/{found.pk}").content.decode()
+
+    assert "no longer kept; 1 answer on this cause so far" in page
+
+
 def test_a_decision_is_taken_by_a_form_and_leads_back(admin, found):
     answer = admin.post(f"/findings/{found.pk}/accept", {"back": "/findings?status=open"})
 
@@ -171,8 +179,9 @@ def test_a_decision_is_taken_by_a_form_and_leads_back(admin, found):
     assert admin.get("/findings?status=accepted").content.decode().count("<h3>") == 1
 
 
-def test_nobody_is_led_away(admin, found):
-    answer = admin.post(f"/findings/{found.pk}/accept", {"back": "https://elsewhere.example/"})
+@pytest.mark.parametrize("back", ["https://elsewhere.example/", "//elsewhere.example", "x"])
+def test_nobody_is_led_away(admin, found, back):
+    answer = admin.post(f"/findings/{found.pk}/accept", {"back": back})
 
     assert answer["Location"] == f"/findings/{found.pk}"
 

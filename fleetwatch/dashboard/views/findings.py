@@ -272,9 +272,14 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     except Finding.DoesNotExist:
         raise Http404(pk) from None  # its hours were judged anew meanwhile
     messages.success(request, _DONE[action])
+    return redirect(_back(request) or reverse("finding", args=[finding.pk]))
+
+
+def _back(request: HttpRequest) -> str:
+    """The path that the form says to go back to; "" where it is none of ours."""
     back = request.POST.get("back", "")
-    is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
-    return redirect(back if is_ours else reverse("finding", args=[finding.pk]))
+    is_ours = back.startswith("/") and url_has_allowed_host_and_scheme(back, {request.get_host()})
+    return back if is_ours else ""
 
 
 def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
