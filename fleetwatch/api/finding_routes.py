@@ -2,6 +2,7 @@
 decide about them.
 """
 
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -30,19 +31,14 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.money_figures import tier_row
 from fleetwatch.api.request_period import INBOX, RequestError, asked, required
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
-from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY
 from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.diagnosis.findings import (
-    advice,
     deciding,
-    evidence,
     fixes,
+    inbox,
     machine_findings,
-    ranked_findings,
     recurrence,
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
@@ -51,15 +47,12 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
-from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import TIERS
-from fleetwatch.lib.intervals import Interval
 
 Answer = dict[str, Any]
-MAX_ID = 2**62
 MAX_PROCESSES = 100
 FindingId = int
-UNDECIDED = ("open", "snoozed", "accepted")
+NARROWING = {field.name for field in fields(inbox.Which)}
 
 router = Router(tags=["findings"])
 
@@ -260,47 +253,23 @@ def findings(
     Without `status` all of them.
     """
     wanted = asked(request, default=INBOX)
-    of_jobs, of_places = _listed(which, wanted.interval)
-    page, following = wanted.page(
-        of_jobs if which.status is None else of_jobs.of_status(which.status), paging.limit
+    every = inbox.inbox(
+        wanted.interval,
+        now=timezone.now(),
+        scope=Scope(**which.dict(exclude={"status", *NARROWING})),
+        which=inbox.Which(**which.dict(include=NARROWING)),
     )
+    shown = every if which.status is None else every.of_status(which.status)
+    page, following = wanted.page(shown.of_jobs, paging.limit)
     lines = selectors.with_jobs(page, before=wanted.interval.end)
-    places = [line for line in of_places if which.status in (None, line.status)]
     return wanted.echo() | {
-        "recoverable": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
-        "accepted": machine_findings.saving(of_jobs, of_places, "accepted"),
-        "capacity": _of_capacity(of_places),
-        "places": [finding_row(line) for line in places],
+        "recoverable": every.saving(*inbox.RECOVERABLE),
+        "accepted": every.saving("accepted"),
+        "capacity": every.capacity(),
+        "places": [finding_row(line) for line in shown.of_places],
         "rows": [finding_row(line) for line in lines],
         "next_cursor": following,
     }
-
-
-def _of_capacity(of_places: list[Line]) -> Saving:
-    """What those save that nobody decided about otherwise."""
-    return total(
-        line.caused
-        for line in of_places
-        if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
-    )
-
-
-def _listed(which: Which, interval: Interval) -> tuple[ranked_findings.Findings, list[Line]]:
-    """Those of jobs, and of places where no job, user, team or the like is asked for; of any
-    status.
-    """
-    now = timezone.now()
-    scope = Scope(**which.dict(exclude={"cause", "status", "assignee", "kind", "cluster", "state"}))
-    of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
-    of_places: list[Line] = []
-    if scope == Scope(node=scope.node):
-        of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
-    if which.assignee is not None:
-        of_jobs = of_jobs.assigned(which.assignee)
-        of_places = machine_findings.assigned(of_places, which.assignee)
-    return machine_findings.narrowed(
-        of_jobs, of_places, kind=which.kind, cluster=which.cluster, state=which.state
-    )
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
@@ -346,51 +315,25 @@ def decide(
 
 
 def _finding(number: int) -> Finding:
-    findings = Finding.objects.select_related("job", "job__team", "node", "assignee")
-    finding = findings.filter(pk=number).first() if number < MAX_ID else None
-    return required(finding, "finding", field="number")
+    return required(inbox.finding(number), "finding", field="number")
 
 
 def _detail(request: HttpRequest, finding: Finding) -> Joined:
     job = finding.job
-    whole = machine_findings.whole(finding) if job is None else held_interval(job)
-    wanted = asked(request, default=INBOX, whole=whole)
-    facts, line, more = (
-        _of_place(finding, wanted.interval)
-        if job is None
-        else _of_job(finding, job, wanted.interval)
-    )
-    advised = advice.advise(finding.cause, facts)
+    now = timezone.now()
+    wanted = asked(request, default=INBOX, whole=inbox.whole(finding))
+    seen = inbox.explained(finding, wanted.interval, now=now)
     fix = fixes.of_finding(finding)
-    more |= {
+    more = {
+        "evidence": seen.evidence,
+        "next_30_days": job and recurrence.projection(job, finding.cause, now=now),
         "precision": selectors.precision().get(finding.cause),
         "fix": fix and Joined(fix, fix.fix),
         "processes": machine_findings.processes(finding, wanted.interval)[:MAX_PROCESSES],
         "history": selectors.history(finding),
     }
-    return Joined(wanted.echo() | more, finding_row(line), advised, advised.cause)
-
-
-def _of_place(finding: Finding, interval: Interval) -> tuple[Facts, Line, Answer]:
-    facts = machine_findings.facts(finding, interval)
-    line = machine_findings.line_of(finding, interval, now=timezone.now())
-    return facts, line, {"evidence": None, "next_30_days": None}
-
-
-def _of_job(finding: Finding, job: Job, interval: Interval) -> tuple[Facts, Line, Answer]:
-    now = timezone.now()
-    lines = [selectors.line_of(finding, interval, now=now)]
-    line = selectors.with_jobs(lines, before=interval.end)[0]
-    seen = evidence.evidence_of(finding)
-    ahead = recurrence.projection(job, finding.cause, now=now)
-    facts = seen.facts if seen else _without_telemetry(job, line)
-    return facts, line, {"evidence": seen, "next_30_days": ahead}
-
-
-def _without_telemetry(job: Job, line: Line) -> Facts:
-    return evidence.facts_of(
-        job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work
-    )
+    row = finding_row(seen.line)
+    return Joined(wanted.echo() | more, row, seen.advice, seen.advice.cause)
 
 
 def finding_row(line: Line) -> Joined:

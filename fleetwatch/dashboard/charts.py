@@ -16,7 +16,7 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
-from fleetwatch.diagnosis.findings import evidence, machine_findings
+from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import boundaries, pricing
@@ -318,12 +318,11 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
 
 def _find(number: str) -> Finding:
     """The finding of that number. Raises NoSuchChartError."""
-    findings = Finding.objects.select_related("job", "node")
-    if number.isdecimal() and len(number) < 19:
-        finding = findings.filter(pk=number).first()
-        if finding is not None:
-            return finding
-    raise NoSuchChartError(number)
+    is_number = number.isdecimal() and len(number) < 19
+    finding = inbox.finding(int(number)) if is_number else None
+    if finding is None:
+        raise NoSuchChartError(number)
+    return finding
 
 
 def _marked(at_ms: int, marked: Sequence[marks.Mark]) -> str:

@@ -1,6 +1,5 @@
 """Findings of machines and of the queue: their rows in the inbox, and the page of one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +7,9 @@ from django.db.models import QuerySet
 
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
-from fleetwatch.diagnosis.findings import advice, evidence, machine_findings
+from fleetwatch.diagnosis.findings import evidence, machine_findings
+from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
@@ -41,26 +40,12 @@ def row(line: Line) -> PlaceRow:
     return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], is_range)
 
 
-def capacity(lines: Sequence[Line]) -> Saving:
-    """What open findings of own lines of the ledger could bring back: never added to what was
-    wasted.
-    """
-    return total(
-        line.caused
-        for line in lines
-        if line.finding.cause in OF_CAPACITY and line.status in ("open", "snoozed", "accepted")
-    )
-
-
-def context(finding: Finding, period: Period) -> dict[str, Any]:
-    """What the page of a node's or a cluster's finding shows."""
+def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:
+    """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
-    line = machine_findings.line_of(finding, interval, now=period.now)
     hurt = machine_findings.hurt(finding, interval)
     return {
-        "row": row(line),
-        "line": line,
-        "advice": advice.advise(finding.cause, machine_findings.facts(finding, interval)),
+        "row": row(seen.line),
         "evidence": evidence.evidence(hurt[0].job, finding.cause)
         if finding.cause == SLOWED and hurt
         else None,

@@ -2,9 +2,8 @@
 cause.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
@@ -13,14 +12,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.costs.held import held_interval
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -36,13 +34,15 @@ from fleetwatch.diagnosis.findings import (
     deciding,
     evidence,
     fixes,
+    inbox,
     machine_findings,
     recurrence,
     rules_in_words,
 )
 from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
 from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
+from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
@@ -107,13 +107,14 @@ def findings(request: HttpRequest, period: Period) -> Context:
     asked = _asked(request, teams, people)
     scope, filters = filtered(request)
     scope = replace(scope, team=asked["team"] or None, job=asked["job"] or None)
-    of_jobs, of_places = _matching(asked, scope, period)
+    which = Which(**{field.name: asked[field.name] or None for field in fields(Which)})
+    every = inbox.inbox(period.interval, now=period.now, scope=scope, which=which)
     others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
     return {
         "status": status,
         "statuses": STATUSES.items(),
         "progress": machine_findings.progress(period.interval, now=period.now),
-        "counts": of_jobs.counts() + Counter(line.status for line in of_places),
+        "counts": every.counts(),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": teams[:MAX_CHOICES],
         "people": people[:MAX_CHOICES],
@@ -121,8 +122,8 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "other_filters": {
             name: value for name, value in others.items() if value and name not in IN_FORM
         },
-        **_lines(request, period, status, of_jobs, of_places),
-        **_savings(of_jobs, of_places, scope, period.interval),
+        **_lines(request, period, every if status == "all" else every.of_status(status)),
+        **_savings(every, scope, period.interval),
         **_fixed(period),
     }
 
@@ -139,62 +140,31 @@ def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) 
     }
 
 
-def _lines(
-    request: HttpRequest,
-    period: Period,
-    status: str,
-    of_jobs: Findings,
-    of_places: Sequence[Line],
-) -> Context:
-    """A page of those that stand so, and all of machines and of the queue."""
-    if status != "all":
-        of_jobs = of_jobs.of_status(status)
-        of_places = [line for line in of_places if line.status == status]
+def _lines(request: HttpRequest, period: Period, shown: Inbox) -> Context:
+    """A page of those of jobs, and all of machines and of the queue."""
     after = request.GET.get("after", "")
-    ranked, pager = pages.page_of(of_jobs, after=after, size=PAGE_SIZE)
+    ranked, pager = pages.page_of(shown.of_jobs, after=after, size=PAGE_SIZE)
     if pager.is_first:
         first_page(request)
     lines = selectors.with_jobs(ranked, before=period.interval.end)
+    places = shown.of_places
     return {
         "lines": [_row(line) for line in lines],
         "pager": pager,
-        "places": [place_pages.row(line) for line in of_places[:MAX_PLACES]],
-        "places_left": max(len(of_places) - MAX_PLACES, 0),
-        "has_examples": any(line.caused.has_example_rates for line in (*lines, *of_places)),
+        "places": [place_pages.row(line) for line in places[:MAX_PLACES]],
+        "places_left": max(len(places) - MAX_PLACES, 0),
+        "has_examples": any(line.caused.has_example_rates for line in (*lines, *places)),
     }
 
 
-def _matching(
-    asked: Mapping[str, str], scope: Scope, period: Period
-) -> tuple[Findings, Sequence[Line]]:
-    """The findings of jobs that the address asks for, and those of machines and of the queue."""
-    cause = asked["cause"] or None
-    of_jobs = selectors.findings(period.interval, now=period.now, scope=scope, cause=cause)
-    of_places: Sequence[Line] = []
-    # machines and the queue are nobody's team
-    if scope == Scope(node=scope.node):
-        of_places = machine_findings.findings(
-            period.interval, now=period.now, cause=cause, node=scope.node
-        )
-    if asked["assignee"]:
-        of_jobs = of_jobs.assigned(asked["assignee"])
-        of_places = machine_findings.assigned(of_places, asked["assignee"])
-    facts = {name: asked[name] or None for name in ("kind", "cluster", "state")}
-    return machine_findings.narrowed(of_jobs, of_places, **facts)
-
-
-def _savings(
-    of_jobs: Findings, of_places: Sequence[Line], scope: Scope, interval: Interval
-) -> Context:
+def _savings(every: Inbox, scope: Scope, interval: Interval) -> Context:
     """What they could bring back, and how that comes from what was wasted."""
-    recoverable = machine_findings.RECOVERABLE
-    saving = machine_findings.saving(of_jobs, of_places, *recoverable)
-    explained_usd = machine_findings.wasted_usd(of_jobs, of_places, *recoverable)
+    saving = every.saving(*RECOVERABLE)
     return {
         "recoverable": saving,
-        "steps": _waterfall(interval, scope, explained_usd, saving),
-        "accepted": machine_findings.saving(of_jobs, of_places, "accepted"),
-        "capacity": place_pages.capacity(of_places),
+        "steps": _waterfall(interval, scope, every.wasted_usd(*RECOVERABLE), saving),
+        "accepted": every.saving("accepted"),
+        "capacity": every.capacity(),
     }
 
 
@@ -291,23 +261,22 @@ def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
 
 
 def _find(pk: int) -> Finding:
-    if pk >= 2**62:
+    finding = inbox.finding(pk)
+    if finding is None:
         raise Http404(pk)
-    return get_object_or_404(
-        Finding.objects.select_related("job", "job__team", "node", "assignee"), pk=pk
-    )
+    return finding
 
 
 def _finding_page(
     request: HttpRequest, finding: Finding, *, action: str = "", error: str = ""
 ) -> HttpResponse:
     is_of_job = finding.job_id is not None
-    period = read_period(
-        request,
-        whole=held_interval(finding.its_job) if is_of_job else machine_findings.whole(finding),
-    )
-    context = (_of_job if is_of_job else place_pages.context)(finding, period) | {
+    period = read_period(request, whole=inbox.whole(finding))
+    seen = inbox.explained(finding, period.interval, now=period.now)
+    context = (_of_job if is_of_job else place_pages.context)(finding, seen, period) | {
         "finding": finding,
+        "line": seen.line,
+        "advice": seen.advice,
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),
@@ -321,22 +290,14 @@ def _finding_page(
     return page(request, period, template, "findings", context)
 
 
-def _of_job(finding: Finding, period: Period) -> Context:
+def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
     job = finding.its_job
     interval = period.interval
-    [line] = selectors.with_jobs(
-        [selectors.line_of(finding, interval, now=period.now)], before=interval.end
-    )
-    seen = evidence.evidence_of(finding)
-    gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
-    facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
     return {
-        "line": line,
-        "confidence": CONFIDENCES[line.caused.confidence],
-        "evidence": seen,
-        "advice": advice.advise(finding.cause, facts),
-        "alternatives": in_words(line.alternatives, job.kind),
+        "confidence": CONFIDENCES[seen.line.caused.confidence],
+        "evidence": seen.evidence,
+        "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
         "ahead": recurrence.projection(job, finding.cause, now=period.now),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,

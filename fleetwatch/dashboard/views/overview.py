@@ -15,7 +15,8 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
-from fleetwatch.diagnosis.selectors import findings, with_jobs
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
+from fleetwatch.diagnosis.selectors import with_jobs
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Totals, Wasters
 from fleetwatch.inventory import selectors as inventory
@@ -77,14 +78,13 @@ def overview_worst(_: HttpRequest, period: Period) -> Context:
 
 def _savings(period: Period) -> Context:
     """What open findings could bring back, and the first of them."""
-    of_jobs = findings(period.interval, now=period.now)
-    of_places = machine_findings.findings(period.interval, now=period.now)
-    shown = with_jobs(of_jobs.of_status("open")[:TOP_SAVINGS], before=period.interval.end)
+    every = inbox(period.interval, now=period.now)
+    still_open = every.of_jobs.of_status("open")
+    shown = with_jobs(still_open[:TOP_SAVINGS], before=period.interval.end)
     return {
         "savings": [(line, of_kind(line.finding.cause, line.job.kind)) for line in shown],
-        "savings_total": machine_findings.saving(of_jobs, of_places, *machine_findings.RECOVERABLE),
-        "savings_count": of_jobs.counts()["open"]
-        + sum(line.status == "open" for line in of_places),
+        "savings_total": every.saving(*RECOVERABLE),
+        "savings_count": every.counts()["open"],
     }
 
 

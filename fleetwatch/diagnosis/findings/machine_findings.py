@@ -2,10 +2,9 @@
 hour by hour.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Min, QuerySet, Sum
@@ -18,20 +17,16 @@ from fleetwatch.diagnosis.cause_totals import (
     HIGH,
     LOW,
     Caused,
-    Saving,
     nothing,
-    together,
-    total,
 )
-from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
+from fleetwatch.diagnosis.causes import FAILURES, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to, status
+from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.packed_spans import numbered, sums
-from fleetwatch.figures.totals import ZERO
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
@@ -42,7 +37,6 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
 
 _PROGRESS = read_statement("diagnosis/sql/progress.sql")
-RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
 _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, wasted or not
 MAX_JOBS = 20
 MAX_PIDS = 8
@@ -124,64 +118,6 @@ def findings(
     several = list(rows.select_related("node", "assignee"))
     lines = _lines(interval, several, now=now) if several else []
     return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
-
-
-def assigned(lines: Iterable[Line], name: str) -> list[Line]:
-    """Those given to the user of that name; "" = to nobody."""
-    is_given = given_to(name)
-    return [line for line in lines if is_given(line.finding.assignee_id)]
-
-
-def narrowed(
-    of_jobs: Findings,
-    of_places: Iterable[Line],
-    *,
-    kind: str | None = None,
-    cluster: str | None = None,
-    state: str | None = None,
-) -> tuple[Findings, list[Line]]:
-    """Those of jobs of that kind and cluster, and of places of that cluster, that wasted time in
-    that state; None = any.
-
-    A kind is of jobs alone, and a node is of no cluster.
-    """
-    facts = {
-        name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None
-    }
-    if facts:
-        of_jobs = of_jobs.of_jobs(**facts)
-    if state is not None:
-        of_jobs = of_jobs.wasted_in(state)
-    lines = [line for line in of_places if kind is None and cluster in (None, line.finding.cluster)]
-    return of_jobs, [line for line in lines if state is None or _is_wasted_in(line, state)]
-
-
-def _is_wasted_in(line: Line, state: str) -> bool:
-    """Orphaned time is a state of its own, though its dollars stand where those of idle do."""
-    own = OF_STATES.get(line.finding.cause)
-    return state == own if own else line.caused.wasted_in(state)
-
-
-def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Saving:
-    """What findings that stand so could save: of places those whose time is a part of what was
-    wasted, as jobs' is.
-    """
-    of_machines = total(_wasted(of_places, statuses))
-    return together([of_jobs.of_status(*statuses).saving(), of_machines])
-
-
-def wasted_usd(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Decimal:
-    """Dollars that the same findings explain, whatever their tier."""
-    of_machines = sum((caused.wasted_usd for caused in _wasted(of_places, statuses)), ZERO)
-    return of_jobs.of_status(*statuses).lines.wasted_usd() + of_machines
-
-
-def _wasted(of_places: Iterable[Line], statuses: Collection[str]) -> list[Caused]:
-    return [
-        line.caused
-        for line in of_places
-        if line.finding.cause not in OF_CAPACITY and line.status in statuses
-    ]
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:

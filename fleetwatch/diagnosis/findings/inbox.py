@@ -1,0 +1,166 @@
+"""Findings of jobs, and of machines and the queue, as one list that is narrowed and summed as one;
+and one of them with what it rests on and what to do.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from fleetwatch.costs.held import held_interval
+from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
+from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
+from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings.advice import Advice, advise
+from fleetwatch.diagnosis.findings.evidence import Evidence, evidence_of, facts_of
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.totals import EVERYTHING, ZERO, Scope
+from fleetwatch.lib.intervals import Interval
+
+RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
+UNDECIDED = ("open", "snoozed", "accepted")
+MAX_ID = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """What findings are asked for beside a scope; None = any.
+
+    `assignee` "" = given to nobody. A kind is of jobs alone, and a node is of no cluster.
+    """
+
+    cause: str | None = None
+    assignee: str | None = None
+    kind: str | None = None
+    cluster: str | None = None
+    state: str | None = None  # with time wasted in that state
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """Findings with time in a period: those of jobs, and those of places, which are nodes and
+    clusters' queues.
+    """
+
+    of_jobs: Findings
+    of_places: Sequence[Line]
+
+    def of_status(self, *statuses: str) -> "Inbox":
+        """Those that stand so now."""
+        places = [line for line in self.of_places if line.status in statuses]
+        return Inbox(self.of_jobs.of_status(*statuses), places)
+
+    def counts(self) -> Counter[str]:
+        """How many by status."""
+        return self.of_jobs.counts() + Counter(line.status for line in self.of_places)
+
+    def saving(self, *statuses: str) -> Saving:
+        """What those that stand so could save: of places those whose time is a part of what was
+        wasted, as jobs' is.
+        """
+        of_machines = total(self._wasted(statuses))
+        return together([self.of_jobs.of_status(*statuses).saving(), of_machines])
+
+    def wasted_usd(self, *statuses: str) -> Decimal:
+        """Dollars that the same findings explain, whatever their tier."""
+        of_machines = sum((caused.wasted_usd for caused in self._wasted(statuses)), ZERO)
+        return self.of_jobs.of_status(*statuses).lines.wasted_usd() + of_machines
+
+    def _wasted(self, statuses: Collection[str]) -> list[Caused]:
+        return [
+            line.caused
+            for line in self.of_places
+            if line.finding.cause not in OF_CAPACITY and line.status in statuses
+        ]
+
+    def capacity(self) -> Saving:
+        """What those of own lines of the ledger could bring back that nobody decided about
+        otherwise: never added to what was wasted.
+        """
+        return total(
+            line.caused
+            for line in self.of_places
+            if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
+        )
+
+
+ANY = Which()
+
+
+def inbox(
+    interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, which: Which = ANY
+) -> Inbox:
+    """Every finding of the scope with time in the period, of any status: of places none where a
+    job, user, team or the like is asked for, for they are nobody's.
+    """
+    of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
+    of_places: list[Line] = []
+    if scope == Scope(node=scope.node):
+        of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
+    if which.assignee is not None:
+        of_jobs = of_jobs.assigned(which.assignee)
+        is_given = given_to(which.assignee)
+        of_places = [line for line in of_places if is_given(line.finding.assignee_id)]
+    return Inbox(
+        _of_jobs_asked_for(of_jobs, which),
+        [line for line in of_places if _is_asked_for(line, which)],
+    )
+
+
+def _of_jobs_asked_for(findings: Findings, which: Which) -> Findings:
+    facts = {"kind": which.kind, "cluster": which.cluster}
+    named = {name: value for name, value in facts.items() if value is not None}
+    of_jobs = findings.of_jobs(**named) if named else findings
+    return of_jobs if which.state is None else of_jobs.wasted_in(which.state)
+
+
+def _is_asked_for(line: Line, which: Which) -> bool:
+    """Orphaned time is a state of its own, though its dollars stand where those of idle do."""
+    if which.kind is not None or which.cluster not in (None, line.finding.cluster):
+        return False
+    own = OF_STATES.get(line.finding.cause)
+    if which.state is None or own:
+        return which.state in (None, own)
+    return line.caused.wasted_in(which.state)
+
+
+def finding(number: int) -> Finding | None:
+    """The finding of that number, with what it is of; None where there is none."""
+    rows = Finding.objects.select_related("job", "job__team", "node", "assignee")
+    return rows.filter(pk=number).first() if number < MAX_ID else None
+
+
+def whole(finding: Finding) -> Interval | None:
+    """The time that it is shown over unless another is asked for: when its job held GPUs (None:
+    never), or all that a node's or a queue's took.
+    """
+    return held_interval(finding.job) if finding.job else machine_findings.whole(finding)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A finding in a period; `evidence` None: it is judged without a window, or its telemetry is no
+    longer kept.
+    """
+
+    line: Line
+    evidence: Evidence | None
+    advice: Advice
+
+
+def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explained:
+    """One finding in the period, with zeros where it has no time in it."""
+    job = finding.job
+    if job is None:
+        line = machine_findings.line_of(finding, interval, now=now)
+        facts = machine_findings.facts(finding, interval)
+        return Explained(line, None, advise(finding.cause, facts))
+    lines = [selectors.line_of(finding, interval, now=now)]
+    [line] = selectors.with_jobs(lines, before=interval.end)
+    seen = evidence_of(finding)
+    counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
+    facts = seen.facts if seen else facts_of(job, None, **counts, may_work=line.may_work)
+    return Explained(line, seen, advise(finding.cause, facts))
