@@ -91,7 +91,6 @@ LARGE_FUNCTIONS = {
     "agent": 1,
     "budgets": 6,
     "costs": 1,
-    "dashboard": 19,
     "demo": 4,
     "diagnosis": 29,
     "figures": 6,

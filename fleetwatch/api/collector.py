@@ -24,8 +24,7 @@ from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.allocation_sources import KINDS
 from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
-from fleetwatch.notify.models import Delivery
-from fleetwatch.notify.services import WAITING
+from fleetwatch.notify.selectors import waiting_deliveries
 from fleetwatch.operations.models import JobRun
 from fleetwatch.operations.selectors import heartbeat_age_s, latest_runs
 from fleetwatch.telemetry import selectors as telemetry
@@ -199,7 +198,7 @@ def _queues(now: datetime) -> Iterator[Metric]:
         [
             ("seal", depth.overdue_hours),
             ("post", depth.touched_hours),
-            ("deliver", Delivery.objects.filter(state__in=WAITING).count()),
+            ("deliver", waiting_deliveries()),
             *_where_known(celery_queue_depth(), "celery"),
         ],
     )

@@ -48,6 +48,7 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.policy import TIERS
+from fleetwatch.lib.intervals import Interval
 
 Answer = dict[str, Any]
 MAX_PROCESSES = 100
@@ -253,12 +254,7 @@ def findings(
     Without `status` all of them.
     """
     wanted = asked(request, default=INBOX)
-    every = inbox.inbox(
-        wanted.interval,
-        now=timezone.now(),
-        scope=Scope(**which.dict(exclude={"status", *NARROWING})),
-        which=inbox.Which(**which.dict(include=NARROWING)),
-    )
+    every = _every(which, wanted.interval)
     shown = every if which.status is None else every.of_status(which.status)
     page, following = wanted.page(shown.of_jobs, paging.limit)
     lines = selectors.with_jobs(page, before=wanted.interval.end)
@@ -270,6 +266,13 @@ def findings(
         "rows": [finding_row(line) for line in lines],
         "next_cursor": following,
     }
+
+
+def _every(which: Which, interval: Interval) -> inbox.Inbox:
+    """Those of any status."""
+    scope = Scope(**which.dict(exclude={"status", *NARROWING}))
+    narrowed = inbox.Which(**which.dict(include=NARROWING))
+    return inbox.inbox(interval, now=timezone.now(), scope=scope, which=narrowed)
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)

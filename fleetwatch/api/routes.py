@@ -20,7 +20,6 @@ from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
-from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates import book
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -131,8 +130,9 @@ def jobs(
 
 def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
     """Of the page's groups those that are jobs."""
-    named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
-    jobs = {job.key: job for job in with_outcomes(into_teams(named, before=interval.end))}
+    keys = [group.key for group in page.groups]
+    jobs = attribution.jobs_by_key(keys, before=interval.end)
+    with_outcomes(jobs.values())
     job_ids = [job.pk for job in jobs.values()]
     why = diagnosis.primary_causes(interval, scope=scope, job_ids=job_ids)
     return [
@@ -152,18 +152,19 @@ def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
     """
     job = required(job_of_key(_text(key)), "job", field="key")
     wanted = asked(request, whole=held_interval(job))
-    with_outcomes(into_teams([job], before=wanted.interval.end))
+    with_outcomes(attribution.into_teams([job], before=wanted.interval.end))
     scope = Scope(job=job.key)
-    groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
+    by_gpu = costs.breakdown(wanted.interval, "gpu", scope=scope)
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
-    total = figures(costs.totals(wanted.interval, scope=scope))
     more = {
-        "gpus": _lines(groups),
+        "gpus": _lines(by_gpu.lines),
         "namesakes": namesakes(job),
         "contradictions": contradictions(job),
         "history": changes(job),
     }
-    return Joined(wanted.echo() | more, _job_row(job, total, why, _evidence(job, why)))
+    return Joined(
+        wanted.echo() | more, _job_row(job, figures(by_gpu.totals), why, _evidence(job, why))
+    )
 
 
 def _evidence(job: Job, why: Why) -> Sequence[str]:

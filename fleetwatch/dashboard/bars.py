@@ -6,6 +6,7 @@ SVG attributes and not style attributes, because the page's security policy forb
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -80,18 +81,11 @@ def spend_bar(
         return None
     spent = float(spent_usd)
     budget = float(budget_usd or 0)
-    expected = low = high = spent
-    if end is not None:
-        expected = end.end.expected_usd
-        low = end.end.low_usd
-        high = end.end.high_usd
+    expected, low, high = _expected(spent, end)
     top = max(spent, min(high, 2 * max(expected, budget)), budget) * 1.02
     if top <= 0:
         return None
-
-    def of_bar(usd: float) -> str:
-        return _percent(Decimal(usd / top))
-
+    of_bar = partial(_share_of, top)
     return SpendBar(
         spent=of_bar(spent),
         expected_x=of_bar(spent),
@@ -101,6 +95,17 @@ def spend_bar(
         budget_x="" if budget_usd is None else of_bar(budget),
         label=_label(spent_usd, budget_usd, end),
     )
+
+
+def _share_of(top: float, usd: float) -> str:
+    return _percent(Decimal(usd / top))
+
+
+def _expected(spent: float, end: MonthEnd | None) -> tuple[float, float, float]:
+    """By the month's end, with its lower and upper end: what was spent, where nothing is told."""
+    if end is None:
+        return spent, spent, spent
+    return end.end.expected_usd, end.end.low_usd, end.end.high_usd
 
 
 def _label(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> str:
@@ -147,14 +152,18 @@ def _touched(
     last = np.minimum(runs.end_ms - start_ms, width_ms * count)
     low = (first / width_ms).astype(np.int64)
     high = np.minimum(count, (last / width_ms).astype(np.int64) + 1)
-    several = np.where((runs.run_ms > 0) & (first < last), high - low, 0)
-    row = np.repeat(np.arange(len(low)), several)
-    cell = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
+    row, cell = _counted(low, (high - low) * ((runs.run_ms > 0) & (first < last)))
     overlap_ms = np.minimum(last[row], (cell + 1) * width_ms) - np.maximum(
         first[row], cell * width_ms
     )
     touched = overlap_ms > 0
     return row[touched], cell[touched], overlap_ms[touched]
+
+
+def _counted(low: Ints, several: Ints) -> tuple[Ints, Ints]:
+    """Of each row so many numbers from its lowest on: of which row, and the number."""
+    row = np.repeat(np.arange(len(low)), several)
+    return row, low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
 
 
 def band(states: Sequence[int]) -> list[Segment]:

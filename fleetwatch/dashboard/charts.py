@@ -34,6 +34,7 @@ LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 Params = Mapping[str, str]
 Cell = str | float | None
+Step = tuple[datetime, float, float, float]  # until when, expected, its lower and upper end
 
 
 class NoSuchChartError(LookupError):
@@ -104,16 +105,25 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     ends = [*starts[1:], boundaries.following(starts[-1], step, period.zone)]
     drawn: list[tuple[Bucket, Bar]] = []
     for bucket, whole_end in zip(buckets, ends, strict=True):
-        start = max(bucket.start, period.interval.start)
-        end = min(whole_end, period.interval.end, period.now)
-        if start < end:
-            known_ms = to_ms(end) - to_ms(start)
-            if whole_end > period.now:
-                known_ms = _known_ms(bucket, known_ms, drawn)
-            whole_ms = to_ms(whole_end) - to_ms(bucket.start)
-            bar = Bar(period.local(start), period.local(end), whole_ms, known_ms)
-            drawn += [(bucket, bar)] if known_ms else []
+        bar = _bar(bucket, whole_end, period, drawn)
+        drawn += [(bucket, bar)] if bar else []
     return drawn
+
+
+def _bar(
+    bucket: Bucket, whole_end: datetime, period: Period, before: Sequence[tuple[Bucket, Bar]]
+) -> Bar | None:
+    """Where it is drawn; None where nothing of it is known yet."""
+    start = max(bucket.start, period.interval.start)
+    end = min(whole_end, period.interval.end, period.now)
+    if start >= end:
+        return None
+    known_ms = to_ms(end) - to_ms(start)
+    if whole_end > period.now:
+        known_ms = _known_ms(bucket, known_ms, before)
+    whole_ms = to_ms(whole_end) - to_ms(bucket.start)
+    bar = Bar(period.local(start), period.local(end), whole_ms, known_ms)
+    return bar if known_ms else None
 
 
 def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
@@ -286,22 +296,27 @@ def _finding(params: Params, period: Period) -> Chart:
 
 def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Period) -> Chart:
     """What was measured of the GPU, and what of it is marked."""
-    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
-    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    series_of = partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+    series_of = _series_of(seen, earliest_ms)
     read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS])
     lines = curves(read.columns, cause.curves, seen.gpu) + _beside(seen, cause, series_of)
     starts = _local(read, period)
-    marked = marks.marks(read.start_ms, step_s * 1000, read.columns, waiting_w=_waiting_w(seen.gpu))
-    rows = _rows(starts, lines)
-    for row, at_ms in zip(rows, read.start_ms, strict=True):
-        row.append(_marked(at_ms, marked))
+    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
     return Chart(
         f"{cause.title}, as it was measured",
         _shaded(figures.series(starts, lines, y_format=".0%", top=1.0), marked, period),
         [*_heads(period, [line.name for line in lines]), "Marked"],
-        rows,
+        [
+            [*row, _marked(at_ms, marked)]
+            for row, at_ms in zip(_rows(starts, lines), read.start_ms, strict=True)
+        ],
     )
+
+
+def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
+    """What reads columns of a GPU over the window, drawn an hour long at least."""
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
+    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
 
 
 def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:
@@ -352,14 +367,11 @@ def _place(finding: Finding, period: Period) -> Chart:
     cause = BY_CODE[finding.cause]
     hours = {hour.start: hour for hour in machine_findings.hours(finding, period.interval)}
     starts = _hours(min(hours), max(hours)) if hours else []
-
-    def gpus(name: str) -> list[float]:
-        return [round(getattr(hours.get(at), name, 0) / HOUR_MS, 3) for at in starts]
-
-    lines = [Line(cause.machine.curve, gpus("gpu_ms"), "ink-3" if finding.cluster else "accent")]
-    if finding.cluster:
-        lines.append(Line("jobs could have used at most", gpus("high_ms")))
-        lines.append(Line("at least", gpus("low_ms"), is_dashed=True))
+    gpus = {
+        name: [round(getattr(hours.get(at), name, 0) / HOUR_MS, 3) for at in starts]
+        for name in ("gpu_ms", "high_ms", "low_ms")
+    }
+    lines = _place_lines(cause.machine.curve, gpus, is_queue=bool(finding.cluster))
     local = list(map(period.local, starts))
     return Chart(
         f"{cause.title}: {finding.subject}",
@@ -367,6 +379,17 @@ def _place(finding: Finding, period: Period) -> Chart:
         _heads(period, [line.name for line in lines]),
         _rows(local, lines),
     )
+
+
+def _place_lines(name: str, gpus: Mapping[str, Sequence[float]], *, is_queue: bool) -> list[Line]:
+    """What was affected; of a queue also what jobs could have used of it."""
+    if not is_queue:
+        return [Line(name, gpus["gpu_ms"])]
+    return [
+        Line(name, gpus["gpu_ms"], "ink-3"),
+        Line("jobs could have used at most", gpus["high_ms"]),
+        Line("at least", gpus["low_ms"], is_dashed=True),
+    ]
 
 
 def _hours(first: datetime, last: datetime) -> list[datetime]:
@@ -430,35 +453,54 @@ def _range(
 
 def _budget(params: Params, period: Period) -> Chart:
     """The running month of a team (without one: of the fleet), whatever period is asked for."""
-    slug = params.get("team", "")
-    team = Team.objects.filter(slug=slug).first() if slug else None
-    if slug and team is None:
-        raise NoSuchChartError(slug)
+    team = _team(params.get("team", ""))
     month = budgets.running_month(period.now)
     line = budgets.line(team, period.now)
     spent = _spent(team, month, line, period)
     steps = _expected(line, period)
-    rows: list[list[Cell]] = [
-        *([_text(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
-        *([_text(at), None, *ends] for at, *ends in steps),
-    ]
-    if steps and month.rest:
-        # what is expected begins where what was spent ends
-        known_usd = round(float(line.spent_usd), 2)
-        steps.insert(0, (period.local(month.rest.start), known_usd, known_usd, known_usd))
     burn = Burn(
         spent=[(at, round(float(usd), 2)) for at, usd in spent],
-        expected=steps,
+        expected=_from_spent(steps, line, month, period),
         month=(period.local(month.whole.start), period.local(month.whole.end)),
         budget=None if line.budget_usd is None else float(line.budget_usd),
     )
-    columns = (f"Until ({period.zone})", "Spent $", "Expected $", "Lower end $", "Upper end $")
-    return Chart(f"Dollars of the month, added up: {line.label}", figures.burn(burn), columns, rows)
+    return Chart(
+        f"Dollars of the month, added up: {line.label}",
+        figures.burn(burn),
+        (f"Until ({period.zone})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
+        _burn_rows(spent, steps),
+    )
 
 
-def _expected(
-    line: budgets.BudgetLine, period: Period
-) -> list[tuple[datetime, float, float, float]]:
+def _team(slug: str) -> Team | None:
+    """None: the whole fleet, which has no slug. Raises NoSuchChartError."""
+    team = Team.objects.filter(slug=slug).first() if slug else None
+    if slug and team is None:
+        raise NoSuchChartError(slug)
+    return team
+
+
+def _from_spent(
+    steps: list[Step], line: budgets.BudgetLine, month: budgets.Month, period: Period
+) -> list[Step]:
+    """What is expected begins where what was spent ends."""
+    if not steps or not month.rest:
+        return steps
+    spent_usd = round(float(line.spent_usd), 2)
+    return [(period.local(month.rest.start), spent_usd, spent_usd, spent_usd), *steps]
+
+
+def _burn_rows(
+    spent: Sequence[tuple[datetime, Decimal]], steps: Sequence[Step]
+) -> list[list[Cell]]:
+    """By the end of each day what was spent, then what is expected."""
+    return [
+        *([_text(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
+        *([_text(at), None, *ends] for at, *ends in steps),
+    ]
+
+
+def _expected(line: budgets.BudgetLine, period: Period) -> list[Step]:
     """What will have been spent by the end of each day to come, with its lower and upper end."""
     return [
         (

@@ -75,16 +75,28 @@ def dollars_by_state(
     """
     spent = {state: dollars.get(state.name, ()) for state in words.SHOWN}
     traces = [_dollars(state, usd, bars) for state, usd in spent.items() if any(usd)]
-    top = max(map(sum, zip(*(trace["y"] for trace in traces), strict=True)), default=0.0)
-    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified")
-    layout |= {"barmode": "stack", "meta": {"y": f"dollars per {step}"}}
+    layout = _stacked(bars, traces) | {"meta": {"y": f"dollars per {step}"}}
     if len(bars) > MAX_BARS:
         return {"data": [trace | _area(trace) for trace in traces], "layout": layout}
-    if bars:
-        ends = [_iso(bars[0].start), _iso(bars[-1].end)]
-        layout["xaxis"] |= {"range": ends, "tickvals": _whole_starts(bars)}
+    layout["xaxis"] |= _axis(bars)
     place = _place(bars, step)
     return {"data": [trace | place | _bar(trace) for trace in traces], "layout": layout}
+
+
+def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
+    """The layout of traces that stand on each other."""
+    stacks = zip(*(trace["y"] for trace in traces), strict=True)
+    y_format = money_ticks(max(map(sum, stacks), default=0.0))
+    starts = [bar.start for bar in bars]
+    return _layout(starts, y_format=y_format, hover="x unified") | {"barmode": "stack"}
+
+
+def _axis(bars: Sequence[Bar]) -> Figure:
+    """From the first bar to the last."""
+    if not bars:
+        return {}
+    ends = [_iso(bars[0].start), _iso(bars[-1].end)]
+    return {"range": ends, "tickvals": _whole_starts(bars)}
 
 
 def _place(bars: Sequence[Bar], step: str) -> Figure:

@@ -72,27 +72,36 @@ FIELDS = (
 )
 
 
+NAMES = tuple(field.name for field in FIELDS)
+
+
 def read(sent: Mapping[str, str], draw: Draw | None) -> Owned:
     """The owned servers; an empty draw is the measured one. Raises RefusedError."""
     errors: dict[str, str] = {}
     values: dict[str, Decimal] = {}
-    source = ASSUMED
     for field in FIELDS:
         text = sent.get(field.name, "").strip()
-        value = amounts.typed(text) if len(text) <= LONGEST else None
-        if field.name == "gpu_w" and not text and draw is not None:
-            values[field.name] = draw.mean_w
-            source = MEASURED
-        elif value is not None and field.low <= value <= field.high:
-            values[field.name] = value
-        else:
+        value = _value(field, text, draw)
+        if value is None:
             errors[field.name] = _what_is_wrong(field, text)
+        else:
+            values[field.name] = value
     gpus = values.pop("gpus_per_server", Decimal(1))
-    if gpus != int(gpus):
+    if gpus % 1:
         errors["gpus_per_server"] = "A whole number, please."
     if errors:
         raise RefusedError(errors)
+    is_measured = draw is not None and not sent.get("gpu_w", "").strip()
+    source = MEASURED if is_measured else ASSUMED
     return Owned(gpus_per_server=int(gpus), gpu_w_source=source, **values)
+
+
+def _value(field: Field, text: str, draw: Draw | None) -> Decimal | None:
+    """None where it is no number within the bounds."""
+    if field.name == "gpu_w" and not text and draw is not None:
+        return draw.mean_w
+    value = amounts.typed(text) if len(text) <= LONGEST else None
+    return value if value is not None and field.low <= value <= field.high else None
 
 
 def _what_is_wrong(field: Field, text: str) -> str:

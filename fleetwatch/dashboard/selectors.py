@@ -4,11 +4,11 @@ by key.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from django.db.models import Count, Max, Q
+from django.http import Http404
 
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard import bars, words
@@ -184,14 +184,12 @@ def physical_gpu_names() -> list[Any]:
     return list(gpus.values_list("pk", "uuid", "index", "node__name", named=True))
 
 
-def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
-    """Jobs with the teams that they belonged to just before that moment, by key."""
-    return {
-        job.key: job
-        for job in into_teams(
-            Job.objects.filter(key__in=list(keys)).select_related("team"), before=before
-        )
-    }
+def existing_gpu(uuid: str) -> GPU:
+    """The GPU of that UUID as the node has it that reported it last. Raises Http404."""
+    gpu = inventory.gpu(uuid)
+    if gpu is None:
+        raise Http404
+    return gpu
 
 
 def machines() -> list[Machine]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from fleetwatch.inventory.models import GPU, Departure, Node, Stay
+from fleetwatch.inventory.models import GPU, Departure, GPUModel, Node, Stay
 from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
@@ -21,11 +21,6 @@ RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0_
 def hosts() -> QuerySet[Node]:
     """The nodes that run an agent, or are to: without those that only ever imported accounting."""
     return Node.objects.filter(RUNS_AN_AGENT)
-
-
-def nodes() -> list[Node]:
-    """All nodes by name, each with its GPUs (`gpus.all()` asks nothing more)."""
-    return list(Node.objects.prefetch_related("gpus__model", "gpus__parent").order_by("name"))
 
 
 def silent_nodes() -> list[Node]:
@@ -212,6 +207,6 @@ def newest_departure(node: Node) -> Departure | None:
     return node.departures.filter(at_ms__gte=node.last_ms or 0).order_by("at_ms").last()
 
 
-def has_data() -> bool:
-    """Whether any GPU was ever observed: without, pages show the welcome."""
-    return GPU.objects.filter(first_ms__isnull=False).exists()
+def present_models() -> QuerySet[GPUModel]:
+    """The models of which the fleet has or had GPUs, by name."""
+    return GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name")

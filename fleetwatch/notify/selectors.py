@@ -79,3 +79,8 @@ def digest_channels() -> list[Channel]:
 def deliveries(limit: int) -> QuerySet[Delivery]:
     """The newest deliveries with their channels."""
     return Delivery.objects.select_related("channel").order_by("-pk")[:limit]
+
+
+def waiting_deliveries() -> int:
+    """How many messages are to be delivered still, retries included."""
+    return Delivery.objects.filter(state__in=services.WAITING).count()

@@ -9,9 +9,8 @@ from django.conf import settings
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
-from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.figures import selectors as costs
-from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.services import enqueue
@@ -77,6 +76,6 @@ def _digest(week: Interval, zone: ZoneInfo) -> digest.Digest | None:
 
 def _owners(job_keys: list[str], *, before: datetime) -> dict[str, str]:
     """User and team of each job that has any."""
-    jobs = into_teams(Job.objects.select_related("team").filter(key__in=job_keys), before=before)
+    jobs = jobs_by_key(job_keys, before=before).values()
     rows = [(job.key, job.user, job.team.slug if job.team else "") for job in jobs]
     return {key: f"{user} ({team})" if user and team else user or team for key, user, team in rows}

@@ -169,7 +169,6 @@ def test_the_newest_sign_of_life_may_be_an_event_or_a_host_sample():
 
 
 def test_lists_for_pages():
-    assert not selectors.has_data()
     register(node="b", gpus=[gpu("GPU-2", index=1), gpu("GPU-1", index=0)])
     register(node="a", gpus=[gpu("GPU-3")])
     GPU.objects.filter(uuid="GPU-3").update(retired_ms=NOW_MS)
@@ -177,7 +176,5 @@ def test_lists_for_pages():
     assert [row.uuid for row in selectors.gpus()] == ["GPU-1", "GPU-2"]
     assert [row.uuid for row in selectors.gpus(with_retired=True)] == ["GPU-3", "GPU-1", "GPU-2"]
     assert [row.uuid for row in selectors.gpus(node_name="a", with_retired=True)] == ["GPU-3"]
-    assert [row.name for row in selectors.nodes()] == ["a", "b"]
     assert selectors.node("c") is None
     assert selectors.gpu("GPU-1").node.name == "b"
-    assert selectors.has_data()

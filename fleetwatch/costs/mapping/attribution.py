@@ -93,6 +93,12 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
     return owned
 
 
+def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
+    """The jobs of these keys, each with the `team` as into_teams() has it, by key."""
+    jobs = Job.objects.select_related("team").filter(key__in=list(keys))
+    return {job.key: job for job in into_teams(jobs, before=before)}
+
+
 def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:
     """What gives the key of a job's team at a moment, as totals_by has it."""
     spans: dict[int, list[tuple[datetime, str]]] = defaultdict(list)

@@ -1,28 +1,28 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
-from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import page
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.breakdown import Traced
 from fleetwatch.figures.totals import UNALLOCATED, Scope
-from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
-from fleetwatch.ledger.explain import Stretch
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
 
@@ -58,22 +58,39 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     state = _state(request)
     scope = Scope(**named, states=None if state is None else (state,))
     figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
-    are_jobs = figure.parts_by == "job"
-    further = {name: value for name, value in named.items() if are_jobs or name == "job"}
-    # many jobs bear one name; GPUs, and what no job held, have no owner
-    jobs = [part.key for part in figure.parts.groups if are_jobs and part.key != UNALLOCATED]
     context = {
         "figure": figure,
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
-        "owners": selectors.jobs_by_key(jobs, before=period.interval.end),
         "state": state,
-        "further": urlencode(further | ({"state": state} if state else {})),
+        **_parts(figure, named | ({"state": state} if state else {}), period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
 
 
+def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context:
+    """Whose its parts are, and by what their own figures are narrowed further."""
+    if figure.parts_by == "job":
+        # many jobs bear one name; what no job held has no owner
+        keys = [part.key for part in figure.parts.groups if part.key != UNALLOCATED]
+        owners = attribution.jobs_by_key(keys, before=interval.end)
+        return {"owners": owners, "further": urlencode(named)}
+    kept = {name: value for name, value in named.items() if name in ("job", "state")}
+    return {"owners": {}, "further": urlencode(kept)}
+
+
 def _state(request: HttpRequest) -> str | None:
     return chosen(request, "state", STATES) or None
+
+
+def _shown(request: HttpRequest, period: Period, shown: Interval) -> Context:
+    """Which hours of the period are shown, and the way to those before."""
+    return {
+        "interval": shown,
+        "asked": [moment.isoformat(timespec="minutes") for moment in (shown.start, shown.end)],
+        "is_cut": shown != period.interval,
+        "is_final": explain.is_final(shown, period.now),
+        "earlier": _earlier(request, period.interval, shown),
+    }
 
 
 def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
@@ -89,53 +106,48 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job
     what no job held.
     """
-    gpu = inventory.gpu(request.GET["gpu"])
-    if gpu is None:
-        raise Http404
+    gpu = selectors.existing_gpu(request.GET["gpu"])
     state = _state(request)
-    key = request.GET.get("job")
-    job = get_object_or_404(Job, key=key) if key else None
+    job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
-    holder = job.pk if job else None
-    if key == UNALLOCATED:
-        holder = explain.NOBODY
-    interval = explain.newest(gpu, period.interval, job_id=holder, state=state)
+    which: dict[str, Any] = {"job_id": holder, "state": state}
+    interval = explain.newest(gpu, period.interval, **which)
     context = {
         "gpu": gpu,
         "job": job,
-        "is_nobody": key == UNALLOCATED,
-        "interval": interval,
-        "asked": [
-            moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)
-        ],
-        "is_cut": interval != period.interval,
-        "earlier": _earlier(request, period.interval, interval),
-        "is_final": explain.is_final(interval, period.now),
+        "is_nobody": holder == explain.NOBODY,
         "state": state or "",
         "states": STATES,
-        **_entries(explain.rows(gpu, interval, job_id=holder, state=state)),
-        **_windows(explain.stretches(gpu, interval, job_id=holder, state=state)),
+        **_shown(request, period, interval),
+        **_behind(gpu, interval, which),
     }
-    is_part = request.headers.get("HX-Request")
-    template = "dashboard/_explain.html" if is_part else "dashboard/explain.html"
-    return page(request, period, template, "fleet", context)
+    name = "_explain.html" if request.headers.get("HX-Request") else "explain.html"
+    return page(request, period, f"dashboard/{name}", "fleet", context)
 
 
-def _entries(rows: Any) -> dict[str, Any]:
-    """Entries of the ledger with their dollars."""
-    lines = priced(rows)
+def _holder(key: str | None) -> tuple[Job | None, int | None]:
+    """The job of that key, and by what the ledger knows who held the GPU (None: whoever). Raises
+    Http404.
+    """
+    if key == UNALLOCATED:
+        return None, explain.NOBODY
+    if key is None:
+        return None, None
+    job = get_object_or_404(Job, key=key)
+    return job, job.pk
+
+
+def _behind(gpu: GPU, interval: Interval, which: dict[str, Any]) -> Context:
+    """Entries of the ledger with their dollars, and of the windows behind them the first rules that
+    decided them, each with the job that held the GPU.
+    """
+    lines = priced(explain.rows(gpu, interval, **which))
+    decided = by_rule(explain.stretches(gpu, interval, **which))
+    jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
     return {
         "lines": lines,
         "total_usd": sum(line.usd for line in lines if line.usd is not None),
         "unpriced": any(line.usd is None for line in lines),
-    }
-
-
-def _windows(stretches: Iterable[Stretch]) -> dict[str, Any]:
-    """The first rules that decided them, each with the job that held the GPU."""
-    decided = by_rule(stretches)
-    jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
-    return {
         "windows": [(each, jobs.get(each.job_id)) for each in decided[:MAX_RULES]],
         "left_off": max(0, len(decided) - MAX_RULES),
     }

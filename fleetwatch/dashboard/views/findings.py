@@ -69,6 +69,10 @@ STATUSES = {
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
 IN_FORM = ("team", "user")  # filters with a field of their own
+PARAMETERS = (
+    *("status", "cause", "job", "kind", "cluster", "state"),
+    *(*SUBJECTS, "assignee", "after", *PERIOD),
+)
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
 _DONE = {
     "accept": "Accepted: somebody will change it.",
@@ -96,8 +100,7 @@ class Row:
 @shows(
     "dashboard/findings.html",
     "findings",
-    *("status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after"),
-    *PERIOD,
+    *PARAMETERS,
     needs_gpus=True,
 )
 def findings(request: HttpRequest, period: Period) -> Context:
@@ -107,25 +110,33 @@ def findings(request: HttpRequest, period: Period) -> Context:
     asked = _asked(request, teams, people)
     scope, filters = filtered(request)
     scope = replace(scope, team=asked["team"] or None, job=asked["job"] or None)
-    which = Which(**{field.name: asked[field.name] or None for field in fields(Which)})
-    every = inbox.inbox(period.interval, now=period.now, scope=scope, which=which)
-    others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
+    every = _every(asked, scope, period)
     return {
         "status": status,
-        "statuses": STATUSES.items(),
-        "progress": machine_findings.progress(period.interval, now=period.now),
-        "counts": every.counts(),
-        "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": teams[:MAX_CHOICES],
         "people": people[:MAX_CHOICES],
         "filters": asked,
-        "other_filters": {
-            name: value for name, value in others.items() if value and name not in IN_FORM
-        },
-        **_lines(request, period, every if status == "all" else every.of_status(status)),
-        **_savings(every, scope, period.interval),
+        "other_filters": _kept(asked, filters),
+        "statuses": STATUSES.items(),
+        "causes": _CAUSES,
+        **_lines(request, period, every, status),
+        **_savings(every, scope, period),
         **_fixed(period),
     }
+
+
+_CAUSES = [cause for cause in CATALOGUE if cause.code not in UNFIT]
+
+
+def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:
+    which = Which(**{field.name: asked[field.name] or None for field in fields(Which)})
+    return inbox.inbox(period.interval, now=period.now, scope=scope, which=which)
+
+
+def _kept(asked: Mapping[str, str], filters: dict[str, str]) -> dict[str, str]:
+    """The filters that have no field of their own in the form."""
+    others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
+    return {name: value for name, value in others.items() if value and name not in IN_FORM}
 
 
 def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) -> dict[str, str]:
@@ -140,8 +151,9 @@ def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) 
     }
 
 
-def _lines(request: HttpRequest, period: Period, shown: Inbox) -> Context:
-    """A page of those of jobs, and all of machines and of the queue."""
+def _lines(request: HttpRequest, period: Period, every: Inbox, status: str) -> Context:
+    """Of those that stand so a page of jobs', and all of machines and of the queue."""
+    shown = every if status == "all" else every.of_status(status)
     after = request.GET.get("after", "")
     ranked, pager = pages.page_of(shown.of_jobs, after=after, size=PAGE_SIZE)
     if pager.is_first:
@@ -157,12 +169,14 @@ def _lines(request: HttpRequest, period: Period, shown: Inbox) -> Context:
     }
 
 
-def _savings(every: Inbox, scope: Scope, interval: Interval) -> Context:
-    """What they could bring back, and how that comes from what was wasted."""
+def _savings(every: Inbox, scope: Scope, period: Period) -> Context:
+    """How many there are, what they could bring back, and how that comes from what was wasted."""
     saving = every.saving(*RECOVERABLE)
     return {
+        "counts": every.counts(),
+        "progress": machine_findings.progress(period.interval, now=period.now),
         "recoverable": saving,
-        "steps": _waterfall(interval, scope, every.wasted_usd(*RECOVERABLE), saving),
+        "steps": _waterfall(period.interval, scope, every.wasted_usd(*RECOVERABLE), saving),
         "accepted": every.saving("accepted"),
         "capacity": every.capacity(),
     }

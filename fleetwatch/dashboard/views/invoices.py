@@ -4,7 +4,7 @@ book and withdraw.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -13,16 +13,19 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
+from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import page
+from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment
 
@@ -47,7 +50,8 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     """One change; what can't be taken comes back with the page and what was sent."""
     if action not in _CHANGES:
         raise Http404(action)
-    asked = _Asked(request, month, read_period(request))
+    user = cast("User", request.user)
+    asked = _Asked(request.POST, user, read_period(request).now, request, month)
     try:
         messages.success(request, _CHANGES[action](asked))
     except RefusedError as error:
@@ -64,21 +68,13 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A form as it was sent, for which month and when."""
+class _Asked(Asked):
+    """A form as it was sent, for which month."""
 
     request: HttpRequest
     month: str
-    period: Period
 
-    @property
-    def by(self) -> str:
-        return self.request.user.get_username()
-
-    def text(self, name: str) -> str:
-        return self.request.POST.get(name, "").strip()
-
-    def row(self, rows: type[Row]) -> Row:
+    def row_of_month(self, rows: type[Row]) -> Row:
         """The month's row of the form's number. Raises Http404."""
         text = self.text("id")
         number = min(int(text[:20]), LARGEST_ID) if text.isascii() and text.isdecimal() else 0
@@ -92,7 +88,7 @@ def _import(asked: _Asked) -> str:
     done = invoices.import_invoice(
         bytes(file.read(MAX_BYTES + 1)),
         asked.month,
-        now=asked.period.now,
+        now=asked.now,
         by=asked.by,
         file_name=file.name or "",
         replace=asked.text("replace") == "on",
@@ -106,7 +102,7 @@ def _import(asked: _Asked) -> str:
 
 
 def _remove(asked: _Asked) -> str:
-    invoices.remove_invoice(asked.row(Invoice), by=asked.by)
+    invoices.remove_invoice(asked.row_of_month(Invoice), by=asked.by)
     return "The invoice was removed."
 
 
@@ -130,7 +126,7 @@ def _book(asked: _Asked) -> str:
         seen=asked.text("seen"),
         reason=asked.text("reason"),
         by=asked.by,
-        now=asked.period.now,
+        now=asked.now,
     )
     lines = f"{len(made)} line{'' if len(made) == 1 else 's'}"
     return (
@@ -140,7 +136,7 @@ def _book(asked: _Asked) -> str:
 
 
 def _withdraw(asked: _Asked) -> str:
-    bookings.withdraw(asked.row(InvoiceAdjustment), by=asked.by, now=asked.period.now)
+    bookings.withdraw(asked.row_of_month(InvoiceAdjustment), by=asked.by, now=asked.now)
     return "The booking was withdrawn; it stays readable here."
 
 
@@ -166,22 +162,10 @@ def _page(
     request: HttpRequest, month: str, *, refused: Mapping[str, Any] | None = None
 ) -> HttpResponse:
     period = read_period(request)
-    try:
-        reconciled = reconciliation.reconciliation(month, now=period.now)
-    except ValueError as error:
-        raise Http404(str(error)) from error
-    ledger_usd = reconciled.total.ledger_usd
-    since = adjusted(reconciled.month.interval, ledger_usd)
-    lines = reconciled.lines[:MAX_LINES]
     context = {
-        "month": reconciled.month,
-        "adjusted": since and since.of_ledger(ledger_usd),
-        "reconciled": reconciled,
-        "lines": lines,
-        "left_off": len(reconciled.lines) - len(lines),
-        "can_book": any(line.is_open for line in lines),
+        **_reconciled(month, period),
         "skus": reconciliation.billed_skus(month)[:MAX_LINES],
-        "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
+        "gpu_models": present_models(),
         "bookings": reconciliation.bookings(month)[:MAX_LINES],
         "columns": COLUMNS,
         "focus_columns": FOCUS_READ,
@@ -191,3 +175,22 @@ def _page(
         **(refused or {}),
     }
     return page(request, period, "dashboard/invoice.html", "reports", context)
+
+
+def _reconciled(month: str, period: Period) -> Context:
+    """The month's invoices beside its ledger. Raises Http404 for what is no month."""
+    try:
+        reconciled = reconciliation.reconciliation(month, now=period.now)
+    except ValueError as error:
+        raise Http404(str(error)) from error
+    ledger_usd = reconciled.total.ledger_usd
+    since = adjusted(reconciled.month.interval, ledger_usd)
+    lines = reconciled.lines[:MAX_LINES]
+    return {
+        "month": reconciled.month,
+        "adjusted": since and since.of_ledger(ledger_usd),
+        "reconciled": reconciled,
+        "lines": lines,
+        "left_off": len(reconciled.lines) - len(lines),
+        "can_book": any(line.is_open for line in lines),
+    }

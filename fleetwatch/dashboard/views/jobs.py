@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.held import held_interval
-from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -27,7 +27,7 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS
-from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms
@@ -62,20 +62,27 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    text = request.GET.get("q", "").strip()
-    facts = _facts(request)
-    scope, filters = filtered(request)
-    filters |= facts
-    held = costs.look(period.interval, "job", scope=replace(scope, is_allocated=True))
-    of_asked = held.of("job", job_ids(text=text, **facts))
-    ranked = of_asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
+    asked, filters = _asked(request, period.interval)
+    ranked = asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     return {
         "lines": _lines(ranked.groups, period.interval),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
-        "other_filters": {name: value for name, value in filters.items() if name not in IN_FORM},
-        "filters": filters | ({"q": text} if text else {}),
+        "other_filters": {
+            name: value for name, value in filters.items() if name not in (*IN_FORM, "q")
+        },
+        "filters": filters,
     }
+
+
+def _asked(request: HttpRequest, interval: Interval) -> tuple[Look, dict[str, str]]:
+    """The jobs that the address asks for, and by what it narrows them, by name."""
+    text = request.GET.get("q", "").strip()
+    facts = _facts(request)
+    scope, filters = filtered(request)
+    held = costs.look(interval, "job", scope=replace(scope, is_allocated=True))
+    narrowed = filters | facts | ({"q": text} if text else {})
+    return held.of("job", job_ids(text=text, **facts)), narrowed
 
 
 def _facts(request: HttpRequest) -> dict[str, str]:
@@ -86,7 +93,7 @@ def _facts(request: HttpRequest) -> dict[str, str]:
 
 
 def _lines(groups: Sequence[Group], interval: Interval) -> list[JobLine]:
-    jobs = selectors.jobs_by_key((group.key for group in groups), before=interval.end)
+    jobs = attribution.jobs_by_key((group.key for group in groups), before=interval.end)
     with_outcomes(jobs.values())
     causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
     lines = []
@@ -104,7 +111,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     if job is None:
         raise Http404
     period = read_period(request, whole=held_interval(job))
-    with_outcomes(into_teams([job], before=period.interval.end))
+    with_outcomes(attribution.into_teams([job], before=period.interval.end))
     scope = Scope(job=job.key)
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
     context = {
@@ -115,13 +122,20 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "gpus": _gpu_lines(job, by_gpu.lines, period.interval),
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(job.key, safe=""),
+        **_said_of(job),
+    }
+    return page(request, period, "dashboard/job.html", "jobs", context)
+
+
+def _said_of(job: Job) -> Context:
+    """Who said what of it: its sources and its history."""
+    return {
         "wait_ms": wait_ms(job),
         "namesakes": namesakes(job),
         "otherwise": otherwise_lines(contradictions(job)),
         "changes": change_lines(changes(job)),
         "sources": sorted(set(Allocation.objects.filter(job=job).values_list("source", flat=True))),
     }
-    return page(request, period, "dashboard/job.html", "jobs", context)
 
 
 def _findings(job: Job, period: Period) -> list[tuple[Line, Cause, str, list[Alternative]]]:

@@ -8,12 +8,13 @@ from functools import partial
 from urllib.parse import quote
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
@@ -114,7 +115,7 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
     gpus = selectors.physical_gpus(node=node)
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
     groups = figures.jobs.groups
-    jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
+    jobs = attribution.jobs_by_key((group.key for group in groups), before=period.interval.end)
     return {
         "node": node,
         "totals": figures.totals,
@@ -211,14 +212,7 @@ def _label(gpu: GPU) -> str:
     return gpu.uuid if gpu.index is None else str(gpu.index)
 
 
-def _gpu(uuid: str) -> GPU:
-    gpu = inventory.gpu(uuid)
-    if gpu is None:
-        raise Http404
-    return gpu
-
-
-@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=_gpu)
+@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=selectors.existing_gpu)
 def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
     return {
         "gpu": gpu,

@@ -25,7 +25,7 @@ from fleetwatch.dashboard.asked import Asked, RefusedError
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
-from fleetwatch.dashboard.showing import page
+from fleetwatch.dashboard.showing import Context, page
 
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50
@@ -54,19 +54,24 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
         return _page(request, period)
     if not can_administer(request.user):
         raise PermissionDenied("only admins change settings")
-    asked = Asked(request.POST.dict(), cast("User", request.user), period.now)
     try:
-        change = _CHANGES.get(asked.text("do"), _add)(asked)
-        if asked.text("confirmed"):
-            change.make()
-            messages.success(request, change.done)
-            return redirect("mappings")
-        owners = [owner for owner in rule_terms.GIVES if getattr(change.gives, owner)]
-        preview = mapping_effects.preview(change.make, owners, now=period.now)
+        return _change(request, period)
     except RefusedError as error:
         return _page(request, period, errors=error.errors)
     except (MappingError, RateError) as error:
         return _page(request, period, errors={error.field: str(error)})
+
+
+def _change(request: HttpRequest, period: Period) -> HttpResponse:
+    """What the form asks for: shown, or made. Raises RefusedError, MappingError and RateError."""
+    asked = Asked(request.POST.dict(), cast("User", request.user), period.now)
+    change = _CHANGES.get(asked.text("do"), _add)(asked)
+    if asked.text("confirmed"):
+        change.make()
+        messages.success(request, change.done)
+        return redirect("mappings")
+    owners = [owner for owner in rule_terms.GIVES if getattr(change.gives, owner)]
+    preview = mapping_effects.preview(change.make, owners, now=period.now)
     return _page(request, period, preview=preview)
 
 
@@ -77,26 +82,34 @@ def _page(
     errors: Mapping[str, str] | None = None,
     preview: mapping_effects.Preview | None = None,
 ) -> HttpResponse:
-    rules = [
-        (rule, attribution.conditions(rule).words, attribution.gives(rule).words)
-        for rule in attribution.rules()
-    ]
-    moves = preview.moves if preview else []
+    rules = attribution.rules()
     sent = request.POST
     context = {
         "sent": sent,
         "errors": errors,
-        "preview": preview,
         "days": mapping_effects.LOOKS_BACK_DAYS,
-        "rules": rules[:MAX_RULES],
+        "rules": [_in_words(rule) for rule in rules[:MAX_RULES]],
         "rules_left_off": max(0, len(rules) - MAX_RULES),
-        "moves": moves[:MAX_MOVES],
-        "moves_left_off": max(0, len(moves) - MAX_MOVES),
+        **_moves(preview),
         "kept": [(name, sent[name]) for name in ("do", "id", *FIELDS) if sent.get(name)],
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
         "owner_names": {name: label.capitalize() for name, label in rule_terms.GIVES.items()},
     }
     return page(request, period, "dashboard/mappings.html", "settings", context)
+
+
+def _moves(preview: mapping_effects.Preview | None) -> Context:
+    """What a change would move; None: no change is shown."""
+    moves = preview.moves if preview else []
+    return {
+        "preview": preview,
+        "moves": moves[:MAX_MOVES],
+        "moves_left_off": max(0, len(moves) - MAX_MOVES),
+    }
+
+
+def _in_words(rule: MappingRule) -> tuple[MappingRule, str, str]:
+    return rule, attribution.conditions(rule).words, attribution.gives(rule).words
 
 
 def _end(asked: Asked) -> Change:

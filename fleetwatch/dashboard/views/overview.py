@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.http import HttpRequest
 
 from fleetwatch.alerts.selectors import open_incidents
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.bars import Segment
@@ -49,7 +50,7 @@ def overview(_: HttpRequest, period: Period) -> Context:
         "totals": wasters.totals,
         "change": _change(wasters.totals, period.previous),
         "breakdowns": _breakdowns(wasters),
-        "owners": selectors.jobs_by_key(
+        "owners": attribution.jobs_by_key(
             (group.key for group in wasters.jobs.groups), before=period.interval.end
         ),
         "incidents": incidents[:TOP],

@@ -1,6 +1,7 @@
 """The rate book's own page: admins work out what owned GPUs cost."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -20,14 +21,15 @@ from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
-from fleetwatch.dashboard.showing import page
+from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.inventory.selectors import present_models
 
 
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
-@takes("gpu_model", *(field.name for field in owned_form.FIELDS))
+@takes("gpu_model", *owned_form.NAMES)
 def rates_calculator(request: HttpRequest) -> HttpResponse:
     """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's
     rate.
@@ -35,34 +37,50 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     is_sent = request.method == "POST"
     sent = request.POST if is_sent else request.GET
-    models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
-    by_name = {model.name: model for model in models}
-    name = sent.get("gpu_model", "")
-    model = by_name.get(name, models[0] if models else None)
-    chosen(request, "gpu_model", by_name)
-    draw = measured_draw(model.name, period.now) if model is not None else None
-    parts, errors = _parts(sent, draw)
-    if is_sent and name and name not in by_name:
-        errors["gpu_model"] = f"There is no GPU model {name[:LONGEST]!r} in the fleet."
+    subject = _subject(request, sent.get("gpu_model", ""), period.now)
+    model = subject["model"]
+    parts, errors = _parts(sent, subject["draw"])
+    if is_sent:
+        errors |= _unknown(sent.get("gpu_model", ""), model)
     if is_sent and parts and model and not errors:
-        try:
-            return _book(request, model, parts, period)
-        except RateError as error:
-            errors = {error.field: str(error)}
-    context = {
-        "models": models,
-        "model": model,
-        "draw": draw,
-        "fields": [
-            (field, sent.get(field.name, field.start), errors.get(field.name, ""))
-            for field in owned_form.FIELDS
-        ],
+        errors = _book(request, model, parts, period)
+        if not errors:
+            return redirect(f"{reverse('settings')}#rates")
+    context = subject | _form(sent, parts, errors)
+    return page(request, period, "dashboard/rates_calculator.html", "settings", context)
+
+
+def _subject(request: HttpRequest, name: str, now: datetime) -> Context:
+    """The fleet's models, the one that is meant (else the first), and what it was measured to
+    draw.
+    """
+    models = {model.name: model for model in present_models()}
+    model = models.get(name, next(iter(models.values()), None))
+    chosen(request, "gpu_model", models)
+    draw = measured_draw(model.name, now) if model else None
+    return {"models": models.values(), "model": model, "draw": draw}
+
+
+def _unknown(name: str, model: GPUModel | None) -> dict[str, str]:
+    """What is wrong with the model's name, where one is given."""
+    if not name or (model and model.name == name):
+        return {}
+    return {"gpu_model": f"There is no GPU model {name[:LONGEST]!r} in the fleet."}
+
+
+def _form(sent: Mapping[str, str], parts: list[Component], errors: Mapping[str, str]) -> Context:
+    """The form as it was sent, the price that it makes, and what is wrong with it."""
+    fields = [
+        (field, sent.get(field.name, field.start), errors.get(field.name, ""))
+        for field in owned_form.FIELDS
+    ]
+    return {
+        "fields": fields,
         "parts": parts,
         "price": price(parts),
         "sent": sent,
         "errors": errors,
     }
-    return page(request, period, "dashboard/rates_calculator.html", "settings", context)
 
 
 def _parts(sent: Mapping[str, str], draw: Draw | None) -> tuple[list[Component], dict[str, str]]:
@@ -77,20 +95,23 @@ def _parts(sent: Mapping[str, str], draw: Draw | None) -> tuple[list[Component],
 
 def _book(
     request: HttpRequest, model: GPUModel, parts: list[Component], period: Period
-) -> HttpResponse:
-    """Sets the parts as the model's rate. Raises RateError."""
+) -> dict[str, str]:
+    """Sets the parts as the model's rate; what is wrong, where it can't be."""
     subject = Subject(gpu_model=model, node_class=request.POST.get("node_class", ""))
-    rate = Rate(
-        **subject.fields,
-        price_per_gpu_hour=price(parts),
-        valid_from=read_since(request.POST.get("since", ""), period.now),
-        pricing_class="owned",
-        source="total cost of ownership",
-    )
-    set_rate(rate, now=period.now, components=parts)
+    try:
+        rate = Rate(
+            **subject.fields,
+            price_per_gpu_hour=price(parts),
+            valid_from=read_since(request.POST.get("since", ""), period.now),
+            pricing_class="owned",
+            source="total cost of ownership",
+        )
+        set_rate(rate, now=period.now, components=parts)
+    except RateError as error:
+        return {error.field: str(error)}
     messages.success(
         request,
         f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts"
         " are kept with the rate.",
     )
-    return redirect(f"{reverse('settings')}#rates")
+    return {}

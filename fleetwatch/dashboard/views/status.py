@@ -14,8 +14,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.notify.models import Delivery
-from fleetwatch.notify.services import WAITING
+from fleetwatch.notify.selectors import waiting_deliveries
 from fleetwatch.operations import disk
 from fleetwatch.operations.models import Heartbeat
 from fleetwatch.operations.selectors import latest_runs, recent_failures
@@ -53,15 +52,14 @@ class Queue:
 
 @shows("dashboard/status.html", "status")
 def status(_: HttpRequest, period: Period) -> Context:
-    agents = _agents(period)
-    lags_ms = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
+    agents = sorted(_agents(period), key=_urgency)
     depth = telemetry.depth(period.now)
     return {
-        "agents": sorted(agents, key=_urgency),
+        "agents": agents,
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
         "never": sum(agent.health == NEVER for agent in agents),
         "silent": sum(bool(agent.silent) for agent in agents),
-        "lag_ms": min(lags_ms, default=None),
+        "lag_ms": min((agent.lag_ms for agent in agents if agent.lag_ms is not None), default=None),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
@@ -119,9 +117,5 @@ def _queues(depth: Depth, now: datetime) -> list[Queue]:
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
         Queue("Batches to seal", overdue, meaning(overdue)),
-        Queue(
-            "Messages to deliver",
-            Delivery.objects.filter(state__in=WAITING).count(),
-            "retries included",
-        ),
+        Queue("Messages to deliver", waiting_deliveries(), "retries included"),
     ]

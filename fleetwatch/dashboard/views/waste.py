@@ -11,9 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
-from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import (
@@ -30,6 +30,7 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import Scope, nothing, together
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.selectors import by_cause, waste_rows
@@ -57,23 +58,34 @@ def waste(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     seen = costs.look(period.interval, *({group_by, "node"} - {"cause"}), scope=scope)
     lines, rest = _lines(seen, group_by, scope, period.interval)
-    keys = [line.key for line in lines] if group_by == "job" else []
-    others = {name: value for name, value in filters.items() if name != group_by}
-    csv = f"{reverse('waste_csv')}?{period.timeframe.query}"
     return {
         "groups": GROUPS.items(),
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "rest": rest,
-        "owners": selectors.jobs_by_key(keys, before=period.interval.end),
+        "owners": _owners(lines, period.interval) if group_by == "job" else {},
         "filters": filters,
-        "kept": _more(others),
-        "kept_all": _more(filters),
-        "csv_url": csv + _more({"group_by": group_by} | filters),
+        **_links(group_by, filters, period),
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
+    }
+
+
+def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:
+    """The jobs of the lines, by key."""
+    return attribution.jobs_by_key((line.key for line in lines), before=interval.end)
+
+
+def _links(group_by: str, filters: dict[str, str], period: Period) -> Context:
+    """The filters as links keep them, and where the CSV is."""
+    others = {name: value for name, value in filters.items() if name != group_by}
+    csv = f"{reverse('waste_csv')}?{period.timeframe.query}"
+    return {
+        "kept": _more(others),
+        "kept_all": _more(filters),
+        "csv_url": csv + _more({"group_by": group_by} | filters),
     }
 
 
