@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ninja.operation import Operation
 
 from fleetwatch.api.request_period import RequestError
+from fleetwatch.lib.parameter_names import repeated, unknown
 
 Run = Callable[..., Any]
 LONGEST_NAME = 100  # of what is told back
@@ -32,16 +33,12 @@ def names(operation: Operation) -> list[str]:
 
 def refusal(request: HttpRequest, allowed: Collection[str] = ()) -> RequestError | None:
     """What is wrong with the names of the request's parameters; None where nothing is."""
-    unknown = next((name for name in request.GET if name not in allowed), None)
-    if unknown is not None:
+    for name in unknown(request.GET, allowed):
         there = f"parameters are {', '.join(sorted(allowed))}" if allowed else "there are none here"
-        return RequestError(
-            f"there is no parameter {unknown[:LONGEST_NAME]!r}: {there}",
-            field=unknown[:LONGEST_NAME],
-        )
-    repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
-    if repeated is not None:
-        return RequestError(f"{repeated!r} is there more than once", field=repeated)
+        shown = name[:LONGEST_NAME]
+        return RequestError(f"there is no parameter {shown!r}: {there}", field=shown)
+    for name in repeated(request.GET, allowed):
+        return RequestError(f"{name!r} is there more than once", field=name)
     return None
 
 

@@ -22,7 +22,6 @@ Row = Callable[[Any], Any]
 
 DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's
-NAMES = frozenset({"from", "to", "range"})
 LONGEST = timedelta(days=timeframes.MAX_DAYS)
 ALWAYS = Interval(timeframes.EARLIEST, timeframes.LATEST)  # of lists that a period only narrows
 MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
@@ -113,7 +112,7 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
 def _asked(request: HttpRequest, default: str, whole: Interval | None) -> Asked:
     if cursor := request.GET.get("cursor"):
         return _read_cursor(cursor)
-    if whole is not None and not request.GET.keys() & NAMES:
+    if whole is not None and not request.GET.keys() & set(timeframes.NAMES):
         return Asked(whole, 0)
     frame = timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=default)
     return Asked(frame.interval, 0)

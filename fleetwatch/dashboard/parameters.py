@@ -14,10 +14,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from fleetwatch.figures.totals import Scope
+from fleetwatch.lib import timeframes
+from fleetwatch.lib.parameter_names import repeated, unknown
 
 View = Callable[..., HttpResponseBase]
 
-PERIOD = ("from", "to", "range")
+PERIOD = timeframes.NAMES
 SUBJECTS = ("team", "user", "project", "cost_centre", "node", "gpu_model")  # as the API's filters
 RENAMED = {"group": "group_by", "model": "gpu_model"}
 LONGEST_NAME = 60  # of what is told back
@@ -30,9 +32,9 @@ def takes(*names: str) -> Callable[[View], View]:
     """
 
     def say(request: HttpRequest) -> None:
-        for name in _unknown(request, names)[:MAX_TOLD]:
+        for name in unknown(request.GET, names)[:MAX_TOLD]:
             messages.error(request, f"{_sentence(name, names)} What you see is not narrowed by it.")
-        for name in _repeated(request, names):
+        for name in repeated(request.GET, names):
             messages.error(request, f"{_once(name)} What you see is that of the last one.")
 
     return _judged(names, say)
@@ -68,8 +70,8 @@ def refusal(request: HttpRequest, names: Collection[str]) -> HttpResponse | None
     """422 with why, where the address of a file or a fragment can't be answered as it stands; None
     where it can.
     """
-    sentences = [_sentence(name, names) for name in _unknown(request, names)]
-    sentences += [_once(name) for name in _repeated(request, names)]
+    sentences = [_sentence(name, names) for name in unknown(request.GET, names)]
+    sentences += [_once(name) for name in repeated(request.GET, names)]
     return refused(sentences[0]) if sentences else None
 
 
@@ -84,14 +86,6 @@ def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
     """
     filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
     return Scope(**filters), filters  # type: ignore[arg-type]
-
-
-def _unknown(request: HttpRequest, names: Collection[str]) -> list[str]:
-    return [name for name in request.GET if name not in names]
-
-
-def _repeated(request: HttpRequest, names: Collection[str]) -> list[str]:
-    return [name for name in request.GET if name in names and len(request.GET.getlist(name)) > 1]
 
 
 def _once(name: str) -> str:

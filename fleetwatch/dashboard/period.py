@@ -76,7 +76,7 @@ def read_period(
     now = timezone.now()
     organisation_zone = zone()
     params = request.GET.dict()
-    if whole is not None and not params.keys() & {"from", "to", "range"}:
+    if whole is not None and not params.keys() & set(timeframes.NAMES):
         params = {"from": str(whole.start_ms), "to": str(whole.end_ms)}
     try:
         timeframe = timeframes.parse(params, now=now, zone=organisation_zone, default=default)

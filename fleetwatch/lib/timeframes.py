@@ -19,6 +19,7 @@ PRESETS: dict[str, tuple[str, str, str]] = {
     "MTD": ("now/M", "now", "Month to date"),
     "last-month": ("now-1M/M", "now/M", "Last month"),
 }
+NAMES = ("from", "to", "range")  # of the parameters
 MAX_POINTS = 400  # a chart shows no more; a finer step would be drawn into the same pixels
 MAX_DAYS = 1100  # three years and a bit: a longer request is a typing error
 # GPUs did not report before, and calendars end: time zones can't be applied to their last days
