@@ -92,7 +92,7 @@ LARGE_FUNCTIONS = {
     "budgets": 6,
     "costs": 1,
     "demo": 4,
-    "diagnosis": 29,
+    "diagnosis": 8,
     "figures": 6,
     "finance": 8,
     "inventory": 6,

@@ -65,6 +65,18 @@ class Lines:
         """Each line with its figures: dollars are summed from whole milliseconds and exact
         rates. Of the `counted` figures time without a rate is told.
         """
+        sure = np.zeros(len(self), dtype=np.int64)
+        np.maximum.at(sure, self.line, self.spans.figures["confidence"])
+        lines = zip(
+            self.job.tolist(), self.cause.tolist(), sure.tolist(), self._parts(), strict=True
+        )
+        return [
+            Caused(job or None, self.spans.labels[cause], confidence, **_priced(parts, counted))
+            for job, cause, confidence, parts in lines
+        ]
+
+    def _parts(self) -> list[list["_Part"]]:
+        """Of each line its time under each price."""
         together = summed_by(self.spans, self.line)
         ms = np.stack([together.of(each) for each in self.spans.figures["ms"].T], axis=1)
         parts: list[list[_Part]] = [[] for _ in range(len(self))]
@@ -72,13 +84,7 @@ class Lines:
             together.line.tolist(), together.price.tolist(), ms.tolist(), strict=True
         ):
             parts[line].append((self.spans.prices[price], figures))
-        sure = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(sure, self.line, self.spans.figures["confidence"])
-        lines = zip(self.job.tolist(), self.cause.tolist(), sure.tolist(), parts, strict=True)
-        return [
-            Caused(job or None, self.spans.labels[cause], confidence, **_priced(each, counted))
-            for job, cause, confidence, each in lines
-        ]
+        return parts
 
     def saving(self) -> Saving:
         """What all lines could save."""

@@ -5,7 +5,7 @@ thousands take longer than judging them.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -53,8 +53,8 @@ WHERE gpu.id = ANY(%s)
 ORDER BY gpu.id
 """
 _JOBS = (
-    'SELECT id, kind, start_ms, end_ms, state, "user", name, labels::text FROM jobs_job WHERE id ='
-    " ANY(%s)"
+    'SELECT id, kind, start_ms, end_ms, end_ms - start_ms, state, "user", name, labels::text FROM'
+    " jobs_job WHERE id = ANY(%s)"
 )
 _PROCESSES = "SELECT DISTINCT job_id, name FROM jobs_gpuprocess WHERE job_id = ANY(%s)"
 
@@ -113,9 +113,8 @@ def jobs(job_ids: Ints) -> dict[int, JobFacts]:
     wanted = np.unique(job_ids)
     serving = {job_id for job_id, name in fetched(_PROCESSES, [wanted]) if SERVING.search(name)}
     facts = {}
-    for pk, kind, start_ms, end_ms, state, user, name, labels in fetched(_JOBS, [wanted]):
+    for pk, kind, start_ms, end_ms, life_ms, state, user, name, labels in fetched(_JOBS, [wanted]):
         words = " ".join(map(str, json.loads(labels).values()))
-        life_ms = None if start_ms is None or end_ms is None else end_ms - start_ms
         has_failed = state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
         is_serving = pk in serving or bool(SERVING.search(f"{name} {words}"))
         facts[pk] = JobFacts(
@@ -129,18 +128,27 @@ def failures(job_id: Ints, jobs: Mapping[int, JobFacts]) -> Ints:
     failed = {pk: job.failed_ms for pk, job in jobs.items() if job.failed_ms and job.series[1]}
     if not failed:
         return np.zeros(len(job_id), dtype=np.int64)
-    alike = Job.objects.filter(
-        name__in={jobs[pk].series[1] for pk in failed},
-        state__in=FAILED,
-        end_ms__gte=min(failed.values()) - ALIKE_MS,
-        end_ms__lte=max(failed.values()) + ALIKE_MS,
-        end_ms__lt=F("start_ms") + SHORT_RUN_MS,
-    )
-    ends: dict[Series, list[int]] = defaultdict(list)
-    for user, name, end_ms in alike.values_list("user", "name", "end_ms"):
-        ends[user, name].append(end_ms or 0)
+    names = {jobs[pk].series[1] for pk in failed}
+    ends = _ends_of_failed(names, min(failed.values()) - ALIKE_MS, max(failed.values()) + ALIKE_MS)
     counts = {
         pk: sum(abs(end_ms - failed_ms) <= ALIKE_MS for end_ms in ends[jobs[pk].series])
         for pk, failed_ms in failed.items()
     }
     return np.array([counts.get(pk, 0) for pk in job_id.tolist()], dtype=np.int64)
+
+
+def _ends_of_failed(
+    names: Collection[str], first_ms: int, last_ms: int
+) -> Mapping[Series, list[int]]:
+    """When short runs of these names failed, in that time."""
+    runs = Job.objects.filter(
+        name__in=names,
+        state__in=FAILED,
+        end_ms__gte=first_ms,
+        end_ms__lte=last_ms,
+        end_ms__lt=F("start_ms") + SHORT_RUN_MS,
+    )
+    ends: dict[Series, list[int]] = defaultdict(list)
+    for user, name, end_ms in runs.values_list("user", "name", "end_ms"):
+        ends[user, name].append(end_ms or 0)
+    return ends

@@ -163,15 +163,10 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     """
     every = list(lines)
     jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in every})
+    with_outcomes(into_teams(jobs.values(), before=before))
     # one whose job was deleted since is on no page
     shown = [line for line in every if line.finding.job_id in jobs]
-    with_outcomes(into_teams(jobs.values(), before=before))
-    people = User.objects.in_bulk(
-        {line.finding.assignee_id for line in shown if line.finding.assignee_id}
-    )
-    for line in shown:
-        line.finding.job = jobs[line.finding.job_id]
-        line.finding.assignee = people.get(line.finding.assignee_id)
+    _join([line.finding for line in shown], jobs)
     keys = [(line.finding.its_job.pk, line.finding.cause) for line in shown]
     gpus = _gpus(keys)
     idle = stopped(jobs.keys())
@@ -180,6 +175,14 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
         replace(line, gpus=gpus[key], may_work=key not in idle, alternatives=others.get(key, ()))
         for line, key in zip(shown, keys, strict=True)
     ]
+
+
+def _join(findings: Sequence[Finding], jobs: Mapping[int | None, Job]) -> None:
+    """The findings with their jobs, and whom they are given to."""
+    people = User.objects.in_bulk({finding.assignee_id for finding in findings} - {None})
+    for finding in findings:
+        finding.job = jobs[finding.job_id]
+        finding.assignee = people.get(finding.assignee_id)
 
 
 def _gpus(keys: Collection[Key]) -> Counter[Key]:

@@ -4,7 +4,8 @@ Never read where a day's causes changed since.
 """
 
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
 from django.db import connection, transaction
@@ -14,6 +15,7 @@ from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import HELD, HIGH, LOW, WASTED
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.figures import engine
+from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
@@ -58,16 +60,22 @@ def _wrong(day: date) -> list[tuple[str, date, int]]:
 
 def _by_line(day: date, *, with_sums: bool) -> dict[_Line, tuple[int, ...]]:
     """What was held and wasted, and what could be saved of it, by node, job and cause."""
-    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    start = datetime.combine(day, time(), UTC)
     whole_day = Interval(start, start + timedelta(days=1))
     spans = engine.read(CauseTime(with_sums=with_sums), whole_day, by=("node",))
-    ms = spans.figures["ms"]
-    figures = np.stack([ms[:, HELD], ms[:, WASTED].sum(axis=1), ms[:, LOW], ms[:, HIGH]], axis=1)
-    nodes = spans.by["node"]
     lines: dict[_Line, NDArray[np.int64]] = {}
-    for node, job, label, amounts in zip(
-        nodes.ids[nodes.at].tolist(), spans.job.tolist(), spans.label.tolist(), figures, strict=True
-    ):
-        line = (node, job, spans.labels[label])
+    for line, amounts in zip(_lines(spans), _amounts(spans.figures["ms"]), strict=True):
         lines[line] = lines.get(line, 0) + amounts
     return {line: tuple(amounts.tolist()) for line, amounts in lines.items()}
+
+
+def _lines(spans: Columns[str]) -> Iterator[_Line]:
+    """Of each span."""
+    nodes = spans.by["node"]
+    causes = [spans.labels[label] for label in spans.label.tolist()]
+    return zip(nodes.ids[nodes.at].tolist(), spans.job.tolist(), causes, strict=True)
+
+
+def _amounts(ms: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of rows of FIGURES what was held, wasted, and could be saved of it."""
+    return np.stack([ms[:, HELD], ms[:, WASTED].sum(axis=1), ms[:, LOW], ms[:, HIGH]], axis=1)

@@ -4,7 +4,7 @@ sign. Worked out when asked for.
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,9 @@ from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.features import LONG, Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
+from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
-from fleetwatch.diagnosis.lane_rows import Held
+from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import Place
 from fleetwatch.inventory.models import GPU
@@ -112,8 +113,19 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
+    place = _looked_at(job, entry, detectors)
+    if place is None:
+        return None
+    lanes = place.features.lanes
+    ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
+    if pick := BY_CODE[cause].pick:
+        place = replace(place, lane=pick(place.features, ranks, place.cell))
+    return _evidence(job, entry, place, _beside_it(cause, place, ranks))
+
+
+def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_Place | None":
+    """The place of the entry's last cell; None where its telemetry is no longer kept."""
     hour_ms = to_ms(floor_hour(entry.start))
-    last = entry.cells.bit_length() - 1
     reach = max(length for detector in detectors for length in detector.lengths)
     # a window that looks at the last cell may end after it; windows reach back as long as they are
     low = hour_ms - max(reach * CELL_MS // HOUR_MS, 1) * HOUR_MS
@@ -121,11 +133,8 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     if lanes is None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
-    place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
-    ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
-    if pick := BY_CODE[cause].pick:
-        place = replace(place, lane=pick(place.features, ranks, place.cell))
-    return _evidence(job, entry, place, _beside_it(cause, place, ranks))
+    last = (hour_ms - low) // CELL_MS + entry.cells.bit_length() - 1
+    return _place(detectors, lanes, lane, last)
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -154,12 +163,17 @@ def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
     held = {node_id: node for node_id, node in held.items() if len(node.table["gpu_id"])}
     if not held:
         return None
+    return lane_rows.lanes(held, start_ms, end_ms, _cells(held, start_ms, end_ms))
+
+
+def _cells(held: Mapping[int, Held], start_ms: int, end_ms: int) -> Mapping[Key, Hour]:
+    """The stored ones; those that nobody stored are made."""
     cells = lane_rows.stored_hours(list(held), start_ms, end_ms)
     for node_id, node in held.items():
         for hour in node.hours():
             if (node_id, hour) not in cells:
                 cells |= lane_rows.made_hours({node_id: node}, hour, hour + HOUR_MS)
-    return lane_rows.lanes(held, start_ms, end_ms, cells)
+    return cells
 
 
 def _beside(table: cell_states.Table, job_id: int) -> cell_states.Table:
@@ -259,15 +273,13 @@ def _read(sign: Sign, place: _Place) -> Read:
 def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]) -> Facts:
     lanes = place.features.lanes
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
-    # in the same hour: GPUs that rest in turns are all used
-    alike = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start)
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
         facts_of(
             job,
             gpu,
             gpus=len(gpu_ids),
-            affected_gpus=alike.values("gpu_id").distinct().count(),
+            affected_gpus=_affected(entry),
             may_work=(job.pk, entry.cause) not in stopped([job.pk]),
         ),
         gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
@@ -279,6 +291,12 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         indexes=() if gpu.index is None else (gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
+
+
+def _affected(entry: CauseEntry) -> int:
+    """How many of the job's GPUs, in the same hour: GPUs that rest in turns are all used."""
+    alike = CauseEntry.objects.filter(job=entry.job_id, cause=entry.cause, start=entry.start)
+    return alike.values("gpu_id").distinct().count()
 
 
 def place_of(job: Job, *, may_work: bool) -> Place:

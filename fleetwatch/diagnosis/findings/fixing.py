@@ -3,7 +3,7 @@ around them.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -58,6 +58,12 @@ def measure(now: datetime) -> dict[str, int]:
     fixes = [fix for fix in measured if not _is_worn(fix, kept.get(_key(fix)))]
     fixes += _noticed(seen, changes.keys())
     Fix.objects.filter(pk__in=[kept[key].pk for key in kept.keys() - changes.keys()]).delete()
+    _write(fixes)
+    return {"fixes": len(fixes), "noticed": sum(fix.was_noticed for fix in fixes)}
+
+
+def _write(fixes: Sequence[Fix]) -> None:
+    """Over what was measured before of the same series and cause."""
     columns = {column.name for column in Fix._meta.concrete_fields if not column.primary_key}
     unique = [*Series._fields, "cause"]
     Fix.objects.bulk_create(
@@ -66,7 +72,6 @@ def measure(now: datetime) -> dict[str, int]:
         unique_fields=unique,
         update_fields=columns.difference(unique),
     )
-    return {"fixes": len(fixes), "noticed": sum(fix.was_noticed for fix in fixes)}
 
 
 def _key(fix: Fix) -> _Key:

@@ -12,8 +12,8 @@ import numpy as np
 from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.cause_columns import Decided, Lines
 from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Saving
-from fleetwatch.diagnosis.judgement.array_tools import rows_among
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Bools, Ints
 from fleetwatch.jobs.models import Job
 
@@ -148,17 +148,15 @@ class Findings:
 
 def in_order(lines: Lines, decided: Decided) -> Findings:
     """The lines (of a job and cause) that are findings and could save anything."""
-    causes = max(1, len(lines.spans.labels))
-    codes = decided.job * causes + decided.cause
-    order = np.argsort(codes)
-    at = rows_among(codes[order], lines.job * causes + lines.cause)
+    count, of_line, of_finding = pairs((lines.job, lines.cause), (decided.job, decided.cause))
+    finding = np.full(count, -1)
+    finding[of_finding] = np.arange(len(decided.pk))
+    finding = finding[of_line]
     high = lines.sums(HIGH)
     worth = lines.worth()
-    place = np.flatnonzero((at < len(codes)) & (high > 0))
-    finding = order[at[place]]
-    ranked = np.lexsort((decided.pk[finding], -high[place], -worth[place]))
-    place = place[ranked]
-    finding = finding[ranked]
+    place = np.flatnonzero((finding >= 0) & (high > 0))
+    place = place[np.lexsort((decided.pk[finding[place]], -high[place], -worth[place]))]
+    finding = finding[place]
     return Findings(
         lines.only(place),
         decided.pk[finding],

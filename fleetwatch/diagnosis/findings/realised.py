@@ -92,18 +92,23 @@ def effect(runs: Sequence[Run], cause: str, at_ms: int) -> Effect:
     in_order = _by_start(runs)
     before = [run for run in in_order if run.end_ms <= at_ms][-MOST_RUNS:]
     after = [run for run in in_order if run.start_ms >= at_ms]
-    if len(before) < MIN_RUNS or len(after) < MIN_RUNS:
-        return Effect(Outcome.WAITING, len(before), len(after))
+    sizes = (len(before), len(after))
+    if min(sizes) < MIN_RUNS:
+        return Effect(Outcome.WAITING, *sizes)
+    return _compared(before, after, cause)
+
+
+def _compared(before: Sequence[Run], after: Sequence[Run], cause: str) -> Effect:
+    sizes = (len(before), len(after))
     old = _resampled(before, SEED)
     new = _resampled(after, SEED + 1)
     share = _useful_share(before)
-    interval = _interval(_useful(old), _useful(new), (len(before), len(after)))
+    interval = _interval(_useful(old), _useful(new), sizes)
     low, high = np.clip(interval, -share, 1 - share).tolist()
     saved_low_ms, saved_high_ms = _saved(before, after, old, new)
     return Effect(
         _outcome(before, after, cause, low=low),
-        len(before),
-        len(after),
+        *sizes,
         useful_before=share,
         useful_after=_useful_share(after),
         effect_low=low,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from fleetwatch.diagnosis.judgement.rules import MEDIUM
 from fleetwatch.diagnosis.models import CauseEntry
@@ -32,12 +32,7 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
     newest = dict(own.values_list("job_id").annotate(Max("start")))
     if not newest:
         return set()
-    last: dict[int, dict[int, _Last]] = defaultdict(dict)
-    for job_id, gpu_id, start, cells, cause, confidence in own.filter(
-        _since(newest, LOOKS_BACK)
-    ).values_list("job_id", "gpu_id", "start", "cells", "cause", "confidence"):
-        entry = (floor_hour(start), cells.bit_length(), cause, confidence)
-        last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
+    last = _last(own.filter(_since(newest, LOOKS_BACK)))
     of_day = list(
         own.filter(_since(newest, REMEMBERS)).values_list("job_id", "gpu_id", "node_id").distinct()
     )
@@ -49,6 +44,16 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
         if job_id not in unknown
         for cause in _shared(list(gpus.values()))
     }
+
+
+def _last(entries: QuerySet[CauseEntry]) -> dict[int, dict[int, _Last]]:
+    """By job and GPU what its last cell was."""
+    last: dict[int, dict[int, _Last]] = defaultdict(dict)
+    columns = ("job_id", "gpu_id", "start", "cells", "cause", "confidence")
+    for job_id, gpu_id, start, cells, cause, confidence in entries.values_list(*columns):
+        entry = (floor_hour(start), cells.bit_length(), cause, confidence)
+        last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
+    return last
 
 
 def _since(newest: Mapping[int, datetime], back: timedelta) -> Q:

@@ -85,21 +85,25 @@ def cells(
     them was.
     """
     at = Places.of(windows, grid)
-    shares = {name: windows.columns[name] for name in MEANS if name in windows.columns} | {
-        CLOCK_RATIO: _clock_ratio(windows),
-        WINDOW_LOW: _is_low(windows),
-        ENGINES: busiest_engine(Columns(windows)),
-    }
     unread = np.full(grid.holders.shape, np.nan)
     return {
         **dict.fromkeys(MEANS, unread),
         SEEN_MS: np.nan_to_num(at.total(windows.observed_ms.astype(np.float64))),
-        **at.means(shares, windows.observed_ms),
+        **at.means(_shares(windows), windows.observed_ms),
         **{f"{name}_max": at.largest(_column(windows, name)) for name in MAXIMA},
         **{name: at.total(values) for name, values in _counts(windows, at).items()},
         BUSIEST_MINUTE: _busiest_minute(windows, at),
         **_pauses(windows, at, before),
         **{f"host_{name}": _host_means(hosts, name, grid) for name in HOST_MEANS},
+    }
+
+
+def _shares(windows: Windows) -> dict[str, Floats]:
+    """What is averaged, per window."""
+    return {name: windows.columns[name] for name in MEANS if name in windows.columns} | {
+        CLOCK_RATIO: _clock_ratio(windows),
+        WINDOW_LOW: _is_low(windows),
+        ENGINES: busiest_engine(Columns(windows)),
     }
 
 
@@ -151,12 +155,19 @@ def _busiest_minute(windows: Windows, at: Places) -> Floats:
     place = at.of_window[rows]
     minute = place * CELL_MS + windows.start_ms[rows] % CELL_MS // MINUTE_MS
     starts = np.flatnonzero(np.diff(minute, prepend=-1))
-    weight = windows.observed_ms[rows].astype(np.float64)
-    means = np.add.reduceat(util[rows] * weight, starts) / np.add.reduceat(weight, starts)
-    firsts = np.flatnonzero(np.diff(place[starts], prepend=-1))
+    means = _means_from(starts, util[rows], windows.observed_ms[rows])
+    place = place[starts]
+    firsts = np.flatnonzero(np.diff(place, prepend=-1))
     busiest = np.full(at.size, np.nan)
-    busiest[place[starts][firsts]] = np.maximum.reduceat(means, firsts)
+    busiest[place[firsts]] = np.maximum.reduceat(means, firsts)
     return at.shaped(busiest)
+
+
+def _means_from(starts: Ints, values: Floats, weight: Ints) -> Floats:
+    """The mean by weight from each start up to the next."""
+    by = weight.astype(np.float64)
+    means: Floats = np.add.reduceat(values * by, starts) / np.add.reduceat(by, starts)
+    return means
 
 
 def _changes(windows: Windows, name: str) -> Floats:

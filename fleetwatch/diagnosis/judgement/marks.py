@@ -2,9 +2,10 @@
 power. Pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from fleetwatch.ledger.policy import Policy
 
@@ -49,20 +50,24 @@ def marks(
     as the ledger has it.
     """
     unread: Values = [None] * len(starts_ms)
-    steps = zip(*(columns.get(name, unread) for name in COLUMNS), strict=True)
-    kinds = [
-        _kind(util, low, _spin(spin, util, power_w, _works(tensor, dram), waiting_w))
-        for util, low, spin, power_w, tensor, dram in steps
-    ]
-    key: Callable[[int], str] = kinds.__getitem__
-    stretches = [(kind, list(places)) for kind, places in groupby(range(len(kinds)), key)]
-    every = [
-        Mark(starts_ms[places[0]], starts_ms[places[-1]] + step_ms, kind)
-        for kind, places in stretches
-        if kind
-    ]
+    steps = [columns.get(name, unread) for name in COLUMNS]
+    every = []
+    for kind, stretch in groupby(
+        zip(starts_ms, _kinds(steps, waiting_w), strict=True), itemgetter(1)
+    ):
+        starts = [start_ms for start_ms, _ in stretch]
+        if kind:
+            every.append(Mark(starts[0], starts[-1] + step_ms, kind))
     longest = sorted(every, key=lambda mark: mark.start_ms - mark.end_ms)[:MAX_MARKS]
     return sorted(longest, key=lambda mark: mark.start_ms)
+
+
+def _kinds(columns: Sequence[Values], waiting_w: float | None) -> list[str]:
+    """Of each step, by the values of COLUMNS."""
+    return [
+        _kind(util, low, _spin(spin, util, power_w, _works(tensor, dram), waiting_w))
+        for util, low, spin, power_w, tensor, dram in zip(*columns, strict=True)
+    ]
 
 
 def _works(tensor: float | None, dram: float | None) -> bool:

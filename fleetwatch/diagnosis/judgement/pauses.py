@@ -81,17 +81,24 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     continues = _continues(windows, low_s, is_long, known_s)
     so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
-    seconds = windows.start_ms / 1000
     paused_s = np.where(is_long, low_s, 0.0)
-    figures = {
-        LOW_S: _sums(paused_s, at.of_window, is_read, at.size),
-        ONSETS: _sums(onset.astype(np.float64), at.of_window, is_read, at.size),
-        LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan)).ravel()),
+    return {
+        LOW_S: _sums(paused_s, at, is_read),
+        ONSETS: _sums(onset.astype(np.float64), at, is_read),
+        LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan))),
+        **_moments(windows, at, onset, so_far_s),
+    }
+
+
+def _moments(windows: Windows, at: Places, onset: Mask, so_far_s: Floats) -> dict[str, Floats]:
+    """When pauses began, and what the last window of each place says."""
+    seconds = windows.start_ms / 1000
+    flat = {
         LAST_START: _lasts(seconds, at.began, at.size),
         SO_FAR: _lasts(so_far_s, at.began, at.size),
         **_intervals(at.of_window[onset], seconds[onset], at.size),
     }
-    return {name: at.shaped(values) for name, values in figures.items()}
+    return {name: at.shaped(values) for name, values in flat.items()}
 
 
 def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
@@ -117,14 +124,21 @@ def _continues(windows: Windows, low_s: Floats, is_long: Mask, known_s: Floats) 
     is_whole = low_s >= WHOLE * ((windows.end_ms - windows.start_ms) / 1000)
     dips = np.nan_to_num(Columns(windows)["util_dips"])
     is_joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
-    gap_ms = np.abs(windows.start_ms[1:] - windows.end_ms[:-1])
-    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (gap_ms <= SAME_MS)
     continues = np.zeros(len(low_s), dtype=bool)
-    continues[1:] = is_long[1:] & is_long[:-1] & follows & is_joined
+    continues[1:] = is_long[1:] & is_long[:-1] & _follows(windows) & is_joined
     is_known = ~np.isnan(known_s)
     # what went on is longer by a long pause at least
     continues = np.where(is_known, known_s > low_s + LONG_S / 2, continues)
     return _ended_once(continues, is_whole, is_known)
+
+
+def _follows(windows: Windows) -> Mask:
+    """Of each window but the first whether it is of the same GPU as the one before it, and begins
+    where that ended.
+    """
+    gap_ms = np.abs(windows.start_ms[1:] - windows.end_ms[:-1])
+    follows: Mask = (np.diff(windows.gpu_id) == 0) & (gap_ms <= SAME_MS)
+    return follows
 
 
 def _ended_once(continues: Mask, is_whole: Mask, is_known: Mask) -> Mask:
@@ -150,10 +164,13 @@ def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:
     return total - np.maximum.accumulate(before)
 
 
-def _sums(values: Floats, place: Ints, is_read: Mask, size: int) -> Floats:
-    use = is_read & (place >= 0)
-    count = np.bincount(place[use], minlength=size)
-    return np.where(count > 0, np.bincount(place[use], weights=values[use], minlength=size), np.nan)
+def _sums(values: Floats, at: Places, is_read: Mask) -> Floats:
+    """One after the other, by place; NaN where none is read."""
+    use = is_read & (at.of_window >= 0)
+    place = at.of_window[use]
+    count = np.bincount(place, minlength=at.size)
+    sums = np.bincount(place, weights=values[use], minlength=at.size)
+    return at.shaped(np.where(count > 0, sums, np.nan))
 
 
 def _lasts(values: Floats, place: Ints, size: int) -> Floats:

@@ -229,10 +229,7 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
 
     @cache
     def windows(length: int, running: bool) -> _Windows:
-        # a window of the first wanted cell looks so far back, its stretch may begin before, and the
-        # two before that may have opened it
-        reach = max(length, CELLS_PER_HOUR)
-        here = look(max(since - reach - _edge(reach) - MISSES, 0), running)
+        here = look(_first(since, length), running)
         features = here.alone if length == 1 else Features(here.alone.lanes, length)
         return _Windows(here, features, running)
 
@@ -244,6 +241,14 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
         parts = [part for part in by_length if part is not None]
         if parts:
             yield parts[0] if len(parts) == 1 else _joined(parts, lanes.held.shape[1])
+
+
+def _first(since: int, length: int) -> int:
+    """The first cell that such windows need: one of the first wanted cell looks so far back, its
+    stretch may begin before, and the two before that may have opened it.
+    """
+    reach = max(length, CELLS_PER_HOUR)
+    return max(since - reach - _edge(reach) - MISSES, 0)
 
 
 def _edge(length: int) -> int:
@@ -262,15 +267,20 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     rows = np.flatnonzero((hits | is_possible).any(axis=1))
     if not len(rows):
         return None
-    hits = hits[rows]
     enough = enough[rows]
     part = Covered.nothing(detector, rows, windows.look.first, hits.shape[1])
     if hits.any():
-        is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
-        part = _trimmed(_spread(part, rule, is_open, enough, f.length), windows)
+        part = _shown(part, rule, windows, hits[rows], enough)
     if is_possible.any():
         part = replace(part, possible=_most(is_possible[rows], enough, f.length))
     return part
+
+
+def _shown(part: Covered, rule: Judged, windows: _Windows, hits: Mask, enough: Mask) -> Covered:
+    """With the cells of which the rule holds; `hits` and `enough` are of the part's rows."""
+    f = windows.features
+    is_open = hits if part.detector.is_told else opened(hits) | hits & _whole(f, part.rows)
+    return _trimmed(_spread(part, rule, is_open, enough, f.length), windows)
 
 
 def _trimmed(part: Covered, windows: _Windows) -> Covered:
@@ -400,6 +410,14 @@ def _ahead(values: Floats, length: int) -> Floats:
     return windowed(values[:, ::-1], length)[:, ::-1]
 
 
+# of what several windows say of a cell, and what says nothing
+_BEST = (
+    ("confidence", np.maximum, 0),
+    ("low", np.minimum, 1.0),
+    ("high", np.maximum, 0.0),
+)
+
+
 def _joined(parts: Sequence[Covered], count: int) -> Covered:
     """What windows of several lengths say, of all lanes that one of them says something of, and of
     all `count` cells.
@@ -411,11 +429,7 @@ def _joined(parts: Sequence[Covered], count: int) -> Covered:
         at = np.ix_(np.searchsorted(rows, part.rows), np.arange(part.first, count))
         whole.cells[at] |= part.cells
         whole.possible[at] |= part.possible
-        for best, name, nothing in (
-            (np.maximum, "confidence", 0),
-            (np.minimum, "low", 1.0),
-            (np.maximum, "high", 0.0),
-        ):
+        for name, best, nothing in _BEST:
             values = np.where(part.cells, getattr(part, name), nothing)
             getattr(whole, name)[at] = best(getattr(whole, name)[at], values)
     return whole
