@@ -165,7 +165,7 @@ def test_a_findings_page_is_there_without_telemetry(admin, found):
 def test_what_people_said_of_the_cause_follows_without_a_gap(admin, found):
     admin.post(f"/findings/{found.pk}/confirm", {})
 
-    page = admin.get(f"/findings/{found.pk}").content.decode()
+    page = " ".join(admin.get(f"/findings/{found.pk}").content.decode().split())
 
     assert "no longer kept; 1 answer on this cause so far" in page
 
