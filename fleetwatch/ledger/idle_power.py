@@ -172,7 +172,10 @@ def _of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy) ->
     power_w = Columns(windows)["power_w"]
     # also in time that nobody holds a counter may be stuck, or somebody may work
     shows_nothing = (
-        (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
+        (acts.unseen == 0)
+        & (acts.evidence.peak <= policy.quiet_max)
+        & ~acts.evidence.works
+        & (power_w > 0)
     )
     rows = np.flatnonzero(shows_nothing & _within(windows, spans))
     starts = windows.start_ms[rows]

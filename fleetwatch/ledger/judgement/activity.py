@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fleetwatch.ledger.judgement.columns import Activity
+from fleetwatch.ledger.judgement.columns import Activity, Evidence
 from fleetwatch.ledger.judgement.labels import (
     BUSY_ONLY,
     COLD,
@@ -64,50 +64,68 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     known.
     """
     columns = Columns(windows)
+    evidence = _evidence(columns, idle_w, limit_w, policy)
+    contradicted = evidence.contradicted
+    quiet = evidence.phantom | ((evidence.peak <= policy.quiet_max) & ~contradicted)
+    sent = sent_spin(columns, policy)
+    active, spinning = _active(columns, evidence, quiet, sent, policy)
+    working = active - spinning
+    efficiency, source = _efficiency(columns, working, evidence.engines, idle_w, limit_w, policy)
+    return Activity(
+        evidence=evidence,
+        unseen=_unseen(windows, evidence, policy),
+        quiet=quiet,
+        blip=~quiet & ~contradicted & (active <= policy.blip_max),
+        zero=quiet & _is_zero(columns, evidence),
+        active=active,
+        spinning=spinning,
+        working=working,
+        efficiency=efficiency,
+        efficiency_source=source,
+        spin_unresolved=_is_unresolved(windows, sent, policy) & (active > 0),
+        context=_context(columns, policy),
+    )
+
+
+def _evidence(columns: Columns, idle_w: Floats, limit_w: Floats, policy: Policy) -> Evidence:
     power_w = columns["power_w"]
     engines = busiest_engine(columns)
     engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
     fraction, peak, signal = _shares(columns, engines, policy)
     power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
     near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
-    draws_work = power_w > policy.work_limit_ratio * limit_w
-    works = ~np.isnan(engines) | _above(columns, UNITS, policy) | draws_work
-    links = _above(columns, CONTRADICTIONS, policy)
-    phantom = _phantom(columns, policy, near_idle) & ~works & ~links
-    shows_work = works | links | (power_ratio > policy.contradiction_power_ratio)
-    contradicted = shows_work & ~phantom
-    quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
-    # without a word on processes only zero readings are zero
-    reads_zero = quiet & ~shows_work & (peak == 0) & ~(fraction > 0)
-    active = np.where(fraction >= policy.active_full, 1.0, fraction)
-    active = np.clip(np.where(quiet | np.isnan(fraction), 0.0, active), 0.0, 1.0)
-    spinning, unresolved = _spinning(windows, columns, near_idle, policy)
-    spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
-    working = np.maximum(active - spinning, 0.0)
-    efficiency, source = _efficiency(
-        columns, working, engines, idle_w=idle_w, limit_w=limit_w, policy=policy
-    )
-    return Activity(
+    works = ~np.isnan(engines) | _above(columns, UNITS, policy)
+    works |= _draws_work(power_w, limit_w, policy)
+    works_or_links = works | _above(columns, CONTRADICTIONS, policy)
+    return Evidence(
         fraction=fraction,
         peak=peak,
+        signal=signal,
+        engines=engines,
         power_ratio=power_ratio,
-        phantom=phantom,
         near_idle=near_idle,
         works=works,
-        contradicted=contradicted,
-        unseen=_unseen(windows, fraction, peak, policy),
-        signal=signal,
-        quiet=quiet,
-        blip=~quiet & ~contradicted & (active <= policy.blip_max),
-        zero=(phantom & (columns["process_count"] == 0)) | reads_zero,
-        active=active,
-        spinning=spinning,
-        working=working,
-        efficiency=efficiency,
-        efficiency_source=source,
-        spin_unresolved=unresolved & (active > 0),
-        context=_context(columns, policy),
+        shows_work=works_or_links | (power_ratio > policy.contradiction_power_ratio),
+        phantom=_phantom(columns, policy, near_idle) & ~works_or_links,
     )
+
+
+def _active(
+    columns: Columns, evidence: Evidence, quiet: Mask, sent: Floats, policy: Policy
+) -> tuple[Floats, Floats]:
+    """The active share of each window, and what of it is busy-waiting: not what engines did."""
+    active = np.where(evidence.fraction >= policy.active_full, 1.0, evidence.fraction)
+    active = np.clip(np.where(quiet | np.isnan(active), 0.0, active), 0.0, 1.0)
+    spinning = _spinning(columns, sent, evidence.near_idle, policy)
+    most = np.maximum(active - np.nan_to_num(evidence.engines), 0.0)
+    return active, np.minimum(spinning, most)
+
+
+def _is_zero(columns: Columns, evidence: Evidence) -> Mask:
+    """Where nothing at all went on, in windows that are quiet."""
+    # without a word on processes only zero readings are zero
+    reads_zero = (evidence.peak == 0) & ~(evidence.fraction > 0) & ~evidence.shows_work
+    return np.asarray(reads_zero | (evidence.phantom & (columns["process_count"] == 0)))
 
 
 ZERO_FRACTION = "util_zero_fraction"  # speaks as what it leaves of 1
@@ -173,8 +191,8 @@ def _or_units(
     return value, signal
 
 
-def _unseen(windows: Windows, fraction: Floats, peak: Floats, policy: Policy) -> Codes:
-    readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
+def _unseen(windows: Windows, evidence: Evidence, policy: Policy) -> Codes:
+    readable = ~np.isnan(evidence.fraction) | (evidence.peak <= policy.quiet_max)
     length = windows.end_ms - windows.start_ms
     under = windows.observed_ms < policy.observed_min_ratio * length
     return np.select(
@@ -237,9 +255,10 @@ def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: 
     power_w = columns["power_w"]
     power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
     near_idle = _near_idle(power_w, power_ratio, limit_w, policy)
-    spinning, _ = _spinning(windows, columns, near_idle, policy)
+    sent = sent_spin(columns, policy)
+    spinning = _spinning(columns, sent, near_idle, policy)
     has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
-    is_known = ~np.isnan(sent_spin(columns, policy)) | (has_power & ~np.isnan(columns["util_mean"]))
+    is_known = ~np.isnan(sent) | (has_power & ~np.isnan(columns["util_mean"]))
     return np.where(is_known, spinning, np.nan)
 
 
@@ -248,8 +267,13 @@ def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Po
     idle power by the limit.
     """
     by_limit = np.isnan(power_ratio) & (power_w < policy.spin_limit_ratio * limit_w)
-    draws_work = power_w > policy.work_limit_ratio * limit_w  # whatever somebody set as idle power
-    return np.asarray(((power_ratio <= policy.spin_power_max) | by_limit) & ~draws_work)
+    is_near = (power_ratio <= policy.spin_power_max) | by_limit
+    return np.asarray(is_near & ~_draws_work(power_w, limit_w, policy))
+
+
+def _draws_work(power_w: Floats, limit_w: Floats, policy: Policy) -> Mask:
+    """Where no idle board draws as much, whatever somebody set as idle power."""
+    return np.asarray(power_w > policy.work_limit_ratio * limit_w)
 
 
 def sent_spin(columns: Columns, policy: Policy) -> Floats:
@@ -263,25 +287,24 @@ def sent_spin(columns: Columns, policy: Policy) -> Floats:
     return np.where(is_refuted, np.nan, sent)
 
 
-def _spinning(
-    windows: Windows, columns: Columns, near_idle: Mask, policy: Policy
-) -> tuple[Floats, Mask]:
-    """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from
-    work.
-    """
-    sent = sent_spin(columns, policy)
+def _spinning(columns: Columns, sent: Floats, near_idle: Mask, policy: Policy) -> Floats:
+    """The share of busy-waiting: what was sent, else by the window's means."""
     spins = (columns["util_mean"] >= policy.spin_util_min) & near_idle
     spins &= ~(columns["tensor_active"] >= policy.spin_tensor_max)
     spins &= ~(columns["dram_active"] >= policy.spin_dram_max)
+    return np.where(np.isnan(sent), spins, sent)
+
+
+def _is_unresolved(windows: Windows, sent: Floats, policy: Policy) -> Mask:
+    """Where a long window without `spin_fraction` can't tell busy-waiting from work."""
     is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
-    return np.where(np.isnan(sent), spins, sent), np.isnan(sent) & is_long
+    return np.isnan(sent) & is_long
 
 
 def _efficiency(
     columns: Columns,
     working: Floats,
     engines: Floats,
-    *,
     idle_w: Floats,
     limit_w: Floats,
     policy: Policy,
@@ -291,23 +314,28 @@ def _efficiency(
     sensed = np.fmax.reduce(
         [columns[name] / getattr(policy, ceiling) for name, ceiling in CEILINGS]
     )
-    by_sensors = np.minimum(1.0, sensed / whole)
-    working_w = (columns["power_w"] - (1.0 - working) * _rest_w(idle_w, limit_w, policy)) / whole
-    drawn = _power_ratio(working_w, idle_w=idle_w, limit_w=limit_w)
-    by_power = np.minimum(1.0, np.maximum(drawn, policy.power_floor) / policy.ceiling_power)
+    # what the board drew while it worked: the rest of the window it rested
+    resting_w = (1.0 - working) * _rest_w(idle_w, limit_w, policy)
+    drawn = _power_ratio((columns["power_w"] - resting_w) / whole, idle_w=idle_w, limit_w=limit_w)
+    by_power = np.maximum(drawn, policy.power_floor) / policy.ceiling_power
     by_power[working < policy.power_min_working] = np.nan
     # what an engine did is its full work: the units and the board's power hardly notice it
-    by_engines = np.minimum(1.0, engines / policy.active_full / whole)
-    efficiency = np.ones(len(whole))
-    source = np.full(len(whole), BUSY_ONLY, dtype=np.int8)
-    # each is the better one where it was read, or at least as high; NaN compares false
+    by_engines = engines / policy.active_full / whole
+    return _best_read(by_power, sensed / whole, by_engines)
+
+
+def _best_read(by_power: Floats, by_sensors: Floats, by_engines: Floats) -> tuple[Floats, Codes]:
+    """Each is the better one where it was read, or at least as high; NaN compares false."""
+    efficiency = np.ones(len(by_power))
+    source = np.full(len(by_power), BUSY_ONLY, dtype=np.int8)
     for value, code, least in (
         (by_power, POWER, 0.0),
         (by_sensors, SENSORS, 0.0),
         (by_engines, SENSORS, efficiency),
     ):
-        is_better = value >= least
-        efficiency[is_better] = value[is_better]
+        share = np.minimum(1.0, value)
+        is_better = share >= least
+        efficiency[is_better] = share[is_better]
         source[is_better] = code
     return efficiency, source
 

@@ -70,17 +70,15 @@ def kinds(
     """
     word = timelines.word[position]
     base = stretches.spread(_bases(timelines, stretches))[position]
-    shade = (word >> np.uint16(_SHADES_SHIFT)) & np.uint16(_SHADES - 1)
-    kind = _REST[base + shade]
-    kind += (word >> np.uint16(SOURCE_AND_SIGNAL_SHIFT)).astype(np.int16)
-    is_lost = word & np.uint16(UNSEEN_MASK) != 0
-    lost = np.flatnonzero(is_lost)
-    kind[lost] = _UNSEEN[word[lost]]
+    kind = _REST[base + (word >> _SHADES_SHIFT & (_SHADES - 1))]
+    kind += (word >> SOURCE_AND_SIGNAL_SHIFT).astype(np.int16)
+    is_lost = word & UNSEEN_MASK != 0
+    kind[is_lost] = _UNSEEN[word[is_lost]]
     is_down = timelines.is_down[position]
     kind[is_down] = segments.down[timelines.segment[position[is_down]]] << LABEL_SHIFT
     is_lost |= is_down
-    is_busy = (word & np.uint16(QUIET_BIT) == 0) & ~is_lost
-    return kind, is_busy, (base // _SHADES % RUNS == STARTING_RUN) & ~is_lost
+    is_starting = base // _SHADES % RUNS == STARTING_RUN
+    return kind, ~is_lost & (word & QUIET_BIT == 0), ~is_lost & is_starting
 
 
 def _bases(timelines: Timelines, stretches: Stretches) -> np.ndarray:

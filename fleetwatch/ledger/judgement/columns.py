@@ -46,24 +46,48 @@ BARRIER, GAP, QUIET, BLIP, BUSY = range(5)
 # a job's start.
 NO_RUN, STALLED_RUN, IDLE_RUN, STARTING_RUN = range(4)
 
+
+def changes(values: NDArray[Any]) -> Mask:
+    """Where a value is not the one before it; the first one counts."""
+    return np.append(True, values[1:] != values[:-1])
+
+
+def of_rows(values: NDArray[Any], row: Ints, *, none: int = 0) -> NDArray[Any]:
+    """A value per window for each of these windows; `none` where there is none (row -1)."""
+    return np.append(values, values.dtype.type(none))[row]
+
+
 _WITH_SOURCE = SIGNAL_MASK | SOURCE_MASK
 _USEFUL, _UNDERUSED, _STARTING = numbers((USEFUL, UNDERUSED, STARTING)) << LABEL_SHIFT
 _SPINNING = numbers(SPINNING) << LABEL_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
-    """One value per window. Where `unseen` is not 0 the rest but `context` means nothing."""
+class Evidence:
+    """What was read of each window, compared with thresholds, before anything is concluded."""
 
     fraction: Floats  # as the first signal told it, NaN unread
     peak: Floats
+    signal: Codes
+    engines: Floats  # share of the busiest one, NaN unread or noise
     power_ratio: Floats
-    phantom: Mask
     near_idle: Mask
     works: Mask  # units or engines were read above noise, whatever utilisation says
-    contradicted: Mask
+    shows_work: Mask  # they, links or power were
+    phantom: Mask  # load that nobody makes
+
+    @property
+    def contradicted(self) -> Mask:
+        """Where work is shown, whatever the activity signal says."""
+        return self.shows_work & ~self.phantom
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One value per window. Where `unseen` is not 0 the rest but `context` means nothing."""
+
+    evidence: Evidence
     unseen: Codes
-    signal: Codes
     quiet: Mask
     blip: Mask
     zero: Mask  # activity was exactly 0

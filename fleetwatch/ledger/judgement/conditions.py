@@ -20,12 +20,13 @@ from fleetwatch.ledger.policy import CONDITIONS
 
 CONDITION_NUMBER = {condition: number for number, condition in enumerate(CONDITIONS)}
 UNSEEN = -1  # no condition of its own: takes that of its neighbours, or is unobserved
+_QUIET = CONDITION_NUMBER["quiet"]
 _OF_NOBODY = {state: CONDITION_NUMBER[state] for state in ("free", "orphaned", "unavailable")}
 # of codes, then of codes within a quiet run: a blip does not end it
 _IN_RUN = BUSY + 1
 _OF_CODE = np.full(2 * _IN_RUN, UNSEEN, dtype=np.int8)
 _OF_CODE[[BLIP, BUSY]] = CONDITION_NUMBER["active"]
-_OF_CODE[[QUIET, _IN_RUN + QUIET, _IN_RUN + BLIP, _IN_RUN + BUSY]] = CONDITION_NUMBER["quiet"]
+_OF_CODE[[QUIET, _IN_RUN + QUIET, _IN_RUN + BLIP, _IN_RUN + BUSY]] = _QUIET
 
 
 def of_positions(
@@ -44,7 +45,7 @@ def _of_windows(timelines: Timelines, segments: Segments, run: Ints) -> Codes:
     """The condition of each position; UNSEEN in gaps and where it is not the timeline's own."""
     number: Codes = _OF_CODE[timelines.code + np.int8(_IN_RUN) * (run >= 0)]
     busy = np.flatnonzero(number == CONDITION_NUMBER["active"])
-    is_spinning = timelines.word[busy] & np.uint16(SPINNING_BIT) > 0
+    is_spinning = timelines.word[busy] & SPINNING_BIT > 0
     number[busy[is_spinning]] = CONDITION_NUMBER["spinning"]
     number[timelines.is_own & timelines.is_down] = CONDITION_NUMBER["unavailable"]
     of_nobody = np.array(
@@ -62,19 +63,21 @@ def _over_gaps(stretches: Stretches, number: Codes) -> Codes:
     gaps = np.flatnonzero(stretches.code == GAP)
     if len(gaps) == 0:
         return number
-    left = number[np.maximum(stretches.first[gaps] - 1, 0)]
-    right = number[np.minimum(stretches.last[gaps] + 1, len(number) - 1)]
-    quiet = CONDITION_NUMBER["quiet"]
-    nothing = CONDITION_NUMBER["unobserved"]
-    # a quiet run's own gaps are its already; others of quiet time lie between two runs
-    is_bridged = (
-        (stretches.closed[gaps] == GAP) & (left == right) & (left != quiet) & (left != UNSEEN)
-    )
-    in_run = stretches.run[gaps] >= 0
     of_stretch = np.full(len(stretches.first), UNSEEN, dtype=np.int8)
-    of_stretch[gaps] = np.where(in_run, quiet, np.where(is_bridged, left, nothing))
+    in_run = stretches.run[gaps] >= 0
+    of_stretch[gaps] = np.where(in_run, _QUIET, _between(stretches, number, gaps))
     filled = stretches.spread(of_stretch)
     return np.where(filled == UNSEEN, number, filled)
+
+
+def _between(stretches: Stretches, number: Codes, gaps: Ints) -> Codes:
+    """The condition of gaps in no quiet run: what goes on across them, else unobserved."""
+    left = number[np.maximum(stretches.first[gaps] - 1, 0)]
+    right = number[np.minimum(stretches.last[gaps] + 1, len(number) - 1)]
+    is_short = stretches.closed[gaps] == GAP
+    # quiet time beside a gap that is in no run lies in two of them
+    is_bridged = is_short & (left == right) & (left != _QUIET) & (left != UNSEEN)
+    return np.where(is_bridged, left, CONDITION_NUMBER["unobserved"])
 
 
 def _joins_previous(

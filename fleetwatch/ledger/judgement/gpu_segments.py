@@ -70,8 +70,9 @@ def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Piec
     for position in np.argsort(rank, kind="stable"):
         owner[low[position] : high[position]] = rows[position]
     # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
-    first = np.flatnonzero((owner != np.concatenate([[-2], owner[:-1]])) & (owner >= 0))
-    last = np.flatnonzero((owner != np.concatenate([owner[1:], [-2]])) & (owner >= 0))
+    is_edge = np.diff(owner, prepend=-2, append=-2) != 0
+    first = np.flatnonzero(is_edge[:-1] & (owner >= 0))
+    last = np.flatnonzero(is_edge[1:] & (owner >= 0))
     return Pieces(edges[first], edges[last + 1], owner[first])
 
 

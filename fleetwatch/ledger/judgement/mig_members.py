@@ -4,7 +4,7 @@ Pure numpy.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -29,34 +29,38 @@ from fleetwatch.lib.spans import Span, difference, union
 
 # a hold, and when it counts
 Held = tuple[Hold, Spans]
+# the holdings of one job, when it held, and which segments
+Job = tuple[list[Held], list[Span], Mask]
 NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
 
 
 def members(question: Question, activity: Activity) -> list[Member]:
     """Every GPU and instance with capacity in the time asked about."""
     pieces = _pieces(question, activity)
-    edges = [
-        *(
-            gpu_segments.edges_of(spans)
-            for spans in gpu_segments.scheduler_status(question.sources)
-        ),
-        np.array([question.silent_ms], dtype=np.int64),
-    ]
+    edges = list(map(gpu_segments.edges_of, gpu_segments.scheduler_status(question.sources)))
+    edges.append(np.array([question.silent_ms], dtype=np.int64))
     # a window says that the GPU is there, be its activity readable or not (a MIG parent's never
     # is); one more, for no window (-1)
     speaks = np.append((activity.unseen == 0) | (activity.unseen == NO_SIGNAL), False)
-    instances: dict[int, list[Capacity]] = defaultdict(list)
-    for gpu in sorted(question.capacities, key=lambda gpu: gpu.gpu_id):
-        if gpu.parent_id is not None:
-            instances[gpu.parent_id].append(gpu)
+    instances = _instances(question.capacities)
+    first_ms, last_ms = question.cuts[[0, -1]].tolist()
     members: list[Member] = []
     for gpu in question.capacities:
-        start_ms = max(gpu.start_ms, int(question.cuts[0]))
-        end_ms = min(gpu.end_ms, int(question.cuts[-1]))
+        start_ms = max(gpu.start_ms, first_ms)
+        end_ms = min(gpu.end_ms, last_ms)
         if gpu.parent_id is None and start_ms < end_ms:
             board = _Board(question, gpu, instances[gpu.gpu_id], pieces, speaks, edges)
             members += board.members(start_ms, end_ms)
     return members
+
+
+def _instances(capacities: Iterable[Capacity]) -> Mapping[int, list[Capacity]]:
+    """By GPU its instances, in order of id."""
+    instances: dict[int, list[Capacity]] = defaultdict(list)
+    for gpu in sorted(capacities, key=lambda gpu: gpu.gpu_id):
+        if gpu.parent_id is not None:
+            instances[gpu.parent_id].append(gpu)
+    return instances
 
 
 def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
@@ -173,31 +177,33 @@ def _holders(
     none holds.
     """
     jobs = _jobs(holdings, start_ms, own_ms > 0)
-    held = [mask for *_, mask in jobs]
     count = np.zeros(len(start_ms), dtype=np.int64)
-    for mask in held:
+    for *_, mask in jobs:
         count += mask
-    if count.max(initial=0) > 1 or any(
-        hold.share is not None and hold.share < 1 for hold, _ in holdings
-    ):
-        shares = [_share(of_job, start_ms) for of_job, *_ in jobs]
-        parts, rest_ms = split_holders(own_ms, holds=held, shares=shares)
+    if count.max(initial=0) > 1 or any(_is_partial(hold) for hold, _ in holdings):
+        parts, rest_ms = _divided(jobs, start_ms, own_ms)
     else:
         parts = [own_ms] * len(jobs)
         rest_ms = own_ms * (count == 0)
     holders = [
-        Holder(of_job[0][0].job_id, of_job[0][0].kind, spans, mask, part)
-        for (of_job, spans, mask), part in zip(jobs, parts, strict=True)
+        Holder(hold.job_id, hold.kind, spans, mask, part)
+        for (((hold, _), *_), spans, mask), part in zip(jobs, parts, strict=True)
     ]
     return holders, count, rest_ms
 
 
-def _jobs(
-    holdings: Sequence[Held], start_ms: Ints, alive: Mask
-) -> list[tuple[list[Held], list[Span], Mask]]:
-    """By job id the holdings of each, when it held, and which segments; without those that held
-    none that is alive.
-    """
+def _divided(jobs: Sequence[Job], start_ms: Ints, own_ms: Ints) -> tuple[list[Ints], Ints]:
+    """Each job's milliseconds of each segment by its share, and those that none holds."""
+    shares = [_share(of_job, start_ms) for of_job, *_ in jobs]
+    return split_holders(own_ms, holds=[mask for *_, mask in jobs], shares=shares)
+
+
+def _is_partial(hold: Hold) -> bool:
+    return hold.share is not None and hold.share < 1
+
+
+def _jobs(holdings: Sequence[Held], start_ms: Ints, alive: Mask) -> list[Job]:
+    """By job id, without those that held no segment that is alive."""
     jobs = []
     for _, group in groupby(sorted(holdings, key=_job_id), key=_job_id):
         of_job = list(group)

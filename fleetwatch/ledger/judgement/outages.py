@@ -3,6 +3,7 @@ afterwards. Pure.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -56,19 +57,10 @@ def by_events(gpu_id: int, events: Iterable[Event], boots: Sequence[int]) -> lis
     """The GPU's outages as events and reboots tell them, by start; FOREVER_MS where no end was
     told.
     """
-    meanings = [
-        (event.at_ms, *meaning)
-        for event in events
-        if event.gpu_id in (None, gpu_id) and (meaning := _meaning(event))
-    ]
-    meanings += [(boot, family, "") for boot in boots for family in (DEVICE, DRIVER, DRAIN)]
     open_since: dict[str, tuple[int, str]] = {}
     outages: list[Outage] = []
-    # of things said at one instant an end comes first: what is down then went down after it
-    for at_ms, family, reason in sorted(
-        meanings, key=lambda item: (item[0], bool(item[2]), item[1], item[2])
-    ):
-        if reason:
+    for at_ms, is_down, family, reason in _meanings(gpu_id, events, boots):
+        if is_down:
             open_since.setdefault(family, (at_ms, reason))
         elif family in open_since:
             start, why = open_since.pop(family)
@@ -78,6 +70,22 @@ def by_events(gpu_id: int, events: Iterable[Event], boots: Sequence[int]) -> lis
         (outage for outage in outages if outage.start_ms < outage.end_ms),
         key=lambda outage: (outage.start_ms, outage.reason),
     )
+
+
+def _meanings(
+    gpu_id: int, events: Iterable[Event], boots: Sequence[int]
+) -> list[tuple[int, bool, str, str]]:
+    """(when, whether it is down then, what is, why) in order of time.
+
+    Of things said at one instant an end comes first: what is down then went down after it.
+    """
+    of_events = [
+        (event.at_ms, bool(meaning[1]), *meaning)
+        for event in events
+        if event.gpu_id in (None, gpu_id) and (meaning := _meaning(event))
+    ]
+    of_boots = [(boot, False, family, "") for boot in boots for family in (DEVICE, DRIVER, DRAIN)]
+    return sorted(of_events + of_boots)
 
 
 def _meaning(event: Event) -> tuple[str, str] | None:
@@ -103,29 +111,28 @@ def ended_by_activity(outage: Outage, *, gpu: Capacity, windows: Windows, policy
 
     A drain is not ended so.
     """
-    rows = np.flatnonzero(
-        (windows.gpu_id == gpu.gpu_id)
-        & (windows.end_ms > outage.start_ms)
-        & (windows.start_ms < outage.end_ms)
-    )
+    rows = _rows_beside(windows, gpu.gpu_id, outage)
     if outage.is_drain or len(rows) == 0:
         return outage
     idle_w, limit_w = activity.boards(windows, [gpu])
     acts = activity.read(windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
-    pieces = gpu_segments.resolve(windows, rows=rows, is_seen=acts.unseen == 0)
+    is_seen = acts.unseen == 0
+    pieces = gpu_segments.resolve(windows, rows=rows, is_seen=is_seen)
     row = pieces.row
-    is_active = (acts.unseen[row] == 0) & (acts.working[row] > policy.blip_max)
     start = _first_long_stretch(
         np.maximum(pieces.start_ms, outage.start_ms),
         np.minimum(pieces.end_ms, outage.end_ms),
-        is_active=is_active,
-        is_seen=acts.unseen[row] == 0,
+        is_active=acts.working[row] > policy.blip_max,
+        is_seen=is_seen[row],
         bridge_ms=policy.bridge_windows * (windows.end_ms - windows.start_ms)[row],
         needed_ms=round(1000 * policy.revival_s),
     )
-    return (
-        outage if start is None else Outage(outage.start_ms, start, outage.reason, is_revived=True)
-    )
+    return outage if start is None else replace(outage, end_ms=start, is_revived=True)
+
+
+def _rows_beside(windows: Windows, gpu_id: int, outage: Outage) -> Ints:
+    is_during = (windows.end_ms > outage.start_ms) & (windows.start_ms < outage.end_ms)
+    return np.flatnonzero((windows.gpu_id == gpu_id) & is_during)
 
 
 def _first_long_stretch(

@@ -3,7 +3,13 @@ can do it again. Pure.
 """
 
 from fleetwatch.ledger.judgement.activity import CONTRADICTIONS, UNITS
-from fleetwatch.ledger.judgement.columns import IDLE_RUN, STARTING_RUN, Activity, Stretches
+from fleetwatch.ledger.judgement.columns import (
+    IDLE_RUN,
+    STARTING_RUN,
+    Activity,
+    Evidence,
+    Stretches,
+)
 from fleetwatch.ledger.judgement.labels import (
     BUSY_ONLY,
     NO_SIGNAL,
@@ -27,6 +33,7 @@ WHY = {
     "dead_process": "no allocation, but a process that is dead or stuck holds it",
     "memory": "no allocation, but memory on it is in use without a process",
 }
+_SOURCES = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}
 
 
 def of_window(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
@@ -35,13 +42,14 @@ def of_window(acts: Activity, windows: Windows, row: int, policy: Policy) -> lis
     """
     if acts.unseen[row]:
         return [_of_unseen(acts, windows, row, policy)]
-    shows_load = acts.peak[row] > 0 or acts.power_ratio[row] > policy.contradiction_power_ratio
-    if acts.phantom[row] and shows_load:
+    evidence = acts.evidence
+    peak = evidence.peak[row]
+    shows_load = peak > 0 or evidence.power_ratio[row] > policy.contradiction_power_ratio
+    if evidence.phantom[row] and shows_load:
         return [_of_phantom(acts, windows, row, policy)]
     if acts.quiet[row]:
         return [
-            f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing"
-            " contradicts"
+            f"quiet: activity maximum {peak:g} <= {policy.quiet_max:g}, and nothing contradicts"
         ]
     return [*_of_contradictions(acts, windows, row, policy), *_of_active(acts, row, policy)]
 
@@ -69,11 +77,11 @@ def _of_phantom(acts: Activity, windows: Windows, row: int, policy: Policy) -> s
 
 
 def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
-    if acts.power_ratio[row] <= policy.spin_power_max:
-        return f"power ratio {acts.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
+    if acts.evidence.power_ratio[row] <= policy.spin_power_max:
+        return f"power ratio {acts.evidence.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
     if Columns(windows)["memory_used_bytes"][row] <= policy.empty_memory_bytes:
         return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
-    if acts.near_idle[row]:
+    if acts.evidence.near_idle[row]:
         return (
             f"power {Columns(windows)['power_w'][row]:g} W < {policy.spin_limit_ratio:g} of the"
             " limit"
@@ -82,53 +90,58 @@ def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> s
 
 
 def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
-    if not acts.contradicted[row] or acts.peak[row] > policy.quiet_max:
+    evidence = acts.evidence
+    if not evidence.contradicted[row] or evidence.peak[row] > policy.quiet_max:
         return []
-    readings = [
-        f"{name} {Columns(windows)[name][row]:g} > {getattr(policy, threshold):g}"
-        for name, threshold in (*UNITS, *CONTRADICTIONS)
-        if Columns(windows)[name][row] > getattr(policy, threshold)
-    ]
-    if acts.power_ratio[row] > policy.contradiction_power_ratio:
-        readings.insert(
-            0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}"
-        )
-    readings = readings or [
-        f"power {Columns(windows)['power_w'][row]:g} W > {policy.work_limit_ratio:g} of the limit"
-    ]
     return [
-        f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
-        f" {', '.join(readings)}"
+        f"activity maximum {evidence.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
+        f" {', '.join(_contradicting(evidence, Columns(windows), row, policy))}"
+    ]
+
+
+def _contradicting(evidence: Evidence, columns: Columns, row: int, policy: Policy) -> list[str]:
+    """The readings that show work, with their thresholds."""
+    readings = []
+    ratio = evidence.power_ratio[row]
+    if ratio > policy.contradiction_power_ratio:
+        readings.append(f"power ratio {ratio:.3f} > {policy.contradiction_power_ratio:g}")
+    for name, threshold in (*UNITS, *CONTRADICTIONS):
+        reading = columns[name][row]
+        most = getattr(policy, threshold)
+        if reading > most:
+            readings.append(f"{name} {reading:g} > {most:g}")
+    return readings or [
+        f"power {columns['power_w'][row]:g} W > {policy.work_limit_ratio:g} of the limit"
     ]
 
 
 def _of_active(acts: Activity, row: int, policy: Policy) -> list[str]:
     active = acts.active[row]
+    fraction = acts.evidence.fraction[row]
     spinning = acts.spinning[row]
-    working = acts.working[row]
-    whole = (
-        f" (from {policy.active_full:g} it counts as 1)"
-        if acts.fraction[row] != active and active == 1
-        else ""
-    )
+    is_rounded = fraction != active == 1
+    whole = f" (from {policy.active_full:g} it counts as 1)" if is_rounded else ""
     words = [
-        f"active share a = {acts.fraction[row]:g}{whole}, spinning = {spinning:g}, working w = a -"
-        f" spinning = {working:g}"
+        f"active share a = {fraction:g}{whole}, spinning = {spinning:g}, working w = a -"
+        f" spinning = {acts.working[row]:g}"
     ]
     if acts.blip[row]:
         words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
-    if working > 0:
-        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}[
-            int(acts.efficiency_source[row])
-        ]
-        efficiency = acts.efficiency[row]
-        words.append(
-            f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f},"
-            f" underused {working * (1 - efficiency):.4f}"
-        )
+    if acts.working[row] > 0:
+        words.append(_of_efficiency(acts, row))
     if active < 1:
         words.append(f"inactive 1 - a = {1 - active:g}")
     return words
+
+
+def _of_efficiency(acts: Activity, row: int) -> str:
+    working = acts.working[row]
+    efficiency = acts.efficiency[row]
+    by = _SOURCES[int(acts.efficiency_source[row])]
+    return (
+        f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f},"
+        f" underused {working * (1 - efficiency):.4f}"
+    )
 
 
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:

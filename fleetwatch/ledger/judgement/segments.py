@@ -3,6 +3,7 @@ each. Pure numpy.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from fleetwatch.ledger.judgement.columns import (
     Member,
     Segments,
     WindowWords,
+    of_rows,
 )
 from fleetwatch.ledger.judgement.labels import SOURCE_SHIFT, Codes, Label, with_outages
-from fleetwatch.ledger.judgement.observations import Columns, Floats, Mask, Question
+from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Mask, Outage, Question
 
 # Columns that members have, one member after the other.
 _OF_MEMBERS = (
@@ -39,45 +41,45 @@ def joined(
     first = [0, *np.cumsum([len(member.row) for member in members]).tolist()]
     down, is_drained, labels = _outages(members, first)
     row = columns["row"]
-    energy_row = columns["energy_row"]
     window_ms = question.windows.end_ms - question.windows.start_ms
-    joules_per_ms, is_by_power = _joules_per_ms(question, limit_w)
-    is_metered = ~np.isnan(joules_per_ms)
-    # a value per window and, last, of no window: row -1
     return Segments(
         **columns,
+        **_energy(question, limit_w, columns["energy_row"]),
         members=members,
         first=first,
         down=down,
         is_drained=is_drained,
-        word=np.append(_words(activity), np.uint16(NO_WINDOW))[row],
-        works=np.append(activity.works, False)[row],
-        window_ms=np.append(window_ms, 0)[row],
-        joules_per_ms=np.append(np.where(is_metered, joules_per_ms, 0.0), 0.0)[energy_row],
-        is_metered=np.append(is_metered, False)[energy_row],
-        is_by_power=np.append(is_by_power & is_metered, False)[energy_row],
+        word=of_rows(_words(activity), row, none=NO_WINDOW),
+        works=of_rows(activity.evidence.works, row),
+        window_ms=of_rows(window_ms, row),
         labels=labels,
     )
 
 
-def _joules_per_ms(question: Question, limit_w: Floats) -> tuple[Floats, Mask]:
-    """Of each window, NaN where not read; and where its watts stand for a counter that says more
-    than the board can draw.
+def _energy(question: Question, limit_w: Floats, row: Ints) -> dict[str, Any]:
+    """The columns on energy of segments with these windows: watts stand for a counter that says
+    more than the board can draw.
     """
     windows = question.windows
     columns = Columns(windows)
     rate = columns["energy_j"] / (windows.end_ms - windows.start_ms)
     most_w = np.where(np.isnan(limit_w), MOST_W, limit_w) * question.policy.energy_max_ratio
     is_absurd = rate * 1000 > most_w
-    return np.where(is_absurd, columns["power_w"] / 1000, rate), is_absurd
+    rate = np.where(is_absurd, columns["power_w"] / 1000, rate)
+    is_metered = ~np.isnan(rate)
+    return {
+        "joules_per_ms": of_rows(np.where(is_metered, rate, 0.0), row),
+        "is_metered": of_rows(is_metered, row),
+        "is_by_power": of_rows(is_absurd & is_metered, row),
+    }
 
 
 def _words(activity: Activity) -> WindowWords:
-    word = activity.signal.astype(np.uint16)
-    word += activity.efficiency_source.astype(np.uint16) << np.uint16(SOURCE_SHIFT)
-    word[activity.quiet] &= np.uint16((1 << SOURCE_SHIFT) - 1)
-    word <<= np.uint16(SOURCE_AND_SIGNAL_SHIFT)
-    word += activity.context.astype(np.uint16) << np.uint16(CONTEXT_SHIFT)
+    word = activity.evidence.signal.astype(np.uint16)
+    word += activity.efficiency_source.astype(np.uint16) << SOURCE_SHIFT
+    word[activity.quiet] &= (1 << SOURCE_SHIFT) - 1
+    word <<= SOURCE_AND_SIGNAL_SHIFT
+    word += activity.context.astype(np.uint16) << CONTEXT_SHIFT
     spins = activity.spinning > activity.working
     bits = (
         (activity.quiet, QUIET_BIT),
@@ -102,16 +104,19 @@ def _outages(
     labels = with_outages(reasons)
     number = {label.reason: place for place, label in enumerate(labels)}
     down = np.full(first[-1], -1, dtype=np.int16)
-    is_drained = np.zeros(first[-1], dtype=bool)
+    is_drained = np.zeros(len(down), dtype=bool)
     for member, begin in zip(members, first, strict=False):
-        # the later assigned wins: the earliest, and a fault before a drain, which would hide it
-        # from the holder
-        for outage in sorted(
-            member.outages,
-            key=lambda outage: (not outage.is_drain, -outage.start_ms, outage.reason),
-        ):
+        # the later assigned wins
+        for outage in sorted(member.outages, key=_rank):
             span = [outage.start_ms, outage.end_ms]
-            down_here = slice(*begin + np.searchsorted(member.start_ms, span))
-            down[down_here] = number[outage.reason]
-            is_drained[down_here] = outage.is_drain
+            here = slice(*begin + np.searchsorted(member.start_ms, span))
+            down[here] = number[outage.reason]
+            is_drained[here] = outage.is_drain
     return down, is_drained, labels
+
+
+def _rank(outage: Outage) -> tuple[bool, int, str]:
+    """Of several at once the highest counts: the earliest, and a fault before a drain, which would
+    hide it from the holder.
+    """
+    return not outage.is_drain, -outage.start_ms, outage.reason

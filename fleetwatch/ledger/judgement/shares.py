@@ -49,22 +49,22 @@ def split_holders(
     if not holds:
         return [], total
     count = np.sum(holds, axis=0)
-    parts = [np.where(mask, total, 0) for mask in holds]
-    rest = np.where(count == 0, total, 0)
-    is_partial = np.any(
-        [mask & (share < 1) for mask, share in zip(holds, shares, strict=True)], axis=0
-    )
-    shared = np.flatnonzero((count > 1) | is_partial)
+    parts = [total * mask for mask in holds]
+    rest = total * (count == 0)
+    shared = np.flatnonzero((count > 1) | _is_partial(holds, shares))
     if len(shared) == 0:
         return parts, rest
-    weights = _weights(
-        np.array([mask[shared] for mask in holds]), np.array([share[shared] for share in shares])
-    )
+    weights = _weights(*(np.array([each[shared] for each in of]) for of in (holds, shares)))
     whole = largest_remainder(total[shared], weights)
-    for holder, part in enumerate(parts):
-        part[shared] = whole[:, holder]
-    rest[shared] = whole[:, -1]
+    for part, own in zip([*parts, rest], whole.T, strict=True):
+        part[shared] = own
     return parts, rest
+
+
+def _is_partial(holds: Sequence[Mask], shares: Sequence[Floats]) -> Mask:
+    """Where some holder was granted less than all."""
+    partial = [mask & (share < 1) for mask, share in zip(holds, shares, strict=True)]
+    return np.asarray(np.any(partial, axis=0))
 
 
 def _weights(holds: NDArray[np.bool_], shares: Floats) -> Floats:

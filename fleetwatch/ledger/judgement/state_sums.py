@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement import cell_states, labels
-from fleetwatch.ledger.judgement.cell_states import CELL_MS, KEYS, NAMES, Table
-from fleetwatch.ledger.judgement.columns import Judged
+from fleetwatch.ledger.judgement.cell_states import CELL_MS, NAMES, Table
+from fleetwatch.ledger.judgement.columns import Judged, changes, of_rows
 from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, SOURCE_MASK, Kinds, Label
 from fleetwatch.ledger.judgement.observations import (
     NOBODY,
@@ -43,50 +43,53 @@ class Sums:
     count: Ints
     sizes: list[int]
 
+    def groups(self, is_group: Mask) -> Ints:
+        """The number of each sum's group of places; `is_group`: where one begins."""
+        return np.asarray((np.cumsum(is_group) - 1)[self.first][self.patch])
+
 
 def judgement(judged: Judged) -> Judgement:
     """Entries, parts and cells: sums of the same small sums over neighbouring places."""
     segments = judged.segments
     segment = judged.segment
-    is_group = _changes(judged.timeline) | _changes(segments.cut[segment])
+    is_owner = changes(judged.timeline)
+    is_group = is_owner | changes(segments.cut[segment])
     is_part = is_group | ~judged.joins_previous
-    is_cell = _changes(segments.start_ms[segment] // CELL_MS)
-    sums = _sums(judged, is_part | is_cell | _changes(segments.is_metered[segment]))
+    is_cell = is_owner | changes(segments.start_ms[segment] // CELL_MS)
+    sums = _sums(judged, is_part | is_cell | changes(segments.is_metered[segment]))
     return Judgement(
-        _entries(judged, sums, is_group), _parts(judged, sums, is_part), _cells(judged, sums)
+        _entries(judged, sums, is_group),
+        _parts(judged, sums, is_part),
+        _cells(judged, sums, is_cell),
     )
-
-
-def _changes(values: NDArray[Any]) -> Mask:
-    """Where a value is not the one before it; the first one counts."""
-    return np.append(True, values[1:] != values[:-1])
 
 
 def _sums(judged: Judged, is_slot: Mask) -> Sums:
     """What was judged, by slots (`is_slot`: where one begins) and kinds, of neighbours alone."""
-    is_begun = is_slot.copy()
-    is_begun[1:] |= judged.kind[1:] != judged.kind[:-1]
-    first = np.flatnonzero(is_begun)
-    length = np.diff(first, append=len(is_begun))
+    first = np.flatnonzero(is_slot | changes(judged.kind))
+    length = np.diff(first, append=len(is_slot))
     # what is active has a source of efficiency: a patch is active as a whole or not at all
-    busy = np.flatnonzero(judged.kind[first] & np.int16(SOURCE_MASK))
-    begins = np.cumsum(length[busy]) - length[busy]
+    busy = np.flatnonzero(judged.kind[first] & SOURCE_MASK)
     starting = np.searchsorted(first, judged.starting, side="right") - 1
     patches = [np.arange(len(first)), busy, busy, busy, starting]
-    gpu_ms = [
-        np.add.reduceat(judged.rest_ms, first),
-        *(np.add.reduceat(ms, begins) for ms in judged.active_ms),
-        judged.starting_ms,
-    ]
     counts = [length, *[length[busy]] * 3, np.ones(len(starting), dtype=np.int64)]
     return Sums(
-        first,
-        np.concatenate(patches),
-        np.concatenate(judged.kinds(first, first[busy], judged.starting)),
-        np.concatenate(gpu_ms),
-        np.concatenate(counts),
-        [len(patch) for patch in patches],
+        first=first,
+        patch=np.concatenate(patches),
+        kind=np.concatenate(judged.kinds(first, first[busy], judged.starting)),
+        gpu_ms=np.concatenate(_milliseconds(judged, first, length[busy])),
+        count=np.concatenate(counts),
+        sizes=list(map(len, patches)),
     )
+
+
+def _milliseconds(judged: Judged, first: Ints, busy: Ints) -> list[Ints]:
+    """By column: of the patches with these `first` places, of those with activity (so many places
+    in each), and of places in runs that start.
+    """
+    begins = np.cumsum(busy) - busy
+    active_ms = [np.add.reduceat(ms, begins) for ms in judged.active_ms]
+    return [np.add.reduceat(judged.rest_ms, first), *active_ms, judged.starting_ms]
 
 
 def _entries(judged: Judged, sums: Sums, is_group: Mask) -> Entries:
@@ -96,39 +99,53 @@ def _entries(judged: Judged, sums: Sums, is_group: Mask) -> Entries:
     none.
     """
     segments = judged.segments
-    timelines = judged.timelines
     kinds, kind = np.unique(sums.kind, return_inverse=True)
-    of_patch = (np.cumsum(is_group) - 1)[sums.first] * len(kinds)
-    is_read = segments.is_metered[judged.segment[sums.first]]
-    key = (of_patch[sums.patch] + kind) * 2 + is_read[sums.patch]
+    first = np.flatnonzero(is_group)
+    shape = (len(first), len(kinds), 2)
+    is_read = _is_metered(judged, sums.first)[sums.patch]
+    key = np.ravel_multi_index((sums.groups(is_group), kind, is_read), shape)
     milliseconds = np.bincount(key, weights=sums.gpu_ms)
-    joules = _joules(judged, sums, key, len(milliseconds))
     position = np.flatnonzero(milliseconds)
-    rest, has_energy = np.divmod(position, 2)
-    group, words = np.divmod(rest, len(kinds))
-    place = np.flatnonzero(is_group)[group]
-    timeline = judged.timeline[place]
+    joules = _joules(judged, sums, key)[position]
+    group, words, has_energy = np.unravel_index(position, shape)
+    place = first[group]
     return Entries(
-        gpu_id=timelines.gpu_id[timeline],
+        **_holder(judged, place),
         cut_ms=judged.question.cuts[segments.cut[judged.segment[place]]],
-        job_id=timelines.job_id[timeline],
         words=words,
         gpu_ms=milliseconds[position].astype(np.int64),
-        energy_j=np.where(has_energy, joules[position], np.nan),
-        texts=[_words(*labels.named(segments.labels, kind)) for kind in kinds.tolist()],
+        energy_j=np.where(has_energy, joules, np.nan),
+        texts=_texts(segments.labels, kinds),
     )
 
 
-def _words(label: Label, signal: str, source: str) -> Words:
-    return label.state, label.kind, label.reason, signal, source, label.tier
+def _is_metered(judged: Judged, place: Ints) -> Mask:
+    return judged.segments.is_metered[judged.segment[place]]
 
 
-def _joules(judged: Judged, sums: Sums, key: Ints, size: int) -> Floats:
+def _holder(judged: Judged, place: Ints) -> dict[str, Ints]:
+    """GPU and job of these places."""
+    timelines = judged.timelines
+    timeline = judged.timeline[place]
+    return {"gpu_id": timelines.gpu_id[timeline], "job_id": timelines.job_id[timeline]}
+
+
+def _texts(by_number: tuple[Label, ...], kinds: Kinds) -> list[Words]:
+    """Each kind in words."""
+    texts = []
+    for kind in kinds.tolist():
+        label, signal, source = labels.named(by_number, kind)
+        texts.append((label.state, label.kind, label.reason, signal, source, label.tier))
+    return texts
+
+
+def _joules(judged: Judged, sums: Sums, key: Ints) -> Floats:
     """Energy by the `key` of each sum, added place by place: floats depend on the order.
 
     No key is in two columns.
     """
     joules_per_ms = judged.segments.joules_per_ms[judged.segment]
+    size = int(key.max()) + 1
     joules = np.zeros(size)
     first = 0
     for (place, gpu_ms), count in zip(judged.amounts(), sums.sizes, strict=True):
@@ -144,29 +161,28 @@ def _joules(judged: Judged, sums: Sums, key: Ints, size: int) -> Floats:
 
 def _parts(judged: Judged, sums: Sums, is_part: Mask) -> RunParts:
     """The parts of runs with any time, with their milliseconds by state."""
+    segments = judged.segments
     first = np.flatnonzero(is_part)
     last = np.append(first[1:], len(is_part)) - 1
-    states = np.array([STATES.index(label.state) for label in judged.segments.labels])
-    of_patch = (np.cumsum(is_part) - 1)[sums.first] * len(STATES)
-    key = of_patch[sums.patch] + states[sums.kind >> LABEL_SHIFT]
-    state_ms = _table(key, sums.gpu_ms, rows=len(first), columns=len(STATES))
-    timeline = judged.timeline[first]
+    states = np.array([STATES.index(label.state) for label in segments.labels])
+    state = states[sums.kind >> LABEL_SHIFT]
+    state_ms = _table(sums.groups(is_part), state, sums.gpu_ms, (len(first), len(STATES)))
     return RunParts(
-        gpu_id=judged.timelines.gpu_id[timeline],
-        job_id=judged.timelines.job_id[timeline],
+        **_holder(judged, first),
         condition=judged.condition[first].astype(np.int64),
-        start_ms=judged.segments.start_ms[judged.segment[first]],
-        end_ms=judged.segments.end_ms[judged.segment[last]],
+        start_ms=segments.start_ms[judged.segment[first]],
+        end_ms=segments.end_ms[judged.segment[last]],
         continues=judged.joins_previous[first],
         state_ms=state_ms,
         figures=_figures(judged, first),
     ).where(np.asarray(state_ms.any(axis=1)))
 
 
-def _table(key: Ints, gpu_ms: Ints, *, rows: int, columns: int) -> Ints:
-    """Milliseconds by row and column, which each sum's key says."""
-    sums = np.bincount(key, weights=gpu_ms, minlength=rows * columns)
-    return np.asarray(sums.astype(np.int64).reshape(rows, columns))
+def _table(row: Ints, column: Ints, gpu_ms: Ints, shape: tuple[int, int]) -> Ints:
+    """Milliseconds by each sum's row and column."""
+    rows, columns = shape
+    sums = np.bincount(row * columns + column, weights=gpu_ms, minlength=rows * columns)
+    return np.asarray(sums.astype(np.int64).reshape(shape))
 
 
 def _figures(judged: Judged, first: Ints) -> Floats:
@@ -175,46 +191,46 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     """
     activity = judged.activity
     read = Columns(judged.question.windows)
-    columns = (
-        activity.active,
-        read["power_w"],
-        read["memory_used_bytes"],
-        # only the flagged time: "spinning not resolvable"
-        np.where(activity.spin_unresolved, 1.0, np.nan),
-    )
-    row = judged.segments.row[judged.segment]
-    length_ms = judged.segments.end_ms[judged.segment] - judged.segments.start_ms[judged.segment]
     figures: Floats = np.zeros((len(first), len(FIGURES)))
-    for place, values in enumerate(columns):
+    for place, values in enumerate(
+        (
+            activity.active,
+            read["power_w"],
+            read["memory_used_bytes"],
+            # only the flagged time: "spinning not resolvable"
+            np.where(activity.spin_unresolved, 1.0, np.nan),
+        )
+    ):
         is_read = (activity.unseen == 0) & ~np.isnan(values)
-        if not is_read.any():
-            continue
-        # one more, for no window (-1)
-        read_ms = np.append(is_read, False)[row] * length_ms
-        amount = np.append(np.where(is_read, values, 0.0), 0.0)[row] * length_ms
-        figures[:, 2 * place] = np.add.reduceat(read_ms, first)
-        figures[:, 2 * place + 1] = np.add.reduceat(amount, first)
+        if is_read.any():
+            for column, each in enumerate((is_read, np.where(is_read, values, 0.0))):
+                figures[:, 2 * place + column] = _over_time(judged, each, first)
     return figures
 
 
-def _cells(judged: Judged, sums: Sums) -> Table:
+def _over_time(judged: Judged, values: NDArray[Any], first: Ints) -> NDArray[Any]:
+    """What windows say times the milliseconds that they speak for, by part."""
+    segments = judged.segments
+    length_ms = (segments.end_ms - segments.start_ms)[judged.segment]
+    return np.add.reduceat(of_rows(values, segments.row[judged.segment]) * length_ms, first)
+
+
+def _cells(judged: Judged, sums: Sums, is_cell: Mask) -> Table:
     """A row per cell in which a job held a GPU: the patches of jobs by five minutes and label."""
-    timelines = judged.timelines
-    timeline = judged.timeline[sums.first]
-    cell = judged.segments.start_ms[judged.segment[sums.first]] // CELL_MS
-    is_begun = _changes(timeline) | _changes(cell)
-    first = np.flatnonzero(is_begun)
-    place = np.array(
-        [_CELL_PLACE.get((label.state, label.tier), -1) for label in judged.segments.labels]
-    )
-    is_held = timelines.job_id[timeline] != NOBODY
+    is_held = (judged.timelines.job_id != NOBODY)[judged.timeline[sums.first]]
     held = np.flatnonzero(is_held[sums.patch])
-    group = (np.cumsum(is_begun) - 1)[sums.patch[held]]
-    key = group * len(NAMES) + place[sums.kind[held] >> LABEL_SHIFT]
-    cell_ms = _table(key, sums.gpu_ms[held], rows=len(first), columns=len(NAMES))
+    row = sums.groups(is_cell)[held]
+    column = _cell_places(judged)[sums.kind[held] >> LABEL_SHIFT]
+    first = np.flatnonzero(is_cell)
+    cell_ms = _table(row, column, sums.gpu_ms[held], (len(first), len(NAMES)))
     is_filled = cell_ms.any(axis=1)
-    first = first[is_filled]
-    owner = timeline[first]
-    keys = (timelines.gpu_id[owner], timelines.job_id[owner], cell[first] * CELL_MS)
-    columns = dict(zip((*KEYS, *NAMES), (*keys, *cell_ms[is_filled].T), strict=True))
-    return cell_states.joined([columns])
+    place = first[is_filled]
+    cell = judged.segments.start_ms[judged.segment[place]] // CELL_MS
+    keys = _holder(judged, place) | {"start_ms": cell * CELL_MS}
+    return cell_states.joined([keys | dict(zip(NAMES, cell_ms[is_filled].T, strict=True))])
+
+
+def _cell_places(judged: Judged) -> Ints:
+    """The column of each label; -1 of those that no job holds."""
+    labels_here = judged.segments.labels
+    return np.array([_CELL_PLACE.get((label.state, label.tier), -1) for label in labels_here])

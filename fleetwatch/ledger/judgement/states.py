@@ -62,15 +62,16 @@ def _places(
     node_stretches: Stretches,
 ) -> Judged | None:
     """The places within the target, those of nobody first; None where there are none."""
-    own, condition, joins_previous = conditions.of_positions(
+    position, condition, joins_previous = conditions.of_positions(
         node_timelines, node_stretches, node_segments
     )
-    start_ms = node_segments.start_ms[node_timelines.segment[own]]
-    wanted = np.flatnonzero((start_ms >= question.target[0]) & (start_ms < question.target[1]))
-    if len(wanted) == 0:
-        return None
-    position = own[wanted]
     segment = node_timelines.segment[position]
+    start_ms = node_segments.start_ms[segment]
+    is_asked = (start_ms >= question.target[0]) & (start_ms < question.target[1])
+    if not is_asked.any():
+        return None
+    position = position[is_asked]
+    segment = segment[is_asked]
     kind, busy, starting = _kinds(question, node_segments, node_timelines, node_stretches, position)
     rest_ms = node_timelines.gpu_ms[position]
     *active_ms, rest_ms[busy] = allocated.split(
@@ -94,8 +95,8 @@ def _places(
         position=position,
         timeline=node_timelines.timeline[position],
         segment=segment,
-        condition=condition[wanted],
-        joins_previous=joins_previous[wanted],
+        condition=condition[is_asked],
+        joins_previous=joins_previous[is_asked],
         kind=kind,
         rest_ms=rest_ms,
         busy=busy,

@@ -19,6 +19,7 @@ from fleetwatch.ledger.judgement.columns import (
     Segments,
     Stretches,
     Timelines,
+    changes,
 )
 from fleetwatch.ledger.judgement.labels import Codes
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
@@ -39,10 +40,7 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
     first = quiet[np.append(True, ~linked)]
     last = quiet[np.append(~linked, True)]
     verdict = _verdicts(timelines, stretches, segments, policy, first=first, last=last)
-    number = np.arange(len(stretches.first))
-    run = np.searchsorted(first, number, side="right") - 1
-    run[number > last[run]] = -1
-    run[: first[0]] = -1
+    run = _runs(len(stretches.first), first, last)
     return replace(
         stretches,
         run=run,
@@ -50,6 +48,15 @@ def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> St
         run_start_ms=stretches.start_ms[first][run],
         run_end_ms=stretches.end_ms[last][run],
     )
+
+
+def _runs(count: int, first: Ints, last: Ints) -> Ints:
+    """Of so many stretches the number of the run that each lies in, by the runs' first and last
+    ones; -1 in none.
+    """
+    stretch = np.arange(count)
+    run = np.searchsorted(first, stretch, side="right") - 1
+    return np.where((run >= 0) & (stretch <= last[run]), run, -1)
 
 
 def _verdicts(
@@ -75,33 +82,31 @@ def _verdicts(
 
 def _alike(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
     """The stretches, as if none were part of a run."""
-    code = timelines.code
-    timeline = timelines.timeline
-    segment = timelines.segment
-    is_begun = np.ones(len(code), dtype=bool)
-    is_begun[1:] = (code[1:] != code[:-1]) | (timeline[1:] != timeline[:-1])
-    first = np.flatnonzero(is_begun)
-    last = np.append(first[1:], len(code)) - 1
-    is_other = timeline[first[1:]] != timeline[first[:-1]]
-    start_ms = segments.start_ms[segment[first]]
-    end_ms = segments.end_ms[segment[last]]
+    first = np.flatnonzero(changes(timelines.code) | changes(timelines.timeline))
+    last = np.append(first[1:], len(timelines.code)) - 1
+    timeline = timelines.timeline[first]
+    code = timelines.code[first]
+    is_first = changes(timeline)
+    start_ms = segments.start_ms[timelines.segment[first]]
+    ending = timelines.segment[last]
+    end_ms = segments.end_ms[ending]
     stretches = Stretches(
         first=first,
         last=last,
-        timeline=timeline[first],
-        code=code[first],
-        closed=code[first],
+        timeline=timeline,
+        code=code,
+        closed=code,
         start_ms=start_ms,
         end_ms=end_ms,
-        is_first=np.append(True, is_other),
-        is_last=np.append(is_other, True),
+        is_first=is_first,
+        is_last=np.append(is_first[1:], True),
         run=np.full(len(first), -1),
         verdict=np.full(len(first), NO_RUN, dtype=np.int8),
         run_start_ms=start_ms,
         run_end_ms=end_ms,
     )
-    window_ms = segments.window_ms[segment[last]]
-    return replace(stretches, closed=_closed(stretches, policy.bridge_windows * window_ms))
+    bridge_ms = policy.bridge_windows * segments.window_ms[ending]
+    return replace(stretches, closed=_closed(stretches, bridge_ms))
 
 
 def _closed(stretches: Stretches, bridge_ms: Floats) -> Codes:
@@ -211,7 +216,7 @@ def _ends_in_activity(
     bridge_ms = policy.bridge_windows * segments.window_ms[timelines.segment[stretches.last[last]]]
     at = np.minimum(last + 1, len(stretches.first) - 1)
     following, is_open = _beyond_gap(stretches, at, 1)
-    is_active = (stretches.code[following] == BLIP) | (stretches.code[following] == BUSY)
+    is_active = np.isin(stretches.code[following], (BLIP, BUSY))
     is_followed = is_active & (stretches.start_ms[following] - stretches.end_ms[last] <= bridge_ms)
     is_live = live_end_ms - stretches.end_ms[last] <= bridge_ms
     return np.where(is_open | stretches.is_last[last], is_live, is_followed)

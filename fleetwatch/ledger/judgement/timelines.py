@@ -16,6 +16,7 @@ from fleetwatch.ledger.judgement.columns import (
     Owner,
     Segments,
     Timelines,
+    WindowWords,
 )
 from fleetwatch.ledger.judgement.labels import Codes, Kinds
 from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Mask
@@ -40,23 +41,17 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
     """The timelines of all members: what nobody holds (of the segments `beside` it, with its
     label), then each holder.
     """
-    is_rest = segments.rest_ms[beside] > 0
-    is_unobserved = segments.is_unobserved[label]
-    # what nobody holds and nobody knows of
-    is_gap = np.zeros(len(segments.row), dtype=bool)
-    unknown = beside[is_rest & is_unobserved]
-    is_gap[unknown] = segments.held[unknown] == 0
+    nobodys = _codes_of_nobody(segments, beside, label)
+    is_gap = _is_gap(segments, beside[nobodys == GAP])
     owners, columns = zip(
         *_of_nobody(segments, beside), *_of_holders(segments, is_gap), strict=True
     )
     sizes = [len(segment) for segment, _, _ in columns]
     segment, is_own, gpu_ms = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    is_down = ((segments.down >= 0) & ~segments.is_drained)[segment]
     word = segments.word[segment]
-    is_down = (segments.down[segment] >= 0) & ~segments.is_drained[segment]
-    code: Codes = np.where(is_down, BARRIER, _CODES[word & np.uint16(_LOW_BITS)])
-    code[~is_own] = np.where(is_gap[segment[~is_own]], GAP, BARRIER)
-    # nobody is idle: what nobody holds is known or not
-    code[: len(beside)] = np.where(is_rest, np.where(is_unobserved, GAP, BUSY), BARRIER)
+    code = _codes(word, is_own, is_down, is_gap[segment])
+    code[: len(beside)] = nobodys
     return Timelines(
         owners=owners,
         first=np.append(0, np.cumsum(sizes)),
@@ -72,6 +67,26 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
         is_down=is_down,
         code=code,
     )
+
+
+def _codes_of_nobody(segments: Segments, beside: Ints, label: Kinds) -> Codes:
+    """Nobody is idle: what nobody holds is known or not."""
+    known_or_not = np.where(segments.is_unobserved[label], GAP, BUSY)
+    return np.where(segments.rest_ms[beside] > 0, known_or_not, BARRIER)
+
+
+def _is_gap(segments: Segments, unknown: Ints) -> Mask:
+    """Of all segments those that nobody holds and nobody knows of."""
+    is_gap = np.zeros(len(segments.row), dtype=bool)
+    is_gap[unknown] = segments.held[unknown] == 0
+    return is_gap
+
+
+def _codes(word: WindowWords, is_own: Mask, is_down: Mask, is_gap: Mask) -> Codes:
+    """What each position is to its holder."""
+    code: Codes = np.where(is_down, BARRIER, _CODES[word & _LOW_BITS])
+    code[~is_own] = np.where(is_gap[~is_own], GAP, BARRIER)
+    return code
 
 
 def _of_nobody(segments: Segments, beside: Ints) -> Iterator[tuple[Owner, Column]]:

@@ -53,7 +53,7 @@ def labels(question: Question, segments: Segments, segment: Ints) -> Kinds:
 
 def _by_windows(question: Question, segments: Segments, segment: Ints) -> Kinds:
     """What the windows say."""
-    unseen = segments.word[segment] & np.uint16(UNSEEN_MASK)
+    unseen = segments.word[segment] & UNSEEN_MASK
     label: Kinds = _UNSEEN[unseen]
     speaks = np.flatnonzero((unseen == 0) | (unseen == NO_SIGNAL))
     if len(speaks) == 0:
@@ -67,26 +67,34 @@ def _by_windows(question: Question, segments: Segments, segment: Ints) -> Kinds:
 
 def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: Mask) -> Codes:
     """What holds it, of segments whose windows speak; `is_mute`: not of its activity."""
-    row = segments.row[segment]
     start_ms = segments.start_ms[segment]
-    works = segments.works[segment]
     answered, unknown = gpu_segments.scheduler_status(question.sources)
-    columns = Columns(question.windows)
-    scheduled, bare = _by_processes(columns, row, question.policy)
-    # whose work it is may be unknown to the scheduler too: a GPU that works is not free
-    scheduled = np.where(works & (scheduled == NOTHING), WORK, scheduled)
-    # a window without any activity signal did not see that whoever left was still there
-    is_explained = _is_explained(segments, len(question.windows.gpu_id))[segment] & ~is_mute
-    scheduled = np.where(is_explained & (scheduled != UNKNOWN), NOTHING, scheduled)
-    bare = np.where(works & (bare == NOTHING), WORK, bare)
-    is_unread = is_mute & np.isnan(columns["process_count"][row])
-    bare = np.where(is_unread & (bare == NOTHING), UNKNOWN, bare)
+    scheduled, bare = _by_work(question, segments, segment, is_mute)
     holder = np.where(gpu_segments.is_within(start_ms, answered), scheduled, bare)
     holder[gpu_segments.is_within(start_ms, unknown)] = UNKNOWN
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
     # to, and where nothing says that what holds it is the holder's
     is_held = (segments.held[segment] > 0) & ~is_mute
     return np.where(is_held & (holder != UNKNOWN), NOTHING, holder)
+
+
+def _by_work(
+    question: Question, segments: Segments, segment: Ints, is_mute: Mask
+) -> tuple[Codes, Codes]:
+    """What holds it where a scheduler answers, and on a bare host, by processes and work."""
+    row = segments.row[segment]
+    columns = Columns(question.windows)
+    # whose work it is may be unknown to the scheduler too: a GPU that works is not free
+    scheduled, bare = (
+        np.where(segments.works[segment] & (holder == NOTHING), WORK, holder)
+        for holder in _by_processes(columns, row, question.policy)
+    )
+    # a window without any activity signal did not see that whoever left was still there
+    is_explained = _is_explained(segments, len(question.windows.gpu_id))[segment] & ~is_mute
+    scheduled[is_explained & (scheduled != UNKNOWN)] = NOTHING
+    is_unread = is_mute & np.isnan(columns["process_count"][row])
+    bare[is_unread & (bare == NOTHING)] = UNKNOWN
+    return scheduled, bare
 
 
 def _is_explained(segments: Segments, windows: int) -> Mask:
@@ -114,14 +122,16 @@ def _by_processes(columns: Columns, row: Ints, policy: Policy) -> tuple[Codes, C
     memory = columns["memory_used_bytes"][row]
     alive = columns["live_process_count"][row]
     live = np.where(np.isnan(alive), processes, alive)
-    has_dead = (processes > 0) & (live == 0)
-    has_memory = memory > policy.phantom_memory_bytes
+    has_process = processes > 0
+    has_dead = has_process & (live == 0)
+    most = policy.phantom_memory_bytes
+    has_memory = memory > most
     nobody_knows = np.isnan(processes) & np.isnan(memory)
     scheduled = np.select(
-        [nobody_knows, has_dead, processes > 0, has_memory],
+        [nobody_knows, has_dead, has_process, has_memory],
         [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY],
         NOTHING,
     )
-    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= policy.phantom_memory_bytes))
+    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= most))
     bare = np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)
-    return scheduled.astype(np.int8), bare.astype(np.int8)
+    return scheduled, bare
