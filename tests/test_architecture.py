@@ -96,7 +96,7 @@ LARGE_FUNCTIONS = {
     "figures": 6,
     "finance": 8,
     "inventory": 6,
-    "ledger": 28,
+    "ledger": 19,
 }
 
 

@@ -74,8 +74,7 @@ def unbalanced_of(
     gpus = judgement_inputs.capacities(node)
     if not gpus and not Entry.objects.filter(node=node).exists():
         return
-    hours = TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
-    whole = _Span(node, gpus, low, high, set(map(to_ms, hours)))
+    whole = _Span(node, gpus, low, high, _waiting(node))
     for span in whole.days():
         for rule in RULES:
             yield from rule(span)
@@ -85,6 +84,11 @@ def unbalanced_of(
         for span in kept.days():
             yield from _observed(span)
         yield from _judged_otherwise(kept)
+
+
+def _waiting(node: Node) -> set[int]:
+    hours = TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
+    return set(map(to_ms, hours))
 
 
 def waiting_hours(start: datetime, end: datetime) -> int:
@@ -134,11 +138,8 @@ class _Span:
         return Imbalance(rule, self.node.name, from_ms(at_ms), detail)
 
 
-def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
-    """Per physical GPU and cut, all states (its instances' and adjustments' too) sum to its
-    capacity exactly.
-    """
-    edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
+def _spent(span: _Span) -> dict[tuple[int, int], int]:
+    """(physical GPU, cut) -> milliseconds in all states, its instances' and adjustments' too."""
     rows = execute(
         "WITH spent AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
         " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
@@ -148,7 +149,13 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
         " GROUP BY 1, 2 HAVING sum(spent.gpu_ms) <> 0",
         {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
     )
-    spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in rows}
+    return {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in rows}
+
+
+def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
+    """Per physical GPU and cut, all states sum to its capacity exactly."""
+    edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
+    spent = _spent(span)
     for gpu_id, spans in spans_by_gpu(gpu for gpu in span.gpus if gpu.parent_id is None).items():
         for cut, following in pairwise(edges):
             capacity = length_ms(clip(spans, cut, following))
@@ -173,24 +180,18 @@ def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
     hold.
     """
     for row in span.rows(Entry).iterator():
-        if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
-            yield span.fault(
-                "time and energy are positive",
-                to_ms(row.start),
-                f"entry {row.pk}: {row.gpu_ms} ms, {row.energy_j} J",
-            )
-        if row.state not in STATES or row.kind not in ("", *KINDS) or row.tier not in ("", *TIERS):
-            yield span.fault(
-                "known words",
-                to_ms(row.start),
-                f"entry {row.pk}: {row.state} {row.kind} {row.tier}",
-            )
-        if row.job_id is not None and row.state in ("free", "orphaned"):
-            yield span.fault(
-                "held time is its holder's",
-                to_ms(row.start),
-                f"entry {row.pk}: {row.state} of job {row.job_id}",
-            )
+        for rule, amiss in _amiss(row):
+            yield span.fault(rule, to_ms(row.start), f"entry {row.pk}: {amiss}")
+
+
+def _amiss(row: Entry) -> Iterator[tuple[str, str]]:
+    """(rule, what breaks it) of one entry."""
+    if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
+        yield "time and energy are positive", f"{row.gpu_ms} ms, {row.energy_j} J"
+    if row.state not in STATES or row.kind not in ("", *KINDS) or row.tier not in ("", *TIERS):
+        yield "known words", f"{row.state} {row.kind} {row.tier}"
+    if row.job_id is not None and row.state in ("free", "orphaned"):
+        yield "held time is its holder's", f"{row.state} of job {row.job_id}"
 
 
 def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
@@ -215,18 +216,22 @@ def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
             )
 
 
+def _run_parts(span: _Span) -> QuerySet[Run]:
+    """The parts that begin in the span."""
+    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
+    # without runs
+    ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
+    return Run.objects.filter(
+        node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends
+    )
+
+
 def _runs_match(span: _Span) -> Iterator[Imbalance]:
     """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments;
     no run is reversed or leaves its hour.
     """
     sums = _milliseconds(span)
-    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
-    # without runs
-    ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
-    parts = Run.objects.filter(
-        node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends
-    )
-    for part in parts.iterator():
+    for part in _run_parts(span).iterator():
         hour = floor_hour_ms(part.start_ms)
         if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
             yield span.fault(

@@ -17,7 +17,7 @@ from fleetwatch.ledger import hour_cuts, judgement_inputs
 from fleetwatch.ledger.judgement import rule_words, states
 from fleetwatch.ledger.judgement.columns import Judged, Owner
 from fleetwatch.ledger.judgement.labels import named
-from fleetwatch.ledger.judgement.observations import COLUMNS, Windows
+from fleetwatch.ledger.judgement.observations import COLUMNS, Question, Windows
 from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
@@ -228,23 +228,27 @@ def _rule(judged: Judged, place: int, owner: Owner, parts: list[Part]) -> list[s
             f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
         ]
     segments = judged.segments
-    windows = judged.question.windows
-    policy = judged.question.policy
     segment = int(judged.segment[place])
     row = int(segments.row[segment])
-    words: list[str] = []
-    if row >= 0:
-        words += rule_words.of_window(judged.activity, windows, row, policy)
-        stretch = int(judged.stretches.at(judged.position[place]))
-        if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[row]:
-            words.append(rule_words.of_run(judged.stretches, stretch, owner.kind, policy))
-    words += _of_holder(owner, row, parts)
+    words = [*_of_window(judged, place, row, owner), *_of_holder(owner, row, parts)]
     if segments.is_by_power[segment]:
-        words.append(_estimated_energy(windows, int(segments.energy_row[segment]), policy))
+        words.append(_estimated_energy(judged.question, int(segments.energy_row[segment])))
     length_ms = segments.end_ms[segment] - segments.start_ms[segment]
     own_ms = sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
+    return words
+
+
+def _of_window(judged: Judged, place: int, row: int, owner: Owner) -> list[str]:
+    """What the window (`row` -1: none) says, and the run that it is in."""
+    if row < 0:
+        return []
+    policy = judged.question.policy
+    words = rule_words.of_window(judged.activity, judged.question.windows, row, policy)
+    stretch = int(judged.stretches.at(judged.position[place]))
+    if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[row]:
+        words.append(rule_words.of_run(judged.stretches, stretch, owner.kind, policy))
     return words
 
 
@@ -259,12 +263,13 @@ def _of_holder(owner: Owner, row: int, parts: list[Part]) -> list[str]:
     return [rule_words.WHY[part.reason] for part in parts if part.reason in rule_words.WHY]
 
 
-def _estimated_energy(windows: Windows, row: int, policy: Policy) -> str:
+def _estimated_energy(question: Question, row: int) -> str:
     """Why the window's joules are not the counter's."""
-    energy_j, power_w = (float(windows.columns[name][row]) for name in ("energy_j", "power_w"))
+    columns = question.windows.columns
+    energy_j, power_w = (float(columns[name][row]) for name in ("energy_j", "power_w"))
     return (
         f"energy estimated as {power_w:g} W × time: {energy_j:g} J are more than"
-        f" {policy.energy_max_ratio:g} of the power limit allows"
+        f" {question.policy.energy_max_ratio:g} of the power limit allows"
     )
 
 

@@ -110,7 +110,13 @@ def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
     """Appends the rows to the table."""
     if not any(map(len, hours.values())):
         return
-    rows = np.concatenate(list(hours.values()))
+    payload = _copied(node_id, np.concatenate(list(hours.values())))
+    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
+        sink.write(_BEGIN + payload + _END)
+
+
+def _copied(node_id: int, rows: Rows) -> bytes:
+    """The rows as COPY takes them, without its head and end."""
     copied: Rows = np.zeros(len(rows), dtype=_COPIED)
     copied["columns"] = len(_COPIED_NAMES)
     copied["node_id"] = node_id
@@ -123,11 +129,9 @@ def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
     copied["condition"] = np.array(CONDITIONS, dtype=f"S{_WORD}")[condition]
     copied["length of condition"] = np.array([len(word) for word in CONDITIONS])[condition]
     copied["length of job_id"][~is_held] = _NULL
-    payload = copied.view(np.uint8).reshape(len(rows), -1)[
-        _KEPT[condition, is_held.astype(np.int64)]
-    ]
-    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
-        sink.write(_BEGIN + payload.tobytes() + _END)
+    whole = copied.view(np.uint8).reshape(len(rows), -1)
+    payload: bytes = whole[_KEPT[condition, is_held.astype(np.int64)]].tobytes()
+    return payload
 
 
 def _kept() -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
-from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, Judgement, spans_by_gpu
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import CapacityRows, NodeFacts, posted_outages
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
@@ -56,25 +56,35 @@ def post(now: datetime, limit: int) -> dict[str, int]:
     did = Counter(dict.fromkeys(DONE, 0))
     failures: dict[int, Exception] = {}
     while did["hours"] < limit:
-        with transaction.atomic():
-            closing.keep_open()
-            claims = claim_touched(min(HOURS_PER_TRANSACTION, limit - did["hours"]))
-            by_node: dict[int, list[int]] = defaultdict(list)
-            for node_id, hour, _ in claims:
-                by_node[node_id].append(to_ms(hour))
-            if by_node.keys() <= failures.keys():
-                break
-            context = _context(by_node)
-            for node in context.nodes:
-                hours = by_node[node.pk]
-                _post_or_put_back(node, hours, context, now=now, did=did, failures=failures)
-            release_touched([mark for _, _, marks in claims for mark in marks])
-        did.update(hours=len(claims), nodes=len(by_node))
+        posted = _post_next(limit - did["hours"], failures, now=now)
+        if not posted:
+            break
+        did.update(posted)
     if failures:
         node_id, error = next(iter(failures.items()))
         raise PostingError(
             f"{len(failures)} nodes could not be posted; node {node_id}: {error}"
         ) from error
+    return did
+
+
+@transaction.atomic
+def _post_next(limit: int, failures: dict[int, Exception], *, now: datetime) -> Counter[str]:
+    """Of the hours that wait longest, at most so many; nothing where none wait but of nodes that
+    failed before.
+    """
+    closing.keep_open()
+    claims = claim_touched(min(HOURS_PER_TRANSACTION, limit))
+    by_node: dict[int, list[int]] = defaultdict(list)
+    for node_id, hour, _ in claims:
+        by_node[node_id].append(to_ms(hour))
+    if by_node.keys() <= failures.keys():
+        return Counter()
+    did = Counter(hours=len(claims), nodes=len(by_node))
+    context = _context(by_node)
+    for node in context.nodes:
+        _post_or_put_back(node, by_node[node.pk], context, now=now, did=did, failures=failures)
+    release_touched([mark for _, _, marks in claims for mark in marks])
     return did
 
 
@@ -213,10 +223,8 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
 
 def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> dict[str, int]:
     """Posts the hours of one node, and those that what changed in them reaches."""
-    policy_id = context.policy_id
     policy = context.policy
-    reach_ms = context.reach_ms
-    oldest_ms = _oldest_ms(now, reach_ms)
+    oldest_ms = _oldest_ms(now, context.reach_ms)
     posted = context.posted.get(node.pk, {})
     facts = judgement_inputs.node_facts(
         node,
@@ -226,32 +234,41 @@ def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime
         posted=posted.values(),
         unchanged_ms=min(hours) - 2 * HOUR_MS,
     )
-    changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
-    # what is judged differently within reach of a change
-    reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
-    wanted = hour_cuts.hours_touching(reached, within=_bounds(facts.capacities, posted))
-    pieces = policy_plan.to_post(
-        node.pk,
-        {hour for hour in wanted if hour >= oldest_ms},
-        policy_id=policy_id,
-        closed=context.closed,
-        at_most=HOURS_PER_PASS,
-    )
-    books = adjustments.books(node.pk, policy_id, context.closed, now=now)
+    books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
     did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
     earlier = cache(partial(judgement_inputs.facts_by, node, context.zone))
-    for piece in pieces:
-        is_current = piece.policy_id == policy_id
-        own_policy, own_facts = (policy, facts) if is_current else earlier(piece.policy_id)
-        judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
-        did.update(_write(books, piece, judged))
+    for piece in _pieces(hours, facts, posted, context, oldest_ms):
+        is_current = piece.policy_id == context.policy_id
+        own = (policy, facts) if is_current else earlier(piece.policy_id)
+        did.update(_post_piece(piece, *own, books))
     did.update(final.write(books, facts, policy, posted, until_ms=oldest_ms))
     _remember(facts, posted)
     return did
 
 
-def _write(books: Books, piece: Piece, judged: Judgement) -> dict[str, int]:
+def _pieces(
+    hours: list[int],
+    facts: NodeFacts,
+    posted: Mapping[int, Posted],
+    context: _Context,
+    oldest_ms: int,
+) -> list[Piece]:
+    """What is judged differently within reach of the hours, or of what changed of the GPUs."""
+    changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
+    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in changed]
+    wanted = hour_cuts.hours_touching(reached, within=_bounds(facts.capacities, posted))
+    return policy_plan.to_post(
+        facts.node_id,
+        {hour for hour in wanted if hour >= oldest_ms},
+        policy_id=context.policy_id,
+        closed=context.closed,
+        at_most=HOURS_PER_PASS,
+    )
+
+
+def _post_piece(piece: Piece, policy: Policy, facts: NodeFacts, books: Books) -> dict[str, int]:
     """How much of the piece changed: of a closed month as adjustments."""
+    judged = judgement_inputs.judge(facts, *piece.hours, policy)
     if piece.is_closed:
         return adjustments.book(books.node_id, piece, judged, booked_at=books.booked_at)
     span = (piece.start_ms, piece.end_ms)

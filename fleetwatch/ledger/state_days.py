@@ -72,10 +72,7 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
     count = interval.duration_ms // step_ms
     places = {gpu_id: place for place, gpu_id in enumerate(gpu_ids)}
     total = np.zeros((len(gpu_ids), count, len(SHOWN_STATES)), dtype=np.int64)
-    first = interval.start.astimezone(UTC).date()
-    last = (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date()
-    days = [first + timedelta(days=more) for more in range((last - first).days + 1)]
-    for day, spent in _read(days).items():
+    for day, spent in _read(_days(interval)).items():
         ids, hours = (np.concatenate(parts) for parts in zip(*spent, strict=True))
         place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
         midnight_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
@@ -83,6 +80,13 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
         _add(total, place, hours, step)
     positions = np.array([SHOWN_STATES.index(state) for state in _ORDER])
     return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
+
+
+def _days(interval: Interval) -> list[date]:
+    """The UTC days that it touches."""
+    first = interval.start.astimezone(UTC).date()
+    last = (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date()
+    return [first + timedelta(days=more) for more in range((last - first).days + 1)]
 
 
 def _add(total: Ints, place: Ints, hours: Ints, step: Ints) -> None:

@@ -25,7 +25,7 @@ from fleetwatch.ledger.judgement.observations import (
     Spans,
 )
 from fleetwatch.ledger.judgement.shares import largest_remainder, split_holders
-from fleetwatch.lib.spans import Span, difference, union
+from fleetwatch.lib.spans import Span, clip, difference, union
 
 # a hold, and when it counts
 Held = tuple[Hold, Spans]
@@ -43,14 +43,13 @@ def members(question: Question, activity: Activity) -> list[Member]:
     # is); one more, for no window (-1)
     speaks = np.append((activity.unseen == 0) | (activity.unseen == NO_SIGNAL), False)
     instances = _instances(question.capacities)
-    first_ms, last_ms = question.cuts[[0, -1]].tolist()
     members: list[Member] = []
     for gpu in question.capacities:
-        start_ms = max(gpu.start_ms, first_ms)
-        end_ms = min(gpu.end_ms, last_ms)
-        if gpu.parent_id is None and start_ms < end_ms:
-            board = _Board(question, gpu, instances[gpu.gpu_id], pieces, speaks, edges)
-            members += board.members(start_ms, end_ms)
+        if gpu.parent_id is not None:
+            continue
+        board = _Board(question, gpu, instances[gpu.gpu_id], pieces, speaks, edges)
+        for span in clip([(gpu.start_ms, gpu.end_ms)], *question.cuts[[0, -1]].tolist()):
+            members += board.members(*span)
     return members
 
 

@@ -22,6 +22,7 @@ Spans = Sequence[Span]
 NOBODY = -1  # no job's id
 FOREVER_MS = 2**53
 
+DRAINED = "drained"  # the reason of an outage that takes no held time
 SCHEDULERS = ("slurm", "kubernetes", "declared")
 
 # The columns that judging reads; any may be absent from the frame (not read).
@@ -132,7 +133,7 @@ class Outage:
 
     @property
     def is_drain(self) -> bool:
-        return self.reason == "drained"
+        return self.reason == DRAINED
 
 
 @dataclass(frozen=True, slots=True)

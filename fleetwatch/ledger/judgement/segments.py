@@ -22,7 +22,15 @@ from fleetwatch.ledger.judgement.columns import (
     of_rows,
 )
 from fleetwatch.ledger.judgement.labels import SOURCE_SHIFT, Codes, Label, with_outages
-from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Mask, Outage, Question
+from fleetwatch.ledger.judgement.observations import (
+    DRAINED,
+    Columns,
+    Floats,
+    Ints,
+    Mask,
+    Outage,
+    Question,
+)
 
 # Columns that members have, one member after the other.
 _OF_MEMBERS = (
@@ -104,15 +112,13 @@ def _outages(
     labels = with_outages(reasons)
     number = {label.reason: place for place, label in enumerate(labels)}
     down = np.full(first[-1], -1, dtype=np.int16)
-    is_drained = np.zeros(len(down), dtype=bool)
     for member, begin in zip(members, first, strict=False):
         # the later assigned wins
         for outage in sorted(member.outages, key=_rank):
             span = [outage.start_ms, outage.end_ms]
             here = slice(*begin + np.searchsorted(member.start_ms, span))
             down[here] = number[outage.reason]
-            is_drained[here] = outage.is_drain
-    return down, is_drained, labels
+    return down, down == number.get(DRAINED, len(labels)), labels
 
 
 def _rank(outage: Outage) -> tuple[bool, int, str]:

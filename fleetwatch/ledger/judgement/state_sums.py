@@ -217,16 +217,16 @@ def _over_time(judged: Judged, values: NDArray[Any], first: Ints) -> NDArray[Any
 
 def _cells(judged: Judged, sums: Sums, is_cell: Mask) -> Table:
     """A row per cell in which a job held a GPU: the patches of jobs by five minutes and label."""
-    is_held = (judged.timelines.job_id != NOBODY)[judged.timeline[sums.first]]
+    is_held = _holder(judged, sums.first)["job_id"] != NOBODY
     held = np.flatnonzero(is_held[sums.patch])
-    row = sums.groups(is_cell)[held]
     column = _cell_places(judged)[sums.kind[held] >> LABEL_SHIFT]
     first = np.flatnonzero(is_cell)
-    cell_ms = _table(row, column, sums.gpu_ms[held], (len(first), len(NAMES)))
+    shape = (len(first), len(NAMES))
+    cell_ms = _table(sums.groups(is_cell)[held], column, sums.gpu_ms[held], shape)
     is_filled = cell_ms.any(axis=1)
     place = first[is_filled]
-    cell = judged.segments.start_ms[judged.segment[place]] // CELL_MS
-    keys = _holder(judged, place) | {"start_ms": cell * CELL_MS}
+    start_ms = judged.segments.start_ms[judged.segment[place]] // CELL_MS * CELL_MS
+    keys = _holder(judged, place) | {"start_ms": start_ms}
     return cell_states.joined([keys | dict(zip(NAMES, cell_ms[is_filled].T, strict=True))])
 
 

@@ -127,11 +127,9 @@ def _by_processes(columns: Columns, row: Ints, policy: Policy) -> tuple[Codes, C
     most = policy.phantom_memory_bytes
     has_memory = memory > most
     nobody_knows = np.isnan(processes) & np.isnan(memory)
-    scheduled = np.select(
+    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= most))
+    return np.select(
         [nobody_knows, has_dead, has_process, has_memory],
         [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY],
         NOTHING,
-    )
-    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= most))
-    bare = np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)
-    return scheduled, bare
+    ), np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)

@@ -40,17 +40,23 @@ def write(
     did: Counter[str] = Counter()
     whole = spans_by_gpu(gpu for gpu in facts.capacities if gpu.parent_id is None)
     if grown := _grown(facts.capacities, whole, posted, until_ms):
-        unseen = replace(facts, capacities=grown)
-        low = floor_hour_ms(min(gpu.start_ms for gpu in grown))
-        high = ceil_hour_ms(max(gpu.end_ms for gpu in grown))
-        for span in passes(low, high, hours=HOURS_PER_PASS):
-            judged = judgement_inputs.judge_unseen(unseen, *span, policy)
-            did.update(_append(books, span, judged))
+        did.update(_add(books, replace(facts, capacities=grown), policy))
     for gpu_id, spans in whole.items():
         parts = {gpu.gpu_id for gpu in facts.capacities if gpu.parent_id == gpu_id}
         for start, end in difference(posted_spans(posted.get(gpu_id)), spans):
             if start < until_ms:
                 did.update(_take_away(books, {gpu_id, *parts}, (start, min(end, until_ms))))
+    return did
+
+
+def _add(books: Books, unseen: NodeFacts, policy: Policy) -> Counter[str]:
+    """Appends these GPUs' capacity, of which no window tells any more."""
+    did: Counter[str] = Counter()
+    low = floor_hour_ms(min(gpu.start_ms for gpu in unseen.capacities))
+    high = ceil_hour_ms(max(gpu.end_ms for gpu in unseen.capacities))
+    for span in passes(low, high, hours=HOURS_PER_PASS):
+        judged = judgement_inputs.judge_unseen(unseen, *span, policy)
+        did.update(_append(books, span, judged))
     return did
 
 
@@ -103,6 +109,18 @@ def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, in
     Capacity ends with the GPU's last window there: after it everything is unobserved or
     unavailable, so a part that reaches into the span gives what it has of that.
     """
+    less, gone = _take_from_runs(gpu_ids, span)
+    hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
+    did: Counter[str] = Counter(runs=gone, changed=len(hours))
+    for held, gpu_ms in less.items():
+        did.update(_take_from_entries(books, held, gpu_ms))
+    is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
+    hour_rows.count_versions(books.node_id, is_open)
+    return did
+
+
+def _take_from_runs(gpu_ids: Iterable[int], span: Span) -> tuple[Counter[Held], int]:
+    """How many milliseconds were taken of whom, and how many parts are gone."""
     less: Counter[Held] = Counter()
     gone = []
     for part in Run.objects.filter(gpu_id__in=gpu_ids, end_ms__gt=span[0], start_ms__lt=span[1]):
@@ -115,13 +133,7 @@ def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, in
         else:
             gone.append(part.pk)
     Run.objects.filter(pk__in=gone).delete()
-    hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
-    did: Counter[str] = Counter(runs=len(gone), changed=len(hours))
-    for held, gpu_ms in less.items():
-        did.update(_take_from_entries(books, held, gpu_ms))
-    is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
-    hour_rows.count_versions(books.node_id, is_open)
-    return did
+    return less, len(gone)
 
 
 def _shorten(part: Run, span: Span, left: dict[str, int]) -> None:
