@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
+from django.db.models import Model
+
 from fleetwatch.accounts import services as accounts
+from fleetwatch.accounts.models import ApiToken
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.conditions import condition
@@ -21,7 +24,7 @@ from fleetwatch.dashboard import prices
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError, refusing
 from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.models import MAX_USES, AgentToken, Rights
+from fleetwatch.ingest.models import MAX_USES, AgentToken, EnrollmentToken, Rights
 from fleetwatch.inventory import silence
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.months import closing
@@ -95,11 +98,13 @@ def set_rights(asked: Asked) -> Done:
     return Done(f"From its next batch on the token of {token.node.name} {rights.in_words}.")
 
 
-def revocation(revoke: Callable[[int, datetime], object], done: str) -> Callable[[Asked], Done]:
-    """The form that revokes a token; `done` says that it was."""
+def revocation(
+    model: type[Model], revoke: Callable[[int, datetime], object], done: str
+) -> Callable[[Asked], Done]:
+    """The form that revokes a token of the model; `done` says that it was."""
 
     def change(asked: Asked) -> Done:
-        revoke(asked.id(), asked.now)
+        revoke(asked.row(model).pk, asked.now)
         return Done(done)
 
     return change
@@ -237,17 +242,22 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "agent-token": create_agent_token,
     "agent-token-rights": set_rights,
     "agent-token-revoke": revocation(
-        tokens.revoke_agent_token, "The agent token was revoked; its node can enrol again."
+        AgentToken,
+        tokens.revoke_agent_token,
+        "The agent token was revoked; its node can enrol again.",
     ),
     "elastic": add_elastic_rule,
     "elastic-remove": remove_elastic_rule,
     "enrollment": create_enrollment_token,
     "enrollment-revoke": revocation(
+        EnrollmentToken,
         tokens.revoke_enrollment_token,
         "The enrolment token was revoked; agents that it let in stay.",
     ),
     "api-token": create_api_token,
-    "api-token-revoke": revocation(accounts.revoke_api_token, "The API token was revoked."),
+    "api-token-revoke": revocation(
+        ApiToken, accounts.revoke_api_token, "The API token was revoked."
+    ),
     "month": close_month,
     "organisation": set_organisation,
     "free-capacity": choose_free_capacity,

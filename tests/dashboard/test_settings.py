@@ -339,6 +339,11 @@ def test_an_api_token_is_the_users_own_and_can_be_revoked(admin):
     assert authenticate_api_token(secret, factories.NOW) is None
 
 
+@pytest.mark.parametrize("kind", ["agent-token", "enrollment", "api-token"])
+def test_a_token_that_is_not_there_is_not_called_revoked(admin, kind):
+    assert admin.post(f"/settings/{kind}-revoke", {"id": 999}).status_code == 404
+
+
 def test_a_channels_secret_is_never_shown_again(admin):
     address = "https://hooks.slack.com/services/T000/B000/verysecret"
 
