@@ -118,14 +118,11 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "filters": asked,
         "other_filters": _kept(asked, filters),
         "statuses": STATUSES.items(),
-        "causes": _CAUSES,
+        "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         **_lines(request, period, every, status),
         **_savings(every, scope, period),
         **_fixed(period),
     }
-
-
-_CAUSES = [cause for cause in CATALOGUE if cause.code not in UNFIT]
 
 
 def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:
