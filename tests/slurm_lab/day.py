@@ -8,6 +8,9 @@ from tests.slurm_lab.books import accounted, runs
 from tests.slurm_lab.site import Site
 
 WINDOW_S = 10
+CREDENTIAL_S = (
+    2  # slurmd refuses a credential of the second, or before, in which the job was killed
+)
 HOSTILE = "x|1+1|JobState=FAILED StartTime=2020-01-01T00:00:00"
 
 
@@ -34,6 +37,7 @@ def live(site: Site) -> dict[str, int]:
     )
     jobs["unreadable"] = lab.sbatch(*gpu, "-J", "two\nlines", script=_burn(site, 12))
     lab.wait_for(lambda: lab.states().get(str(jobs["requeued"])) == "PENDING", "requeued job")
+    time.sleep(CREDENTIAL_S)
     lab.run("scontrol", "update", f"jobid={jobs['requeued']}", "StartTime=now")
     over = {"COMPLETED", "CANCELLED"}
     lab.wait_for(lambda: set(lab.states().values()) <= over, "finished jobs", seconds=90)

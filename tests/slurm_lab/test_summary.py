@@ -31,4 +31,5 @@ def test_each_jobs_output_ends_with_one_line_on_what_it_made_of_its_gpus(
     )
 
     assert {kind: len(lines(kind)) for kind in outputs} == dict.fromkeys(outputs, 1)
-    assert [kind for kind in outputs if LINE.fullmatch(lines(kind)[0]) is None] == []
+    partial = [kind for kind in outputs if LINE.fullmatch(lines(kind)[0]) is None]
+    assert [(lines(kind), site.job(jobs[kind])) for kind in partial] == []

@@ -2,11 +2,11 @@
 
 From the moment when a job ends Slurm's records of it name no GPU any more (seen with 22.05), so
 what it held is remembered. A run ends where Slurm says; one of which Slurm tells no end (the job
-was requeued, or is forgotten) when that was seen.
+was requeued, or is forgotten) when that was seen, or before, when Slurm gave its GPU to the next.
 """
 
 from dataclasses import dataclass, replace
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, Iterable, List, Mapping, Optional
 
 from agent.workloads.slurm.scontrol import HOLDING_FLAGS, Record, is_over
 
@@ -71,7 +71,8 @@ class Runs:
         for number, run in self._current.items():
             later = holding.get(number)
             if later is None or later.record.restarts != run.record.restarts:
-                self._ended.append(self._over(run, records.get(number), now_ms))
+                seen_ms = min([now_ms, *_starts_after(run, holding.values())])
+                self._ended.append(self._over(run, records.get(number), seen_ms, now_ms))
         self._current = dict(holding)
         self._seen_ms = now_ms
 
@@ -79,15 +80,15 @@ class Runs:
         """A run that was over before the books were seen to name it."""
         self._ended.append(replace(run, ended_ms=now_ms))
 
-    def _over(self, run: Run, record: Optional[Record], now_ms: int) -> Run:
-        """The run as it ended; `record` is the job's, of a later run where it was requeued, None
-        where Slurm forgot it.
+    def _over(self, run: Run, record: Optional[Record], seen_ms: int, now_ms: int) -> Run:
+        """The run as it ended, at `seen_ms` where Slurm tells no end; `record` is the job's, of a
+        later run where it was requeued, None where Slurm forgot it.
         """
         is_same = record is not None and record.restarts == run.record.restarts
         if record is not None and is_same and record.end_ms is not None:
             return Run(record, run.shares, record.end_ms, now_ms)
         was_watched = self._seen_ms is not None and 0 <= now_ms - self._seen_ms < WATCHED_MS
-        end_ms = run.end_ms if run.end_ms is not None else now_ms if was_watched else None
+        end_ms = run.end_ms if run.end_ms is not None else seen_ms if was_watched else None
         if record is None:
             over = replace(run.record, states=(), end_ms=None)
         elif is_same:  # of one that is over, and can't be read
@@ -97,6 +98,17 @@ class Runs:
             # sacct's word for such a run
             over = replace(run.record, states=("REQUEUED",), restarts=record.restarts, end_ms=None)
         return Run(over, run.shares, end_ms, now_ms)
+
+
+def _starts_after(run: Run, others: Iterable[Run]) -> List[int]:
+    """When runs began that hold a whole GPU which the run held whole: it had ended by then."""
+    whole = {uuid for uuid, share in run.shares.items() if share == 1.0}
+    starts = [
+        other.record.start_ms
+        for other in others
+        if any(other.shares[uuid] == 1.0 for uuid in whole.intersection(other.shares))
+    ]
+    return [at for at in starts if at is not None and at > (run.record.start_ms or 0)]
 
 
 def _with_outcome(run: Run, record: Optional[Record], now_ms: int) -> Run:

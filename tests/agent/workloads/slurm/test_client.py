@@ -205,6 +205,33 @@ def test_a_requeued_jobs_first_run_does_not_end_with_its_second(fake, books):
     }
 
 
+@pytest.mark.parametrize(
+    ("devices", "end_s"),
+    [("gpu:a100:2(IDX:1-2)", -3), ("gpu:a100:2(IDX:2-3)", 5), ("shard:a100:2(IDX:0-1)", 5)],
+    ids=["one of its GPUs", "other GPUs", "parts of its GPUs"],
+)
+def test_a_requeued_jobs_run_ended_before_slurm_gave_its_gpu_to_the_next(
+    fake, books, devices, end_s
+):
+    fake.node(used="gpu:a100:2(IDX:0-1)")
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW - 10_000)
+    fake.job(job_2405(restart_cnt=1, job_state=["PENDING"], gres_detail=[]), state="PENDING")
+    start = number(NOW // 1000 - 3)
+    fake.job(job_2405(job_id=4712, start_time=start, gres_detail=[devices]))
+    fake.node(used=devices)
+
+    holdings = slurm.poll(GPUS, NOW + 5000)
+
+    ends = {
+        item.end_ms
+        for item in holdings.allocations
+        if (item.job_key, item.uuid) == ("slurm/della/4711", "GPU-0")
+    }
+    assert ends == {NOW + end_s * 1000}
+
+
 def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(
     fake, books
 ):
