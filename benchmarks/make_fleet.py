@@ -6,6 +6,9 @@ import os
 import sys
 
 import django
+from django.db.utils import OperationalError
+
+from fleetwatch.lib.env import data_dir
 
 
 def main() -> None:
@@ -16,7 +19,13 @@ def main() -> None:
     django.setup()
     from benchmarks.large_fleet import Command
 
-    Command().run_from_argv(["benchmarks", "make_fleet", *sys.argv[1:]])
+    try:
+        Command().run_from_argv(["benchmarks", "make_fleet", *sys.argv[1:]])
+    except OperationalError as error:
+        sys.exit(
+            f"make_fleet: no hub runs with its data in {data_dir()}: `make up` starts one,"
+            f" FLEETWATCH_DATA names another ({str(error).splitlines()[0]})"
+        )
 
 
 if __name__ == "__main__":

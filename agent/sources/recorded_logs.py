@@ -129,12 +129,13 @@ def scan(path: Path, options: Options) -> Log:
 def zone(name: str) -> tzinfo:
     """The zone by name or offset. Raises WrongOptionError."""
     match = _OFFSET.fullmatch(name)
-    if match is not None:
-        sign = -1 if match.group(1) == "-" else 1
-        return timezone(sign * timedelta(hours=int(match.group(2)), minutes=int(match.group(3))))
-    if name.upper() in ("UTC", "Z", "GMT"):
-        return timezone.utc
     try:
+        if match is not None:
+            sign = -1 if match.group(1) == "-" else 1
+            ahead = timedelta(hours=int(match.group(2)), minutes=int(match.group(3)))
+            return timezone(sign * ahead)
+        if name.upper() in ("UTC", "Z", "GMT"):
+            return timezone.utc
         if zoneinfo is not None:
             return zoneinfo.ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
@@ -174,10 +175,14 @@ class Stamps:
         self._fold = 0
 
     def parse(self, text: str) -> Optional[int]:
-        """Milliseconds; None when the text is no time."""
+        """Milliseconds; None when the text is no time, such as that of a 13th month."""
         match = _STAMP.fullmatch(text)
-        if match is None:
+        try:
+            return None if match is None else self._at_ms(match)
+        except ValueError:
             return None
+
+    def _at_ms(self, match: "re.Match[str]") -> int:
         rest = int(match.group(6) or 0) * 1000 + int((match.group(7) or "0").ljust(6, "0")) // 1000
         at_ms = self._minute_ms(match, 0) + rest
         if at_ms < self._newest - SAME_ROUND_MS:

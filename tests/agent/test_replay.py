@@ -269,6 +269,25 @@ def test_notices_repeated_headers_and_torn_lines_are_passed_over(hub, tmp_path):
     assert columns(hub, "observed_ms") == [3_000]
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026/13/20 14:00:01",
+        "2026/02/30 14:00:01",
+        "0000/01/01 00:00:00",
+        "2026/11/20 25:00:01",
+        "now",
+    ],
+)
+def test_rows_whose_time_is_none_are_passed_over(hub, tmp_path, time):
+    broken = row(1).replace(stamp(1), time)
+    log = write(tmp_path / "log.csv", [row(0), broken, row(2)])
+
+    send(hub, log)
+
+    assert columns(hub, "observed_ms") == [4_000]
+
+
 def test_rows_that_go_back_in_time_are_left_out_and_counted_aloud_but_not_repeated_ones(
     hub, tmp_path, caplog
 ):
@@ -312,7 +331,7 @@ def test_the_hour_that_autumn_repeats_is_told_apart_by_going_back():
     ]
 
 
-@pytest.mark.parametrize("name", ["Mars/Olympus", "", "../../etc/passwd"])
+@pytest.mark.parametrize("name", ["Mars/Olympus", "", "../../etc/passwd", "+24:00"])
 def test_a_zone_that_is_none_is_said(name):
     with pytest.raises(LogError, match="--tz is"):
         zone(name or "x")
