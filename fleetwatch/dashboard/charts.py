@@ -1,17 +1,16 @@
 """Every chart by name: its figure, and the same rows as a table and as CSV."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.dashboard import figures, maps, words
-from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
+from fleetwatch.dashboard.figures import SHARE, Bar, Expected, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
@@ -34,7 +33,6 @@ LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 Params = Mapping[str, str]
 Cell = str | float | None
-Step = tuple[datetime, float, float, float]  # until when, expected, its lower and upper end
 
 
 class NoSuchChartError(LookupError):
@@ -47,12 +45,14 @@ class NoPeriodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: what is drawn, and the numbers it is drawn from (None = not known)."""
+    """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose rows are
+    made where they are shown.
+    """
 
     title: str
     figure: Figure
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Callable[[], Sequence[Sequence[Cell]]]
 
 
 def parameters(name: str) -> tuple[str, ...]:
@@ -70,18 +70,36 @@ def build(name: str, params: Params, period: Period) -> Chart:
     return CHARTS[name].draw(params, period)
 
 
+def _of_lines(
+    title: str,
+    starts: Sequence[datetime],
+    lines: Sequence[Line],
+    period: Period,
+    y_format: str = SHARE,
+    unit: str = "",
+) -> Chart:
+    """Lines over time, and a row for each start with what each line has there."""
+    return Chart(
+        title,
+        figures.series(starts, lines, y_format=y_format, unit=unit),
+        _heads(period, [line.name for line in lines]),
+        lambda: list(zip(map(_text, starts), *(line.values for line in lines), strict=True)),
+    )
+
+
 def _spend(params: Params, period: Period) -> Chart:
     step = period.timeframe.step
-    buckets = costs.dollars_over_time(period.interval, step, scope=_scope(params))
+    # a parameter that is missing or empty narrows nothing
+    scope = Scope(**{name: params[name] for name in SPENT_BY if params.get(name)})  # type: ignore[arg-type]
+    buckets = costs.dollars_over_time(period.interval, step, scope=scope)
     drawn = spent_bars(buckets, step, period)
     bars = [bar for _, bar in drawn]
     dollars = _by_state([bucket for bucket, _ in drawn])
-    names = [f"End ({period.zone})", *(f"{state.label} $" for state in words.SHOWN)]
     return Chart(
         f"Dollars per {step} by state",
         figures.dollars_by_state(bars, dollars, step=step),
-        _heads(period, names),
-        [
+        _heads(period, [f"End ({period.zone})", *(f"{state.label} $" for state in words.SHOWN)]),
+        lambda: [
             [_text(bar.start), _text(bar.end), *usd]
             for bar, *usd in zip(bars, *dollars.values(), strict=True)
         ],
@@ -91,61 +109,36 @@ def _spend(params: Params, period: Period) -> Chart:
 def _by_state(buckets: Sequence[Bucket]) -> dict[str, list[float]]:
     """Dollars of each bucket, by state in its order."""
     costs_of = [bucket.totals.shown_cost for bucket in buckets]
-    return {
-        state.name: [round(float(cost[state.name]), 6) for cost in costs_of]
-        for state in words.SHOWN
-    }
+    return {state: [round(float(cost[state]), 6) for cost in costs_of] for state in words.NAMES}
 
 
 def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tuple[Bucket, Bar]]:
     """The buckets of the period that have begun, each with where it is drawn: as far as it lies in
-    the period and is over.
+    the period and is over, and something of it is known.
     """
-    starts = [bucket.start for bucket in buckets]
-    ends = [*starts[1:], boundaries.following(starts[-1], step, period.zone)]
     drawn: list[tuple[Bucket, Bar]] = []
-    for bucket, whole_end in zip(buckets, ends, strict=True):
-        bar = _bar(bucket, whole_end, period, drawn)
-        drawn += [(bucket, bar)] if bar else []
+    for bucket in buckets:
+        whole_end = boundaries.following(bucket.start, step, period.zone)
+        start = max(bucket.start, period.interval.start)
+        end = min(whole_end, period.interval.end, period.now)
+        known_ms = max(0, to_ms(end) - to_ms(start))
+        if known_ms and whole_end > period.now:
+            known_ms = _known_ms(bucket, known_ms, drawn)
+        if known_ms:
+            whole_ms = to_ms(whole_end) - to_ms(bucket.start)
+            drawn.append((bucket, Bar(period.local(start), period.local(end), whole_ms, known_ms)))
     return drawn
-
-
-def _bar(
-    bucket: Bucket, whole_end: datetime, period: Period, before: Sequence[tuple[Bucket, Bar]]
-) -> Bar | None:
-    """Where it is drawn; None where nothing of it is known yet."""
-    start = max(bucket.start, period.interval.start)
-    end = min(whole_end, period.interval.end, period.now)
-    if start >= end:
-        return None
-    known_ms = to_ms(end) - to_ms(start)
-    if whole_end > period.now:
-        known_ms = _known_ms(bucket, known_ms, before)
-    whole_ms = to_ms(whole_end) - to_ms(bucket.start)
-    bar = Bar(period.local(start), period.local(end), whole_ms, known_ms)
-    return bar if known_ms else None
 
 
 def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
     """Of how much of the step that goes on the ledger knows: it is behind by what agents and
     posting take, told by the GPUs before.
     """
-    least_ms = max(0, shown_ms - LAG_MS)
     if not before or not before[-1][0].totals.capacity_ms:
         return shown_ms
     bucket, bar = before[-1]
-    return max(
-        least_ms,
-        min(shown_ms, running.totals.capacity_ms * bar.known_ms // bucket.totals.capacity_ms),
-    )
-
-
-def _scope(params: Params) -> Scope:
-    """The subject that the parameters name; a parameter that is missing or empty narrows
-    nothing.
-    """
-    named: dict[str, Any] = {name: params[name] for name in SPENT_BY if params.get(name)}
-    return Scope(**named)
+    known_ms = running.totals.capacity_ms * bar.known_ms // bucket.totals.capacity_ms
+    return max(0, shown_ms - LAG_MS, min(shown_ms, known_ms))
 
 
 def _fleet(params: Params, period: Period) -> Chart:
@@ -153,29 +146,24 @@ def _fleet(params: Params, period: Period) -> Chart:
     if metric not in maps.METRICS:
         raise NoSuchChartError(metric)
     heat = maps.heat_map(metric, period.so_far, period.zone)
-    title = f"{maps.METRICS[metric].label} of every GPU"
-    figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat)
-    columns = ["GPU", *(_text(start) for start in heat.starts)]
-    return Chart(title, figure, columns, _MapRows(heat, metric))
+    return Chart(
+        f"{maps.METRICS[metric].label} of every GPU",
+        figures.state_map(heat) if metric == "state" else figures.metric_map(heat),
+        ["GPU", *map(_text, heat.starts)],
+        partial(_map_rows, heat, metric),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _MapRows(Sequence[Sequence[Cell]]):
-    """The map as a table, a row at a time: who draws it needs none of its hundred thousand cells
-    twice.
-    """
-
-    heat: figures.HeatMap
-    metric: str
-
-    def __len__(self) -> int:
-        return len(self.heat.labels)
-
-    def __getitem__(self, place: Any) -> Any:
-        cells = self.heat.cells[place]
-        if self.metric == "state":
-            cells = [None if cell is None else words.NAMES[int(cell)] for cell in cells]
-        return [self.heat.labels[place], *cells]
+def _map_rows(heat: figures.HeatMap, metric: str) -> list[list[Cell]]:
+    """A row for each GPU; of states their names."""
+    rows = zip(heat.labels, heat.cells, strict=True)
+    if metric != "state":
+        return [[label, *cells] for label, cells in rows]
+    names = dict(enumerate(words.NAMES))
+    return [
+        [label, *(cell if cell is None else names[int(cell)] for cell in cells)]
+        for label, cells in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +172,17 @@ class _Metric:
 
     title: str
     lines: tuple[tuple[str, str, str], ...]  # column, label, token
-    y_format: str
+    y_format: str = SHARE
     unit: str = ""
-    scale: float = 1.0
+    whole: float = 1.0  # what of a column is one unit
 
-    def chart(self, read: StepSeries, period: Period) -> Chart:
+    def drawn(self, read: StepSeries) -> list[Line]:
         """What was read of the columns."""
-        lines = [
-            Line(label, _scaled(read.columns[column], self.scale), token)
+        return [
+            Line(label, _shares(read.columns[column], 0, self.whole), token)
             for column, label, token in self.lines
             if _is_read(read.columns[column])
         ]
-        names = [f"{self.title}: {line.name}{self.unit}" for line in lines]
-        top = 1.0 if self.y_format == ".0%" else None
-        starts = _local(read, period)
-        figure = figures.series(starts, lines, y_format=self.y_format, unit=self.unit, top=top)
-        return Chart(self.title, figure, _heads(period, names), _rows(starts, lines))
 
 
 METRICS = {
@@ -210,11 +193,10 @@ METRICS = {
             ("sm_active", "SM active", "ink"),
             ("tensor_active", "tensor active", "ink-3"),
         ),
-        ".0%",
     ),
     "gpu-power": _Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
     "gpu-memory": _Metric(
-        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", 1 / 1024**3
+        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", 1024**3
     ),
     "gpu-temperature": _Metric(
         "Temperature",
@@ -230,19 +212,19 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     if gpu is None:
         raise NoSuchChartError(params.get("gpu", ""))
     # a step shorter than a window would draw one window as several
-    read = telemetry.series(
-        gpu,
-        period.so_far.start_ms,
-        period.so_far.end_ms,
-        columns=[column for column, *_ in metric.lines],
-        step_s=max(period.timeframe.step_s, gpu.node.window_s),
-    )
-    return metric.chart(read, period)
+    step_s = max(period.timeframe.step_s, gpu.node.window_s)
+    columns = [column for column, *_ in metric.lines]
+    so_far = period.so_far
+    read = telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=columns, step_s=step_s)
+    lines = metric.drawn(read)
+    starts = _local(read.start_ms, period)
+    chart = _of_lines(metric.title, starts, lines, period, metric.y_format, metric.unit)
+    names = [f"{metric.title}: {line.name}{metric.unit}" for line in lines]
+    return replace(chart, columns=_heads(period, names))
 
 
-def _local(read: StepSeries, period: Period) -> list[datetime]:
-    """When its steps begin."""
-    return [period.local(from_ms(at_ms)) for at_ms in read.start_ms]
+def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
+    return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
 
 
 def _is_read(values: Sequence[float | None]) -> bool:
@@ -253,19 +235,9 @@ def _heads(period: Period, names: Iterable[str]) -> list[str]:
     return [f"Start ({period.zone})", *names]
 
 
-def _rows(starts: Sequence[datetime], lines: Sequence[Line]) -> list[list[Cell]]:
-    """A row for each start, with what each line has there."""
-    columns = [line.values for line in lines]
-    return [[_text(start), *values] for start, *values in zip(starts, *columns, strict=True)]
-
-
-def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
-    return [None if value is None else round(value * scale, 5) for value in values]
-
-
-FINE_MS = 2 * 3_600_000  # a window up to so long is drawn in ten seconds
-AT_LEAST_MS = 3_600_000  # drawn, so that a short window has something to be compared with
-MARKED = {marks.PAUSE: ("pause", "stalled"), marks.SPINNING: ("spinning", "idle")}
+FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
+AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
+MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
 CURVES = {
     "util_mean": ("utilisation", "accent"),
     "power_w": ("power, idle to limit", "ink"),
@@ -299,24 +271,17 @@ def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Per
     series_of = _series_of(seen, earliest_ms)
     read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS])
     lines = curves(read.columns, cause.curves, seen.gpu) + _beside(seen, cause, series_of)
-    starts = _local(read, period)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
-    return Chart(
-        f"{cause.title}, as it was measured",
-        _shaded(figures.series(starts, lines, y_format=".0%", top=1.0), marked, period),
-        [*_heads(period, [line.name for line in lines]), "Marked"],
-        [
-            [*row, _marked(at_ms, marked)]
-            for row, at_ms in zip(_rows(starts, lines), read.start_ms, strict=True)
-        ],
+    chart = _of_lines(
+        f"{cause.title}, as it was measured", _local(read.start_ms, period), lines, period
     )
-
-
-def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
-    """What reads columns of a GPU over the window, drawn an hour long at least."""
-    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
-    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+    kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
+    return replace(
+        chart,
+        figure=_shaded(chart.figure, marked, period),
+        columns=[*chart.columns, "Marked"],
+        rows=lambda: [[*row, kind] for row, kind in zip(chart.rows(), kinds, strict=True)],
+    )
 
 
 def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:
@@ -324,11 +289,18 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
         (
             period.local(from_ms(mark.start_ms)),
             period.local(from_ms(mark.end_ms)),
-            MARKED[mark.kind][1],
+            MARKED[mark.kind],
         )
         for mark in marked
     ]
     return figures.shaded(figure, spans)
+
+
+def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
+    """What reads columns of a GPU over the window, drawn an hour long at least."""
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
+    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
 
 
 def _find(number: str) -> Finding:
@@ -340,11 +312,9 @@ def _find(number: str) -> Finding:
     return finding
 
 
-def _marked(at_ms: int, marked: Sequence[marks.Mark]) -> str:
+def _kind(at_ms: int, marked: Sequence[marks.Mark]) -> str:
     """What the moment is marked as; "" where it is not."""
-    return next(
-        (MARKED[mark.kind][0] for mark in marked if mark.start_ms <= at_ms < mark.end_ms), ""
-    )
+    return next((mark.kind for mark in marked if mark.start_ms <= at_ms < mark.end_ms), "")
 
 
 def _beside(
@@ -363,41 +333,30 @@ def _beside(
 
 
 def _place(finding: Finding, period: Period) -> Chart:
-    """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
+    """A node's or cluster's finding hour by hour: GPUs on the mean of each hour; of a queue also
+    what jobs could have used of it.
+    """
     cause = BY_CODE[finding.cause]
-    hours = {hour.start: hour for hour in machine_findings.hours(finding, period.interval)}
-    starts = _hours(min(hours), max(hours)) if hours else []
-    gpus = {
-        name: [round(getattr(hours.get(at), name, 0) / HOUR_MS, 3) for at in starts]
-        for name in ("gpu_ms", "high_ms", "low_ms")
-    }
-    lines = _place_lines(cause.machine.curve, gpus, is_queue=bool(finding.cluster))
-    local = list(map(period.local, starts))
-    return Chart(
-        f"{cause.title}: {finding.subject}",
-        figures.series(local, lines, y_format=".3~g"),
-        _heads(period, [line.name for line in lines]),
-        _rows(local, lines),
-    )
+    hours = {to_ms(hour.start): hour for hour in machine_findings.hours(finding, period.interval)}
+    starts_ms = _every_hour(hours)
+
+    def gpus(name: str) -> list[float]:
+        return [round(getattr(hours.get(at_ms), name, 0) / HOUR_MS, 3) for at_ms in starts_ms]
+
+    lines = [Line(cause.machine.curve, gpus("gpu_ms"))]
+    if finding.cluster:
+        lines = [
+            replace(lines[0], colour="ink-3"),
+            Line("jobs could have used at most", gpus("high_ms")),
+            Line("at least", gpus("low_ms"), is_dashed=True),
+        ]
+    starts = _local(starts_ms, period)
+    return _of_lines(f"{cause.title}: {finding.subject}", starts, lines, period, ".3~g")
 
 
-def _place_lines(name: str, gpus: Mapping[str, Sequence[float]], *, is_queue: bool) -> list[Line]:
-    """What was affected; of a queue also what jobs could have used of it."""
-    if not is_queue:
-        return [Line(name, gpus["gpu_ms"])]
-    return [
-        Line(name, gpus["gpu_ms"], "ink-3"),
-        Line("jobs could have used at most", gpus["high_ms"]),
-        Line("at least", gpus["low_ms"], is_dashed=True),
-    ]
-
-
-def _hours(first: datetime, last: datetime) -> list[datetime]:
-    """Every hour from the first to the last, and the one after, so that the last has its length."""
-    return [
-        first + timedelta(hours=number)
-        for number in range(int((last - first) / timedelta(hours=1)) + 2)
-    ]
+def _every_hour(hours: Collection[int]) -> range:
+    """From the first to the last, and the one after, so that the last has its length."""
+    return range(min(hours), max(hours) + 2 * HOUR_MS, HOUR_MS) if hours else range(0)
 
 
 def _waiting_w(gpu: GPU) -> float | None:
@@ -448,7 +407,7 @@ def _range(
     if column != "power_w":
         return (0.0, 1.0)
     ends = _power_w(gpu)
-    return ends if ends is not None and ends[0] < ends[1] else None
+    return ends if ends and ends[0] < ends[1] else None
 
 
 def _budget(params: Params, period: Period) -> Chart:
@@ -456,19 +415,18 @@ def _budget(params: Params, period: Period) -> Chart:
     team = _team(params.get("team", ""))
     month = budgets.running_month(period.now)
     line = budgets.line(team, period.now)
-    spent = _spent(team, month, line, period)
+    spent = _spent(team, month, period) if line.spent_usd else []
     steps = _expected(line, period)
-    burn = Burn(
-        spent=[(at, round(float(usd), 2)) for at, usd in spent],
-        expected=_from_spent(steps, line, month, period),
-        month=(period.local(month.whole.start), period.local(month.whole.end)),
-        budget=None if line.budget_usd is None else float(line.budget_usd),
-    )
     return Chart(
         f"Dollars of the month, added up: {line.label}",
-        figures.burn(burn),
+        figures.burn(
+            [(at, round(float(usd), 2)) for at, usd in spent],
+            _from_spent(steps, line, month, period),
+            month=(period.local(month.whole.start), period.local(month.whole.end)),
+            budget=None if line.budget_usd is None else float(line.budget_usd),
+        ),
         (f"Until ({period.zone})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
-        _burn_rows(spent, steps),
+        partial(_burn_rows, spent, steps),
     )
 
 
@@ -481,8 +439,8 @@ def _team(slug: str) -> Team | None:
 
 
 def _from_spent(
-    steps: list[Step], line: budgets.BudgetLine, month: budgets.Month, period: Period
-) -> list[Step]:
+    steps: list[Expected], line: budgets.BudgetLine, month: budgets.Month, period: Period
+) -> list[Expected]:
     """What is expected begins where what was spent ends."""
     if not steps or not month.rest:
         return steps
@@ -491,7 +449,7 @@ def _from_spent(
 
 
 def _burn_rows(
-    spent: Sequence[tuple[datetime, Decimal]], steps: Sequence[Step]
+    spent: Sequence[tuple[datetime, Decimal]], steps: Sequence[Expected]
 ) -> list[list[Cell]]:
     """By the end of each day what was spent, then what is expected."""
     return [
@@ -500,7 +458,7 @@ def _burn_rows(
     ]
 
 
-def _expected(line: budgets.BudgetLine, period: Period) -> list[Step]:
+def _expected(line: budgets.BudgetLine, period: Period) -> list[Expected]:
     """What will have been spent by the end of each day to come, with its lower and upper end."""
     return [
         (
@@ -514,11 +472,9 @@ def _expected(line: budgets.BudgetLine, period: Period) -> list[Step]:
 
 
 def _spent(
-    team: Team | None, month: budgets.Month, line: budgets.BudgetLine, period: Period
+    team: Team | None, month: budgets.Month, period: Period
 ) -> list[tuple[datetime, Decimal]]:
     """What was spent of the month by the end of each day, and by now."""
-    if not line.spent_usd:
-        return []
     days = budgets.days_so_far(team, period.now)
     moments = [month.whole.start, *(day.start for day in days[1:])]
     if month.so_far:

@@ -13,7 +13,9 @@ from fleetwatch.dashboard import words
 
 Figure = dict[str, Any]
 Value = float | None
+Expected = tuple[datetime, float, float, float]  # until when, dollars, their lower and upper end
 
+SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
@@ -73,14 +75,18 @@ def dollars_by_state(
     A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
     day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
     """
-    spent = {state: dollars.get(state.name, ()) for state in words.SHOWN}
-    traces = [_dollars(state, usd, bars) for state, usd in spent.items() if any(usd)]
+    is_area = len(bars) > MAX_BARS
+    shape = _LINES if is_area else _place(bars, step)
+    traces = [
+        shape | _dollars(state, dollars[state.name], bars) | _pattern(state.name, is_area=is_area)
+        for state in words.SHOWN
+        if any(dollars.get(state.name, ()))
+    ]
     layout = _stacked(bars, traces) | {"meta": {"y": f"dollars per {step}"}}
-    if len(bars) > MAX_BARS:
-        return {"data": [trace | _area(trace) for trace in traces], "layout": layout}
-    layout["xaxis"] |= _axis(bars)
-    place = _place(bars, step)
-    return {"data": [trace | place | _bar(trace) for trace in traces], "layout": layout}
+    if bars and not is_area:
+        ends = [_iso(bars[0].start), _iso(bars[-1].end)]
+        layout["xaxis"] |= {"range": ends, "tickvals": _whole_starts(bars)}
+    return {"data": traces, "layout": layout}
 
 
 def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
@@ -91,19 +97,11 @@ def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
     return _layout(starts, y_format=y_format, hover="x unified") | {"barmode": "stack"}
 
 
-def _axis(bars: Sequence[Bar]) -> Figure:
-    """From the first bar to the last."""
-    if not bars:
-        return {}
-    ends = [_iso(bars[0].start), _iso(bars[-1].end)]
-    return {"range": ends, "tickvals": _whole_starts(bars)}
-
-
 def _place(bars: Sequence[Bar], step: str) -> Figure:
     """A bar stands over its hour or day, not around its beginning."""
     widths = [bar.shown_ms * BAR_SHARE for bar in bars]
     offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
-    return {"width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
+    return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
 
 
 def _dollars(state: words.StateWords, spent: Sequence[float], bars: Sequence[Bar]) -> Figure:
@@ -121,16 +119,13 @@ def _dollars(state: words.StateWords, spent: Sequence[float], bars: Sequence[Bar
     }
 
 
-def _bar(trace: Figure) -> Figure:
-    return {"type": "bar", "marker": {"pattern": _pattern(trace)}}
-
-
-def _area(trace: Figure) -> Figure:
-    return _LINES | {
-        "stackgroup": "states",
-        "line": {"width": 0},
-        "fillpattern": _pattern(trace),
-    }
+def _pattern(state: str, *, is_area: bool) -> Figure:
+    """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
+    shape = {"free": "/", "unobserved": "\\"}.get(state, "")
+    pattern = {"shape": shape} | ({"size": 5, "solidity": 0.35} if shape else {})
+    if is_area:
+        return {"stackgroup": "states", "line": {"width": 0}, "fillpattern": pattern}
+    return {"marker": {"pattern": pattern}}
 
 
 def _whole_starts(bars: Sequence[Bar]) -> list[str]:
@@ -163,12 +158,8 @@ def series(
     *,
     y_format: str,
     unit: str = "",
-    top: float | None = None,
 ) -> Figure:
-    """Lines over time; a None is a gap that nothing bridges.
-
-    `top` fixes the axis, in the lines' unit.
-    """
+    """Lines over time; a None is a gap that nothing bridges. The axis of shares ends at all."""
     x = [_iso(start) for start in starts]
     traces = [
         _LINES
@@ -184,7 +175,7 @@ def series(
         for line in lines
     ]
     layout = _layout(starts, y_format=y_format, hover="x unified", suffix=unit)
-    layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, top]} if top else {})
+    layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, 1.0]} if y_format == SHARE else {})
     return {"data": traces, "layout": _with_legend(layout) if len(lines) > 1 else layout}
 
 
@@ -208,28 +199,24 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
     return figure | {"layout": figure["layout"] | {"shapes": shapes}}
 
 
-@dataclass(frozen=True, slots=True)
-class Burn:
-    """Dollars of a month, added up: moments with what was spent by then, and from there on what is
-    expected by then, with its lower and upper end.
+def burn(
+    spent: Sequence[tuple[datetime, float]],
+    expected: Sequence[Expected],
+    *,
+    month: tuple[datetime, datetime],
+    budget: float | None,
+) -> Figure:
+    """Dollars of a month, added up: what was spent by each moment as a line, what is expected from
+    there on as a dashed one in its band, the budget across.
     """
-
-    spent: Sequence[tuple[datetime, float]]
-    expected: Sequence[tuple[datetime, float, float, float]]
-    month: tuple[datetime, datetime]
-    budget: float | None
-
-
-def burn(of: Burn) -> Figure:
-    """What was spent as a line, what is expected as a dashed one in its band, the budget across."""
-    traces = _expected(of) if of.expected else []
-    if of.spent:
-        moments, usd = zip(*of.spent, strict=True)
+    traces = _expected(expected) if expected else []
+    if spent:
+        moments, usd = zip(*spent, strict=True)
         traces.append(_sum("Spent", moments, usd, {"width": 2}))
-    if of.budget is not None:
-        across = _sum("Budget", of.month, [of.budget] * 2, {"width": 1.5, "dash": "dash"})
+    if budget is not None:
+        across = _sum("Budget", month, [budget] * 2, {"width": 1.5, "dash": "dash"})
         traces.append(across | {"meta": {"token": "bad"}})
-    return {"data": traces, "layout": _month_layout(of.month, traces)}
+    return {"data": traces, "layout": _month_layout(month, traces)}
 
 
 def _month_layout(month: tuple[datetime, datetime], traces: Sequence[Figure]) -> Figure:
@@ -244,8 +231,8 @@ def _month_layout(month: tuple[datetime, datetime], traces: Sequence[Figure]) ->
     return layout
 
 
-def _expected(of: Burn) -> list[Figure]:
-    moments, middle, low, high = zip(*of.expected, strict=True)
+def _expected(steps: Sequence[Expected]) -> list[Figure]:
+    moments, middle, low, high = zip(*steps, strict=True)
     edge: Figure = {"width": 0}
     return [
         _sum("Lower end", moments, low, edge) | {"showlegend": False},
@@ -274,12 +261,6 @@ _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 def _iso(moment: datetime) -> str:
     """Wall clock of the moment's own zone: Plotly knows no zones, so the caller converts."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}"
-
-
-def _pattern(trace: Figure) -> Figure:
-    """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
-    shape = {"free": "/", "unobserved": "\\"}.get(trace["meta"]["token"], "")
-    return {"shape": shape, "size": 5, "solidity": 0.35} if shape else {"shape": ""}
 
 
 def _map(heat: HeatMap, ends: tuple[float, float], hover: str, meta: Figure) -> Figure:

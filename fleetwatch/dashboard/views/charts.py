@@ -45,7 +45,7 @@ def _csv(chart: charts.Chart, name: str) -> HttpResponse:
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="fleetwatch-{name}.csv"'
     writer = csv.writer(response)
-    for row in (chart.columns, *chart.rows):
+    for row in (chart.columns, *chart.rows()):
         writer.writerow([_cell(cell) for cell in row])
     return response
 
