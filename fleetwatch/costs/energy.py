@@ -7,10 +7,10 @@ of the server is not in it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from fleetwatch.costs.tco import AVERAGE_PUE
-from fleetwatch.figures.pricing import EXACT
+from fleetwatch.figures.pricing import EXACT, exact_sum
 
 JOULES_PER_KWH = 3_600_000
 
@@ -83,15 +83,20 @@ class Drawn:
 def energy_of(parts: Iterable[Drawn]) -> Energy:
     """The parts together."""
     every = list(parts)
-    read = [(part.site, _kwh(part.energy_j)) for part in every if part.energy_j is not None]
-    at_meter = [(site, EXACT.multiply(kwh, site.pue)) for site, kwh in read]
+    with localcontext(EXACT):
+        read = [
+            (part.site, Decimal(repr(part.energy_j)) / JOULES_PER_KWH)
+            for part in every
+            if part.energy_j is not None
+        ]
+        at_meter = [(site, kwh * site.pue) for site, kwh in read]
     capacity_ms = sum(part.capacity_ms for part in every)
     usd, unpriced_kwh = _at_rates([(site.usd_per_kwh, kwh) for site, kwh in at_meter])
     co2e_g, unknown_grid_kwh = _at_rates([(site.g_per_kwh, kwh) for site, kwh in at_meter])
     return Energy(
-        gpu_kwh=_sum(kwh for _, kwh in read) if read else None,
+        gpu_kwh=exact_sum(kwh for _, kwh in read) if read else None,
         coverage=sum(part.read_ms for part in every) / capacity_ms if capacity_ms else None,
-        meter_kwh=_sum(kwh for _, kwh in at_meter) if read else None,
+        meter_kwh=exact_sum(kwh for _, kwh in at_meter) if read else None,
         usd=usd,
         unpriced_kwh=unpriced_kwh,
         co2e_g=co2e_g,
@@ -105,7 +110,10 @@ def _at_rates(parts: Sequence[tuple[Decimal | None, Decimal]]) -> tuple[Decimal 
     those of which it is not known.
     """
     made = [EXACT.multiply(rate, kwh) for rate, kwh in parts if rate is not None]
-    return _sum(made) if made else None, _sum(kwh for rate, kwh in parts if rate is None)
+    return (
+        exact_sum(made) if made else None,
+        exact_sum(kwh for rate, kwh in parts if rate is None),
+    )
 
 
 def example_site(region: str) -> Site:
@@ -118,14 +126,3 @@ def example_site(region: str) -> Site:
             source = f"Ember {year}, average of the country"
             return Site(region, g_per_kwh=Decimal(grams), source=source, is_example=True)
     return Site(region, is_example=True)
-
-
-def _kwh(energy_j: float) -> Decimal:
-    return EXACT.divide(Decimal(repr(energy_j)), Decimal(JOULES_PER_KWH))
-
-
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    total = Decimal(0)
-    for amount in amounts:
-        total = EXACT.add(total, amount)
-    return total

@@ -3,11 +3,11 @@
 Whatever the way, the lines sum to what they summed to before, to the micro-dollar.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
-from fleetwatch.figures.pricing import EXACT, lines, usd
+from fleetwatch.figures.pricing import EXACT, exact_sum, lines, usd
 from fleetwatch.figures.totals import ZERO, Group
 
 OWN_LINE = "own"
@@ -45,8 +45,9 @@ def spread(costs: Mapping[str, Decimal], free_usd: Decimal, way: str) -> Spread:
     weights = _weights(own, way)
     if not weights:
         return Spread(own, dict.fromkeys(costs, ZERO), free)
-    whole = _sum(weights.values())
-    parts = [EXACT.divide(EXACT.multiply(free, weight), whole) for weight in weights.values()]
+    with localcontext(EXACT):
+        whole = sum(weights.values())
+        parts = [free * weight / whole for weight in weights.values()]
     return Spread(own, dict(zip(costs, lines(parts, total=free), strict=True)), ZERO)
 
 
@@ -70,12 +71,5 @@ def _weights(own: Mapping[str, Decimal], way: str) -> Mapping[str, Decimal]:
         raise ValueError(f"free capacity is spread {', '.join(WAYS)}, not {way!r}")
     if way == OWN_LINE:
         return {}
-    is_proportional = way == PROPORTIONAL and _sum(own.values())
+    is_proportional = way == PROPORTIONAL and exact_sum(own.values())
     return own if is_proportional else dict.fromkeys(own, Decimal(1))
-
-
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    total = ZERO
-    for amount in amounts:
-        total = EXACT.add(total, amount)
-    return total

@@ -8,7 +8,7 @@ network and staff = dollars per server and month × 12 ÷ 8,760 h ÷ its GPUs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from fleetwatch.figures.pricing import EXACT, lines, usd
 
@@ -17,6 +17,7 @@ MONTHS_PER_YEAR = 12
 # Uptime Institute, Global Data Center Survey 2024: average PUE of the sites asked
 AVERAGE_PUE = Decimal("1.56")
 
+MONTHLY = ("rack", "network", "staff")  # what is paid by the month
 MEASURED = "measured"
 ASSUMED = "assumed"
 
@@ -51,27 +52,18 @@ class Component:
 
 def components(owned: Owned) -> list[Component]:
     """The parts in whole micro-dollars; they sum to exactly price(owned)."""
-    gpus = Decimal(owned.gpus_per_server)
-    watts = EXACT.add(owned.gpu_w, EXACT.divide(owned.host_w, gpus))
-    exact = [
-        EXACT.divide(
-            owned.server_usd,
-            EXACT.multiply(EXACT.multiply(owned.years, Decimal(HOURS_PER_YEAR)), gpus),
-        ),
-        EXACT.multiply(
-            EXACT.multiply(EXACT.divide(watts, Decimal(1000)), owned.pue), owned.usd_per_kwh
-        ),
-        *(
-            _monthly(dollars, gpus)
-            for dollars in (
-                owned.rack_usd_per_month,
-                owned.network_usd_per_month,
-                owned.staff_usd_per_month,
-            )
-        ),
-    ]
-    names = ("capital", "energy", "rack", "network", "staff")
-    return [Component(*part) for part in zip(names, lines(exact), _hows(owned), strict=True)]
+    gpus = owned.gpus_per_server
+    monthly = [getattr(owned, f"{name}_usd_per_month") for name in MONTHLY]
+    with localcontext(EXACT):
+        kilowatts = (owned.gpu_w + owned.host_w / gpus) / 1000
+        exact = [
+            owned.server_usd / (owned.years * HOURS_PER_YEAR * gpus),
+            kilowatts * owned.pue * owned.usd_per_kwh,
+            *(dollars * MONTHS_PER_YEAR / (HOURS_PER_YEAR * gpus) for dollars in monthly),
+        ]
+    names = ("capital", "energy", *MONTHLY)
+    hows = _hows(owned, monthly)
+    return [Component(*part) for part in zip(names, lines(exact), hows, strict=True)]
 
 
 def price(parts: Sequence[Component]) -> Decimal:
@@ -79,14 +71,7 @@ def price(parts: Sequence[Component]) -> Decimal:
     return usd(sum((part.usd_per_gpu_hour for part in parts), Decimal(0)))
 
 
-def _monthly(dollars: Decimal, gpus: Decimal) -> Decimal:
-    return EXACT.divide(
-        EXACT.multiply(dollars, Decimal(MONTHS_PER_YEAR)),
-        EXACT.multiply(Decimal(HOURS_PER_YEAR), gpus),
-    )
-
-
-def _hows(owned: Owned) -> list[str]:
+def _hows(owned: Owned, monthly: Sequence[Decimal]) -> list[str]:
     of_server = (
         f"a month and server × {MONTHS_PER_YEAR} ÷ {HOURS_PER_YEAR:,} h ÷ {owned.gpus_per_server}"
         " GPUs"
@@ -105,12 +90,5 @@ def _hows(owned: Owned) -> list[str]:
             f"({owned.gpu_w:,f} W a GPU ({owned.gpu_w_source}){host}) × PUE {owned.pue:f} ×"
             f" ${owned.usd_per_kwh:f} a kWh"
         ),
-        *(
-            f"${dollars:,f} {of_server}"
-            for dollars in (
-                owned.rack_usd_per_month,
-                owned.network_usd_per_month,
-                owned.staff_usd_per_month,
-            )
-        ),
+        *(f"${dollars:,f} {of_server}" for dollars in monthly),
     ]

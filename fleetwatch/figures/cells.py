@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -45,17 +45,18 @@ def summed(cells: Iterable[Cell]) -> Totals:
     usd_ms: defaultdict[str, Decimal] = defaultdict(Decimal)  # dollars x milliseconds
     energy_j: float | None = None
     has_example_rates = False
-    for cell in cells:
-        dollars = pricing.usd_ms(cell.gpu_ms, cell.usd_per_gpu_hour)
-        for part in _parts(cell.state, cell.tier, cell.is_busy_only):
-            ms[part] += cell.gpu_ms
-            usd_ms[part] = pricing.EXACT.add(usd_ms[part], dollars)
-        if cell.usd_per_gpu_hour is None:
-            ms[_UNPRICED] += cell.gpu_ms
-        ms[_ENERGY] += cell.energy_ms
-        if cell.energy_j is not None and cell.gpu_ms:
-            energy_j = (energy_j or 0.0) + cell.energy_j
-        has_example_rates = has_example_rates or bool(cell.is_example and cell.gpu_ms)
+    with localcontext(pricing.EXACT):
+        for cell in cells:
+            dollars = cell.gpu_ms * (cell.usd_per_gpu_hour or 0)
+            for part in _parts(cell.state, cell.tier, cell.is_busy_only):
+                ms[part] += cell.gpu_ms
+                usd_ms[part] += dollars
+            if cell.usd_per_gpu_hour is None:
+                ms[_UNPRICED] += cell.gpu_ms
+            ms[_ENERGY] += cell.energy_ms
+            if cell.energy_j is not None and cell.gpu_ms:
+                energy_j = (energy_j or 0.0) + cell.energy_j
+            has_example_rates |= bool(cell.is_example and cell.gpu_ms)
     return replace(_totals(ms, usd_ms), has_example_rates=has_example_rates, energy_j=energy_j)
 
 

@@ -1,7 +1,7 @@
 """Money, pure: dollars of GPU time, one way to round, lines that sum to their total."""
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 
 HOUR_MS = 3_600_000
 MICRO_USD = Decimal("0.000001")
@@ -16,10 +16,7 @@ def price(parts: Iterable[tuple[int | Decimal, Decimal | None]]) -> Decimal:
     """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not
     rounded. Time without a rate is in no dollar figure.
     """
-    total = Decimal(0)
-    for gpu_ms, usd_per_gpu_hour in parts:
-        total = EXACT.add(total, usd_ms(gpu_ms, usd_per_gpu_hour))
-    return divided(total)
+    return divided(exact_sum(usd_ms(gpu_ms, rate) for gpu_ms, rate in parts))
 
 
 def usd_ms(gpu_ms: int | Decimal, usd_per_gpu_hour: Decimal | None) -> Decimal:
@@ -49,17 +46,16 @@ def lines(
     Without a total it is usd(sum(amounts), step); a given one is that sum rounded up or down.
     Each line is its amount rounded down or up; equal remainders go to the earlier line.
     """
-    whole = usd(_sum(amounts), step) if total is None else total
+    whole = usd(exact_sum(amounts), step) if total is None else total
     floors = [amount.quantize(step, rounding=ROUND_FLOOR, context=EXACT) for amount in amounts]
-    missing = int((whole - _sum(floors)) / step)
+    missing = int((whole - exact_sum(floors)) / step)
     by_remainder = sorted(range(len(amounts)), key=lambda i: (floors[i] - amounts[i], i))
     for i in by_remainder[:missing]:
         floors[i] += step
     return floors
 
 
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    total = Decimal(0)
-    for amount in amounts:
-        total = EXACT.add(total, amount)
-    return total
+def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
+    """The sum, of which no digit is cut off."""
+    with localcontext(EXACT):
+        return sum(amounts, Decimal(0))
