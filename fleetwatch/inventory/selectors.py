@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
@@ -12,10 +11,13 @@ from fleetwatch.inventory.models import GPU, Departure, GPUModel, Node, Stay
 from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import execute, read_statement
 
 # Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs
 # no agent. [] is nothing yet.
 RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0__gt=0)
+
+_STAYS = read_statement("inventory/sql/stays_of_nodes.sql")
 
 
 def hosts() -> QuerySet[Node]:
@@ -156,34 +158,12 @@ def stays_of_nodes(node_ids: Collection[int]) -> dict[int, dict[int, Reported]]:
     """Node id -> GPU id -> the believed stays with the node and those of the same GPU with others,
     of all that each of the nodes ever observed.
     """
-    uuids = GPU.objects.filter(node__in=node_ids).values("uuid")
-    rows = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
-    by_uuid: dict[str, list[_Stayed]] = defaultdict(list)
-    for uuid, *stayed in rows.values_list("uuid", "gpu__node_id", "gpu_id", "first_ms", "last_ms"):
-        by_uuid[uuid].append(_Stayed(*stayed))
     stays: dict[int, dict[int, Reported]] = {node_id: {} for node_id in node_ids}
-    for stayed_of_gpu in by_uuid.values():
-        for node_id, gpu_id in {(stayed.node_id, stayed.gpu_id) for stayed in stayed_of_gpu}:
-            if node_id in stays:
-                stays[node_id][gpu_id] = _reported(stayed_of_gpu, node_id)
+    rows = execute(_STAYS, {"node_ids": list(node_ids)})
+    for node_id, gpu_id, is_own, *span in rows:
+        reported = stays[node_id].setdefault(gpu_id, Reported([], [], []))
+        (reported.own if is_own else reported.others).append(tuple(span))
     return stays
-
-
-class _Stayed(NamedTuple):
-    node_id: int
-    gpu_id: int
-    first_ms: int
-    last_ms: int
-
-
-def _reported(stays: Iterable[_Stayed], node_id: int) -> Reported:
-    """The stays of one GPU as its row with the node has them."""
-    own: list[Span] = []
-    others: list[Span] = []
-    for stay in stays:
-        spans = own if stay.node_id == node_id else others
-        spans.append((stay.first_ms, stay.last_ms))
-    return Reported(own, [], others)
 
 
 def departures_of_nodes(node_ids: Collection[int]) -> dict[int, list[int]]:
