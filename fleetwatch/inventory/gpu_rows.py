@@ -2,11 +2,13 @@
 statements, however many GPUs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import Q
+
 from agent.wire import Batch
-from fleetwatch.inventory.gpu_models import ModelFacts, facts_for
+from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.vgpu import slice_of
 
@@ -52,50 +54,42 @@ def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
     return {row.pk: row for gpu in gpus for row in (gpu, gpu.parent) if row is not None}
 
 
-_WITH_MODEL = {"model", *FACTS, "unread"}
-
-
 def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
     """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by
     any. How many models it made.
     """
-    changed: list[GPU] = []
-    renamed: list[GPU] = []
-    fields: set[str] = set()
-    for position, item in enumerate(batch.gpus):
-        gpu = gpus[position]
-        news = _news(gpu, item, is_newer=order >= gpu.facts_order)
-        for field, value in news.items():
+    news = {
+        gpus[position]: _news(gpus[position], item, is_newer=order >= gpus[position].facts_order)
+        for position, item in enumerate(batch.gpus)
+    }
+    products = {
+        gpu: facts_for(values["model_name"]).name
+        for gpu, values in news.items()
+        if "model_name" in values
+    }
+    models = {name: _model(name) for name in sorted(set(products.values()))}
+    for gpu, name in products.items():
+        news[gpu]["model"] = models[name][0]
+    for gpu, values in news.items():
+        for field, value in values.items():
             setattr(gpu, field, value)
-        if news:
-            changed.append(gpu)
-            fields |= news.keys()
-        if "model_name" in news:
-            renamed.append(gpu)
-    if not changed:
-        return 0
-    made = _take_models(renamed)
-    GPU.objects.bulk_update(changed, sorted(fields | (_WITH_MODEL if renamed else set())))
-    return made
+    if fields := {field for values in news.values() for field in values}:
+        GPU.objects.bulk_update([gpu for gpu in news if news[gpu]], sorted(fields))
+    return sum(is_new for _, is_new in models.values())
 
 
 def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
     """The node's GPUs by UUID, locked; the parents of MIG instances that the batch did not name are
     among them.
     """
-    own = GPU.objects.select_for_update(no_key=True).filter(node=node).order_by("id")
-    rows = {gpu.uuid: gpu for gpu in own.filter(uuid__in=uuids)}
-    unnamed = {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - {
-        gpu.pk for gpu in rows.values()
-    }
-    if unnamed:
-        rows |= {gpu.uuid: gpu for gpu in own.filter(pk__in=unnamed)}
-    by_id = {gpu.pk: gpu for gpu in rows.values()}
-    for gpu in rows.values():
+    own = GPU.objects.filter(node=node)
+    parents = own.filter(uuid__in=uuids).values("parent")
+    rows = own.filter(Q(uuid__in=uuids) | Q(pk__in=parents)).order_by("id")
+    by_id = {gpu.pk: gpu for gpu in rows.select_for_update(no_key=True)}
+    for gpu in by_id.values():
         gpu.node = node
-        if gpu.parent_id is not None:
-            gpu.parent = by_id.get(gpu.parent_id)
-    return rows
+        gpu.parent = by_id.get(gpu.parent_id or 0)
+    return {gpu.uuid: gpu for gpu in by_id.values()}
 
 
 def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> None:
@@ -136,32 +130,14 @@ def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
     return news
 
 
-def _take_models(gpus: Iterable[GPU]) -> int:
-    """Gives the GPUs the products that their drivers' names stand for, made where they are new; how
-    many were.
+def _model(driver_name: str) -> tuple[GPUModel, bool]:
+    """The product that a driver's name stands for, and whether it is new; a virtual GPU's board is
+    one too, so that it can be given a rate.
     """
-    facts = {gpu.model_name: facts_for(gpu.model_name) for gpu in gpus}
-    models, made = _models(list(facts.values()))
-    for gpu in gpus:
-        gpu.model = models[facts[gpu.model_name].name]
-    return made
-
-
-def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
-    """The products by name, and how many are new; a virtual GPU's board is one too, so that it can
-    be given a rate.
-    """
-    by_name = {each.name: each for each in facts}
-    stored = GPUModel.objects.filter(name__in=by_name)
-    new = sorted(by_name.keys() - set(stored.values_list("name", flat=True)))
-    parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
-    boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
-    rows = {
-        name: GPUModel(name=name, idle_w=by_name[name].idle_w, limit_w=by_name[name].limit_w)
-        for name in new
-    }
-    for name, part in parts.items():
-        rows[name].board = boards[facts_for(part.board).name]
-        rows[name].board_share = part.share
-    GPUModel.objects.bulk_create(rows.values(), ignore_conflicts=True)
-    return {model.name: model for model in stored}, len(new)
+    facts = facts_for(driver_name)
+    figures: dict[str, Any] = {"idle_w": facts.idle_w, "limit_w": facts.limit_w}
+    part = slice_of(facts.name)
+    if part is not None and part.board:
+        board = part.board
+        figures |= {"board": lambda: _model(board)[0], "board_share": part.share}
+    return GPUModel.objects.get_or_create(name=facts.name, defaults=figures)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agent.wire import WireError
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -92,12 +92,9 @@ def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
     now_ms = to_ms(received_at)
     hour_ms = now_ms - now_ms % HOUR_MS
     node_ids = sorted(brought)
-    amounts = {
-        name: integers([getattr(brought[node_id], name) for node_id in node_ids]) for name in LIMITS
-    }
-    for node_id, *counted in run(
-        COUNT, {"nodes": integers(node_ids), "hour_ms": hour_ms, **amounts}
-    ):
+    amounts = columns((brought[pk] for pk in node_ids), **dict.fromkeys(LIMITS, integers))
+    counted_rows = run(COUNT, amounts | {"nodes": integers(node_ids), "hour_ms": hour_ms})
+    for node_id, *counted in counted_rows:
         left_s = math.ceil((hour_ms + HOUR_MS - now_ms) / 1000)
         for what, total in zip(LIMITS, counted, strict=True):
             _check(node_id, brought[node_id], what, total, left_s)

@@ -52,8 +52,13 @@ def bill(now: datetime) -> dict[int, Span]:
 
 def silent_since(silent_ms: int) -> QuerySet[Node]:
     """The nodes without a sign of life since then that have GPUs which are capacity."""
-    living = GPU.objects.filter(node=OuterRef("pk"), first_ms__isnull=False, retired_ms=None)
-    return Node.objects.filter(Exists(living), last_ms__lte=silent_ms).order_by("pk")
+    nodes = Node.objects.filter(Exists(_living(OuterRef("pk"))), last_ms__lte=silent_ms)
+    return nodes.order_by("pk")
+
+
+def _living(node: Node | OuterRef) -> QuerySet[GPU]:
+    """The node's GPUs that are capacity."""
+    return GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None)
 
 
 def may_be_gone(now_ms: int) -> QuerySet[Node]:
@@ -103,10 +108,7 @@ def depart(node_id: int, *, by: str, reason: str, at_ms: int, silent_ms: int) ->
     """
     forget([node_id])
     node = Node.objects.get(pk=node_id)
-    if (
-        node.last_ms is None
-        or not GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None).exists()
-    ):
+    if node.last_ms is None or not _living(node).exists():
         raise PresentError(f"{node.name} has no GPU that is capacity.")
     if node.last_ms > silent_ms:
         raise PresentError(
@@ -135,7 +137,7 @@ def retire_departed(now: datetime) -> dict[int, Span]:
 
 
 def _retire(node: Node) -> Span:
-    living = GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None)
+    living = _living(node)
     end_ms: int = living.aggregate(end=Max("last_ms"))["end"]
     was_ms = node.live_ms or end_ms
     living.update(retired_ms=end_ms)
