@@ -46,7 +46,7 @@ def measure(hub: Hub, hours: int) -> Table:
     values = sum(node.values for node in stored)
 
     first = stored[0]
-    rows = hot.marked(first.pk, range(start_ms, end_ms, 3_600_000))
+    rows = hot.marked([first.pk], range(start_ms, end_ms, 3_600_000))[first.pk]
     wanted = first.values / columns_of(rows[0]) * len(WANTED)
     found = [
         speed("decode hot batches", first.values, timed(lambda: hot.decode(rows, None))),

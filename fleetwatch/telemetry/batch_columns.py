@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Raw
-from numpy.typing import NDArray
 
 from agent import wire
+from fleetwatch.lib.array_types import Array, Floats, Ints, Mask
 from fleetwatch.telemetry.window_tables import DEAD_PROCESSES, Table
 
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
@@ -162,7 +162,7 @@ def _length(text: Raw) -> int:
 def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: list[int]) -> Table:
     """start_ms, boot_start_ms, sequence and window_ms of every row."""
 
-    def each(values: Iterable[int]) -> NDArray[np.int64]:
+    def each(values: Iterable[int]) -> Ints:
         return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     return {
@@ -176,10 +176,10 @@ def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: list[int]) -> T
 
 def _gpu_ids(
     bodies: Sequence[Body],
-    positions: NDArray[np.int64],
+    positions: Ints,
     counts: list[int],
     gpu_ids: dict[Naming, list[int]],
-) -> NDArray[np.int64]:
+) -> Ints:
     offsets: dict[Naming, int] = {}
     ids: list[int] = []
     namings = [_naming(body) for body in bodies]
@@ -187,15 +187,11 @@ def _gpu_ids(
         offsets[naming] = len(ids)
         ids.extend(gpu_ids[naming])
     firsts = np.array([offsets[naming] for naming in namings], dtype=np.int64)
-    by_window: NDArray[np.int64] = np.array(ids, dtype=np.int64)[
-        np.repeat(firsts, counts) + positions
-    ]
+    by_window: Ints = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
     return by_window
 
 
-def _dead_processes(
-    bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]
-) -> NDArray[np.float64]:
+def _dead_processes(bodies: Sequence[Body], positions: Ints, counts: list[int]) -> Floats:
     """For each window: how many processes its batch lists on its GPU that are not alive."""
     by_window = np.zeros(len(positions))
     end = 0
@@ -245,13 +241,13 @@ def _by_name(says: Sequence[Any], names: Iterable[str]) -> Iterator[tuple[str, t
             yield name, every[name]
 
 
-def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> NDArray[np.int64]:
+def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> Ints:
     return _joined(texts, counts, _INTEGERS, np.int64)
 
 
 def _joined(
     texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any
-) -> NDArray[Any]:
+) -> Array:
     """What the texts say, one after the other; of an absent one nothing is known.
 
     Raises ValueError for another length.
@@ -282,7 +278,7 @@ def _nothing_of(count: int) -> Raw:
     return Raw(b"[%b]" % b",".join([b"null"] * count))
 
 
-def _places(is_new: NDArray[np.bool_], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _places(is_new: Mask, lengths: Ints) -> Ints:
     """Where each row's value stands among the values of the texts that are not the same as the one
     before.
     """

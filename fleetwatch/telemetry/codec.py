@@ -19,12 +19,12 @@ is the newest, what is read is any. Why they look as they do:
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
+from fleetwatch.lib.array_types import Array, Floats, Ints, Mask, Places, Words
 from fleetwatch.telemetry import directory
 from fleetwatch.telemetry.directory import (
     CONSTANT,
@@ -60,8 +60,6 @@ __all__ = [
 
 MAX_DECIMALS = 6
 
-Array = NDArray[Any]  # float64 or int64
-Words = NDArray[np.uint64]
 
 # Whole numbers up to 2^53 are exact in float64.
 _EXACT = float(2**53)
@@ -178,7 +176,7 @@ def _packed(names: Sequence[str], matrix: Array) -> Iterator[tuple[Entry, bytes]
         )
 
 
-def _masked_out(matrix: NDArray[np.float64]) -> list[bytes]:
+def _masked_out(matrix: Floats) -> list[bytes]:
     """Each row's packed mask of missing values (b"": none), which are carried forward in the
     matrix; a row without any value is one value all over.
     """
@@ -196,7 +194,7 @@ def _masked_out(matrix: NDArray[np.float64]) -> list[bytes]:
     return masks
 
 
-def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _as_whole_numbers(matrix: Floats) -> tuple[Ints, Ints]:
     """(each row's v * 10^d as int64, d) for the fewest decimals d that give every value back bit
     for bit.
 
@@ -216,19 +214,17 @@ def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], N
     return numbers, scales
 
 
-def _exact_on_sample(matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _exact_on_sample(matrix: Floats) -> Mask:
     """Decimals x rows: true where all of the row's sample are whole numbers of that many
     decimals.
     """
     sample = matrix[:, :: max(1, matrix.shape[1] // _PROBE)]
     with np.errstate(over="ignore", invalid="ignore"):
-        is_exact: NDArray[np.bool_] = (np.rint(sample * _FACTORS) / _FACTORS == sample).all(axis=2)
+        is_exact: Mask = (np.rint(sample * _FACTORS) / _FACTORS == sample).all(axis=2)
     return is_exact
 
 
-def _scaled(
-    matrix: NDArray[np.float64], decimals: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _scaled(matrix: Floats, decimals: int) -> tuple[Ints, Mask]:
     """(the rows times 10^decimals as whole numbers, for which of them that is exact); no -0.0 may
     be in them.
     """
@@ -242,7 +238,7 @@ def _scaled(
         return rounded.astype(np.int64), is_exact
 
 
-def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_]) -> list[_Numbers]:
+def _packed_numbers(matrix: Ints, is_raw: Mask) -> list[_Numbers]:
     """Each row as CONSTANT, as RAW where it `is_raw`, else as PLAIN or DELTA, whichever a sample
     says is smaller.
     """
@@ -260,9 +256,7 @@ def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_]) -> lis
     return list(map(_compressed, encodings.tolist(), bases.tolist(), steps, counts))
 
 
-def _encodings(
-    matrix: NDArray[np.int64], is_raw: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], Words]:
+def _encodings(matrix: Ints, is_raw: Mask) -> tuple[Ints, Words]:
     """Each row's encoding, of which PLAIN may become DELTA, and its base."""
     low = matrix.min(axis=1)
     encodings = np.where(low == matrix.max(axis=1), CONSTANT, np.where(is_raw, RAW, PLAIN))
@@ -281,7 +275,7 @@ def _width(words: Words) -> int:
     return max(1, (int(words.max()).bit_length() + 7) // 8)
 
 
-def _divided(counts: Words, rows: NDArray[np.intp]) -> list[int]:
+def _divided(counts: Words, rows: Places) -> list[int]:
     """Each row's step: what divides all counts of the given rows, which are divided by it in place;
     1 for the others.
     """
@@ -336,9 +330,7 @@ def _zigzag_steps(words: Words) -> Words:
     return zigzag.view(np.uint64)
 
 
-def _carried_forward(
-    values: NDArray[np.float64], missing: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _carried_forward(values: Floats, missing: Mask) -> Floats:
     """The values with each missing one replaced by the last before it (at the start: by the first
     there is).
     """
@@ -362,26 +354,26 @@ def _shuffled(words: Words, width: int) -> bytes:
     return b"".join([*parts, frame.compress(last.tobytes()), frame.flush()])
 
 
-def _planes(words: Words, width: int) -> NDArray[np.uint8]:
+def _planes(words: Words, width: int) -> Array:
     size = _WORD[width]
     return (
         words.astype(f"<u{size}", copy=False).view(np.uint8).reshape(len(words), size)[:, :width].T
     )
 
 
-def _unshuffled(planes: bytes, rows: int, width: int) -> NDArray[Any]:
+def _unshuffled(planes: bytes, rows: int, width: int) -> Array:
     """Words of so many bytes, in the smallest whole number that holds them: what is done with them
     next then takes less time.
     """
     size = _WORD[width]
     matrix = np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
     if size == 1:
-        single: NDArray[np.uint8] = matrix[0]
+        single: Array = matrix[0]
         return single
     words = np.zeros((rows, size), dtype=np.uint8)
     for place, plane in enumerate(matrix):
         words[:, place] = plane  # much faster than all planes at once, transposed
-    whole: NDArray[Any] = words.view(f"<u{size}").reshape(rows)
+    whole: Array = words.view(f"<u{size}").reshape(rows)
     return whole
 
 
@@ -399,13 +391,13 @@ def _unpack_column(entry: Entry, body: Bytes, rows: int) -> Array:
     return values
 
 
-def _valued(entry: Entry, numbers: NDArray[np.int64]) -> Array:
+def _valued(entry: Entry, numbers: Ints) -> Array:
     if entry.dtype == INT:
         return numbers
     return numbers.view(np.float64) if entry.scale == NO_SCALE else numbers / 10.0**entry.scale
 
 
-def _mask(entry: Entry, body: Bytes, rows: int) -> NDArray[np.bool_]:
+def _mask(entry: Entry, body: Bytes, rows: int) -> Mask:
     """True where the value is missing."""
     return np.unpackbits(
         np.frombuffer(decompress(body[: entry.mask_length]), dtype=np.uint8), count=rows
@@ -448,7 +440,7 @@ def _holds(frame: Bytes, size: int) -> bool:
         return False
 
 
-def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> NDArray[np.int64]:
+def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> Ints:
     """The column's 64-bit words, read as int64; all arithmetic is modulo 2^64."""
     if entry.encoding not in (PLAIN, DELTA, RAW):
         raise CodecError(f"{entry.name}: unknown encoding {entry.encoding}")
@@ -462,7 +454,7 @@ def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=_PATTERNS)
-def _pattern(encoding: int, step: int, width: int, rows: int, body: bytes) -> NDArray[np.int64]:
+def _pattern(encoding: int, step: int, width: int, rows: int, body: bytes) -> Ints:
     """The same of a few bytes, read-only: which GPU, which ten seconds, which sequence is alike in
     all nodes' chunks but for its base.
     """
@@ -471,7 +463,7 @@ def _pattern(encoding: int, step: int, width: int, rows: int, body: bytes) -> ND
     return numbers
 
 
-def _counts(encoding: int, step: int, width: int, rows: int, body: Bytes) -> NDArray[np.int64]:
+def _counts(encoding: int, step: int, width: int, rows: int, body: Bytes) -> Ints:
     """The numbers less their base, in an array of its own."""
     words = _unshuffled(decompress(body), rows, width)
     if encoding == DELTA:

@@ -6,23 +6,40 @@ Every window that was received is there, overlapping ones of two boots too: `boo
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.array_types import Array, Ints
 from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import kept_ms
 
 METRICS = (*wire.WINDOW_COLUMNS, frames.LIVE_PROCESSES)
-WHAT = ("node", "gpu", "index", "start", "end", "observed_s", "boot_start", "sequence")
+# What a column holds; a moment is in milliseconds, NaN is a number that was not read.
+TEXT = "text"
+WHOLE = "whole"
+NUMBER = "number"
+MOMENT = "moment"
+WHAT = {
+    "node": TEXT,
+    "gpu": TEXT,
+    "index": WHOLE,
+    "start": MOMENT,
+    "end": MOMENT,
+    "observed_s": NUMBER,
+    "boot_start": MOMENT,
+    "sequence": WHOLE,
+}
 STEP_MS = 6 * 3_600_000
+
+# Windows of one node by column, sorted by GPU and start: those of WHAT, then the metrics.
+Portion = dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +54,9 @@ class Wanted:
     metrics: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """Windows of one node, sorted by GPU and start; the columns of numbers hold NaN where nothing
-    was read.
-    """
-
-    columns: dict[str, list[Any] | NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.columns["start_ms"])
+def kinds(metrics: Sequence[str]) -> dict[str, str]:
+    """The columns of a file, and what each holds."""
+    return WHAT | dict.fromkeys(metrics, NUMBER)
 
 
 def portions(wanted: Wanted) -> Iterator[Portion]:
@@ -61,7 +71,7 @@ def portions(wanted: Wanted) -> Iterator[Portion]:
         for start_ms in range(begin // STEP_MS * STEP_MS, end, STEP_MS):
             low = max(start_ms, begin)
             portion = _portion(wanted, node, low, min(start_ms + STEP_MS, end))
-            if len(portion):
+            if len(portion["start"]):
                 yield portion
 
 
@@ -73,42 +83,39 @@ def _portion(wanted: Wanted, node: Node, start_ms: int, end_ms: int) -> Portion:
     if wanted.gpus is not None:
         chosen = [pk for pk, gpu in by_id.items() if gpu.uuid in wanted.gpus]
         frame = frame.where(np.isin(frame.gpu_id, chosen))
-    gpus = [by_id[gpu_id] for gpu_id in frame.gpu_id.tolist()]
-    named: dict[str, Any] = {
-        "node": [node.name] * len(frame),
-        "gpu": [gpu.uuid for gpu in gpus],
-        "index": [gpu.index for gpu in gpus],
+    return _columns(node.name, [by_id[gpu_id] for gpu_id in frame.gpu_id.tolist()], frame)
+
+
+def _columns(node: str, gpus: Sequence[GPU], frame: frames.Frame) -> Portion:
+    return {
+        "node": np.full(len(frame), node, dtype=object),
+        "gpu": np.array([gpu.uuid for gpu in gpus], dtype=object),
+        "index": np.array([gpu.index for gpu in gpus], dtype=object),
+        "start": frame.start_ms,
+        "end": frame.end_ms,
+        "observed_s": frame.observed_ms / 1000,
+        "boot_start": frame.boot_start_ms,
+        "sequence": frame.sequence,
+        **frame.columns,
     }
-    return Portion(named | frame.table)
 
 
 def write_csv(portions: Iterable[Portion], metrics: Sequence[str], out: IO[str]) -> int:
     """How many windows were written: a header, then one line each; times ISO 8601 in UTC, what was
     not read is empty.
     """
+    columns = kinds(metrics)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*WHAT, *metrics])
+    writer.writerow(columns)
     count = 0
     for portion in portions:
-        writer.writerows(zip(*_texts(portion.columns, metrics), strict=True))
-        count += len(portion)
+        cells = [CELLS[kind](portion[name]) for name, kind in columns.items()]
+        writer.writerows(zip(*cells, strict=True))
+        count += len(portion["start"])
     return count
 
 
-def _texts(columns: dict[str, Any], metrics: Sequence[str]) -> Iterator[list[Any]]:
-    yield [defused(name) for name in columns["node"]]
-    yield [defused(uuid) for uuid in columns["gpu"]]
-    yield columns["index"]
-    yield _times(columns["start_ms"])
-    yield _times(columns["end_ms"])
-    yield [_number(seconds) for seconds in (columns["observed_ms"] / 1000).tolist()]
-    yield _times(columns["boot_start_ms"])
-    yield columns["sequence"].tolist()
-    for name in metrics:
-        yield [_number(value) for value in columns[name].tolist()]
-
-
-def _times(moments_ms: NDArray[np.int64]) -> list[str]:
+def _times(moments_ms: Ints) -> list[str]:
     """Few of them differ: each is written once."""
     texts = {
         moment: from_ms(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -122,3 +129,12 @@ def _number(value: float) -> str | int | float:
     if math.isnan(value):
         return ""
     return int(value) if value.is_integer() else value
+
+
+# How each kind of column is written as text.
+CELLS: dict[str, Callable[[Array], list[Any]]] = {
+    TEXT: lambda texts: [defused(text) for text in texts],
+    WHOLE: lambda numbers: numbers.tolist(),
+    NUMBER: lambda numbers: [_number(number) for number in numbers.tolist()],
+    MOMENT: _times,
+}

@@ -4,15 +4,16 @@ Hot batches are read before chunks: what is sealed in between is read twice and
 counted once; the other way round it could be missed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent import wire
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.array_types import Floats, Ints, Mask
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
@@ -27,9 +28,6 @@ from fleetwatch.telemetry.window_tables import (
     select_rows,
     without_empty,
 )
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 LIVE_PROCESSES = "live_process_count"
 MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
@@ -68,7 +66,7 @@ class Frame:
         """All columns by name."""
         return {name: getattr(self, name) for name in _INTS} | self.columns
 
-    def where(self, keep: NDArray[np.bool_]) -> "Frame":
+    def where(self, keep: Mask) -> "Frame":
         """The windows at which `keep` is true."""
         return Frame.of(select_rows(self.table, keep))
 
@@ -93,8 +91,8 @@ def read_windows(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str
     `live_process_count` is the windows' process_count less the processes their
     batch lists as zombie (Z), dead (X) or in uninterruptible sleep (D).
     """
-    (stored,) = _stored([node_id], start_ms, end_ms, columns)
-    return _frame(stored.windows(), columns)
+    ((_, windows, _),) = of_nodes([node_id], start_ms, end_ms, columns, ())
+    return windows
 
 
 def read_gpu(
@@ -109,20 +107,8 @@ def host(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str]) -> Ho
     """The node's host samples that overlap [start_ms, end_ms), with those of the named columns that
     have a value.
     """
-    fresh = hot.host(hot.marked(node_id, _hours(start_ms, end_ms)), columns)
-    chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True).get(node_id, [])
-    return _host_frame(_host_table(chunks, fresh, start_ms, end_ms, columns))
-
-
-def _host_frame(table: Table) -> HostFrame:
-    filled = without_empty(table, HOST_INTS)
-    return HostFrame(
-        start_ms=table["start_ms"],
-        end_ms=table["start_ms"] + table["window_ms"],
-        boot_start_ms=table["boot_start_ms"],
-        sequence=table["sequence"],
-        columns={name: values for name, values in filled.items() if name not in HOST_INTS},
-    )
+    ((_, _, samples),) = of_nodes([node_id], start_ms, end_ms, (), columns)
+    return samples
 
 
 def of_nodes(
@@ -136,82 +122,46 @@ def of_nodes(
 
     What is stored of all of them is in memory at once.
     """
-    for node in _stored(node_ids, start_ms, end_ms, columns, host_columns):
-        yield node.node_id, _frame(node.windows(), columns), _host_frame(node.host(host_columns))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What is stored of a node that may overlap [start_ms, end_ms): fresh and decoded, sealed and
-    not.
-    """
-
-    node_id: int
-    start_ms: int
-    end_ms: int
-    names: Sequence[str]  # of the windows' columns, as stored
-    fresh: hot.Decoded
-    chunks: Sequence[sealed.Sealed]
-
-    def windows(self) -> Table:
-        """All of them, sorted."""
-        parts = [
-            codec.unpack_bodies(chunk.directory, chunk.bodies, [*WINDOW_INTS, *self.names])
-            for chunk in self.chunks
-            if chunk.directory
-        ]
-        windows = joined([*parts, self.fresh.windows], ints=WINDOW_INTS, keys=WINDOW_KEYS)
-        return overlapping(windows, self.start_ms, self.end_ms)
-
-    def host(self, columns: Sequence[str]) -> Table:
-        return _host_table(self.chunks, self.fresh.host, self.start_ms, self.end_ms, columns)
-
-
-def _host_table(
-    chunks: Sequence[sealed.Sealed],
-    fresh: Table,
-    start_ms: int,
-    end_ms: int,
-    columns: Sequence[str],
-) -> Table:
-    parts = [codec.unpack(chunk.host, [*HOST_INTS, *columns]) for chunk in chunks if chunk.host]
-    return overlapping(joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
-
-
-def _stored(
-    node_ids: Sequence[int],
-    start_ms: int,
-    end_ms: int,
-    columns: Sequence[str],
-    host_columns: Sequence[str] = (),
-) -> Iterator[_Stored]:
-    names = _stored_names(columns)
-    fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
-    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names, host_columns), strict=True))
-    chunks = _sealed(
+    wanted = [*WINDOW_INTS, *_stored_names(columns)]
+    fresh = _fresh(node_ids, (start_ms, end_ms), wanted, host_columns)
+    chunks = sealed.read_chunks(
         node_ids,
-        start_ms,
-        end_ms,
-        [*WINDOW_INTS, *names],
+        from_ms(start_ms - MAX_WINDOW_MS),
+        from_ms(end_ms),
+        wanted,
         with_host=bool(host_columns),
     )
     for node_id in node_ids:
-        yield _Stored(
-            node_id, start_ms, end_ms, names, decoded.pop(node_id), chunks.pop(node_id, [])
-        )
+        own = chunks.pop(node_id, [])
+        hot_rows = fresh.pop(node_id)
+        windows = _windows(own, hot_rows.windows, wanted)
+        samples = _samples(own, hot_rows.host, host_columns)
+        frame = _frame(overlapping(windows, start_ms, end_ms), columns)
+        yield node_id, frame, _host_frame(overlapping(samples, start_ms, end_ms))
 
 
-def _sealed(
-    node_ids: Sequence[int],
-    start_ms: int,
-    end_ms: int,
-    names: Sequence[str],
-    *,
-    with_host: bool,
-) -> dict[int, list[sealed.Sealed]]:
-    return sealed.read_chunks(
-        node_ids, from_ms(start_ms - MAX_WINDOW_MS), from_ms(end_ms), names, with_host=with_host
-    )
+def _fresh(
+    node_ids: Sequence[int], within_ms: Span, names: Sequence[str], host_names: Sequence[str]
+) -> dict[int, hot.Decoded]:
+    """What is not sealed yet of the hours in which windows may start that overlap the time."""
+    start_ms, end_ms = within_ms
+    hours = range(floor_hour_ms(start_ms - MAX_WINDOW_MS), end_ms, HOUR_MS)
+    marked = hot.marked(node_ids, hours, ends_after_ms=start_ms)
+    return dict(zip(marked, hot.decode_each(marked.values(), names, host_names), strict=True))
+
+
+def _windows(chunks: Iterable[sealed.Sealed], fresh: Table, names: Sequence[str]) -> Table:
+    parts = [
+        codec.unpack_bodies(chunk.directory, chunk.bodies, names)
+        for chunk in chunks
+        if chunk.directory
+    ]
+    return joined([*parts, fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+
+
+def _samples(chunks: Iterable[sealed.Sealed], fresh: Table, names: Sequence[str]) -> Table:
+    parts = [codec.unpack(chunk.host, [*HOST_INTS, *names]) for chunk in chunks if chunk.host]
+    return joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS)
 
 
 def together(parts: Sequence[Frame]) -> Frame:
@@ -232,6 +182,17 @@ def _frame(table: Table, columns: Sequence[str]) -> Frame:
     return Frame.of({name: table[name] for name in WINDOW_INTS if name in _INTS} | ends | floats)
 
 
+def _host_frame(table: Table) -> HostFrame:
+    filled = without_empty(table, HOST_INTS)
+    return HostFrame(
+        start_ms=table["start_ms"],
+        end_ms=table["start_ms"] + table["window_ms"],
+        boot_start_ms=table["boot_start_ms"],
+        sequence=table["sequence"],
+        columns={name: values for name, values in filled.items() if name not in HOST_INTS},
+    )
+
+
 def _live_processes(table: Table) -> Floats:
     alive = float_column(table, "process_count") - float_column(table, DEAD_PROCESSES)
     return np.maximum(alive, 0.0)
@@ -243,8 +204,3 @@ def _stored_names(columns: Sequence[str]) -> list[str]:
         names |= dict.fromkeys(["process_count", DEAD_PROCESSES])
         del names[LIVE_PROCESSES]
     return list(names)
-
-
-def _hours(start_ms: int, end_ms: int) -> range:
-    """Starts of the hours in which a window that overlaps the interval may start."""
-    return range((start_ms - MAX_WINDOW_MS) // HOUR_MS * HOUR_MS, end_ms, HOUR_MS)

@@ -1,12 +1,10 @@
 """Five-minute cells for heat maps: windows to one byte per GPU, metric and cell. Pure."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fleetwatch.lib.array_types import Array, Bytes, Floats, Ints
 from fleetwatch.telemetry.window_tables import Table, edges, float_column, select_rows
 
 CELL_MS = 300_000
@@ -19,10 +17,6 @@ TOP = 250
 ACTIVITY = ("util_mean", "gr_engine_active", "sm_active", "process_sm_ratio")
 # The columns that cells are made of.
 COLUMNS = (*ACTIVITY, "power_w", "memory_used_bytes")
-
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
 
 
 UTIL = "util"  # time-weighted mean of the activity signal
@@ -100,43 +94,22 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     The mean of the observed cells that start in a step; of a step without a start, the cell around
     it.
     """
-    low, high = _cells_of_steps(start_ms - first_ms, end_ms - first_ms, count)
+    edges = start_ms - first_ms + (end_ms - start_ms) * np.arange(count + 1) // count
+    starts = -(-edges // CELL_MS)  # the first cell that starts at an edge or after it
+    if end_ms - start_ms < count * CELL_MS:  # at most one starts in a step
+        has_start = starts[:-1] * CELL_MS < edges[1:]
+        return values[:, np.where(has_start, starts[:-1], edges[:-1] // CELL_MS)]
+    return _means_of_parts(values[:, : starts[-1]], starts[:-1])
+
+
+def _means_of_parts(values: Floats, starts: Ints) -> Floats:
+    """Each row's means of what was observed, part by part; NaN where nothing was."""
     observed = ~np.isnan(values)
-    sums = partial(_sums, low=low, high=high)
-    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():  # side by side
-        sums = partial(_sums_of_equal_parts, low=low, high=high)
-    counts = sums(observed.astype(np.int32))
-    means = np.full(counts.shape, np.nan)
-    np.divide(sums(np.where(observed, values, 0.0)), counts, out=means, where=counts > 0)
-    return means
+    counts = np.add.reduceat(observed, starts, axis=1, dtype=np.int32)
+    return _divided(np.add.reduceat(np.where(observed, values, 0.0), starts, axis=1), counts)
 
 
-def _cells_of_steps(start_ms: int, end_ms: int, count: int) -> tuple[Places, Places]:
-    """The cells [low, high) that start in each of the steps of [start_ms, end_ms), or the one
-    around it; the first cell begins at 0.
-    """
-    edges = start_ms + (end_ms - start_ms) * np.arange(count + 1) // count
-    low = edges[:-1] // CELL_MS
-    low += (edges[:-1] % CELL_MS != 0) & (edges[1:] > (low + 1) * CELL_MS)
-    return low, np.maximum(low + 1, -(-edges[1:] // CELL_MS))
-
-
-def _sums(values: NDArray[Any], low: Places, high: Places) -> NDArray[Any]:
-    """Each row's columns [low, high), summed."""
-    sums: Floats = np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
-    difference: Floats = sums[:, high] - sums[:, low]
-    return difference
-
-
-def _sums_of_equal_parts(values: NDArray[Any], low: Places, high: Places) -> NDArray[Any]:
-    parts = values[:, low[0] : high[-1]].reshape(len(values), len(low), high[0] - low[0])
-    sums = parts[:, :, 0].copy()
-    for place in range(1, parts.shape[2]):
-        sums += parts[:, :, place]  # much faster than to sum along an axis that is so short
-    return sums
-
-
-def _means(values: Floats, weights: Places, places: Places, size: tuple[int, int]) -> Floats:
+def _means(values: Floats, weights: Ints, places: Ints, size: tuple[int, int]) -> Floats:
     """Weighted means per place; NaN where nothing was observed."""
     read = ~np.isnan(values) & (weights > 0)
     places = places[read]
@@ -144,9 +117,14 @@ def _means(values: Floats, weights: Places, places: Places, size: tuple[int, int
     length = size[0] * size[1]
     weight = np.bincount(places, weights, length)
     total = np.bincount(places, values[read] * weights, length)
-    means = np.full(length, np.nan)
-    np.divide(total, weight, out=means, where=weight > 0)
-    return means.reshape(size)
+    return _divided(total, weight).reshape(size)
+
+
+def _divided(sums: Array, weights: Array) -> Floats:
+    """The means; NaN where nothing was observed."""
+    means = np.full(sums.shape, np.nan)
+    np.divide(sums, weights, out=means, where=weights > 0)
+    return means
 
 
 def _bytes(means: Floats, step: float) -> Bytes:

@@ -11,8 +11,9 @@ from django.db import transaction
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib import rows
+from fleetwatch.lib.array_types import Bytes, Floats
 from fleetwatch.lib.batched import integers, run
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.heat_cells import (
@@ -23,8 +24,6 @@ from fleetwatch.telemetry.heat_cells import (
     MISSING,
     POWER,
     STEPS,
-    Bytes,
-    Floats,
     bytes_of,
     stretched,
 )
@@ -106,7 +105,7 @@ def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int
     """
     end_ms = to_ms(now)
     start_ms = max((end_ms // CELL_MS - count + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
-    hours = {from_ms(moment // 3_600_000 * 3_600_000) for moment in (start_ms, end_ms)}
+    hours = {from_ms(floor_hour_ms(moment)) for moment in (start_ms, end_ms)}
     nodes = list(
         SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct()
     )
@@ -177,7 +176,9 @@ def _limits_w(gpu_ids: Sequence[int]) -> Floats:
 def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
     if not try_node_lock(SEALING, node_id):
         return False
-    fresh = hot.decode(hot.marked_since(node_id, start_ms), COLUMNS).windows
+    hours = range(floor_hour_ms(start_ms), end_ms, HOUR_MS)
+    batches = hot.marked([node_id], hours, ends_after_ms=start_ms)[node_id]
+    fresh = hot.decode(batches, COLUMNS).windows
     table = started_in(joined([fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), start_ms, end_ms)
     store([Drawing(node_id, start_ms, table)], count=(end_ms - 1 - start_ms) // CELL_MS + 1)
     return True

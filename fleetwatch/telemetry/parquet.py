@@ -6,51 +6,29 @@ Needs pyarrow, which FleetWatch does not bring along: import this module only wh
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from fleetwatch.telemetry import export
 from fleetwatch.telemetry.export import Portion
 
-MOMENT = pa.timestamp("ms", tz="UTC")
+TYPES = {
+    export.TEXT: pa.string(),
+    export.WHOLE: pa.int64(),
+    export.NUMBER: pa.float64(),
+    export.MOMENT: pa.timestamp("ms", tz="UTC"),
+}
 
 
 def write_parquet(portions: Iterable[Portion], metrics: Sequence[str], path: Path) -> int:
     """How many windows were written: a row group per portion; what was not read is null."""
-    schema = _schema(metrics)
+    schema = pa.schema((name, TYPES[kind]) for name, kind in export.kinds(metrics).items())
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for portion in portions:
-            writer.write_table(_table(portion, schema))
-            count += len(portion)
+            columns = [
+                pa.array(portion[field.name], type=field.type, from_pandas=True) for field in schema
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+            count += len(portion["start"])
     return count
-
-
-def _schema(metrics: Sequence[str]) -> pa.Schema:
-    """The columns of the CSV, with types."""
-    what = [
-        ("node", pa.string()),
-        ("gpu", pa.string()),
-        ("index", pa.int64()),
-        ("start", MOMENT),
-        ("end", MOMENT),
-        ("observed_s", pa.float64()),
-        ("boot_start", MOMENT),
-        ("sequence", pa.int64()),
-    ]
-    return pa.schema([*what, *((name, pa.float64()) for name in metrics)])
-
-
-def _table(portion: Portion, schema: pa.Schema) -> pa.Table:
-    columns = portion.columns
-    given = {
-        **columns,
-        "start": columns["start_ms"],
-        "end": columns["end_ms"],
-        "boot_start": columns["boot_start_ms"],
-        "observed_s": np.asarray(columns["observed_ms"]) / 1000,
-    }
-    return pa.table(
-        [pa.array(given[field.name], type=field.type, from_pandas=True) for field in schema],
-        schema=schema,
-    )

@@ -3,7 +3,7 @@ statements.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -52,8 +52,7 @@ class _Mark(NamedTuple):
 
     pk: int
     hour: Stretch
-    received_at: datetime
-    batch_id: int
+    batch: BatchRow | None  # None = it is out of sight
 
 
 class _Merge(NamedTuple):
@@ -100,17 +99,16 @@ def _seal(hours: Sequence[Stretch], *, now: datetime) -> dict[str, int]:
 
 
 def _seal_marked(marks: Sequence[_Mark]) -> dict[str, int]:
-    batches = hot.named((mark.received_at, mark.batch_id) for mark in marks)
-    in_sight = {row.batch_id for row in batches}
-    sealed = [mark for mark in marks if mark.batch_id in in_sight]
+    sealed = [mark for mark in marks if mark.batch is not None]
     hours = {mark.hour for mark in sealed}
-    written = _write(hours, batches)
+    batches = {mark.batch.batch_id: mark.batch for mark in sealed if mark.batch is not None}
+    written = _write(hours, batches.values())
     _delete(sealed)
     left = len(marks) - len(sealed)
     if left:
         # their partition is half detached: it comes back (partitions.drop_sealed) because these
         # marks stay
-        nodes = sorted({mark.hour[0] for mark in marks if mark.batch_id not in in_sight})
+        nodes = sorted({mark.hour[0] for mark in marks if mark.batch is None})
         log.warning(
             "marked batches out of sight, left for a later run", nodes=nodes[:10], marks=left
         )
@@ -128,7 +126,10 @@ def _marks(hours: Sequence[Stretch]) -> list[_Mark]:
     marks = rows.fetched(
         MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
     )
-    return [_Mark(pk, (node_id, hour), *batch) for pk, node_id, hour, *batch in marks]
+    return [
+        _Mark(pk, (node_id, hour), None if batch[0] is None else BatchRow(*batch))
+        for pk, node_id, hour, *batch in marks
+    ]
 
 
 def _delete(marks: Sequence[_Mark]) -> None:
@@ -138,7 +139,7 @@ def _delete(marks: Sequence[_Mark]) -> None:
     )
 
 
-def _write(hours: set[Stretch], batches: Sequence[BatchRow]) -> list[Packed]:
+def _write(hours: set[Stretch], batches: Iterable[BatchRow]) -> list[Packed]:
     """The chunks of these hours, written anew from the chunks there are and the batches found;
     their cells too.
     """

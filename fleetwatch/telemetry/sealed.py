@@ -4,8 +4,8 @@ leave the database.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,36 +28,26 @@ SLACK_BYTES = 4_096
 _NO_LIMIT = 2**31 - 1
 
 Place = tuple[int, int]
+Piece = tuple[int, bytes]  # of a payload: where it begins, its bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A chunk: its columns of windows that start in [start_ms, end_ms), not decoded yet, and its
-    host samples as bytes.
-    """
+class Sealed(NamedTuple):
+    """A chunk: its columns of windows, not decoded yet, and its host samples as bytes."""
 
-    start_ms: int
-    end_ms: int
     host: bytes | None  # None: not asked for
-    directory: Directory | None  # None: it has no windows, or none were asked for
+    directory: Directory | None  # None: it has no windows
     bodies: dict[str, Bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A chunk's row as the database has it; `data` is the beginning of its payload, or all."""
 
     node_id: int
-    start_ms: int
-    end_ms: int
     host: bytes | None
     id: int
     version: int
     size: int
     data: bytes
-
-    def directory(self) -> Directory | None:
-        return directory.read_directory(self.data, self.size) if self.data else None
 
 
 def read_chunks(
@@ -69,46 +59,36 @@ def read_chunks(
     with_host: bool = False,
 ) -> dict[int, list[Sealed]]:
     """Per node the chunks that may hold windows that start in (low, high), oldest first, with the
-    named columns.
-
-    None: with all of them; no name: without windows, for host samples alone.
+    named columns (None: with all of them).
     """
-    chunk_rows = _rows(node_ids, low, high, names, with_host=with_host)
-    heads = [row.directory() for row in chunk_rows]
+    chunk_rows = _rows(node_ids, (low, high), is_whole=names is None, with_host=with_host)
+    heads = [
+        directory.read_directory(row.data, row.size) if row.data else None for row in chunk_rows
+    ]
     places = [_places(head, names) for head in heads]
-    parts = _parts(chunk_rows, places)
-    if parts is None:  # sealing or joining came in between: once more, in one statement
+    pieces = _pieces(chunk_rows, places)
+    if pieces is None:  # sealing or joining came in between: once more, in one statement
         return read_chunks(node_ids, low, high, None, with_host=with_host)
     chunks: dict[int, list[Sealed]] = defaultdict(list)
-    for row, head, part, wanted in zip(chunk_rows, heads, parts, places, strict=True):
-        bodies = _cut(row.data, part, wanted)
-        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, head, bodies))
+    for row, head, parts, wanted in zip(chunk_rows, heads, pieces, places, strict=True):
+        chunks[row.node_id].append(Sealed(row.host, head, _cut(parts, wanted)))
     return chunks
 
 
 def _rows(
-    node_ids: Sequence[int],
-    low: datetime,
-    high: datetime,
-    names: Sequence[str] | None,
-    *,
-    with_host: bool,
+    node_ids: Sequence[int], within: tuple[datetime, datetime], *, is_whole: bool, with_host: bool
 ) -> list[_Row]:
+    low, high = within
     asked = {
         "node_ids": np.array(node_ids, dtype=np.int64),
         "after": low - SPAN,
         "before": high,
         "ends_after": low,
         "with_host": with_host,
+        "whole_to": _NO_LIMIT if is_whole else WHOLE_BYTES,
+        "head": HEAD_BYTES,
     }
-    return [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
-
-
-def _portion(names: Sequence[str] | None) -> dict[str, int]:
-    """Which payloads come whole at first, and how much of the others."""
-    if names is None:
-        return {"whole_to": _NO_LIMIT, "head": 0}
-    return {"whole_to": WHOLE_BYTES, "head": HEAD_BYTES} if names else {"whole_to": -1, "head": 0}
+    return [_Row(*row) for row in rows.fetched(FIND, asked)]
 
 
 def _places(head: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
@@ -128,48 +108,44 @@ def _spans(places: Iterable[Place]) -> list[Place]:
     return spans
 
 
-def _parts(
+def _pieces(
     chunk_rows: Sequence[_Row], places: Sequence[Mapping[str, Place]]
-) -> list[list[tuple[int, bytes]]] | None:
-    """Of each row what its places need beyond its beginning, as (where it begins, bytes); None when
-    one of the rows is no longer what it was.
+) -> list[list[Piece]] | None:
+    """Of each row its beginning and the parts beyond it that its places need; None when one of the
+    rows is no longer what it was.
     """
-    parts: list[list[tuple[int, bytes]]] = [[] for _ in chunk_rows]
+    pieces: list[list[Piece]] = [[(0, row.data)] for row in chunk_rows]
     spans = [
-        (number, *span)
-        for number, (row, wanted) in enumerate(zip(chunk_rows, places, strict=True))
+        (own, row, first, end)
+        for own, row, wanted in zip(pieces, chunk_rows, places, strict=True)
         if len(row.data) < row.size
-        for span in _spans(wanted.values())
+        for first, end in _spans(wanted.values())
     ]
-    bodies = _fetched([(chunk_rows[number], first, end) for number, first, end in spans])
-    if bodies is None:
+    parts = _parts([(row.id, row.version, first, end - first) for _, row, first, end in spans])
+    if len(parts) < len(spans):
         return None
-    for (number, first, _), body in zip(spans, bodies, strict=True):
-        parts[number].append((first, body))
-    return parts
+    for (own, _, first, _), part in zip(spans, parts, strict=True):
+        own.append((first, part))
+    return pieces
 
 
-def _fetched(spans: Sequence[tuple[_Row, int, int]]) -> list[bytes] | None:
-    """The bytes of each span; None when one of the rows is no longer what it was."""
-    if not spans:
+def _parts(asked: Sequence[tuple[int, int, int, int]]) -> list[bytes]:
+    """Of each (chunk, version, first byte, length) the bytes, but of chunks that are no longer what
+    they were.
+    """
+    if not asked:
         return []
-    asked = [(row.id, row.version, first, end - first) for row, first, end in spans]
     columns = np.array(asked, dtype=np.int64).T
-    bodies = rows.fetched(
+    parts = rows.fetched(
         PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))
     )
-    return [body for _, body in sorted(bodies)] if len(bodies) == len(spans) else None
+    return [part for _, part in sorted(parts)]
 
 
-def _cut(
-    data: bytes, parts: Sequence[tuple[int, bytes]], places: Mapping[str, Place]
-) -> dict[str, Bytes]:
-    """The bytes of each place: out of the beginning, or of the part that holds it."""
+def _cut(pieces: Sequence[Piece], places: Mapping[str, Place]) -> dict[str, Bytes]:
+    """The bytes of each place, out of the last piece that begins before it."""
     bodies: dict[str, Bytes] = {}
     for name, (first, end) in places.items():
-        if end <= len(data):
-            bodies[name] = data[first:end]
-        else:
-            begin, part = next(part for part in reversed(parts) if part[0] <= first)
-            bodies[name] = memoryview(part)[first - begin : end - begin]
+        begin, piece = next(piece for piece in reversed(pieces) if piece[0] <= first)
+        bodies[name] = memoryview(piece)[first - begin : end - begin]
     return bodies

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 import numpy as np
 from django.db.models import Count, Max, Min, Q, Sum
-from numpy.typing import NDArray
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import Place, life
+from fleetwatch.lib.array_types import Ints, Mask
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import frames, steps
@@ -167,7 +167,7 @@ def _windows_of_life(gpu: GPU, start_ms: int, end_ms: int, columns: Sequence[str
     return replace(together, gpu_id=np.full(len(together), gpu.pk, dtype=np.int64))
 
 
-def _are_within(moments_ms: frames.Ints, stays: Iterable[Place]) -> NDArray[np.bool_]:
+def _are_within(moments_ms: Ints, stays: Iterable[Place]) -> Mask:
     are_within = np.zeros(len(moments_ms), dtype=bool)
     for stay in stays:
         are_within |= (moments_ms >= stay.first_ms) & (moments_ms < stay.last_ms)

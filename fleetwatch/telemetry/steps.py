@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fleetwatch.lib.array_types import Floats, Ints
 from fleetwatch.telemetry.heat_cells import ACTIVITY
 from fleetwatch.telemetry.window_tables import Table
 
@@ -21,9 +21,6 @@ EXTREMES = {
     "power_min_w": np.fmin,
 }
 SUMMED = frozenset({"energy_j", "util_dips"})
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,16 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fleetwatch.lib.array_types import Array, Floats, Mask, Places
 from fleetwatch.telemetry.codec import repeated
 
 # Whole-number columns come first, then float64 columns by the wire's names.
-Table = dict[str, NDArray[Any]]
+Table = dict[str, Array]
 _MISSING = np.full(1, np.nan)
-Bounds = NDArray[np.intp]
-Columns = Sequence[NDArray[Any]]  # of one name, by part
+Columns = Sequence[Array]  # of one name, by part
 Run = tuple[int, int, slice]  # GPU, number of a part, rows of it
 
 WINDOW_KEYS = ("gpu_id", "start_ms", "boot_start_ms", "sequence")
@@ -45,17 +43,17 @@ def joined(parts: Sequence[Table], *, ints: Sequence[str], keys: Sequence[str]) 
     return _stacked(columns, runs)
 
 
-def _column(table: Table, name: str) -> NDArray[Any]:
+def _column(table: Table, name: str) -> Array:
     """The table's column; one value all over, which takes no memory, where it has none."""
     return table[name] if name in table else repeated(_MISSING, len(table["start_ms"]))
 
 
-def float_column(table: Table, name: str) -> NDArray[np.float64]:
+def float_column(table: Table, name: str) -> Floats:
     """The table's column; NaN where it has none of that name."""
     return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
 
 
-def select_rows(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
+def select_rows(table: Table, rows: Mask | Places) -> Table:
     """The rows that a mask or an index names."""
     return {name: values[rows] for name, values in table.items()}
 
@@ -78,11 +76,11 @@ def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
     return select_rows(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
 
 
-def _are_in(starts: NDArray[Any], start_ms: int, end_ms: int) -> bool:
+def _are_in(starts: Array, start_ms: int, end_ms: int) -> bool:
     return len(starts) == 0 or bool(starts.min() >= start_ms and starts.max() < end_ms)
 
 
-def edges(table: Table) -> Bounds | None:
+def edges(table: Table) -> Places | None:
     """Where each GPU's rows begin, and where the last one's end, when rows ascend by GPU and start
     and none is there twice; else None.
 
@@ -108,7 +106,7 @@ def without_empty(table: Table, keep: Sequence[str]) -> Table:
     }
 
 
-def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
+def _in_turn(tables: Sequence[tuple[Table, Places | None]]) -> list[Run] | None:
     """Runs of rows that one after the other are all rows sorted, each key once; None where only
     sorting tells.
 
@@ -127,7 +125,7 @@ def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
     return sorted(runs, key=operator.itemgetter(0))
 
 
-def _runs_of(number: int, part: Table, bounds: Bounds) -> Iterator[Run]:
+def _runs_of(number: int, part: Table, bounds: Places) -> Iterator[Run]:
     groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
     for gpu, span in zip(groups, itertools.pairwise(bounds.tolist()), strict=True):
         yield gpu, number, slice(*span)
@@ -137,7 +135,7 @@ def _stacked(columns: Mapping[str, Columns], runs: Sequence[Run] | None) -> Tabl
     return {name: _end_to_end(values, runs) for name, values in columns.items()}
 
 
-def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> NDArray[Any]:
+def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> Array:
     """The runs of the columns (None: all of them), one after the other; one value all over takes no
     memory, as where it was unpacked.
     """
@@ -149,7 +147,7 @@ def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> NDArray[Any]:
     )
 
 
-def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | None]:
+def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Places | None]:
     """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where
     a GPU has two of one start.
     """
@@ -165,18 +163,18 @@ def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | Non
     return table, _bounds(table, keys)
 
 
-def _firsts_in_order(table: Table, keys: Sequence[str]) -> Bounds:
+def _firsts_in_order(table: Table, keys: Sequence[str]) -> Places:
     """Where the rows stand in order, of those with the same keys the first."""
     order = np.lexsort([table[key] for key in reversed(keys)])  # stable
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
         values = table[key][order]
         is_repeat &= values[1:] == values[:-1]
-    firsts: Bounds = order[np.append(True, ~is_repeat)]
+    firsts: Places = order[np.append(True, ~is_repeat)]
     return firsts
 
 
-def _bounds(table: Table, keys: Sequence[str]) -> Bounds | None:
+def _bounds(table: Table, keys: Sequence[str]) -> Places | None:
     """As `edges`; of host samples the beginning and the end, where they ascend by start."""
     if "gpu_id" in keys:
         return edges(table)

@@ -1,11 +1,9 @@
--- One row per chunk of the given nodes that may hold windows of an interval: which time it covers, its host samples where
--- they are wanted; its id and version, the length of its payload, the payload (of one longer than whole_to only `head` bytes).
+-- One row per chunk of the given nodes that may hold windows of an interval: its host samples where they are
+-- wanted; its id and version, the length of its payload, the payload (of one longer than whole_to only `head` bytes).
 -- In:  node_ids, after, before (when it starts), ends_after, whole_to, head, with_host.
 -- Again: reads only. xmin changes whenever the row is written.
 SELECT
     chunk.node_id,
-    (extract(epoch FROM chunk.start) * 1000)::bigint AS start_ms,
-    (extract(epoch FROM chunk."end") * 1000)::bigint AS end_ms,
     CASE WHEN %(with_host)s THEN chunk.host END AS host,
     chunk.id,
     chunk.xmin::text::bigint AS version,
