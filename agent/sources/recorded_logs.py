@@ -5,17 +5,18 @@ A file is read twice: once for its facts (`scan`: GPUs, intervals, from when to 
 readings.
 """
 
-import calendar
 import codecs
 import hashlib
 import json
 import logging
 import re
 import uuid as uuids
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
-from itertools import chain, islice
+from functools import lru_cache, partial
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -35,9 +36,8 @@ FACTS = ("model", "memory_total_bytes", "power_limit_w", "sm_clock_max_hz", "per
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
 log = logging.getLogger("agent.sources")
 
-_STAMP = re.compile(
-    r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?"
-)
+_STAMP = re.compile(r"(\d{4}[/-]\d{2}[/-]\d{2}[ T]\d{2}:\d{2})(?::(\d{2})(?:\.(\d+))?)?")
+_NO_DIGIT = re.compile(r"\D")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
 
@@ -131,9 +131,8 @@ def zone(name: str) -> tzinfo:
     match = _OFFSET.fullmatch(name)
     try:
         if match is not None:
-            sign = -1 if match.group(1) == "-" else 1
             ahead = timedelta(hours=int(match.group(2)), minutes=int(match.group(3)))
-            return timezone(sign * ahead)
+            return timezone(-ahead if match.group(1) == "-" else ahead)
         if name.upper() in ("UTC", "Z", "GMT"):
             return timezone.utc
         if zoneinfo is not None:
@@ -158,9 +157,9 @@ def moment_ms(text: str, name: str = "UTC") -> int:
         raise WrongOptionError(
             "--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text
         ) from error
-    return round(
-        (at if at.tzinfo is not None else at.replace(tzinfo=zone(name))).timestamp() * 1000
-    )
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=zone(name))
+    return round(at.timestamp() * 1000)
 
 
 class Stamps:
@@ -169,10 +168,9 @@ class Stamps:
     """
 
     def __init__(self, where: tzinfo) -> None:
-        self._zone = where
-        self._minutes: Dict[Tuple[str, int], int] = {}
+        # a log says the same minute over and over
+        self._minute_ms = lru_cache(maxsize=1000)(partial(_minute_ms, where))
         self._newest = 0
-        self._fold = 0
 
     def parse(self, text: str) -> Optional[int]:
         """Milliseconds; None when the text is no time, such as that of a 13th month."""
@@ -183,28 +181,22 @@ class Stamps:
             return None
 
     def _at_ms(self, match: "re.Match[str]") -> int:
-        rest = int(match.group(6) or 0) * 1000 + int((match.group(7) or "0").ljust(6, "0")) // 1000
-        at_ms = self._minute_ms(match, 0) + rest
-        if at_ms < self._newest - SAME_ROUND_MS:
-            later_ms = self._minute_ms(match, 1) + rest
-            at_ms = later_ms if later_ms >= self._newest - SAME_ROUND_MS else at_ms
+        minute, seconds, digits = match.groups(default="0")
+        rest_ms = int(seconds) * 1000 + int(digits.ljust(3, "0")[:3])
+        at_ms = self._minute_ms(minute, 0) + rest_ms
+        oldest_ms = self._newest - SAME_ROUND_MS
+        if at_ms < oldest_ms:
+            later_ms = self._minute_ms(minute, 1) + rest_ms
+            at_ms = later_ms if later_ms >= oldest_ms else at_ms
         self._newest = max(self._newest, at_ms)
         return at_ms
 
-    def _minute_ms(self, match: "re.Match[str]", fold: int) -> int:
-        text = match.string[:16]
-        if (text, fold) not in self._minutes:
-            if len(self._minutes) > 1000:
-                self._minutes.clear()
-            year, month, day, hour, minute = (int(match.group(place)) for place in range(1, 6))
-            offset = (
-                datetime(year, month, day, hour, minute, fold=fold, tzinfo=self._zone).utcoffset()
-                or timedelta()
-            )
-            self._minutes[text, fold] = (
-                calendar.timegm((year, month, day, hour, minute, 0)) - int(offset.total_seconds())
-            ) * 1000
-        return self._minutes[text, fold]
+
+def _minute_ms(where: tzinfo, text: str, fold: int) -> int:
+    """Of the minute in the zone; fold 1: of one that comes twice the second."""
+    year, month, day, hour, minute = map(int, _NO_DIGIT.split(text))
+    at = datetime(year, month, day, hour, minute, tzinfo=where, fold=fold)
+    return round(at.timestamp()) * 1000
 
 
 def _digest(path: Path) -> str:
@@ -275,28 +267,26 @@ def _table_rows(path: Path, lines: Iterator[str]) -> Iterator[smi_text.Row]:
     yield from filter(None, map(columns.row, lines))
 
 
+@dataclass
 class _Places:
     """Rows that name no GPU: they cycle through the GPUs, a new round where the time steps."""
 
-    def __init__(self, path: Path, count: int, step_ms: float) -> None:
-        self._path = path
-        self._count = count
-        self._step_ms = step_ms
-        self._place = -1
-        self._newest = 0
+    path: Path
+    count: int
+    step_ms: float
+    place: int = -1
+    newest_ms: int = 0
 
     def next(self, at_ms: int) -> int:
-        if self._place < 0 or self._count == 1 or at_ms - self._newest > self._step_ms / 2:
-            self._place = 0
-        else:
-            self._place += 1
-        self._newest = at_ms
-        if self._place >= self._count:
+        is_new_round = at_ms - self.newest_ms > self.step_ms / 2
+        self.place = 0 if is_new_round or self.count == 1 else self.place + 1
+        self.newest_ms = at_ms
+        if self.place >= self.count:
             raise LogError(
                 "%s has more than %d rows at one time and names no GPU: say how many with --gpus"
-                % (self._path, self._count)
+                % (self.path, self.count)
             )
-        return self._place
+        return self.place
 
 
 def _round_step_ms(path: Path, options: Options) -> float:
@@ -306,7 +296,7 @@ def _round_step_ms(path: Path, options: Options) -> float:
     counts: "Counter[int]" = Counter()
     newest: Optional[int] = None
     for row in _rows(path, replace(options, gpus=1), 0.0, facts_only=True):
-        if not isinstance(row.key, int) or row.process_counts:
+        if not isinstance(row.key, int):
             return 0.0
         if newest is not None:
             counts[row.at_ms - newest] += 1
@@ -354,8 +344,8 @@ class _Track:
 
 def _log(path: Path, options: Options) -> Log:
     step_ms = _round_step_ms(path, options)
-    tracks = _tracks(path, _readings(path, options, step_ms))
-    first_ms = _first_ms(_readings(path, options, step_ms), len(tracks))
+    tracks = _tracks(path, _rows(path, options, step_ms, facts_only=True))
+    first_ms = _first_ms(_rows(path, options, step_ms, facts_only=True), len(tracks))
     shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
     intervals = _intervals_ms(tracks)
     last_ms = max(track.newest_ms + round(intervals[key]) for key, track in tracks.items())
@@ -376,7 +366,8 @@ def _log(path: Path, options: Options) -> Log:
 
 def _first_ms(rows: Iterator[Row], gpus: int) -> int:
     """Of the first rows, enough to have seen the first round of so many GPUs."""
-    return min(row.at_ms for row in islice(rows, 2 * gpus))
+    times_ms = (row.at_ms for row in rows if not row.process_counts)
+    return min(islice(times_ms, 2 * gpus))
 
 
 def _intervals_ms(tracks: Mapping[Key, _Track]) -> Dict[Key, float]:
@@ -384,12 +375,6 @@ def _intervals_ms(tracks: Mapping[Key, _Track]) -> Dict[Key, float]:
     medians = {key: _quantile(track.gaps, 0.5) for key, track in tracks.items()}
     usual = min(filter(None, medians.values()), default=DEFAULT_INTERVAL_MS)
     return {key: median or usual for key, median in medians.items()}
-
-
-def _readings(path: Path, options: Options, step_ms: float) -> Iterator[Row]:
-    """The rows' GPUs and bare times, without those of processes."""
-    rows = _rows(path, options, step_ms, facts_only=True)
-    return (row for row in rows if not row.process_counts)
 
 
 def _tracks(path: Path, rows: Iterator[Row]) -> Dict[Key, _Track]:
@@ -430,13 +415,8 @@ def _named(gpu: GPUInfo, key: Key, options: Options, digest: str) -> GPUInfo:
 def _quantile(counts: Mapping[int, int], share: float) -> Optional[float]:
     """The value that share of the positive ones do not exceed; None when there is none."""
     values = sorted(value for value in counts if value > 0)
-    total = sum(counts[value] for value in values)
-    passed = 0
-    for value in values:
-        passed += counts[value]
-        if passed >= share * total:
-            return float(value)
-    return None
+    passed = list(accumulate(counts[value] for value in values))
+    return float(values[bisect_left(passed, share * passed[-1])]) if values else None
 
 
 class ReplaySource:
@@ -447,10 +427,7 @@ class ReplaySource:
     name = "replay"
 
     def __init__(self, path: Path, *, node: str, start_ms: int) -> None:
-        try:
-            self._log = scan(path, Options(node=node, start_ms=start_ms))
-        except LogError as error:
-            raise SourceError(str(error)) from error
+        self._log = scan(path, Options(node=node, start_ms=start_ms))
         self._rows = self._log.readings()
         self._waiting: Dict[str, List[Reading]] = {}
         self._next = next(self._rows, None)
