@@ -2,7 +2,7 @@
 second.
 """
 
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from agent.sources.nvml.library import NOT_AVAILABLE, NOTHING_NEW, WHY_UNREAD, raise_grave
 from agent.wire import WINDOW_COLUMNS
@@ -14,6 +14,32 @@ OFF = "off"  # the reason that the operator gave
 _TOLD = frozenset(
     (*WINDOW_COLUMNS, "model", "memory_total_bytes", "power_limit_w", "sm_count", "persistence")
 )
+
+
+class Quantity(NamedTuple):
+    """What one call answers of a GPU; `key` is a field of Reading or GPUInfo or a column of the
+    wire, `in_base_units` makes its value of the answer.
+    """
+
+    key: str
+    call: str
+    in_base_units: Callable[[Any], Any]
+    arguments: Tuple[int, ...] = ()
+
+
+def thousandth(number: int) -> float:
+    """Watts of milliwatts, joules of millijoules."""
+    return number / 1000
+
+
+def hertz(megahertz: int) -> float:
+    """Hertz of megahertz."""
+    return megahertz * 1e6
+
+
+def column_of(key: str) -> str:
+    """The wire's column to which the key leads."""
+    return key.partition("@")[0]
 
 
 class Capabilities:
@@ -32,7 +58,7 @@ class Capabilities:
         doors: Mapping[str, int],
         now_ms: int = 0,
     ) -> None:
-        self._nvml = nvml
+        self.nvml = nvml
         self._groups = groups
         self._doors = doors
         self._shut: Dict[str, Tuple[str, int]] = {}  # key -> (why, asked again at)
@@ -41,13 +67,22 @@ class Capabilities:
         self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", ())
         self.now_ms = now_ms
 
+    def read(self, quantities: Iterable[Quantity], handle: Any) -> Dict[str, Any]:
+        """The quantities by key, in base units, without what this GPU can't tell. Raises as ask."""
+        values = {}
+        for key, call, in_base_units, arguments in quantities:
+            answer = self.ask(key, call, handle, *arguments)
+            if answer is not None:
+                values[key] = in_base_units(answer)
+        return values
+
     def ask(self, key: str, name: str, *arguments: Any, empty: Any = None) -> Any:
         """What the call answers; None where this GPU can't tell it, `empty` where there is just
         nothing new.
 
         Raises GPULostError and DriverAwayError.
         """
-        call = getattr(self._nvml, name, None)  # an older binding may not have it
+        call = getattr(self.nvml, name, None)  # an older binding may not have it
         if call is None:
             return self.shut(key, "not_supported")
         return self.tried(key, call, *arguments, empty=empty)
@@ -60,7 +95,7 @@ class Capabilities:
             answer = call(*arguments)
         except self._mismatch:
             return self.shut(key, "not_supported")
-        except self._nvml.NVMLError as error:
+        except self.nvml.NVMLError as error:
             return empty if self.failed(key, error.value, str(error)) else None
         if self._shut or self._strikes:
             self.succeeded(key)
@@ -98,6 +133,15 @@ class Capabilities:
         # more than an hour to go: the clock was set back since
         return left_ms <= 0 or (left_ms > RETRY_UNREAD_MS and self._shut[key][1] != FOREVER_MS)
 
+    def fresh(self) -> "Capabilities":
+        """Of another GPU, or an instance: of it no more is known than what the operator switched
+        off.
+        """
+        other = Capabilities(self.nvml, groups=self._groups, doors=self._doors, now_ms=self.now_ms)
+        other._shut.update(self._shut)
+        other.forget()
+        return other
+
     def forget(self) -> None:
         """Everything but what the operator switched off may be asked again: the GPU is another one
         now, or in another mode.
@@ -112,7 +156,7 @@ class Capabilities:
         shut: Dict[str, Dict[str, str]] = {}
         for key, (why, _) in self._shut.items():
             for metric in self._groups.get(key, (key,)):
-                shut.setdefault(metric.partition("@")[0], {})[metric] = why
+                shut.setdefault(column_of(metric), {})[metric] = why
         return {
             column: OFF if OFF in reasons.values() else next(iter(reasons.values()))
             for column, reasons in shut.items()

@@ -2,17 +2,19 @@
 (milliseconds each).
 """
 
+from collections import Counter
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence
 
 from agent.readings import ProcessReading
 from agent.sources.nvml.capabilities import Capabilities
-from agent.sources.nvml.library import NO_INSTANCE
 
 COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 RARE = (
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
     ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 )
+# by which the refusals of each version of the call are kept
+KEYS = tuple("process_count@%d" % place for place in range(len(COMPUTE)))
 # graphics and MPS contexts are asked for so often, and each time while there are some
 RARE_MS = 60_000
 SAME_MS = 2000  # a GPU's instances are asked for one after the other: one answer serves them all
@@ -27,7 +29,7 @@ class ProcessLists:
     def __init__(self, capabilities: Capabilities, handle: Any) -> None:
         self._capabilities = capabilities
         self.handle = handle
-        self._rare: Dict[str, Sequence[Any]] = {}
+        self._rare: List[Any] = []
         self._asked_ms: Optional[int] = None
         self._pids: FrozenSet[int] = frozenset()
         self._found: Found = None
@@ -55,27 +57,25 @@ class ProcessLists:
         # an MPS client shows as a new compute process too, the server's
         if (
             pids != self._pids
-            or any(self._rare.values())
+            or self._rare
             or self._asked_ms is None
             or not 0 <= now_ms - self._asked_ms < RARE_MS
         ):
-            self._rare = {calls[0]: self._by(calls, calls[0]) or () for calls in RARE}
+            self._rare = [process for calls in RARE for process in self._by(calls, calls[0]) or ()]
             self._pids = pids
             self._asked_ms = now_ms
-        return [*compute, *(process for processes in self._rare.values() for process in processes)][
-            :MAX_PROCESSES
-        ]
+        return [*compute, *self._rare][:MAX_PROCESSES]
 
     def _by(self, calls: Sequence[str], column: str) -> Found:
         """The list by the newest version of the call that this driver has; None when it can't be
         read.
         """
         for place, name in enumerate(calls):
-            key = "%s@%d" % (column, place)
-            if self._capabilities.is_open(key):
-                processes: Found = self._capabilities.ask(key, name, self.handle, empty=())
-                if processes is not None:
-                    return processes
+            processes: Found = self._capabilities.ask(
+                "%s@%d" % (column, place), name, self.handle, empty=()
+            )
+            if processes is not None:
+                return processes
         return None
 
 
@@ -85,15 +85,9 @@ def readings(processes: Sequence[Any]) -> List[ProcessReading]:
     """
     by_pid: Dict[int, Optional[int]] = {}
     for process in processes:
-        by_pid[process.pid] = (
-            process.usedGpuMemory if by_pid.get(process.pid) is None else by_pid[process.pid]
-        )
+        if by_pid.get(process.pid) is None:
+            by_pid[process.pid] = process.usedGpuMemory
     return [ProcessReading(pid, memory) for pid, memory in by_pid.items()]
-
-
-def is_of_no_instance(process: Any) -> bool:
-    """True for a process of the whole card."""
-    return bool(process.gpuInstanceId == NO_INSTANCE)
 
 
 class ProcessUtilisation:
@@ -102,8 +96,8 @@ class ProcessUtilisation:
     def __init__(self) -> None:
         self._seen_us = 0
 
-    def mean(self, capabilities: Capabilities, handle: Any) -> Optional[float]:
-        """0 to 1 over the samples since the last call; None where there were none.
+    def mean(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
+        """The column, 0 to 1 over the samples since the last call; nothing where there were none.
 
         A sample is a process' share of time, not of SMs; those of one instant are summed. Idle
         processes have none, so that silence may be idleness or a driver that does not sample: it is
@@ -113,11 +107,12 @@ class ProcessUtilisation:
             "process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=()
         )
         is_first = self._seen_us == 0
-        at: Dict[int, int] = {}  # time stamp -> percent
+        percents: "Counter[int]" = Counter()  # by time stamp
         for sample in samples or ():
             if sample.timeStamp > self._seen_us and sample.smUtil <= 100:
-                at[sample.timeStamp] = at.get(sample.timeStamp, 0) + sample.smUtil
-        self._seen_us = max(at, default=self._seen_us)
-        if is_first or not at:
-            return None
-        return sum(min(100, percent) for percent in at.values()) / len(at) / 100
+                percents[sample.timeStamp] += sample.smUtil
+        self._seen_us = max(percents, default=self._seen_us)
+        if is_first or not percents:
+            return {}
+        total = sum(min(100, percent) for percent in percents.values())
+        return {"process_sm_ratio": total / len(percents) / 100}

@@ -2,16 +2,31 @@
 window.
 """
 
+from collections import Counter
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 from agent.readings import Event, GPUInfo, ProcessReading, Reading
 from agent.sources.nvml import contexts, fields, gpm, identity, mig
-from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
-from agent.sources.nvml.gpm import GPM, Target
+from agent.sources.nvml.capabilities import (
+    FOREVER_MS,
+    OFF,
+    Capabilities,
+    Quantity,
+    column_of,
+    hertz,
+    thousandth,
+)
+from agent.sources.nvml.gpm import GPM
 from agent.sources.nvml.health import Health
-from agent.sources.nvml.library import MEMORY_V2
+from agent.sources.nvml.library import NO_INSTANCE
 from agent.sources.nvml.samples import SampleBuffer, SampleCall
+
+
+def _engine_ratio(answer: Sequence[int]) -> float:
+    """Of percent, and of how many microseconds."""
+    return min(1.0, answer[0] / 100)
+
 
 # A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes
 # slowly twice a window; averages and counters, which are exact over any time, once. The costly
@@ -21,40 +36,41 @@ COSTLY_MS = 10_000
 # averages begin with the second sample: the first is not a window's length before it
 SECOND_MS = 2000
 DESCRIBED_MS = 60_000
-# Engines beside the compute units, by wire column; all but the first two since driver 530.
+# Engines beside the compute units; all but the first two since driver 530.
 ENGINES = (
-    ("encoder_ratio", "nvmlDeviceGetEncoderUtilization"),
-    ("decoder_ratio", "nvmlDeviceGetDecoderUtilization"),
-    ("jpeg_ratio", "nvmlDeviceGetJpgUtilization"),
-    ("ofa_ratio", "nvmlDeviceGetOfaUtilization"),
+    Quantity("encoder_ratio", "nvmlDeviceGetEncoderUtilization", _engine_ratio),
+    Quantity("decoder_ratio", "nvmlDeviceGetDecoderUtilization", _engine_ratio),
+    Quantity("jpeg_ratio", "nvmlDeviceGetJpgUtilization", _engine_ratio),
+    Quantity("ofa_ratio", "nvmlDeviceGetOfaUtilization", _engine_ratio),
+)
+POWER = (
+    Quantity("power_w", "nvmlDeviceGetPowerUsage", thousandth),
+    Quantity("energy_j", "nvmlDeviceGetTotalEnergyConsumption", thousandth),
+)
+TEMPERATURE_GPU = 0
+SLOW = (
+    Quantity("temperature_c", "nvmlDeviceGetTemperature", float, (TEMPERATURE_GPU,)),
+    Quantity("sm_clock_hz", "nvmlDeviceGetClockInfo", hertz, (identity.CLOCK_SM,)),
 )
 RATES = "nvmlDeviceGetUtilizationRates"
-TEMPERATURE_GPU = 0
-CLOCK_SM = 1
 
 GROUPS = {"gpm": gpm.KEYS, "fields": fields.KEYS}
-DOORS = {
-    "pcie_tx_bytes_s": 2,
-    "pcie_rx_bytes_s": 2,
-    "nvlink_tx_bytes_s": 2,
-    "nvlink_rx_bytes_s": 2,
-    "process_count": 2,
-}
+# how many calls lead to each column
+DOORS = Counter(map(column_of, (*gpm.KEYS, *fields.KEYS, *contexts.KEYS)))
 
 
 class Device:
     """A GPU, with its MIG instances when it is cut into some."""
 
     def __init__(
-        self, nvml: Any, handle: Any, info: GPUInfo, *, reader: Optional[GPM], sample: SampleCall
+        self, nvml: Any, handle: Any, info: GPUInfo, *, with_gpm: bool, sample: SampleCall
     ) -> None:
-        self._nvml = nvml
-        self._reader = reader
         self._sample = sample
         self.handle = handle
         self.info = info
-        self._now_ms = 0
-        self.capabilities = self._new_capabilities()
+        self.capabilities = Capabilities(nvml, groups=GROUPS, doors=DOORS)
+        if not with_gpm:
+            self.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
         self.instances: Dict[str, mig.Instance] = {}
         self.lost_until_ms: Optional[int] = None
         self.is_gone = False  # no longer among the driver's GPUs: no use in asking
@@ -82,57 +98,37 @@ class Device:
 
     def read(self, now_ms: int) -> Reading:
         """The GPU now. Raises GPULostError and DriverAwayError."""
-        self._now_ms = self.capabilities.now_ms = now_ms
+        self.capabilities.now_ms = now_ms
         self._note_time(now_ms)
-        ask = self.capabilities.ask
-        handle = self.handle
-        samples = self._buffer.new(self.capabilities, handle)
-        rates = ask("util_mean", RATES, handle) if self._is_slow or not samples else None
-        if not samples:
-            self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
-        power = self._power()
-        slow = self._slow() if self._is_slow else {}
-        means, health = self._costly(now_ms) if self._is_costly else ({}, {})
-        return Reading(
-            at_ms=now_ms,
-            # the driver's snapshot is the last of its samples: one of both calls is enough
-            util=samples[-1][1] if samples else _ratio(rates, "gpu"),
-            util_samples=samples,
-            memory_util=_ratio(rates, "memory"),
-            means=means,
-            **power,
-            **slow,
-            **health,
-        )
+        values = self._utilisation(now_ms)
+        values.update(self.capabilities.read(POWER, self.handle))
+        if self._is_slow:
+            values.update(self.capabilities.read(SLOW, self.handle))
+            values.update(identity.memory_bytes(self.capabilities, self.handle))
+        if self._is_costly:
+            values.update(self._costly(now_ms))
+        return Reading(now_ms, **values)
 
-    def _power(self) -> Dict[str, Any]:
-        """Watts and joules, by Reading's names."""
-        ask = self.capabilities.ask
-        milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", self.handle)
-        millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", self.handle)
-        return {
-            "power_w": None if milliwatts is None else milliwatts / 1000,
-            "energy_j": None if millijoules is None else millijoules / 1000,
-        }
-
-    def _slow(self) -> Dict[str, Any]:
-        """What changes slowly, by Reading's names."""
-        ask = self.capabilities.ask
-        memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2)
-        celsius = ask("temperature_c", "nvmlDeviceGetTemperature", self.handle, TEMPERATURE_GPU)
-        megahertz = ask("sm_clock_hz", "nvmlDeviceGetClockInfo", self.handle, CLOCK_SM)
-        return {
-            "memory_used_bytes": None if memory is None else memory.used,
-            "memory_reserved_bytes": None if memory is None else memory.reserved,
-            "temperature_c": None if celsius is None else float(celsius),
-            "sm_clock_hz": None if megahertz is None else megahertz * 1e6,
-        }
+    def _utilisation(self, now_ms: int) -> Dict[str, Any]:
+        """By Reading's names. The driver's snapshot is the last of its samples: one of both calls
+        is enough.
+        """
+        samples = self._buffer.new(self.capabilities, self.handle)
+        rates = None
+        if self._is_slow or not samples:
+            rates = self.capabilities.ask("util_mean", RATES, self.handle)
+        values: Dict[str, Any] = {"util_samples": samples}
+        if rates is not None:
+            values.update(util=rates.gpu / 100, memory_util=rates.memory / 100)
+        if samples:
+            values["util"] = samples[-1][1]
+        else:
+            self._buffer.notice_silence(now_ms, is_working=values.get("util", 0) > 0)
+        return values
 
     def read_instance(self, instance: mig.Instance, now_ms: int) -> Reading:
         """One MIG instance now, at the same beat as its GPU. Raises as read."""
-        return instance.read(
-            now_ms, reader=self._reader, is_slow=self._is_slow, is_costly=self._is_costly
-        )
+        return instance.read(now_ms, is_slow=self._is_slow, is_costly=self._is_costly)
 
     def processes(self, now_ms: int) -> Optional[List[ProcessReading]]:
         """The GPU's processes, without those of its instances; None where they can't be read.
@@ -142,13 +138,9 @@ class Device:
         listed = self._lists.all(now_ms)
         if listed is None:
             return None
-        return contexts.readings(
-            [
-                process
-                for process in listed
-                if not self._is_cut or contexts.is_of_no_instance(process)
-            ]
-        )
+        if self._is_cut:
+            listed = [process for process in listed if process.gpuInstanceId == NO_INSTANCE]
+        return contexts.readings(listed)
 
     def instance_processes(
         self, instance: mig.Instance, now_ms: int
@@ -157,17 +149,17 @@ class Device:
         its own. Raises as read.
         """
         listed = self._lists.all(now_ms)
-        if listed is None:
-            listed = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
-            return None if listed is None else contexts.readings(listed)
-        return contexts.readings([process for process in listed if instance.holds(process)])
+        if listed is not None:
+            return contexts.readings([process for process in listed if instance.holds(process)])
+        listed = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+        return None if listed is None else contexts.readings(listed)
 
     def describe(self, now_ms: int) -> List[GPUInfo]:
         """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off.
 
         Raises as read.
         """
-        self._now_ms = self.capabilities.now_ms = now_ms
+        self.capabilities.now_ms = now_ms
         is_cut = mig.is_cut(self.capabilities, self.handle)
         is_old = self._described_ms is None or not 0 <= now_ms - self._described_ms < DESCRIBED_MS
         is_stale = any(instance.is_stale for instance in self.instances.values())
@@ -188,18 +180,17 @@ class Device:
 
     def free(self) -> None:
         """Gives back what the driver lent: the GPM samples."""
-        for target in (self._target, *(instance.gpm for instance in self.instances.values())):
-            if self._reader is not None and target is not None:
-                self._reader.free(target)
+        for averages in (self._gpm, *(instance.gpm for instance in self.instances.values())):
+            averages.free()
 
     def _begin(self, handle: Any) -> None:
         self.handle = handle
         self.capabilities.forget()
         self._buffer = SampleBuffer(self._sample)
         self._fields = fields.FieldReader()
-        self._utilisation = contexts.ProcessUtilisation()
+        self._processes = contexts.ProcessUtilisation()
         self._lists = contexts.ProcessLists(self.capabilities, handle)
-        self._target = None if self._reader is None else Target(self.capabilities, handle)
+        self._gpm = GPM(self.capabilities, handle)
         self._read_ms: Optional[int] = None  # the last read; None: the next is the first
         self._costly_ms: Optional[int] = None
         self._costly_count = 0
@@ -210,47 +201,32 @@ class Device:
         """Whether it is time for the slow and for the costly calls: at the clock's marks, so that
         windows end with them.
         """
-        before_ms = self._read_ms
-        self._read_ms = now_ms
-        self._is_slow = before_ms is None or before_ms // SLOW_MS != now_ms // SLOW_MS
-        before_ms = self._costly_ms
-        self._is_costly = (
-            before_ms is None
-            or before_ms // COSTLY_MS != now_ms // COSTLY_MS
-            or (self._costly_count == 1 and now_ms - before_ms >= SECOND_MS)
+        costly_ms = self._costly_ms
+        self._is_slow = _is_time(self._read_ms, now_ms, SLOW_MS)
+        self._is_costly = _is_time(costly_ms, now_ms, COSTLY_MS) or (
+            self._costly_count == 1 and costly_ms is not None and now_ms - costly_ms >= SECOND_MS
         )
+        self._read_ms = now_ms
         if self._is_costly:
             self._costly_ms = now_ms
             self._costly_count += 1
 
-    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], Dict[str, Any]]:
-        """(averages by column, what the fields say besides by Reading's names)."""
-        means: Dict[str, float] = {}
+    def _costly(self, now_ms: int) -> Dict[str, Any]:
+        """Averages, and what the fields say besides, by Reading's names."""
         # a card that is cut has no averages of its own: they are its instances'
-        if not self._is_cut and self._reader is not None and self._target is not None:
-            means = self._reader.means(self._target, now_ms)
+        means = {} if self._is_cut else self._gpm.means(now_ms)
         averages, values = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, values)
         means.update(averages)
-        means.update(self._engines())
-        errors = values.get("ecc_uncorrected")
-        celsius = values.get("memory_temperature_c")
-        return means, {
-            "ecc_uncorrected": None if errors is None else int(errors),
-            "memory_temperature_c": float(celsius) if celsius else None,  # 0: no sensor
-        }
-
-    def _engines(self) -> Dict[str, float]:
-        means: Dict[str, float] = {}
-        for column, call in ENGINES:
-            percent = self.capabilities.ask(column, call, self.handle)
-            if percent is not None:
-                means[column] = min(1.0, percent[0] / 100)
+        means.update(self.capabilities.read(ENGINES, self.handle))
         if not self.capabilities.is_open("util_mean"):
-            ratio = self._utilisation.mean(self.capabilities, self.handle)
-            if ratio is not None:
-                means["process_sm_ratio"] = ratio
-        return means
+            means.update(self._processes.mean(self.capabilities, self.handle))
+        health: Dict[str, Any] = {"means": means}
+        if "ecc_uncorrected" in values:
+            health["ecc_uncorrected"] = int(values["ecc_uncorrected"])
+        if values.get("memory_temperature_c"):  # 0: no sensor
+            health["memory_temperature_c"] = float(values["memory_temperature_c"])
+        return health
 
     def _turn(self, *, is_cut: bool) -> None:
         """MIG was turned on or off: other things can be read now."""
@@ -262,31 +238,19 @@ class Device:
         """The instances as they are now; those that are still there keep what is known of them."""
         instances: Dict[str, mig.Instance] = {}
         if self._is_cut:
-            instances = mig.instances(
-                self.info,
-                self.capabilities,
-                self.handle,
-                fresh=self._new_capabilities,
-                with_gpm=self._reader is not None,
-            )
+            instances = mig.instances(self.info, self.capabilities, self.handle)
         for uuid, instance in self.instances.items():
             if uuid in instances and not instance.is_stale:
                 instance.handle = instances[uuid].handle
                 instances[uuid] = instance
-            elif self._reader is not None and instance.gpm is not None:
-                self._reader.free(instance.gpm)
+            else:
+                instance.gpm.free()
         self.instances = instances
         if self._is_cut:
-            if self._reader is not None:
-                self.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
+            mig.shut_gpm(self.capabilities)
             self._lists.forget()
 
-    def _new_capabilities(self) -> Capabilities:
-        capabilities = Capabilities(self._nvml, groups=GROUPS, doors=DOORS, now_ms=self._now_ms)
-        if self._reader is None:
-            capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
-        return capabilities
 
-
-def _ratio(rates: Any, name: str) -> Optional[float]:
-    return None if rates is None else getattr(rates, name) / 100
+def _is_time(before_ms: Optional[int], now_ms: int, every_ms: int) -> bool:
+    """Whether a mark of the clock lies between the two."""
+    return before_ms is None or before_ms // every_ms != now_ms // every_ms

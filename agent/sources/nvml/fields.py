@@ -6,7 +6,7 @@ Own numbers: the binding's constants moved between versions from 197 on (199 and
 
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
-from agent.sources.nvml.capabilities import Capabilities
+from agent.sources.nvml.capabilities import Capabilities, column_of
 from agent.sources.nvml.library import SUCCESS, VALUE_MEMBERS
 
 ALL_LINKS = 0xFFFFFFFF  # as scope of the NVLink fields
@@ -70,20 +70,19 @@ class FieldReader:
         Raises as Capabilities.ask.
         """
         now_ms = capabilities.now_ms
+        before_ms = now_ms if self._before_ms is None else self._before_ms
         values = self._values(capabilities, handle)
-        elapsed_ms = 0 if self._before_ms is None else now_ms - self._before_ms
         means: Dict[str, float] = {}
-        if 0 < elapsed_ms <= MAX_APART_MS:
-            means = self._means(capabilities, values, elapsed_ms / 1000)
+        if 0 < now_ms - before_ms <= MAX_APART_MS:
+            means = self._means(capabilities, values, (now_ms - before_ms) / 1000)
         self._before = values
         self._before_ms = now_ms
         return means, values
 
     def _values(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
-        wanted = [metric for metric in ALWAYS if capabilities.is_open(metric.key)]
-        wanted += [
+        wanted = [
             metric
-            for metric in TRAFFIC
+            for metric in (*ALWAYS, *TRAFFIC)
             if capabilities.is_open(metric.key) and not _gpm_tells(capabilities, metric)
         ]
         if not wanted:
@@ -118,7 +117,7 @@ class FieldReader:
         self, capabilities: Capabilities, metric: Field, count: int, seconds: float
     ) -> Dict[str, float]:
         if count >= 0:
-            column = metric.key.partition("@")[0]
+            column = column_of(metric.key)
             return {column: count * (KIB if metric in NVLINK else 1) / seconds}
         if metric in PCIE and self._before[metric.key] < NARROW:
             # fell before it ever passed 2^32: a 32-bit counter, which at PCIe's speed turns over
@@ -128,9 +127,8 @@ class FieldReader:
 
 
 def _gpm_tells(capabilities: Capabilities, metric: Field) -> bool:
-    return capabilities.is_open("gpm") and capabilities.is_open(
-        metric.key.replace("@field", "@gpm")
-    )
+    key = metric.key.replace("@field", "@gpm")
+    return key != metric.key and capabilities.is_open("gpm") and capabilities.is_open(key)
 
 
 def _checked(

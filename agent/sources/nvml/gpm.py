@@ -6,9 +6,9 @@ profiler's counters: nothing is locked (NVIDIA, DCGM issue 62); some report a pe
 `--gpm off`.
 """
 
-import math
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import SUCCESS
@@ -55,9 +55,10 @@ KEYS = tuple(metric.key for metric in METRICS)
 
 
 @dataclass
-class Target:
-    """A GPU, or one GPU instance of it under MIG, with the sample that is kept until the
-    next time.
+class GPM:
+    """The averages of a GPU, or of one GPU instance of it under MIG, with the sample that is kept
+    until the next time. All are asked one after the other: concurrent calls have been seen to
+    crash.
     """
 
     capabilities: Capabilities
@@ -67,89 +68,72 @@ class Target:
     taken_ms: Optional[int] = None
     is_supported: bool = False
 
-
-class GPM:
-    """Asks one target after the other: concurrent calls have been seen to crash."""
-
-    def __init__(self, nvml: Any) -> None:
-        self._nvml = nvml
-        self._request: Any = None
-
-    def means(self, target: Target, now_ms: int) -> Dict[str, float]:
+    def means(self, now_ms: int) -> Dict[str, float]:
         """Averages since the last call, by column; nothing the first time, and where it can't be
         told.
         """
-        wanted = [metric for metric in METRICS if target.capabilities.is_open(metric.key)]
-        if not wanted or not target.capabilities.is_open("gpm") or not self._is_supported(target):
+        is_open = self.capabilities.is_open
+        wanted = [metric for metric in METRICS if is_open(metric.key)]
+        if not wanted or not is_open("gpm") or not self._can_ask():
             return {}
-        before_ms = target.taken_ms
-        if before_ms is not None and 0 <= now_ms - before_ms < MIN_APART_MS:
+        elapsed_ms = None if self.taken_ms is None else now_ms - self.taken_ms
+        if elapsed_ms is not None and 0 <= elapsed_ms < MIN_APART_MS:
             return {}
-        if (
-            not self._sample(target, now_ms)
-            or before_ms is None
-            or not 0 < now_ms - before_ms <= MAX_AGE_MS
-        ):
+        if not self._sample(now_ms) or elapsed_ms is None or not 0 < elapsed_ms <= MAX_AGE_MS:
             return {}
-        return self._averages(target, wanted)
+        return self._averages(wanted)
 
-    def free(self, target: Target) -> None:
+    def free(self) -> None:
         """Gives the samples' memory back to the driver."""
-        samples = target.samples
-        target.samples = []
-        target.taken_ms = None
-        for sample in samples:
-            try:
-                self._nvml.nvmlGpmSampleFree(sample)
-            except self._nvml.NVMLError:
-                continue
+        nvml = self.capabilities.nvml
+        self.taken_ms = None
+        while self.samples:
+            with suppress(nvml.NVMLError):
+                nvml.nvmlGpmSampleFree(self.samples.pop())
 
-    def _is_supported(self, target: Target) -> bool:
-        if not target.is_supported:
-            answer = target.capabilities.ask("gpm", "nvmlGpmQueryDeviceSupport", target.handle)
-            target.is_supported = answer is not None and bool(answer.isSupportedDevice)
-            if answer is not None and not answer.isSupportedDevice:
-                target.capabilities.shut("gpm", "not_supported")
-        return target.is_supported
+    def _can_ask(self) -> bool:
+        if not self.is_supported:
+            answer = self.capabilities.ask("gpm", "nvmlGpmQueryDeviceSupport", self.handle)
+            self.is_supported = answer is not None and bool(answer.isSupportedDevice)
+            if answer is not None and not self.is_supported:
+                self.capabilities.shut("gpm", "not_supported")
+        return self.is_supported
 
-    def _sample(self, target: Target, now_ms: int) -> bool:
+    def _sample(self, now_ms: int) -> bool:
         """Takes a sample beside the kept one and keeps it instead; False where the driver gives
         none.
         """
-        ask = target.capabilities.ask
-        while len(target.samples) < 2:
+        ask = self.capabilities.ask
+        while len(self.samples) < 2:
             sample = ask("gpm", "nvmlGpmSampleAlloc")
             if sample is None:
                 return False
-            target.samples.append(sample)
-        kept, spare = target.samples
-        if target.instance is None:
-            answer = ask("gpm", "nvmlGpmSampleGet", target.handle, spare)
+            self.samples.append(sample)
+        spare = self.samples[1]
+        if self.instance is None:
+            answer = ask("gpm", "nvmlGpmSampleGet", self.handle, spare)
         else:
-            answer = ask("gpm", "nvmlGpmMigSampleGet", target.handle, target.instance, spare)
+            answer = ask("gpm", "nvmlGpmMigSampleGet", self.handle, self.instance, spare)
         if answer is None:
             return False
-        target.samples = [spare, kept]
-        target.taken_ms = now_ms
+        self.samples.reverse()
+        self.taken_ms = now_ms
         return True
 
-    def _averages(self, target: Target, wanted: List[Metric]) -> Dict[str, float]:
-        if self._request is None:
-            self._request = self._nvml.c_nvmlGpmMetricsGet_t()
-        request = self._request
+    def _averages(self, wanted: Sequence[Metric]) -> Dict[str, float]:
+        request = self.capabilities.nvml.c_nvmlGpmMetricsGet_t()
         request.version = 1
         request.numMetrics = len(wanted)
-        request.sample2, request.sample1 = target.samples
+        request.sample2, request.sample1 = self.samples
         for place, metric in enumerate(wanted):
             request.metrics[place].metricId = metric.id
-        if target.capabilities.ask("gpm", "nvmlGpmMetricsGet", request) is None:
+        if self.capabilities.ask("gpm", "nvmlGpmMetricsGet", request) is None:
             return {}
-        means = {}
-        for place, metric in enumerate(wanted):
-            value = _value(target.capabilities, metric, request.metrics[place])
-            if value is not None:
-                means[metric.column] = value
-        return means
+        values = {
+            metric.column: _value(self.capabilities, metric, answer)
+            for metric, answer in zip(wanted, request.metrics)
+        }
+        return {column: value for column, value in values.items() if value is not None}
 
 
 def _value(capabilities: Capabilities, metric: Metric, answer: Any) -> Optional[float]:
@@ -161,8 +145,7 @@ def _value(capabilities: Capabilities, metric: Metric, answer: Any) -> Optional[
         return None
     capabilities.succeeded(metric.key)
     value = float(answer.value)
-    if not math.isfinite(value) or not 0 <= value <= (
-        MAX_PERCENT if metric.unit == PERCENT else MAX_MIB_S
-    ):
+    is_percent = metric.unit == PERCENT
+    if not 0 <= value <= (MAX_PERCENT if is_percent else MAX_MIB_S):  # NaN neither
         return None
-    return min(1.0, value * metric.unit) if metric.unit == PERCENT else value * metric.unit
+    return min(1.0, value * metric.unit) if is_percent else value * metric.unit

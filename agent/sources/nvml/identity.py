@@ -1,13 +1,24 @@
 """What a GPU is: asked once where it never changes, each minute where an operator may change it."""
 
 from dataclasses import replace
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from agent.readings import GPUInfo
-from agent.sources.nvml.capabilities import Capabilities
+from agent.sources.nvml.capabilities import Capabilities, Quantity, hertz, thousandth
 from agent.sources.nvml.library import MEMORY_V2, text_of
 
 CLOCK_SM = 1
+# what never changes: asked for until it is known
+LASTING = (
+    Quantity("model", "nvmlDeviceGetName", text_of),
+    Quantity("bus_id", "nvmlDeviceGetPciInfo_v3", lambda bus: text_of(bus.busId)),
+    Quantity("minor", "nvmlDeviceGetMinorNumber", int),
+    Quantity("sm_clock_max_hz", "nvmlDeviceGetMaxClockInfo", hertz, (CLOCK_SM,)),
+)
+LIMITS = (
+    Quantity("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", thousandth),
+    Quantity("persistence", "nvmlDeviceGetPersistenceMode", bool),
+)
 # CUDA cores of one SM; NVML tells the cores, not the SMs (CUDA programming guide, compute
 # capabilities)
 CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
@@ -16,46 +27,34 @@ NEWER_CORES_PER_SM = 128
 
 def refreshed(info: GPUInfo, capabilities: Capabilities, handle: Any) -> GPUInfo:
     """The GPU with its limits; what is None was not read. Raises as Capabilities.ask."""
-    ask = capabilities.ask
-    memory = ask("memory_total_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
-    limit = ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle)
-    persistence = ask("persistence", "nvmlDeviceGetPersistenceMode", handle)
+    memory = capabilities.ask("memory_total_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
+    unknown = [quantity for quantity in LASTING if getattr(info, quantity.key) is None]
+    limits = {quantity.key: None for quantity in LIMITS}
     return replace(
-        _lasting(info, capabilities, handle),
+        info,
         memory_total_bytes=info.memory_total_bytes if memory is None else memory.total,
-        power_limit_w=None if limit is None else limit / 1000,
-        persistence=None if persistence is None else bool(persistence),
+        sm_count=_sm_count(capabilities, handle) if info.sm_count is None else info.sm_count,
+        **{**limits, **capabilities.read((*unknown, *LIMITS), handle)},
     )
 
 
-def _lasting(info: GPUInfo, capabilities: Capabilities, handle: Any) -> GPUInfo:
-    """With what never changes, asked for until it is known."""
-    ask = capabilities.ask
-    if info.model is None:
-        name = ask("model", "nvmlDeviceGetName", handle)
-        info = replace(info, model=None if name is None else text_of(name))
-    if info.bus_id is None:
-        bus = ask("bus_id", "nvmlDeviceGetPciInfo_v3", handle)
-        info = replace(info, bus_id=None if bus is None else text_of(bus.busId))
-    if info.minor is None:
-        info = replace(info, minor=ask("minor", "nvmlDeviceGetMinorNumber", handle))
-    if info.sm_clock_max_hz is None:
-        megahertz = ask("sm_clock_max_hz", "nvmlDeviceGetMaxClockInfo", handle, CLOCK_SM)
-        info = replace(info, sm_clock_max_hz=None if megahertz is None else megahertz * 1e6)
-    if info.sm_count is None:
-        info = replace(info, sm_count=_sm_count(capabilities, handle))
-    return info
+def memory_bytes(capabilities: Capabilities, handle: Any) -> Dict[str, int]:
+    """What of its memory is taken now, by Reading's names; nothing where it can't be read. Raises
+    as Capabilities.ask.
+    """
+    memory = capabilities.ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
+    if memory is None:
+        return {}
+    return {"memory_used_bytes": memory.used, "memory_reserved_bytes": memory.reserved}
 
 
 def _sm_count(capabilities: Capabilities, handle: Any) -> Optional[int]:
     cores = capabilities.ask("sm_count", "nvmlDeviceGetNumGpuCores", handle)
-    capability = (
-        None
-        if cores is None
-        else capabilities.ask("compute_capability", "nvmlDeviceGetCudaComputeCapability", handle)
+    if cores is None:
+        return None
+    capability = capabilities.ask(
+        "compute_capability", "nvmlDeviceGetCudaComputeCapability", handle
     )
-    return (
-        None
-        if capability is None
-        else int(cores) // CORES_PER_SM.get(tuple(capability), NEWER_CORES_PER_SM)
-    )
+    if capability is None:
+        return None
+    return int(cores) // CORES_PER_SM.get(tuple(capability), NEWER_CORES_PER_SM)

@@ -34,20 +34,20 @@ NO_INSTANCE = 0xFFFFFFFF  # a process or an event of no MIG instance
 VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
-class GPULostError(Exception):
-    """The GPU does not answer any more; `code` is NVML's."""
+class GraveError(Exception):
+    """More than one metric is gone; `code` is NVML's."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
 
 
-class DriverAwayError(Exception):
-    """The driver does not answer, or is another one; `code` is NVML's."""
+class GPULostError(GraveError):
+    """The GPU does not answer any more."""
 
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+
+class DriverAwayError(GraveError):
+    """The driver does not answer, or is another one."""
 
 
 def load() -> Any:

@@ -5,12 +5,14 @@ Hopper GPM tells what each GPU instance does; an A100's instances have memory an
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from agent.readings import GPUInfo, Reading
-from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
-from agent.sources.nvml.gpm import GPM, Target
+from agent.sources.nvml import identity
+from agent.sources.nvml.capabilities import FOREVER_MS, Capabilities
+from agent.sources.nvml.gpm import GPM
 from agent.sources.nvml.library import MEMORY_V2, text_of
 
 MAX_INSTANCES = 64  # per GPU: the hardware has 7 or 8
@@ -29,37 +31,22 @@ class Instance:
     info: GPUInfo
     compute_instance: Optional[int]
     capabilities: Capabilities
-    gpm: Optional[Target] = None
+    gpm: GPM
     is_stale: bool = False  # its memory could be read and no longer can: the GPU is being cut anew
 
-    def read(
-        self, now_ms: int, *, reader: Optional[GPM], is_slow: bool, is_costly: bool
-    ) -> Reading:
+    def read(self, now_ms: int, *, is_slow: bool, is_costly: bool) -> Reading:
         """The instance now: memory when it is time for it, GPM's averages when it is time
         for them.
         """
         self.capabilities.now_ms = now_ms
-        memory = (
-            self.capabilities.ask(
-                "memory_used_bytes", "nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2
-            )
-            if is_slow
-            else None
-        )
-        self.is_stale = self.is_stale or (
-            is_slow and memory is None and self.info.memory_total_bytes is not None
-        )
-        means = (
-            reader.means(self.gpm, now_ms)
-            if is_costly and reader is not None and self.gpm is not None
-            else {}
-        )
-        return Reading(
-            at_ms=now_ms,
-            memory_used_bytes=None if memory is None else memory.used,
-            memory_reserved_bytes=None if memory is None else memory.reserved,
-            means=means,
-        )
+        values: Dict[str, Any] = {}
+        if is_slow:
+            values.update(identity.memory_bytes(self.capabilities, self.handle))
+        if is_slow and not values and self.info.memory_total_bytes is not None:
+            self.is_stale = True
+        if is_costly:
+            values["means"] = self.gpm.means(now_ms)
+        return Reading(now_ms, **values)
 
     def describe(self) -> GPUInfo:
         """The instance as it stands in the books, with what can't be read of it."""
@@ -80,52 +67,61 @@ def is_cut(capabilities: Capabilities, handle: Any) -> bool:
     return mode is not None and mode[0] == 1
 
 
-def instances(
-    parent: GPUInfo,
-    capabilities: Capabilities,
-    handle: Any,
-    *,
-    fresh: Callable[[], Capabilities],
-    with_gpm: bool,
-) -> Dict[str, Instance]:
-    """The instances there are now, by UUID; `fresh` makes the capabilities of a new one."""
-    count = capabilities.ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
+def instances(parent: GPUInfo, capabilities: Capabilities, handle: Any) -> Dict[str, Instance]:
+    """The instances of the GPU that there are now, by UUID."""
+    ask = capabilities.ask
     by_uuid: Dict[str, Instance] = {}
+    count = ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
     for index in range(min(count, MAX_INSTANCES)):
         # NotFound is a hole: instances keep their place when others go
-        mig = capabilities.ask("mig", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
-        uuid = None if mig is None else capabilities.ask("mig", "nvmlDeviceGetUUID", mig)
+        mig = ask("mig", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        uuid = None if mig is None else ask("mig", "nvmlDeviceGetUUID", mig)
         if uuid is not None:
-            instance = _instance(parent, fresh(), mig, uuid=text_of(uuid), index=index)
-            by_uuid[instance.info.uuid] = instance
-    _give_gpm(list(by_uuid.values()), handle, with_gpm=with_gpm)
+            info = replace(parent, uuid=text_of(uuid), index=index, parent_uuid=parent.uuid)
+            by_uuid[info.uuid] = _instance(info, capabilities.fresh(), mig, handle)
+    _shut_shared(list(by_uuid.values()))
     return by_uuid
 
 
-def _instance(
-    parent: GPUInfo, capabilities: Capabilities, mig: Any, *, uuid: str, index: int
-) -> Instance:
+def _shut_shared(instances: List[Instance]) -> None:
+    """GPM speaks of GPU instances: where several compute instances share one, its averages are
+    nobody's own.
+    """
+    shares = Counter(instance.gpm.instance for instance in instances)
+    for instance in instances:
+        if instance.gpm.instance is None or shares[instance.gpm.instance] > 1:
+            shut_gpm(instance.capabilities)
+
+
+def shut_gpm(capabilities: Capabilities) -> None:
+    """GPM has nothing to tell of it; where the operator switched GPM off, that stays the reason."""
+    if capabilities.is_open("gpm"):
+        capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
+
+
+def _instance(info: GPUInfo, capabilities: Capabilities, mig: Any, handle: Any) -> Instance:
+    """The instance of that name, of the GPU under that handle; what else its info says is still its
+    parent's.
+    """
     ask = capabilities.ask
     memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", mig, MEMORY_V2)
     attributes = ask("sm_count", "nvmlDeviceGetAttributes_v2", mig)
     name = ask("mig_profile", "nvmlDeviceGetName", mig)
+    number = ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig)
     for column in NOT_PER_INSTANCE:
         capabilities.shut(column, "not_supported", until_ms=FOREVER_MS)
     info = replace(
-        parent,
-        uuid=uuid,
-        index=index,
+        info,
         memory_total_bytes=_memory_bytes(memory, attributes),
         power_limit_w=None,
         sm_count=None if attributes is None else attributes.multiprocessorCount,
         sm_clock_max_hz=None,
-        parent_uuid=parent.uuid,
-        mig_profile=_profile(name, attributes, parent.memory_total_bytes),
-        gpu_instance=ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig),
+        mig_profile=_profile(name, attributes, info.memory_total_bytes),
+        gpu_instance=number,
         unread={},
     )
     compute = ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig)
-    return Instance(mig, info, compute, capabilities)
+    return Instance(mig, info, compute, capabilities, GPM(capabilities, handle, number))
 
 
 def _memory_bytes(memory: Any, attributes: Any) -> Optional[int]:
@@ -149,18 +145,3 @@ def _profile(name: Any, attributes: Any, total_bytes: Optional[int]) -> Optional
     slices = attributes.gpuInstanceSliceCount
     compute = attributes.computeInstanceSliceCount
     return "%s%dg.%dgb" % ("" if compute == slices else "%dc." % compute, slices, gigabytes)
-
-
-def _give_gpm(instances: List[Instance], handle: Any, *, with_gpm: bool) -> None:
-    """GPM speaks of GPU instances: where several compute instances share one, its averages are
-    nobody's own.
-    """
-    for instance in instances:
-        number = instance.info.gpu_instance
-        is_shared = sum(number == other.info.gpu_instance for other in instances) > 1
-        if not with_gpm:
-            instance.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
-        elif is_shared or number is None:
-            instance.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
-        else:
-            instance.gpm = Target(instance.capabilities, handle, number)

@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set
 
 from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
-from agent.sources.nvml.gpm import GPM
 from agent.sources.nvml.library import (
     MISMATCH,
     DriverAwayError,
@@ -42,7 +41,7 @@ class NVMLSource:
     def __init__(self, *, gpm: bool = True, cards: Path = CARDS) -> None:
         self._nvml = load()
         self._cards = cards
-        self._reader = GPM(self._nvml) if gpm else None
+        self._with_gpm = gpm
         self._sample = SampleCall(self._nvml)
         self._devices: Dict[str, Device] = {}
         self._events: List[Event] = []
@@ -213,7 +212,11 @@ class NVMLSource:
         device = self._devices.get(uuid)
         if device is None:
             self._devices[uuid] = Device(
-                self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample
+                self._nvml,
+                handle,
+                GPUInfo(uuid, index),
+                with_gpm=self._with_gpm,
+                sample=self._sample,
             )
         elif is_anew or device.is_lost or device.info.index != index:
             device.take_up(handle, index)

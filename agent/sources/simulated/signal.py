@@ -2,8 +2,8 @@
 history (numpy arrays).
 """
 
-from functools import lru_cache
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from functools import lru_cache, partial
+from typing import Any, Callable, List, Sequence, Tuple
 
 from agent.sources.simulated import waves
 from agent.sources.simulated.schedule import SimulatedJob
@@ -21,66 +21,21 @@ Interpolate = Callable[
 ]  # waves.between, or numpy.interp
 
 
-Count = Tuple[Any, Any]  # seconds of something by then, and the clock that they are counted by
-
-
-class Progress(NamedTuple):
-    """How far a job is at some time, as the wall and as its own two clocks count; floats or
-    arrays.
-    """
-
-    warm: Count
-    running: Count
-    high: Count
-    unpaused: Count
-    begun: Count  # unpaused or at the onset of a pause
-
-
-def progress(traits: Traits, at_s: Any) -> Progress:
-    """How far the job is at_s seconds after its start."""
-    run_s = waves.running_seconds(
-        at_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s
-    )
-    warm_s = waves.larger(0.0, waves.smaller(at_s, traits.warmup_s))
-    high = (at_s, at_s) if traits.duty == 1.0 else _wave(traits, at_s, traits.period_s, traits.duty)
-    return Progress((warm_s, at_s), (run_s, at_s), high, *_pauses(traits, at_s))
-
-
-def _pauses(traits: Traits, at_s: Any) -> Tuple[Count, Count]:
-    """(unpaused, begun) of a progress; the same where pauses have no onset."""
-    every_s = traits.pause_every_s
-    if every_s >= NEVER_S:
-        return ((at_s, at_s),) * 2
-    until = 1.0 - traits.pause_share
-    unpaused = _wave(traits, at_s - traits.warmup_s, every_s, until)
-    if not traits.onset_s:
-        return unpaused, unpaused
-    until = min(1.0, until + traits.onset_s / every_s)
-    clock_s = unpaused[1]
-    return unpaused, (waves.high_seconds(clock_s, period_s=every_s, duty=until), clock_s)
-
-
-def _wave(traits: Traits, at_s: Any, period_s: float, duty: float) -> Count:
-    """Seconds at the high level of a square wave, by a clock of the job's own."""
-    clock_s = waves.warped(at_s, period_s=period_s, jitter=traits.jitter)
-    return waves.high_seconds(clock_s, period_s=period_s, duty=duty), clock_s
-
-
-def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
-    """Which parts of the time between two points a job spends at each level; for floats and arrays.
+def shares(traits: Traits, left_s: Any, right_s: Any, *, working: Any = None) -> Shares:
+    """Which parts of [left, right), seconds since its start, a job spends at each level; for floats
+    and arrays.
 
     The same for all its ranks: they wait for each other. Spans are meant to be short against a
     pause. `working` is the
     part of them inside a burst, for a job that works in bursts.
     """
-    warming = _part(before.warm, after.warm)
-    high = _part(before.high, after.high)
+    warming = _growth(partial(_warm_seconds, traits), left_s, right_s)
+    high = 1.0
+    if traits.duty != 1.0:
+        high = _high_share(traits, left_s, right_s, period_s=traits.period_s, duty=traits.duty)
     if working is not None:
         return working * high, working * (1.0 - high), 1.0 - warming - working, 0.0, warming
-    running = _part(before.running, after.running)
-    begun = unpaused = running * _part(before.unpaused, after.unpaused)
-    if after.begun is not after.unpaused:
-        begun = running * _part(before.begun, after.begun)
+    unpaused, begun = _pauses(traits, left_s, right_s)
     return (
         unpaused * high,
         unpaused * (1.0 - high),
@@ -90,13 +45,43 @@ def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
     )
 
 
-def _part(before: Count, after: Count) -> Any:
-    """By how much a count of seconds grew for each second of its clock; 1 where it is that
-    clock.
+def _warm_seconds(traits: Traits, at_s: Any) -> Any:
+    """Seconds of [0, at_s) that the job warms up."""
+    return waves.larger(0.0, waves.smaller(at_s, traits.warmup_s))
+
+
+def _pauses(traits: Traits, left_s: Any, right_s: Any) -> Tuple[Any, Any]:
+    """The parts of the time in which the job runs: not in a pause, and in none or at the onset
+    of one.
     """
-    if after[0] is after[1]:
-        return 1.0
-    return (after[0] - before[0]) / (after[1] - before[1])
+    running_seconds = partial(
+        waves.running_seconds, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s
+    )
+    running = _growth(running_seconds, left_s, right_s)
+    every_s = traits.pause_every_s
+    if every_s >= NEVER_S:
+        return running, running
+    left_s = left_s - traits.warmup_s
+    right_s = right_s - traits.warmup_s
+    until = 1.0 - traits.pause_share
+    unpaused = running * _high_share(traits, left_s, right_s, period_s=every_s, duty=until)
+    if not traits.onset_s:
+        return unpaused, unpaused
+    until = min(1.0, until + traits.onset_s / every_s)
+    return unpaused, running * _high_share(traits, left_s, right_s, period_s=every_s, duty=until)
+
+
+def _high_share(traits: Traits, left_s: Any, right_s: Any, *, period_s: float, duty: float) -> Any:
+    """The part of the time at the high level of a square wave, by a clock of the job's own."""
+    left, right = (
+        waves.warped(at_s, period_s=period_s, jitter=traits.jitter) for at_s in (left_s, right_s)
+    )
+    return _growth(partial(waves.high_seconds, period_s=period_s, duty=duty), left, right)
+
+
+def _growth(seconds: Callable[[Any], Any], left: Any, right: Any) -> Any:
+    """By how much a count of seconds grows for each second of its clock."""
+    return (seconds(right) - seconds(left)) / (right - left)
 
 
 def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
@@ -105,11 +90,9 @@ def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
     """
     if not traits.thermal_share:
         return 0.0 * left_s
-    left, right = (
-        _wave(traits, at_s, traits.thermal_period_s, traits.thermal_share)
-        for at_s in (left_s, right_s)
+    return _high_share(
+        traits, left_s, right_s, period_s=traits.thermal_period_s, duty=traits.thermal_share
     )
-    return _part(left, right)
 
 
 def hot_c(traits: Traits, at_s: Any) -> Any:
@@ -168,9 +151,8 @@ class Signal:
             working = (interpolate(end_s, *curve) - interpolate(start_s, *curve)) / (
                 end_s - start_s
             )
-        before = progress(self.traits, start_s - self.start_s)
-        after = progress(self.traits, end_s - self.start_s)
-        return tuple(waves.larger(share, 0.0) for share in shares(before, after, working=working))
+        parts = shares(self.traits, start_s - self.start_s, end_s - self.start_s, working=working)
+        return tuple(waves.larger(share, 0.0) for share in parts)
 
     def _shares(self, start_s: float, end_s: float) -> Shares:
         """As shares_between, of one span; the last ones are kept."""

@@ -9,7 +9,7 @@ from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.recurring import mendings_between
 from agent.sources.simulated.schedule import jobs_between
-from agent.sources.simulated.signal import Signal, filled, progress, shares
+from agent.sources.simulated.signal import Signal, filled, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
 from agent.sources.simulated.traits import HIGH, IDLE, LOW, PAUSE, WARMUP
 from agent.sources.simulated.troubles import (
@@ -345,10 +345,7 @@ def test_a_checkpoint_begins_with_the_transfer_and_ends_in_waiting():
         duty=1.0,
     )
 
-    found = [
-        shares(progress(traits, at_s), progress(traits, at_s + 1.0))
-        for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)
-    ]
+    found = [shares(traits, at_s, at_s + 1.0) for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)]
 
     working, saving, waiting = (
         (1.0, 0.0, 0.0, 0.0, 0.0),
