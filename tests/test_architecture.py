@@ -92,7 +92,7 @@ LARGE_FUNCTIONS = {
     "budgets": 6,
     "costs": 1,
     "demo": 4,
-    "diagnosis": 8,
+    "diagnosis": 7,
     "figures": 6,
     "finance": 8,
     "inventory": 6,

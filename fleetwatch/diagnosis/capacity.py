@@ -8,6 +8,7 @@ those of all its nodes.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 import numpy as np
 
@@ -138,22 +139,20 @@ def _pending(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -
     """
     pending = np.full((end_ms - start_ms) // CELL_MS, np.nan)
     over = max(now_ms - start_ms, 0) // CELL_MS  # of the cells to come nobody can tell
-    asked = 0
-    for node_id in nodes[:MOST_ASKED]:
-        host = frames.host(node_id, start_ms, end_ms, [PENDING])
-        if PENDING not in host.columns:
-            continue
-        values = host.columns[PENDING]
-        at = (host.start_ms - start_ms) // CELL_MS
-        is_read = ~np.isnan(values) & (at >= 0)
-        # the least of a cell: what waits for all of it
-        least = np.full(len(pending), np.inf)
-        np.minimum.at(least, at[is_read], values[is_read])
-        pending = np.where(np.isnan(pending) & np.isfinite(least), least, pending)
-        asked += 1
-        if asked == ASKED or not np.isnan(pending[:over]).any():
+    hosts = (frames.host(node_id, start_ms, end_ms, [PENDING]) for node_id in nodes[:MOST_ASKED])
+    for host in islice((host for host in hosts if PENDING in host.columns), ASKED):
+        pending = np.where(np.isnan(pending), _least(host, start_ms, len(pending)), pending)
+        if not np.isnan(pending[:over]).any():
             break
     return pending if (pending > 0).any() else None
+
+
+def _least(host: frames.HostFrame, start_ms: int, count: int) -> Floats:
+    """The least of each cell, which is what waits for all of it; NaN = not told."""
+    cell = (host.start_ms - start_ms) // CELL_MS
+    least = np.full(count, np.nan)
+    np.fmin.at(least, cell[cell >= 0], host.columns[PENDING][cell >= 0])
+    return least
 
 
 def _entries(
@@ -190,22 +189,17 @@ def _free(
     gpus: Sequence[tuple[int, int]], nodes: Sequence[int], start_ms: int, count: int
 ) -> Floats:
     """GPUs x cells: milliseconds in which the ledger calls the GPU free."""
-    place = {gpu_id: row for row, (gpu_id, _) in enumerate(gpus)}
+    row = {gpu_id: row for row, (gpu_id, _) in enumerate(gpus)}
     edges = start_ms + CELL_MS * np.arange(count + 1)
     free_ms = np.zeros((len(gpus), count))
     runs = Run.objects.filter(
-        node__in=nodes,
-        condition="free",
-        end_ms__gt=start_ms,
-        start_ms__lt=int(edges[-1]),
+        node__in=nodes, condition="free", end_ms__gt=start_ms, start_ms__lt=int(edges[-1])
     )
     for gpu_id, low, high, state_ms in runs.values_list("gpu_id", "start_ms", "end_ms", "state_ms"):
-        if gpu_id not in place or high <= low:
-            continue
-        # of a GPU cut into instances only a part is free
-        share = min(state_ms.get("free", 0) / (high - low), 1.0)
-        within = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
-        free_ms[place[gpu_id]] += np.maximum(within, 0) * share
+        if gpu_id in row and high > low:
+            # of a GPU cut into instances only a part is free
+            share = min(state_ms.get("free", 0) / (high - low), 1.0)
+            free_ms[row[gpu_id]] += np.diff(np.clip(edges, low, high)) * share
     return free_ms
 
 

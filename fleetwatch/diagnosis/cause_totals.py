@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
-from fleetwatch.figures import pricing
+from fleetwatch.figures import pricing, totals
 from fleetwatch.figures.totals import ZERO, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
@@ -64,7 +64,8 @@ class Caused:
 
     @property
     def saving(self) -> Saving:
-        return total([self])
+        low_usd, high_usd = (pricing.divided(self.usd_ms[figure]) for figure in (LOW, HIGH))
+        return Saving(self.ms[LOW], self.ms[HIGH], low_usd, high_usd)
 
     @property
     def order(self) -> tuple[Decimal, int, int]:
@@ -132,17 +133,22 @@ def nothing(job_id: int | None, cause: str) -> Caused:
     return Caused(job_id, cause, 0, [0] * len(FIGURES), [ZERO] * len(FIGURES))
 
 
-def total(several: Iterable[Caused]) -> Saving:
-    """The sum of savings; never more than what was wasted, for each is one cause's of its
-    own time.
+def total(several: Iterable[Caused]) -> Caused:
+    """All of them as one, of no job and cause; each is of its own time, so that no more is saved of
+    it than was wasted.
     """
-    each = list(several)
-    low_usd, high_usd = (
-        pricing.divided(sum((caused.usd_ms[figure] for caused in each), ZERO))
-        for figure in (LOW, HIGH)
-    )
-    low_ms = sum(caused.ms[LOW] for caused in each)
-    return Saving(low_ms, sum(caused.ms[HIGH] for caused in each), low_usd, high_usd)
+    each = [nothing(None, ""), *several]
+    with localcontext(pricing.EXACT):
+        return replace(
+            each[0],
+            confidence=max(caused.confidence for caused in each),
+            ms=[sum(figure) for figure in zip(*(caused.ms for caused in each), strict=True)],
+            usd_ms=[
+                sum(figure) for figure in zip(*(caused.usd_ms for caused in each), strict=True)
+            ],
+            unpriced_ms=sum(caused.unpriced_ms for caused in each),
+            has_example_rates=any(caused.has_example_rates for caused in each),
+        )
 
 
 def together(several: Iterable[Saving]) -> Saving:
@@ -151,23 +157,25 @@ def together(several: Iterable[Saving]) -> Saving:
     return Saving(*(sum(each) for each in amounts))
 
 
-# of Totals what lines are parts of
-_AMOUNTS = ("capacity_ms", "cost_usd", "unpriced_ms", "busy_only_ms", "busy_only_usd", "waiting_ms",
-            "waiting_usd")  # fmt: skip
-_BY_NAME = ("states", "cost_by_state", "waste_ms", "waste_usd")
-
-
 def rest(whole: Totals, parts: Sequence[Totals]) -> Totals:
     """What of the whole no part has.
 
     Its dollars are what is left, so that all lines sum to the whole.
     """
-    left: dict[str, Any] = {
-        name: getattr(whole, name) - sum(getattr(part, name) for part in parts) for name in _AMOUNTS
-    }
-    for name in _BY_NAME:
-        left[name] = {
-            key: amount - sum(getattr(part, name)[key] for part in parts)
-            for key, amount in getattr(whole, name).items()
-        }
+    explained = totals.together(parts)
+    left = {name: _less(getattr(whole, name), getattr(explained, name)) for name in _PARTED}
     return replace(whole, **left, energy_j=None, energy_ms=0)
+
+
+def _less(amount: Any, part: Any) -> Any:
+    """What is left of the amount, or of amounts by key."""
+    if isinstance(amount, dict):
+        return {key: value - part[key] for key, value in amount.items()}
+    return amount - part
+
+
+# of Totals what lines are parts of
+_PARTED = (
+    "capacity_ms", "cost_usd", "unpriced_ms", "busy_only_ms", "busy_only_usd", "waiting_ms",
+    "waiting_usd", "states", "cost_by_state", "waste_ms", "waste_usd",
+)  # fmt: skip

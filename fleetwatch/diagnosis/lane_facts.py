@@ -2,28 +2,24 @@
 thousands take longer than judging them.
 """
 
-import json
 import re
-from collections import defaultdict
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
-from django.db.models import F
 
 from fleetwatch.costs.rates.book import cheaper_than, prices_of_models
 from fleetwatch.diagnosis.judgement.lanes import Offers
-from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import Floats, Ints
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 
 # A run that ended so fell over by itself; Slurm's and Kubernetes' words.
 FAILED = ("FAILED", "OUT_OF_MEMORY")
 SHORT_RUN_MS = 1_800_000  # a shorter run that failed did not come far
 ALIKE_MS = 6 * HOUR_MS  # before and after it others of its name count
-Series = tuple[str, str]  # user and name
 
 # Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
 SERVING = re.compile(
@@ -52,11 +48,7 @@ LEFT JOIN LATERAL (
 WHERE gpu.id = ANY(%s)
 ORDER BY gpu.id
 """
-_JOBS = (
-    'SELECT id, kind, start_ms, end_ms, end_ms - start_ms, state, "user", name, labels::text FROM'
-    " jobs_job WHERE id = ANY(%s)"
-)
-_PROCESSES = "SELECT DISTINCT job_id, name FROM jobs_gpuprocess WHERE job_id = ANY(%s)"
+_JOBS = read_statement("diagnosis/sql/facts_of_jobs.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,59 +88,24 @@ def cheaper(boards: GPUs, at: datetime) -> tuple[Offers, ...]:
     return tuple(offers.get(model, ()) for model in boards.model_id.tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
-    """What is said of a job."""
+class JobFacts(NamedTuple):
+    """What is said of a job: `life_ms` None: it goes on, or nobody said; `failures` as Lanes has
+    them.
+    """
 
     kind: str
     start_ms: int | None
+    life_ms: int | None
     is_serving: bool
-    series: Series
-    life_ms: int | None  # None: it goes on, or nobody said
-    failed_ms: int | None  # when it failed, soon after it began; None: it did not
+    failures: int
 
 
-def jobs(job_ids: Ints) -> dict[int, JobFacts]:
-    """By id."""
-    wanted = np.unique(job_ids)
-    serving = {job_id for job_id, name in fetched(_PROCESSES, [wanted]) if SERVING.search(name)}
-    facts = {}
-    for pk, kind, start_ms, end_ms, life_ms, state, user, name, labels in fetched(_JOBS, [wanted]):
-        words = " ".join(map(str, json.loads(labels).values()))
-        has_failed = state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
-        is_serving = pk in serving or bool(SERVING.search(f"{name} {words}"))
-        facts[pk] = JobFacts(
-            kind, start_ms, is_serving, (user, name), life_ms, end_ms if has_failed else None
-        )
-    return facts
-
-
-def failures(job_id: Ints, jobs: Mapping[int, JobFacts]) -> Ints:
-    """Lanes.failures, with runs on any node."""
-    failed = {pk: job.failed_ms for pk, job in jobs.items() if job.failed_ms and job.series[1]}
-    if not failed:
-        return np.zeros(len(job_id), dtype=np.int64)
-    names = {jobs[pk].series[1] for pk in failed}
-    ends = _ends_of_failed(names, min(failed.values()) - ALIKE_MS, max(failed.values()) + ALIKE_MS)
-    counts = {
-        pk: sum(abs(end_ms - failed_ms) <= ALIKE_MS for end_ms in ends[jobs[pk].series])
-        for pk, failed_ms in failed.items()
+def jobs(job_id: Ints) -> list[JobFacts]:
+    """Of each of these ids, which are all there."""
+    limits = {"failed": list(FAILED), "short_ms": SHORT_RUN_MS, "alike_ms": ALIKE_MS}
+    rows = fetched(_JOBS, limits | {"job_ids": np.unique(job_id)})
+    facts = {
+        pk: JobFacts(kind, start_ms, life_ms, bool(SERVING.search(words)), failures)
+        for pk, kind, start_ms, life_ms, words, failures in rows
     }
-    return np.array([counts.get(pk, 0) for pk in job_id.tolist()], dtype=np.int64)
-
-
-def _ends_of_failed(
-    names: Collection[str], first_ms: int, last_ms: int
-) -> Mapping[Series, list[int]]:
-    """When short runs of these names failed, in that time."""
-    runs = Job.objects.filter(
-        name__in=names,
-        state__in=FAILED,
-        end_ms__gte=first_ms,
-        end_ms__lte=last_ms,
-        end_ms__lt=F("start_ms") + SHORT_RUN_MS,
-    )
-    ends: dict[Series, list[int]] = defaultdict(list)
-    for user, name, end_ms in runs.values_list("user", "name", "end_ms"):
-        ends[user, name].append(end_ms or 0)
-    return ends
+    return [facts[job] for job in job_id.tolist()]

@@ -1,10 +1,9 @@
 """From rows to lanes: the packed cells of nodes, and the ledger's states beside them."""
 
 import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis import lane_facts
 from fleetwatch.diagnosis.judgement import cell_figures, packing, pauses, single_values
 from fleetwatch.diagnosis.judgement.array_tools import ratio, rows_among
+from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.lane_figures import NOWHERE, Figures
 from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, shared, warm_up
 from fleetwatch.diagnosis.judgement.packing import Hour
@@ -92,13 +92,12 @@ def before(gpu_ids: Ints, hour: Hour | None, cell_ms: int) -> pauses.Before:
     """What the hour says of these GPUs' last windows, in its cell that begins then; nothing where
     it does not tell of each of them.
     """
-    names = (pauses.LAST_START, pauses.SO_FAR)
-    if hour is None or not {*names} <= {*hour.names} or not np.isin(gpu_ids, hour.gpu_ids).all():
+    if hour is None or not np.isin(gpu_ids, hour.gpu_ids).all():
         return pauses.NOTHING
     rows = np.searchsorted(hour.gpu_ids, gpu_ids)
     cell = cell_ms % HOUR_MS // CELL_MS
     last_s, so_far_s = (
-        hour.figures[hour.names.index(name), rows, cell].astype(np.float64) for name in names
+        hour.of(name)[rows, cell].astype(np.float64) for name in (pauses.LAST_START, pauses.SO_FAR)
     )
     if np.isnan(last_s).any():
         return pauses.NOTHING
@@ -153,36 +152,36 @@ def _in_hours(
 ) -> dict[Key, Hour]:
     """The cells by node and clock hour; NaN where the first hour begins before the grid."""
     first_ms = floor_hour_ms(grid.start_ms)
-    figures = _block(cells, (grid.start_ms - first_ms) // CELL_MS)
+    block = _block(cells, (grid.start_ms - first_ms) // CELL_MS)
     hours: dict[Key, Hour] = {}
     for host, (node_id, node) in enumerate(nodes.items()):
-        own = grid.host_of == host
-        of_hours = np.split(figures[:, own], figures.shape[2] // CELLS_PER_HOUR, axis=2)
-        for number, of_hour in enumerate(of_hours):
-            hour_ms = first_ms + number * HOUR_MS
-            hours[node_id, hour_ms] = Hour(grid.gpu_ids[own], NAMES, of_hour, node.digests(hour_ms))
+        own = np.flatnonzero(grid.host_of == host)
+        of_hours = np.split(block[:, own], block.shape[2] // CELLS_PER_HOUR, axis=2)
+        for hour_ms, figures in zip(count(first_ms, HOUR_MS), of_hours, strict=False):
+            hours[node_id, hour_ms] = Hour(grid.gpu_ids[own], figures, node.digests(hour_ms))
     return hours
 
 
 def _block(cells: Mapping[str, Floats], missing: int) -> NDArray[np.float32]:
-    """Names x GPUs x cells, of which the first, so many, are NaN."""
-    gpus, count = cells[NAMES[0]].shape
-    block = np.full((len(NAMES), gpus, missing + count), np.nan, dtype=np.float32)
-    for row, name in zip(block, NAMES, strict=True):
-        row[:, missing:] = cells[name]
-    return block
+    """NAMES x GPUs x cells, of which the first, so many, are NaN."""
+    block = np.stack([cells[name] for name in NAMES], dtype=np.float32)
+    return np.pad(block, [(0, 0), (0, 0), (missing, 0)], constant_values=np.nan)
 
 
 def _grid(nodes: Iterable[Held], boards: lane_facts.GPUs, start_ms: int, end_ms: int) -> Grid:
     """The cells of [start_ms, end_ms) of the nodes' GPUs, one node after the other."""
     gpus = [node.gpus() for node in nodes]
     gpu_ids = np.concatenate(gpus)
-    holders = [node.holders(own, start_ms, end_ms) for node, own in zip(nodes, gpus, strict=True)]
+    host_of = np.repeat(np.arange(len(gpus)), list(map(len, gpus)))
+    job_id = np.concatenate(
+        [node.holders(own, start_ms, end_ms) for node, own in zip(nodes, gpus, strict=True)]
+    )
     return Grid(
         gpu_ids=gpu_ids,
-        host_of=np.repeat(np.arange(len(gpus)), list(map(len, gpus))),
+        host_of=host_of,
         memory_bytes=boards.at(gpu_ids).memory_bytes,
-        holders=_by_node(holders),
+        # a job's GPUs on other nodes are no peers
+        holders=np.where(job_id > 0, job_id * len(gpus) + host_of[:, None], 0),
         start_ms=start_ms,
     )
 
@@ -203,19 +202,6 @@ def _filled(windows: frames.Frame, boards: lane_facts.GPUs) -> frames.Frame:
     return replace(windows, columns=single_values.filled(windows, idle_w=idle_w, limit_w=limit_w))
 
 
-def _by_node(holders: Sequence[Ints]) -> Ints:
-    """A number for each holder of each node, 0 = nobody: a job's GPUs on other nodes are no
-    peers.
-    """
-    numbers = []
-    used = 1
-    for job_id in holders:
-        distinct, number = np.unique(job_id, return_inverse=True)
-        numbers.append(np.where(job_id > 0, number.reshape(job_id.shape) + used, 0))
-        used += len(distinct)
-    return np.concatenate(numbers)
-
-
 def continued(before: Hour | None, made: Hour, first: int) -> Hour:
     """The hour with its cells before `first` as they were."""
     if before is None or first == 0:
@@ -224,12 +210,7 @@ def continued(before: Hour | None, made: Hour, first: int) -> Hour:
     _, to, of = np.intersect1d(
         made.gpu_ids, before.gpu_ids, assume_unique=True, return_indices=True
     )
-    number = {name: place for place, name in enumerate(before.names)}
-    places = np.array(
-        [(place, number[name]) for place, name in enumerate(made.names) if name in number],
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    figures[places[:, :1], to, :first] = before.figures[places[:, 1:], of, :first]
+    figures[:, to, :first] = before.figures[:, of, :first]
     return replace(made, figures=figures)
 
 
@@ -312,14 +293,13 @@ def _of_boards(boards: lane_facts.GPUs, at_ms: int) -> dict[str, Any]:
 
 def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
     """Of Lanes what is said of each row's job."""
-    facts = lane_facts.jobs(job_id)
-    jobs = [facts[job] for job in job_id.tolist()]
+    jobs = lane_facts.jobs(job_id)
     return {
         "kind": np.array([job.kind for job in jobs], dtype=np.str_),
         "is_serving": np.array([job.is_serving for job in jobs], dtype=bool),
         "warm_up": np.array([warm_up(job.life_ms) for job in jobs], dtype=np.int64),
         "is_over": np.array([job.life_ms is not None for job in jobs], dtype=bool),
-        "failures": lane_facts.failures(job_id, facts),
+        "failures": np.array([job.failures for job in jobs], dtype=np.int64),
         "age": _ages(is_held, [job.start_ms for job in jobs], start_ms),
     }
 
@@ -364,67 +344,24 @@ def _ages(is_held: Mask, starts_ms: Sequence[int | None], start_ms: int) -> Ints
 
 def _figures(gpu_id: Ints, is_held: Mask, start_ms: int, hours: Mapping[Key, Hour]) -> Figures:
     """Every figure of cell_figures for the rows, NaN where the row's job does not hold the GPU."""
-    span = range(start_ms, start_ms + is_held.shape[1] * CELL_MS, HOUR_MS)
-    alike: dict[tuple[str, ...], list[tuple[int, Hour]]] = defaultdict(list)
+    gpus, gpu = np.unique(gpu_id, return_inverse=True)
+    cells = np.arange(is_held.shape[1])
+    kept = _kept(gpus, range(start_ms, start_ms + len(cells) * CELL_MS, HOUR_MS), hours)
+    # what a GPU did for its holder before is no evidence against this one
+    place = np.where(is_held, gpu[:, None] * len(cells) + cells, NOWHERE)
+    return Figures.of(kept.reshape(len(NAMES), -1), NAMES, place)
+
+
+def _kept(gpus: Ints, span: range, hours: Mapping[Key, Hour]) -> NDArray[np.float32]:
+    """NAMES x GPUs x clock hours of the span x cells, and after the GPUs NaN. In single precision,
+    as the hours have it: what is asked for becomes double.
+    """
+    kept = np.full((len(NAMES), len(gpus) + 1, len(span), CELLS_PER_HOUR), np.nan, np.float32)
     for (_, hour_ms), hour in hours.items():
         if hour_ms in span:
-            alike[hour.names].append((span.index(hour_ms), hour))
-    row = {name: place for place, name in enumerate(dict.fromkeys(chain.from_iterable(alike)))}
-    place = _places(gpu_id, is_held, [*chain.from_iterable(alike.values())])
-    return Figures(_kept(alike, row), {name: row.get(name) for name in NAMES}, place)
-
-
-def _kept(
-    alike: Mapping[tuple[str, ...], Sequence[tuple[int, Hour]]], row: Mapping[str, int]
-) -> NDArray[np.float32]:
-    """Each name's values in its row, of one hour after the other, and then NaN. In single
-    precision, as the hours have it: what is asked for becomes double.
-    """
-    blocks = {
-        names: np.concatenate([hour.figures.reshape(len(names), -1) for _, hour in several], axis=1)
-        for names, several in alike.items()
-    }
-    size = sum(block.shape[1] for block in blocks.values())
-    kept = np.full((len(row), size + 1), np.nan, dtype=np.float32)
-    end = 0
-    for names, block in blocks.items():
-        first = end
-        end += block.shape[1]
-        kept[[row[name] for name in names], first:end] = block
+            kept[:, rows_among(gpus, hour.gpu_ids), span.index(hour_ms)] = hour.figures
+    kept[:, -1] = np.nan  # of GPUs that nobody asks for
     return kept
-
-
-def _places(gpu_id: Ints, is_held: Mask, hours: Sequence[tuple[int, Hour]]) -> Ints:
-    """Where each row's cells stand among those of all GPUs of the hours (the number of each, and
-    its cells), one hour after the other.
-    """
-    gpus, gpu = np.unique(gpu_id, return_inverse=True)
-    first = _first_cells(gpus, hours, is_held.shape[1] // CELLS_PER_HOUR)
-    of_row = np.repeat(first[gpu], CELLS_PER_HOUR, axis=1)
-    place = of_row + np.arange(is_held.shape[1]) % CELLS_PER_HOUR
-    # what a GPU did for its holder before is no evidence against this one
-    return np.where(is_held & (of_row >= 0), place, NOWHERE)
-
-
-def _first_cells(gpus: Ints, hours: Sequence[tuple[int, Hour]], count: int) -> Ints:
-    """GPUs x hours: the place of its first cell, NOWHERE of what no hour has."""
-    gpu_ids = np.concatenate([np.zeros(0, dtype=np.int64), *(hour.gpu_ids for _, hour in hours)])
-    number = np.repeat([number for number, _ in hours], [len(hour.gpu_ids) for _, hour in hours])
-    # in the row after them those that nobody asks for
-    first = np.full((len(gpus) + 1, count), NOWHERE)
-    starts = np.arange(len(gpu_ids)) * CELLS_PER_HOUR
-    first[rows_among(gpus, gpu_ids), number.astype(np.int64)] = starts
-    return first
-
-
-NAMES = (
-    cell_figures.SEEN_MS, cell_figures.CLOCK_RATIO, cell_figures.WINDOW_LOW,
-    cell_figures.MEMORY_DROPS,
-    cell_figures.MEMORY_ERRORS, cell_figures.BUSIEST_MINUTE, cell_figures.ENGINES,
-    *cell_figures.MEANS, *cell_figures.DIPS, *cell_figures.PEERS, *pauses.FIGURES,
-    *(f"{name}_max" for name in cell_figures.MAXIMA),
-    *(f"host_{name}" for name in cell_figures.HOST_MEANS),
-)  # fmt: skip
 
 
 def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[list[int]]:

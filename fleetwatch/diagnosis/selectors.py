@@ -3,10 +3,12 @@
 Figures are of exactly the interval, as those of costs are.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 from django.db.models import Count, Max, Sum
 
@@ -52,11 +54,8 @@ class Primary:
     wasted_ms: int
     held_ms: int
 
-    def __lt__(self, other: "Primary") -> bool:
-        return self._rank < other._rank
-
     @property
-    def _rank(self) -> tuple[int, int, int]:
+    def rank(self) -> tuple[int, int, int]:
         return self.wasted_ms, self.held_ms, -NUMBER.get(self.cause, len(NUMBER))
 
 
@@ -152,9 +151,7 @@ def findings(
             else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first()
         ),
     }
-    return in_order(
-        cause_columns.lines(spans, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted))
-    )
+    return in_order(cause_columns.lines(spans, by_job=True), fetched(_FINDINGS, wanted))
 
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
@@ -214,20 +211,17 @@ def primary_causes(
     Jobs of which nothing was diagnosed are left out.
     """
     spans = engine.read(CauseTime(job_ids=job_ids), interval, scope=scope)
-    by_job: dict[int, list[Caused]] = defaultdict(list)
-    for caused in cause_columns.lines(spans, by_job=True).caused():
-        by_job[caused.job_id or 0].append(caused)
-    return {
-        job_id: (
-            max(map(_primary, several)),
-            total(each for each in several if each.cause not in UNFIT),
-        )
-        for job_id, several in by_job.items()
-    }
+    lines = cause_columns.lines(spans, by_job=True).caused()
+    by_job = groupby(lines, key=attrgetter("job_id"))  # as they stand
+    return {job_id: _primary(list(several)) for job_id, several in by_job}
 
 
-def _primary(caused: Caused) -> Primary:
-    return Primary(caused.cause, caused.confidence, caused.wasted_ms, caused.held_ms)
+def _primary(several: Sequence[Caused]) -> tuple[Primary, Saving]:
+    causes = [
+        Primary(each.cause, each.confidence, each.wasted_ms, each.held_ms) for each in several
+    ]
+    saving = total(each for each in several if each.cause not in UNFIT).saving
+    return max(causes, key=attrgetter("rank")), saving
 
 
 def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:
@@ -239,13 +233,12 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
         CauseEntry.objects.filter(job__in=job_ids, start__gte=whole.start, start__lt=whole.end)
         .values_list("job_id", "cause")
         .annotate(sure=Max("confidence"), wasted=Sum(WASTED_MS), held=Sum("held_ms"))
-        .order_by()
+        .order_by("job_id")
     )
-    primary: dict[int, Primary] = {}
-    for job_id, *facts in rows:
-        each = Primary(*facts)
-        primary[job_id] = max(primary.get(job_id, each), each)
-    return primary
+    return {
+        job_id: max((Primary(*facts) for _, *facts in several), key=attrgetter("rank"))
+        for job_id, several in groupby(rows, key=itemgetter(0))
+    }
 
 
 def history(finding: Finding) -> list[Said]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from itertools import chain, groupby
 
 from django.db import transaction
@@ -17,7 +17,7 @@ from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.ledger import hour_cuts
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
-from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import execute, read_statement
@@ -81,10 +81,7 @@ def due(now: datetime, limit: int, *, is_live: bool = True) -> list[Due]:
         "is_live": is_live,
         "limit": limit,
     }
-    return [
-        Due(node_id, to_ms(datetime.combine(day, time(hour, tzinfo=UTC))), version)
-        for node_id, day, hour, version in fetched(_DUE, wanted)
-    ]
+    return [Due(*row) for row in fetched(_DUE, wanted)]
 
 
 def _day(hour: Due) -> date:
@@ -149,10 +146,8 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     due_nodes = sorted({hour.node_id for hour in hours})
     groups = lane_rows.nodes_of_jobs(due_nodes, reach.low, reach.high)
     node_ids = [*chain.from_iterable(groups)]
-    # nodes that nobody held (any more) have no causes
-    rows: dict[int, cause_rows.Hours] = {node_id: {} for node_id in node_ids}
-    rows |= _judged(node_ids, hours, reach, this_hour)
-    changed = cause_rows.replace(rows, reach.start, reach.end)
+    rows = _judged(node_ids, hours, reach, this_hour)
+    changed = cause_rows.replace(rows, node_ids, reach.start, reach.end)
     cause_rows.refresh_findings(changed)
     capacity.replace(
         [(hour.node_id, hour.hour_ms) for hour in hours],
@@ -165,8 +160,8 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
 
 def _judged(
     node_ids: Sequence[int], hours: Sequence[Due], reach: _Reach, this_hour: int
-) -> dict[int, cause_rows.Hours]:
-    """The rows to write of each node that some job held."""
+) -> cause_rows.Hours:
+    """The rows to write; none of nodes that nobody held (any more)."""
     held = lane_rows.held(node_ids, reach.low, reach.high)
     seen = [hour for node in held.values() for hour in node.hours()[:1]]
     if not seen:
@@ -247,7 +242,7 @@ def _remade(
     """The spans of these hours; of the hour that goes on only from the first cell on of which the
     ledger says something else than when it was made.
     """
-    for start_ms, end_ms in _spans(hours):
+    for start_ms, end_ms in hour_cuts.spans_of_hours(hours, at_most=len(hours)):
         before = stored.get((node_id, start_ms)) if start_ms == this_hour else None
         first = _first_changed(node.digests(start_ms), before.digests) if before else 0
         if first == CELLS_PER_HOUR:
@@ -261,19 +256,8 @@ def _remade(
 
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
     """The first cell that is told otherwise; their number where none is."""
-    changed = [cell for cell, pair in enumerate(zip(now, before, strict=True)) if len({*pair}) > 1]
-    return min(changed, default=len(now))
-
-
-def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
-    """Adjacent clock hours as half-open spans."""
-    spans: list[tuple[int, int]] = []
-    for hour in hours:
-        if spans and spans[-1][1] == hour:
-            spans[-1] = (spans[-1][0], hour + HOUR_MS)
-        else:
-            spans.append((hour, hour + HOUR_MS))
-    return spans
+    changed = (cell for cell, digest in enumerate(now) if digest != before[cell])
+    return next(changed, len(now))
 
 
 def _keep(made: Mapping[Key, Hour]) -> None:
@@ -291,16 +275,7 @@ def _keep(made: Mapping[Key, Hour]) -> None:
 
 
 def _note(hours: Sequence[Due]) -> None:
-    moments = [from_ms(hour.hour_ms) for hour in hours]
-    execute(
-        _NOTE,
-        {
-            "node_ids": [hour.node_id for hour in hours],
-            "days": [moment.date() for moment in moments],
-            "hours": [moment.hour + 1 for moment in moments],
-            "versions": [hour.version for hour in hours],
-        },
-    )
+    execute(_NOTE, columns(hours, node_id=list, hour_ms=list, version=list))
 
 
 KEEP_CELLS = timedelta(days=2)

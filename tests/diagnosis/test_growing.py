@@ -10,6 +10,7 @@ import pytest
 
 from fleetwatch.diagnosis import lane_rows, services
 from fleetwatch.diagnosis.judgement import cell_figures, pauses
+from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.packing import Hour, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from tests.ledger.fleet import BUSY, HALF, MINUTE, QUIET, START, T0, Sender, a_job, held, post
@@ -52,7 +53,7 @@ def stored() -> tuple[list[str], list[str], dict]:
     figures = {
         (key, name): np.nan_to_num(hour.figures[place], nan=-1.0).tolist()
         for key, hour in known.items()
-        for place, name in enumerate(hour.names)
+        for place, name in enumerate(NAMES)
         if name not in (pauses.LONGEST, pauses.SO_FAR)
     }
     return causes, findings, figures
@@ -162,9 +163,10 @@ def an_hour(last_s: list[float], so_far_s: list[float]) -> Hour:
     """Of GPUs 7, 8, … the second cell: when each one's last window began, and how long its pause
     was by then.
     """
-    figures = np.full((2, len(last_s), 12), np.nan, dtype=np.float32)
-    figures[:, :, 1] = [last_s, so_far_s]
-    return Hour(np.arange(7, 7 + len(last_s)), (pauses.LAST_START, pauses.SO_FAR), figures, ())
+    figures = np.full((len(NAMES), len(last_s), 12), np.nan, dtype=np.float32)
+    figures[NAMES.index(pauses.LAST_START), :, 1] = last_s
+    figures[NAMES.index(pauses.SO_FAR), :, 1] = so_far_s
+    return Hour(np.arange(7, 7 + len(last_s)), figures, ())
 
 
 def test_new_cells_look_back_to_the_last_window_of_each_gpu():
@@ -184,9 +186,8 @@ def test_of_a_pause_that_went_on_before_no_more_counts_than_a_quarter_of_an_hour
 
 def test_where_a_gpus_last_window_is_not_known_new_cells_look_back_as_far_as_a_pause_counts():
     known = an_hour([290.0, np.nan], [0.0, np.nan])
-    without = Hour(known.gpu_ids, (pauses.LAST_START,), known.figures[:1], ())
 
-    for gpu_ids, hour in (([7, 8], known), ([7, 9], known), ([7], None), ([7], without)):
+    for gpu_ids, hour in (([7, 8], known), ([7, 9], known), ([7], None)):
         assert (
             lane_rows.context_ms(lane_rows.before(np.array(gpu_ids), hour, CELL), CELL)
             == lane_rows.CONTEXT_MS

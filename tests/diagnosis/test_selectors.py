@@ -306,7 +306,7 @@ def an_idle_hour(on: GPU, of: Job, start: datetime) -> cause_rows.Row:
         of.pk,
         "idle_held",
         3,
-        (),
+        "{}",
         0b111111111111,
         HOUR_MS,
         HOUR_MS,
@@ -330,7 +330,10 @@ def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
     def write():
         with closing(connection), transaction.atomic():
             cause_rows.replace(
-                {gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS
+                {(gpu().node_id, to_ms(start)): [row]},
+                [gpu().node_id],
+                to_ms(start),
+                to_ms(start) + HOUR_MS,
             )
             is_written.set()
             is_summed.wait(60)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.accounts.models import Organisation
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.packing import pack, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.ledger import hour_cells
@@ -351,7 +352,7 @@ def stored_cells() -> list[tuple]:
         hour.digests,
         {
             name: one.tolist()
-            for name, one in zip(hour.names, np.nan_to_num(hour.figures, nan=-1), strict=True)
+            for name, one in zip(NAMES, np.nan_to_num(hour.figures, nan=-1), strict=True)
         },
     ]
 
@@ -381,7 +382,7 @@ def test_of_an_hour_that_goes_on_what_the_ledger_says_as_before_is_not_read_agai
     hour = NodeCells.objects.get()
     known = unpack(hour.payload)
     marked = np.where(
-        np.array(known.names)[:, None, None] == "memory_used_bytes", np.float32(7), known.figures
+        np.array(NAMES)[:, None, None] == "memory_used_bytes", np.float32(7), known.figures
     )
     NodeCells.objects.update(payload=pack(replace(known, figures=marked)))
 
@@ -390,7 +391,7 @@ def test_of_an_hour_that_goes_on_what_the_ledger_says_as_before_is_not_read_agai
     )
 
     found = unpack(NodeCells.objects.get().payload)
-    memory = found.figures[found.names.index("memory_used_bytes"), 0]
+    memory = found.of("memory_used_bytes")[0]
     assert memory[:6].tolist() == [7] * 6
     assert memory[6:8].tolist() == [60 * 2**30] * 2
 

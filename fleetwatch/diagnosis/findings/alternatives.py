@@ -1,6 +1,5 @@
 """Reads what else may be behind findings, where telemetry could not tell it from their cause."""
 
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,14 +11,22 @@ LEAST = 0.25  # of the finding's time in which it was possible
 MOST_TOLD = 3
 Key = tuple[int, str]  # a job and a finding's cause
 
-# One row: a cause that was possible beside a finding's, and the held time in which it was; the
-# whole of the finding's with "".
+# One row: a finding's job and cause, and the causes that were possible beside it for long enough,
+# those with most time first; the whole of the finding's time is that with "".
 _POSSIBLE = """
-SELECT entry.job_id, entry.cause, possible.cause, sum(entry.held_ms)::bigint
-FROM diagnosis_causeentry AS entry
-CROSS JOIN LATERAL (SELECT '' AS cause UNION ALL SELECT unnest(entry.also)) AS possible
-WHERE entry.job_id = ANY(%s) AND entry.cause = ANY(%s) AND entry.high_ms > 0
-GROUP BY 1, 2, 3
+WITH possible AS (
+    SELECT entry.job_id, entry.cause, possible.other, sum(entry.held_ms) AS held_ms,
+        max(sum(entry.held_ms)) FILTER (WHERE possible.other = '')
+            OVER (PARTITION BY entry.job_id, entry.cause) AS whole_ms
+    FROM diagnosis_causeentry AS entry
+    CROSS JOIN LATERAL (SELECT '' AS other UNION ALL SELECT unnest(entry.also)) AS possible
+    WHERE entry.job_id = ANY(%s) AND entry.cause = ANY(%s) AND entry.high_ms > 0
+    GROUP BY 1, 2, 3
+)
+SELECT job_id, cause, array_agg(other ORDER BY held_ms DESC, other COLLATE "C")
+FROM possible
+WHERE other <> '' AND held_ms >= %s * whole_ms
+GROUP BY 1, 2
 """
 
 
@@ -38,16 +45,8 @@ def alternatives(keys: Collection[Key]) -> dict[Key, tuple[str, ...]]:
     """
     job_ids = sorted({job_id for job_id, _ in keys})
     causes = sorted({cause for _, cause in keys})
-    held: dict[Key, dict[str, int]] = defaultdict(dict)
-    for job_id, cause, other, held_ms in fetched(_POSSIBLE, [job_ids, causes]):
-        held[job_id, cause][other] = held_ms
-    return {key: _most(held[key]) for key in keys if key in held}
-
-
-def _most(held_ms: dict[str, int]) -> tuple[str, ...]:
-    least_ms = LEAST * held_ms[""]
-    likely = [cause for cause, ms in held_ms.items() if cause and ms >= least_ms]
-    return tuple(sorted(likely, key=lambda cause: (-held_ms[cause], cause))[:MOST_TOLD])
+    rows = fetched(_POSSIBLE, [job_ids, causes, LEAST])
+    return {(job_id, cause): tuple(others[:MOST_TOLD]) for job_id, cause, others in rows}
 
 
 def in_words(codes: Collection[str], kind: str) -> list[Alternative]:

@@ -10,14 +10,14 @@ from decimal import Decimal
 
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence_of, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.figures.totals import EVERYTHING, ZERO, Scope
+from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
@@ -61,30 +61,28 @@ class Inbox:
         """What those that stand so could save: of places those whose time is a part of what was
         wasted, as jobs' is.
         """
-        of_machines = total(self._wasted(statuses))
-        return together([self.of_jobs.of_status(*statuses).saving(), of_machines])
+        return self._wasted(statuses).saving
 
     def wasted_usd(self, *statuses: str) -> Decimal:
         """Dollars that the same findings explain, whatever their tier."""
-        of_machines = sum((caused.wasted_usd for caused in self._wasted(statuses)), ZERO)
-        return self.of_jobs.of_status(*statuses).lines.wasted_usd() + of_machines
+        return self._wasted(statuses).wasted_usd
 
-    def _wasted(self, statuses: Collection[str]) -> list[Caused]:
-        return [
-            line.caused
-            for line in self.of_places
-            if line.finding.cause not in OF_CAPACITY and line.status in statuses
-        ]
+    def _wasted(self, statuses: Collection[str]) -> Caused:
+        of_jobs = self.of_jobs.of_status(*statuses).lines.whole()
+        return total([of_jobs, *self._of_places(statuses, is_capacity=False)])
 
     def capacity(self) -> Saving:
         """What those of own lines of the ledger could bring back that nobody decided about
         otherwise: never added to what was wasted.
         """
-        return total(
+        return total(self._of_places(UNDECIDED, is_capacity=True)).saving
+
+    def _of_places(self, statuses: Collection[str], *, is_capacity: bool) -> list[Caused]:
+        return [
             line.caused
             for line in self.of_places
-            if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED
-        )
+            if line.status in statuses and (line.finding.cause in OF_CAPACITY) == is_capacity
+        ]
 
 
 ANY = Which()

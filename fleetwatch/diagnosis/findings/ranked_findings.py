@@ -2,15 +2,17 @@
 lines.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.cause_columns import Decided, Lines
+from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Saving
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.edges import pairs
@@ -115,22 +117,23 @@ class Findings:
 
     def saving(self) -> Saving:
         """What all of them could save."""
-        return self.lines.saving()
+        return self.lines.whole().saving
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""
-        return (
-            int(self.worth[position]),
-            int(self.lines.sums(HIGH)[position]),
-            int(self.pk[position]),
-        )
+        high_ms = self.lines.sums(HIGH)[position]
+        return int(self.worth[position]), int(high_ms), int(self.pk[position])
 
     def up_to(self, place: Place) -> int:
         """How many come up to that place, the one that stands there included."""
-        worth, high_ms, pk = place
-        high = self.lines.sums(HIGH)
-        before = (high > high_ms) | ((high == high_ms) & (self.pk <= pk))
-        return int(np.count_nonzero((self.worth > worth) | ((self.worth == worth) & before)))
+
+        def order(place: Place) -> Place:
+            worth, high_ms, pk = place
+            return -worth, -high_ms, pk
+
+        return bisect_right(
+            range(len(self)), order(place), key=lambda position: order(self.place(position))
+        )
 
     def _of_groups(self, chosen: list[bool]) -> "Findings":
         return self._where(np.array(chosen, dtype=bool)[self.group])
@@ -146,24 +149,44 @@ class Findings:
         )
 
 
-def in_order(lines: Lines, decided: Decided) -> Findings:
-    """The lines (of a job and cause) that are findings and could save anything."""
-    count, of_line, of_finding = pairs((lines.job, lines.cause), (decided.job, decided.cause))
-    finding = np.full(count, -1)
-    finding[of_finding] = np.arange(len(decided.pk))
-    finding = finding[of_line]
+# as findings.sql packs it
+RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2")])
+
+
+_Row = tuple[str, int | None, bytes]
+
+
+def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
+    """The lines (of a job and cause) that are findings, of rows of findings.sql, and could save
+    anything.
+    """
+    pk, job, cause, group = _unpacked(rows)
+    finding = _matched(lines, job, cause)
     high = lines.sums(HIGH)
     worth = lines.worth()
     place = np.flatnonzero((finding >= 0) & (high > 0))
-    place = place[np.lexsort((decided.pk[finding[place]], -high[place], -worth[place]))]
+    place = place[np.lexsort((pk[finding[place]], -high[place], -worth[place]))]
     finding = finding[place]
-    return Findings(
-        lines.only(place),
-        decided.pk[finding],
-        worth[place],
-        decided.group[finding],
-        decided.groups,
-    )
+    groups = [row[:2] for row in rows]
+    return Findings(lines.only(place), pk[finding], worth[place], group[finding], groups)
+
+
+def _matched(lines: Lines, job: Ints, cause: Ints) -> Ints:
+    """Of each line the place of its finding among these, which are of different jobs or causes; -1
+    = none.
+    """
+    count, of_line, of_finding = pairs((lines.job, lines.cause), (job, cause))
+    finding = np.full(count, -1)
+    finding[of_finding] = np.arange(len(job))
+    return finding[of_line]
+
+
+def _unpacked(rows: Sequence[_Row]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of each finding its id, job, number of the cause, and row."""
+    packed: NDArray[np.void] = np.frombuffer(b"".join(row[2] for row in rows), dtype=RECORD)
+    pk, job, cause = (packed[name].astype(np.int64) for name in ("id", "job", "cause"))
+    lengths = [len(row[2]) // RECORD.itemsize for row in rows]
+    return pk, job, cause, np.repeat(np.arange(len(rows)), lengths)
 
 
 def given_to(name: str) -> Callable[[int | None], bool]:

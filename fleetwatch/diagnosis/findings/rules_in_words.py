@@ -9,10 +9,10 @@ import numpy as np
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.judgement import lane_figures
+from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes
 from fleetwatch.diagnosis.judgement.rules import Detector, Sign
-from fleetwatch.diagnosis.lane_rows import NAMES
 
 CELL_MIN = 5
 

@@ -46,6 +46,13 @@ MEMORY_ERRORS = "memory_errors"  # uncorrected ones that were counted from one w
 # sums that make the correlation with the job's other GPUs
 PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")
 
+# Every figure of a cell, as hours are packed by them (packing.py): one that goes is another format.
+NAMES = (
+    SEEN_MS, CLOCK_RATIO, WINDOW_LOW, MEMORY_DROPS, MEMORY_ERRORS, BUSIEST_MINUTE, ENGINES,
+    *MEANS, *DIPS, *PEERS, *pauses.FIGURES,
+    *(f"{name}_max" for name in MAXIMA), *(f"host_{name}" for name in HOST_MEANS),
+)  # fmt: skip
+
 BUSY = 0.5  # utilisation from which a clock says something of the work
 MEMORY_DROP = 0.2  # of the GPU's memory (domain: allocation sawtooth)
 

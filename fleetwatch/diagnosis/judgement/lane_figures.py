@@ -5,7 +5,7 @@ A rule asks for a few figures of the newest cells: most of what a fleet's hours 
 out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,13 @@ class Figures(Mapping[str, Floats]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    @classmethod
+    def of(cls, kept: NDArray[Any], names: Sequence[str], place: Ints) -> "Figures":
+        """Of each of the names a row of `kept`."""
+        is_read = (~np.isnan(kept).all(axis=1)).tolist()
+        rows = {name: row if is_read[row] else None for row, name in enumerate(names)}
+        return cls(kept, rows, place)
+
     def at(self, lanes: Ints, cells: Ints) -> "Figures":
         """The figures of other lanes and cells, by their places here."""
         return Figures(self.kept, self.rows, self.place[lanes, cells])
@@ -67,5 +74,4 @@ def of(arrays: Mapping[str, Floats]) -> Figures:
     shape = next(iter(arrays.values())).shape
     block = np.stack([values.ravel() for values in arrays.values()])
     kept = np.pad(block, [(0, 0), (0, 1)], constant_values=np.nan)
-    rows = {name: row for row, name in enumerate(arrays)}
-    return Figures(kept, rows, np.arange(block.shape[1]).reshape(shape))
+    return Figures.of(kept, list(arrays), np.arange(block.shape[1]).reshape(shape))

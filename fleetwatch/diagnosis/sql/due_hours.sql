@@ -4,8 +4,7 @@
 -- Again: safe, it only reads.
 SELECT
     posted.node_id,
-    posted.day,
-    hour.place - 1 AS hour,
+    (extract(epoch FROM posted.day + (hour.place - 1) * interval '1 hour') * 1000)::bigint AS hour_ms,
     hour.version
 FROM ledger_nodeday AS posted
 CROSS JOIN LATERAL unnest(posted.versions) WITH ORDINALITY AS hour (version, place)

@@ -1,10 +1,14 @@
 -- Of which version of its ledger a node's hours are diagnosed now.
--- In:  node_ids, days, hours (1 to 24), versions: arrays of one length.
+-- In:  node_id, hour_ms (clock hours), version: arrays of one length.
 -- Again: safe, it writes the same numbers.
-WITH told AS (
-    SELECT node_id, day, jsonb_object_agg(hour, version) AS versions
-    FROM unnest(%(node_ids)s::bigint[], %(days)s::date[], %(hours)s::int[], %(versions)s::bigint[]) AS one (node_id, day, hour, version)
-    GROUP BY node_id, day
+WITH due AS (
+    SELECT node_id, version, to_timestamp(hour_ms / 1000) AT TIME ZONE 'UTC' AS hour
+    FROM unnest(%(node_id)s::bigint[], %(hour_ms)s::bigint[], %(version)s::bigint[]) AS due (node_id, hour_ms, version)
+),
+told AS (
+    SELECT node_id, hour::date AS day, jsonb_object_agg(extract(hour FROM hour)::int + 1, version) AS versions
+    FROM due
+    GROUP BY node_id, hour::date
 )
 INSERT INTO diagnosis_diagnosedday AS kept (node_id, day, versions)
 SELECT
