@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 from fleetwatch.figures.pricing import usd
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 
+Answer = dict[str, Any]
 MISSING = object()
 
 

@@ -1,7 +1,7 @@
 """Budgets, forecasts and anomalies in the read API."""
 
 from datetime import date, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -10,13 +10,11 @@ from pydantic import Field
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import Joined, Usd, UsdOrNone, attribute, read_as
+from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, attribute, read_as
 from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.unusual import Mover
-
-Answer = dict[str, Any]
 
 router = Router(tags=["budgets"])
 

@@ -3,20 +3,17 @@ a period.
 """
 
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import Joined, NameOf, TextOrNone, Usd
+from fleetwatch.api.answer_types import Answer, Joined, NameOf, TextOrNone, Usd
 from fleetwatch.api.request_period import asked
 from fleetwatch.finance.commitments import commitments as every_commitment
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import missing_usd
-
-Answer = dict[str, Any]
 
 router = Router(tags=["costs"])
 

@@ -4,7 +4,7 @@ rule that decided.
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import (
+    Answer,
     At,
     Joined,
     KeyOrNone,
@@ -35,7 +36,6 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 
-Answer = dict[str, Any]
 TOO_LONG = f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once"
 
 router = Router(tags=["ledger"])

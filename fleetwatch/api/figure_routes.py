@@ -3,7 +3,7 @@ each with the way to its own.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
@@ -11,7 +11,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import Joined, Usd
+from fleetwatch.api.answer_types import Answer, Joined, Usd
 from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, asked
 from fleetwatch.api.vocabulary import State, Tier
@@ -19,8 +19,6 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Term, Traced
 from fleetwatch.figures.pricing import lines, usd
 from fleetwatch.figures.totals import Scope, Totals
-
-Answer = dict[str, Any]
 
 router = Router(tags=["ledger"])
 

@@ -4,7 +4,7 @@ decide about them.
 
 from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, Field
 from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import (
+    Answer,
     At,
     GPUHours,
     Joined,
@@ -50,7 +51,6 @@ from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import Interval
 
-Answer = dict[str, Any]
 MAX_PROCESSES = 100
 FindingId = int
 NARROWING = {field.name for field in fields(inbox.Which)}

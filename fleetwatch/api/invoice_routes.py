@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.db.models import Sum
 from django.http import HttpRequest
@@ -12,7 +12,7 @@ from pydantic import Field, WithJsonSchema
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import TextOrNone, Usd
+from fleetwatch.api.answer_types import Answer, TextOrNone, Usd
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
 from fleetwatch.figures.pricing import EXACT
@@ -21,7 +21,6 @@ from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.reports.models import Invoice
 from fleetwatch.reports.months import name_at
 
-Answer = dict[str, Any]
 Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]
 
 router = Router(tags=["reports"])

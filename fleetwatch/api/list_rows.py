@@ -1,9 +1,8 @@
 """Rows of the lists: facts of a model beside its figures."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from fleetwatch.api.answer_types import Joined, gpu_hours
+from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import UNDETERMINED, title
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -17,12 +16,10 @@ from fleetwatch.ledger.selectors import idle_power
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
 
-Shape = dict[str, Any]
 
-
-def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
+def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Answer:
     """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
-    row: Shape = {"key": UNDETERMINED, "confidence": None, "evidence": []}
+    row: Answer = {"key": UNDETERMINED, "confidence": None, "evidence": []}
     if primary is not None and primary.cause != UNDETERMINED:
         row = {
             "key": primary.cause,
@@ -32,7 +29,7 @@ def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
     return row | {"title": title(row["key"])}
 
 
-def job_row(job: Job, figures: Joined, cause: Shape, saving: Saving | None = None) -> Joined:
+def job_row(job: Job, figures: Joined, cause: Answer, saving: Saving | None = None) -> Joined:
     """`saving` is what all its findings could save in the period; None = nothing was diagnosed."""
     wait = wait_ms(job)
     more = {
@@ -50,7 +47,7 @@ def _label(job: Job, name: str) -> str | None:
     return str(job.labels[name]) if name in job.labels else None
 
 
-def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Shape]:
+def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Answer]:
     """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs
     that wait.
     """
@@ -89,7 +86,7 @@ def node_row(
     return Joined({"sources": sources, "drained": drain, "gpu_count": count}, figures, node)
 
 
-def idle_power_row(gpu: GPU) -> Joined | Shape | None:
+def idle_power_row(gpu: GPU) -> Joined | Answer | None:
     """What the GPU draws at idle and how that is known; None where it is not."""
     row = idle_power(gpu)
     if row is not None:

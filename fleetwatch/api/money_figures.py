@@ -6,15 +6,13 @@ Pure; money becomes a number here, after it was rounded to the micro-dollar.
 from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from functools import partial
-from typing import Any
 
-from fleetwatch.api.answer_types import Joined, gpu_hours
+from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.figures.pricing import EXACT, MICRO_USD, lines, usd
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.totals import HEADLINE_TIERS, ZERO, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
-Shape = dict[str, Any]
 FAR_BEHIND = Decimal("1e-20")
 
 Dollars = Callable[[Totals], Decimal]
@@ -77,7 +75,7 @@ def _row(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Jo
     return Joined({"cost_usd": cost, "waste": _waste(totals, waste_usd)}, totals)
 
 
-def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> dict[str, Shape]:
+def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> dict[str, Answer]:
     wasted_usd = sum((waste_usd[tier] for tier in HEADLINE_TIERS), ZERO)
     unobserved_usd = usd(totals.cost_by_state["unobserved"])
     unobserved_ms = totals.states["unobserved"]
@@ -88,6 +86,6 @@ def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> dict[str, Shape]:
     }
 
 
-def tier_row(gpu_ms: int, amount: Decimal) -> Shape:
+def tier_row(gpu_ms: int, amount: Decimal) -> Answer:
     """Time and dollars of one tier."""
     return {"gpu_hours": gpu_hours(gpu_ms), "usd": float(usd(amount))}

@@ -7,13 +7,12 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import Joined
+from fleetwatch.api.answer_types import Answer, Joined
 from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.vocabulary import ReportKind
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT
 
-Answer = dict[str, Any]
 LARGEST_ID = 2**63 - 1
 
 router = Router(tags=["reports"])

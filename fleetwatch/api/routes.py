@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from django.db.models import Q, QuerySet
@@ -12,7 +12,7 @@ from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api import list_rows, schemas
-from fleetwatch.api.answer_types import Joined
+from fleetwatch.api.answer_types import Answer, Joined
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.request_period import ALWAYS, asked, required
 from fleetwatch.api.schemas import Paging, PeriodAsked
@@ -48,7 +48,6 @@ from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
-Answer = dict[str, Any]
 Why = Mapping[int, tuple[Primary, Saving]]
 Where = Query[schemas.Filter]
 

@@ -1,14 +1,12 @@
 """What another policy would have said: two judgements of the past, compared; nothing is stored."""
 
-from typing import Any
-
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import GPUHours, Usd
+from fleetwatch.api.answer_types import Answer, GPUHours, Usd
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
 from fleetwatch.finance import policy_trial
@@ -16,7 +14,6 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
 
-Answer = dict[str, Any]
 # of one request: some seconds of a worker; manage.py try_policy has no bound
 MAX_GPU_HOURS = 2_000
 MAX_S = 20

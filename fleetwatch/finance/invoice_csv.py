@@ -1,5 +1,5 @@
-"""Invoices as CSV: a file as it came in becomes lines of one invoice, or a list of what is wrong
-with it by line and field. Pure.
+"""Invoices as CSV: a file as it came in becomes lines of one invoice, not yet stored, or a list of
+what is wrong with it by line and field.
 
 Two forms, told apart by their columns: FOCUS 1.2 (https://focus.finops.org) and a plain one. Rows
 that name the same SKU, region, kind of charge and GPU model are one line.
@@ -14,6 +14,7 @@ from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib import amounts, csv_rows
 from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
+from fleetwatch.reports.models import InvoiceLine
 
 MAX_BYTES = 20_000_000
 MAX_ROWS = 200_000
@@ -69,24 +70,6 @@ _FOCUS_FORM = replace(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Rows of a file that are of the same thing, summed.
-
-    `gpus_per_hour` None = its SKU says it; `hours` None = not by the hour.
-    """
-
-    line: int
-    sku: str
-    region: str
-    category: str
-    gpu_model: str
-    gpus_per_hour: int | None
-    description: str
-    hours: Decimal | None
-    amount: Decimal
-
-
-@dataclass(frozen=True, slots=True)
 class Read:
     """A whole invoice as its file has it."""
 
@@ -94,14 +77,14 @@ class Read:
     issuer: str
     currency: str
     rows: int
-    lines: list[Row]
+    lines: list[InvoiceLine]
 
 
 @dataclass(frozen=True, slots=True)
 class _Charge:
     """One row of the file; what has to be the same in all of them beside it."""
 
-    row: Row
+    line: InvoiceLine
     form: str
     issuer: str
     currency: str
@@ -114,7 +97,7 @@ def read(content: bytes, month: str) -> Read:
     Raises RefusedError with every fault found, at most MAX_FAULTS.
     """
     charges, faults = csv_rows.read(content, [_FOCUS_FORM, _PLAIN_FORM], _parsed)
-    lines = _summed(charge.row for charge in charges)
+    lines = _summed(charge.line for charge in charges)
     faults += [fault for charge in charges for fault in _differences(charge, charges[0], month)]
     if len(lines) > MAX_LINES:
         text = (
@@ -139,97 +122,84 @@ def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]
     columns = FOCUS_COLUMNS if charge.form == FOCUS else {}
     if charge.month not in ("", month):
         text = f"It is of {charge.month[:20]}, and this is the invoice of {month}."
-        yield Fault(charge.row.line, columns.get("month", "month"), text)
+        yield Fault(charge.line.line, columns.get("month", "month"), text)
     for field in ("issuer", "currency"):
         here = getattr(charge, field)
         before = getattr(first, field)
         if here != before:
             text = f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice."
-            yield Fault(charge.row.line, columns.get(field, field), text)
+            yield Fault(charge.line.line, columns.get(field, field), text)
 
 
-def _summed(rows: Iterable[Row]) -> list[Row]:
-    lines: dict[Row, Row] = {}
-    for row in rows:
-        # what is of the same thing is equal but for its amounts; one with a SKU is named by it
-        key = replace(
-            row,
-            line=0,
-            description="" if row.sku else row.description,
-            hours=None if row.hours is None else ZERO,
-            amount=ZERO,
-        )
-        if key in lines:
-            sums = lines[key]
-            hours = None if row.hours is None else EXACT.add(sums.hours or ZERO, row.hours)
-            row = replace(sums, hours=hours, amount=EXACT.add(sums.amount, row.amount))
-        lines[key] = row
-    return list(lines.values())
+def _summed(lines: Iterable[InvoiceLine]) -> list[InvoiceLine]:
+    """Those of the same thing as one; a SKU names a thing, whatever is said of it."""
+    sums: dict[tuple[object, ...], InvoiceLine] = {}
+    for line in lines:
+        description = "" if line.sku else line.description
+        thing = (line.sku, description, line.region, line.category, line.gpu_model)
+        first = sums.setdefault((*thing, line.gpus_per_hour, line.hours is None), line)
+        if first is line:
+            continue
+        first.amount = EXACT.add(first.amount, line.amount)
+        if line.hours is not None:
+            first.hours = EXACT.add(first.hours or ZERO, line.hours)
+    return list(sums.values())
 
 
-def _plain(line: int, cells: Cells) -> _Charge:
-    hours = _number(cells, "gpu_hours", FINEST_HOURS) if cells["gpu_hours"] else None
-    model = _text(cells, "gpu_model")
+def _plain(number: int, cells: Cells) -> _Charge:
+    line = InvoiceLine(line=number, gpus_per_hour=1)
+    if cells["gpu_hours"]:
+        line.hours = _number(cells, "gpu_hours", FINEST_HOURS)
+    line.gpu_model = _text(cells, "gpu_model")
     usual = {
         "category": cells["category"].capitalize() or "Usage",
         "currency": cells["currency"] or "USD",
     }
-    charge = _charge(line, {**cells, **usual}, CSV, _Used(model, 1, hours))
-    if not (charge.row.sku or model or charge.row.description):
+    charge = _charge(line, {**cells, **usual}, CSV)
+    if not (line.sku or line.gpu_model or line.description):
         raise FieldError("sku", "What is charged? A sku, a gpu_model or a description, please.")
     return charge
 
 
-def _focus(line: int, cells: Cells) -> _Charge:
+def _focus(number: int, cells: Cells) -> _Charge:
     given = {name: "" if cells[name].lower() == "null" else cells[name] for name in FOCUS_READ}
     ours = {name: given[column] for name, column in FOCUS_COLUMNS.items()}
     if not ours["month"]:
         raise FieldError("month", "Of which month is it? Like 2026-10-01T00:00:00Z.")
     ours["month"] = ours["month"][:7]
-    used = _details(given[DETAILS])
-    return _charge(line, ours, FOCUS, _with_hours(used, given))
+    line = InvoiceLine(line=number)
+    _read_details(line, given[DETAILS])
+    _read_hours(line, given)
+    return _charge(line, ours, FOCUS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Used:
-    """What was used, of which GPU model ("" = not said) and how many of them an hour is of."""
-
-    gpu_model: str
-    gpus_per_hour: int | None = None
-    hours: Decimal | None = None
-
-
-def _charge(line: int, cells: Cells, form: str, used: _Used) -> _Charge:
-    category = cells["category"]
-    if category not in CATEGORIES:
-        raise FieldError("category", f"One of {', '.join(CATEGORIES)}, not {category[:40]!r}.")
-    row = Row(
-        line=line,
-        sku=_text(cells, "sku"),
-        region=_text(cells, "region"),
-        category=category,
-        gpu_model=used.gpu_model,
-        gpus_per_hour=used.gpus_per_hour,
-        description=_sentence(cells["description"]),
-        hours=used.hours if category == "Usage" else None,
-        amount=_number(cells, "amount", FINEST_AMOUNT),
-    )
-    return _Charge(row, form, _text(cells, "issuer"), _currency(cells["currency"]), cells["month"])
+def _charge(line: InvoiceLine, cells: Cells, form: str) -> _Charge:
+    """The line with what both forms say alike."""
+    line.category = cells["category"]
+    if line.category not in CATEGORIES:
+        raise FieldError("category", f"One of {', '.join(CATEGORIES)}, not {line.category[:40]!r}.")
+    if line.category != "Usage":
+        line.hours = None
+    line.sku = _text(cells, "sku")
+    line.region = _text(cells, "region")
+    line.description = _sentence(cells["description"])
+    line.amount = _number(cells, "amount", FINEST_AMOUNT)
+    return _Charge(line, form, _text(cells, "issuer"), _currency(cells["currency"]), cells["month"])
 
 
-def _with_hours(used: _Used, cells: Cells) -> _Used:
-    """With the hours that were consumed, else priced, and of how many GPUs one is, where the unit
-    says it.
+def _read_hours(line: InvoiceLine, cells: Cells) -> None:
+    """The hours that were consumed, else priced, and of how many GPUs one is, where the unit says
+    it.
     """
     for quantity, unit in QUANTITIES:
         name = cells[unit].lower().replace(" ", "-")
         if name in _HOURS and cells[quantity]:
-            hours = _number(cells, quantity, FINEST_HOURS)
-            return _Used(used.gpu_model, _HOURS[name] or used.gpus_per_hour, hours)
-    return used
+            line.hours = _number(cells, quantity, FINEST_HOURS)
+            line.gpus_per_hour = _HOURS[name] or line.gpus_per_hour
+            return
 
 
-def _details(text: str) -> _Used:
+def _read_details(line: InvoiceLine, text: str) -> None:
     """GPU model and number of GPUs, where the SKU's details have them: GpuCount is FOCUS's,
     x_GpuModel our own export's.
     """
@@ -241,9 +211,10 @@ def _details(text: str) -> _Used:
         raise FieldError(DETAILS, "This is no JSON object.")
     model = details.get("x_GpuModel")
     gpus = details.get("GpuCount")
-    is_count = type(gpus) is int and 1 <= gpus <= MAX_GPUS
-    name = _checked(DETAILS, model, MAX_TEXT["gpu_model"]) if isinstance(model, str) else ""
-    return _Used(name, gpus if is_count else None)
+    if type(gpus) is int and 1 <= gpus <= MAX_GPUS:
+        line.gpus_per_hour = gpus
+    if isinstance(model, str):
+        line.gpu_model = _checked(DETAILS, model, MAX_TEXT["gpu_model"])
 
 
 def _currency(text: str) -> str:

@@ -14,7 +14,6 @@ from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.finance import invoice_csv
-from fleetwatch.finance.invoice_csv import Row
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -95,15 +94,16 @@ def import_invoice(
     return Imported(file.issuer, file.form, file.rows, len(file.lines), dollars, is_new, replaced)
 
 
-def _store(invoice: Invoice, lines: list[Row], standing: Invoice | None, *, by: str) -> None:
+def _store(
+    invoice: Invoice, lines: list[InvoiceLine], standing: Invoice | None, *, by: str
+) -> None:
     """The invoice with its lines, in place of the one that stands."""
     if standing is not None:
         standing.delete()
     invoice.save(force_insert=True)
-    InvoiceLine.objects.bulk_create(
-        InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__})
-        for line in lines
-    )
+    for line in lines:
+        line.invoice = invoice
+    InvoiceLine.objects.bulk_create(lines)
     facts = {name: getattr(invoice, name) for name in ("month", "issuer", "form", "rows")}
     transaction.on_commit(partial(log.info, "invoice imported", **facts, lines=len(lines), by=by))
 

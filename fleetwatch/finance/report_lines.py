@@ -6,7 +6,6 @@ lines = paid.
 """
 
 from decimal import Decimal
-from typing import Any
 
 from django.db.models import QuerySet
 
@@ -20,9 +19,8 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.statement import NO_USD
+from fleetwatch.reports.statement import NO_USD, Shape
 
-Shape = dict[str, Any]
 _DIGEST = read_statement("finance/sql/lines_beside.sql")
 
 

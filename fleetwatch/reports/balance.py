@@ -4,14 +4,11 @@ fleet's cost, to the micro-dollar.
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any
 
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from fleetwatch.reports.monthly import FLEET, STATEMENT
-from fleetwatch.reports.statement import NO_USD, summed
-
-Shape = dict[str, Any]
+from fleetwatch.reports.statement import NO_USD, Shape, summed
 
 
 def faults(interval: Interval) -> Iterator[str]:

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from django.conf import settings
 from django.utils.module_loading import import_string
 
 from fleetwatch.lib.intervals import Interval
-
-Shape = dict[str, Any]
+from fleetwatch.reports.statement import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ expected at its end.
 
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
@@ -15,9 +14,8 @@ from fleetwatch.budgets.month_end import Step
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.statement import text
+from fleetwatch.reports.statement import Shape, text
 
-Shape = dict[str, Any]
 KINDS = ("fleet", "team")
 
 

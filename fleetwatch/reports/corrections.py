@@ -4,16 +4,14 @@ into the month's own cost.
 
 from collections import defaultdict
 from decimal import Decimal
-from typing import Any
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import pricing
 from fleetwatch.figures.selectors import without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
-from fleetwatch.reports.statement import NO_JOB, summed, text
+from fleetwatch.reports.statement import NO_JOB, Shape, summed, text
 
-Shape = dict[str, Any]
 _ADJUSTMENTS = read_statement("reports/sql/adjustments.sql")
 
 

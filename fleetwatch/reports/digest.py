@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, time
 from decimal import Decimal
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from fleetwatch.figures import boundaries, pricing
@@ -12,6 +11,7 @@ from fleetwatch.figures.totals import Group, Totals, nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
+from fleetwatch.reports.statement import Shape
 
 SEND_AT = time(9)  # Monday, the organisation's clock
 TOP_ITEMS = 5
@@ -27,8 +27,6 @@ KEPT = (
     "unpriced_ms",
     "has_example_rates",
 )
-
-Shape = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from fleetwatch.costs.energy import Energy, Site
 from fleetwatch.figures.pricing import MICRO_USD, usd
-from fleetwatch.reports.statement import text
+from fleetwatch.reports.statement import Shape, text
 
-Shape = dict[str, Any]
 # of a kWh; joules are floats, whose last digits depend on the order in which they were summed
 WATT_HOUR = Decimal("0.001")
 GRAM = Decimal(1)

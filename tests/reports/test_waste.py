@@ -141,7 +141,13 @@ def test_another_breakdown_is_a_mistake_of_the_caller():
 @pytest.mark.django_db
 def test_a_period_without_entries_is_a_head_without_lines():
     assert waste.to_csv(selectors.waste_rows(ONE_HOUR, "team")).splitlines() == [
-        ",".join(waste.head("team"))
+        "from_utc,to_utc,team,label,capacity_gpu_hours,"
+        "useful_gpu_hours,underused_gpu_hours,stalled_gpu_hours,idle_gpu_hours,starting_gpu_hours,"
+        "orphaned_gpu_hours,free_gpu_hours,unavailable_gpu_hours,unobserved_gpu_hours,"
+        "waste_certain_gpu_hours,waste_probable_gpu_hours,waste_potential_gpu_hours,"
+        "cost_usd,waste_certain_usd,waste_probable_usd,waste_potential_usd,wasted_usd,"
+        "wasted_share_of_observed,spend_efficiency,coverage,unpriced_gpu_hours,has_example_rates,"
+        "busy_unverified_gpu_hours,busy_unverified_usd"
     ]
 
 

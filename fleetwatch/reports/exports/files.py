@@ -31,10 +31,15 @@ WIDTHS = {
 
 def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """RFC 4180. Numbers are exact; what is not known is an empty cell."""
+    return written(columns, ([_text(cell) for cell in row] for row in rows))
+
+
+def written(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """RFC 4180, of texts that no spreadsheet runs."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(columns)
-    writer.writerows([_text(cell) for cell in row] for row in rows)
+    writer.writerows(rows)
     return out.getvalue()
 
 

@@ -13,15 +13,14 @@ without a rate is no charge and has no row.
 import json
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell
+from fleetwatch.reports.statement import Shape
 
-Shape = dict[str, Any]
 Charge = dict[str, Cell]
 NINE_PLACES = Decimal("0.000000001")
 TWELVE_PLACES = Decimal("0.000000000001")

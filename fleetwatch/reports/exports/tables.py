@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.reports.statement import Shape
 
-Shape = dict[str, Any]
 Cell = str | Decimal | int | None
 Sheet = tuple[str, Sequence[str], Sequence[Shape]]  # its name, its columns, what it has rows of
 FOUR_PLACES = Decimal("0.0001")
