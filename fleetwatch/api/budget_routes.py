@@ -1,6 +1,7 @@
 """Budgets, forecasts and anomalies in the read API."""
 
 from datetime import date, datetime
+from functools import partial
 from typing import Annotated
 
 from django.http import HttpRequest
@@ -14,7 +15,6 @@ from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, attribut
 from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
-from fleetwatch.budgets.unusual import Mover
 
 router = Router(tags=["budgets"])
 
@@ -81,10 +81,6 @@ class AnomalyMover(Schema):
     usd: float
 
 
-def _every_mover(movers: list[tuple[str, list[Mover]]]) -> list[Joined]:
-    return [Joined({"kind": kind}, mover) for kind, of_kind in movers for mover in of_kind]
-
-
 class AnomalyRow(Schema):
     """Hours of a team, GPU model, node or the fleet (key "") that cost or wasted far from the
     usual.
@@ -101,7 +97,14 @@ class AnomalyRow(Schema):
     usual_usd: float
     excess_usd: float
     spreads: float
-    movers: Annotated[list[AnomalyMover], read_as(_every_mover)]
+    movers: Annotated[
+        list[AnomalyMover],
+        read_as(
+            lambda movers: [
+                Joined({"kind": kind}, each) for kind, every in movers for each in every
+            ]
+        ),
+    ]
 
 
 class AnomalyPage(schemas.Listed[AnomalyRow]):
@@ -112,10 +115,8 @@ class AnomalyPage(schemas.Listed[AnomalyRow]):
 def budgets(request: HttpRequest, paging: schemas.Paging) -> Answer:
     """The running month of every team: spent, expected, budget."""
     now = timezone.now()
-    month = _month(now)
-    return asked(request).listed(
-        selectors.lines(now), paging.limit, lambda line: Joined(month, line)
-    )
+    lines = selectors.lines(now)
+    return asked(request).listed(lines, paging.limit, partial(Joined, _month(now)))
 
 
 @router.get(
@@ -126,8 +127,7 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
     now = timezone.now()
     whose = team and required(Team.objects.filter(slug=team).first(), "team", field="team")
     line = selectors.line(whose or None, now)
-    steps = [] if line.end is None else line.end.steps
-    return Joined(_month(now), {"steps": steps}, line)
+    return Joined(_month(now), {"steps": line.end.steps if line.end else ()}, line)
 
 
 @router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)

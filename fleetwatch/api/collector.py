@@ -5,7 +5,7 @@ data comes, so a sum since the beginning could fall, and Prometheus would take t
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -22,7 +22,7 @@ from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Totals
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.allocation_sources import KINDS
-from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits
+from fleetwatch.jobs.selectors import job_sources, pending_jobs, waits
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 from fleetwatch.notify.selectors import waiting_deliveries
 from fleetwatch.operations.models import JobRun
@@ -63,16 +63,10 @@ class FleetCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for part in (_fleet, _spending, _pipeline, _queues, _schedulers, _waiting, _runs):
             for name, (described, *labels), samples in part(self.now):
-                yield _gauge(name, described, labels, samples)
-
-
-def _gauge(
-    name: str, described: str, labels: list[str], samples: Iterable[Sample]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"fleetwatch_{name}", described, labels=labels)
-    for *values, figure in samples:
-        family.add_metric(values, figure)
-    return family
+                family = GaugeMetricFamily(f"fleetwatch_{name}", described, labels=labels)
+                for *values, figure in samples:
+                    family.add_metric(values, figure)
+                yield family
 
 
 def _fleet(now: datetime) -> Iterator[Metric]:
@@ -99,34 +93,31 @@ def _teams(teams: list[tuple[str, str, Totals]]) -> Iterator[Metric]:
     yield (
         "day_gpu_seconds",
         ("GPU time in the last 24 settled hours of the ledger.", "state", "team", "gpu_model"),
-        _parts(teams, lambda totals: (totals.states, totals.states), _seconds),
+        _parts(teams, "states", "states", lambda gpu_ms: gpu_ms / 1000),
     )
     yield (
         "day_cost_dollars",
         ("Dollars of that time, at the rates that held.", "state", "team", "gpu_model"),
-        _parts(teams, lambda totals: (totals.states, totals.cost_by_state), _dollars),
+        _parts(teams, "states", "cost_by_state", _dollars),
     )
     yield (
         "day_waste_dollars",
         ("Dollars wasted in it, by tier.", "tier", "team", "gpu_model"),
-        _parts(teams, lambda totals: (totals.waste_ms, totals.waste_usd), _dollars),
+        _parts(teams, "waste_ms", "waste_usd", _dollars),
     )
 
 
 def _parts(
     teams: list[tuple[str, str, Totals]],
-    of: Callable[[Totals], tuple[Mapping[str, int], Mapping[str, Any]]],
+    times: str,
+    amounts: str,
     figure: Callable[[Any], float],
 ) -> Iterator[Sample]:
+    """The amounts of those parts of each team's totals that have any time."""
     for team, model, totals in teams:
-        times_ms, amounts = of(totals)
-        for part, gpu_ms in times_ms.items():
+        for part, gpu_ms in getattr(totals, times).items():
             if gpu_ms:
-                yield part, team, model, figure(amounts[part])
-
-
-def _seconds(gpu_ms: int) -> float:
-    return gpu_ms / 1000
+                yield part, team, model, figure(getattr(totals, amounts)[part])
 
 
 def _dollars(amount: Decimal) -> float:
@@ -139,10 +130,8 @@ def _spending(now: datetime) -> Iterator[Metric]:
         "GPUs that are not retired; judged for the newest minutes, and of these unobserved,"
         " allocated and idle ones."
     )
-    counts = [
-        (which, getattr(spending, f"{which}_gpus"))
-        for which in ("judged", "unobserved", "allocated", "idle")
-    ]
+    which = ("judged", "unobserved", "allocated", "idle")
+    counts = [(each, getattr(spending, f"{each}_gpus")) for each in which]
     yield "gpus", (described, "which"), [("all", spending.gpus), *counts]
     yield (
         "spending_dollars_per_hour",
@@ -209,7 +198,8 @@ def _schedulers(now: datetime) -> Iterator[Metric]:
     heard = hosts().filter(last_received_at__gt=now - timedelta(seconds=LATE_S))
     names = dict(heard.values_list("pk", "name"))
     answers = Counter(
-        (_kind(source), source.is_ok)
+        # one that this hub does not know is "other", so that no sender makes series without end
+        (source.kind if source.kind in KINDS else "other", source.is_ok)
         for sources in job_sources(names).values()
         for source in sources
     )
@@ -234,13 +224,6 @@ def _schedulers(now: datetime) -> Iterator[Metric]:
             for node_id, drain in sorted(telemetry.drains(names).items())
         ],
     )
-
-
-def _kind(source: JobSource) -> str:
-    """Its kind; one that this hub does not know is "other", so that no sender makes series without
-    end.
-    """
-    return source.kind if source.kind in KINDS else "other"
 
 
 def _waiting(now: datetime) -> Iterator[Metric]:

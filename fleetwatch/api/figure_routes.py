@@ -76,7 +76,7 @@ def figure(
     """
     wanted = asked(request)
     named = where.dict(exclude_none=True)
-    scope = Scope(**named, states=None if state is None else (state,))
+    scope = Scope(**named, states=state and (state,))
     traced = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
     if state is not None:
         named["state"] = state
@@ -105,20 +105,19 @@ def _summed(totals: Totals, terms: Sequence[Term]) -> Answer:
 def _parts(traced: Traced, named: Answer, wanted: Asked) -> list[Joined]:
     """Each with the address at which it is asked for."""
     period = {"from": wanted.interval.start_ms, "to": wanted.interval.end_ms}
-    address = _job_address if traced.parts_by == "job" else _gpu_address
     rows = zip(traced.parts.groups, rows_of_ranked(traced.parts), strict=True)
+    address = "/api/v1/explain/figure"
+    query = {**named, "job": "", **period}
+    if traced.parts_by == "gpu":
+        # by its entries and windows: of the newest six hours with any
+        address = "/api/v1/explain"
+        narrowed = {name: value for name, value in named.items() if name in ("job", "state")}
+        query = {"gpu": "", **narrowed, **period, "newest": "true"}
     return [
-        Joined({"explain": address(group.key, named, period)}, shape, group)
-        for group, shape in rows
+        Joined(
+            {"explain": f"{address}?{urlencode(query | {traced.parts_by: group.key})}"},
+            figures,
+            group,
+        )
+        for group, figures in rows
     ]
-
-
-def _job_address(key: str, named: Answer, period: Answer) -> str:
-    """A job by its GPUs."""
-    return f"/api/v1/explain/figure?{urlencode({**named, 'job': key, **period})}"
-
-
-def _gpu_address(key: str, named: Answer, period: Answer) -> str:
-    """A GPU by its entries and windows: of the newest six hours with any."""
-    narrowed = {name: value for name, value in named.items() if name in ("job", "state")}
-    return f"/api/v1/explain?{urlencode({'gpu': key, **narrowed, **period, 'newest': 'true'})}"

@@ -49,10 +49,8 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.policy import TIERS
-from fleetwatch.lib.intervals import Interval
 
 MAX_PROCESSES = 100
-FindingId = int
 NARROWING = {field.name for field in fields(inbox.Which)}
 
 router = Router(tags=["findings"])
@@ -254,29 +252,26 @@ def findings(
     Without `status` all of them.
     """
     wanted = asked(request, default=INBOX)
-    every = _every(which, wanted.interval)
+    every = inbox.inbox(
+        wanted.interval,
+        now=timezone.now(),
+        scope=Scope(**which.dict(exclude={"status", *NARROWING})),
+        which=inbox.Which(**which.dict(include=NARROWING)),
+    )
     shown = every if which.status is None else every.of_status(which.status)
     page, following = wanted.page(shown.of_jobs, paging.limit)
-    lines = selectors.with_jobs(page, before=wanted.interval.end)
     return wanted.echo() | {
         "recoverable": every.saving(*inbox.RECOVERABLE),
         "accepted": every.saving("accepted"),
         "capacity": every.capacity(),
-        "places": [finding_row(line) for line in shown.of_places],
-        "rows": [finding_row(line) for line in lines],
+        "places": list(map(finding_row, shown.of_places)),
+        "rows": list(map(finding_row, selectors.with_jobs(page, before=wanted.interval.end))),
         "next_cursor": following,
     }
 
 
-def _every(which: Which, interval: Interval) -> inbox.Inbox:
-    """Those of any status."""
-    scope = Scope(**which.dict(exclude={"status", *NARROWING}))
-    narrowed = inbox.Which(**which.dict(include=NARROWING))
-    return inbox.inbox(interval, now=timezone.now(), scope=scope, which=narrowed)
-
-
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
-def finding(request: HttpRequest, number: FindingId, period: schemas.PeriodAsked) -> Joined:
+def finding(request: HttpRequest, number: int, period: schemas.PeriodAsked) -> Joined:
     """One finding in the period, with its evidence and advice."""
     return _detail(request, _finding(number))
 
@@ -289,7 +284,7 @@ def finding(request: HttpRequest, number: FindingId, period: schemas.PeriodAsked
 )
 def decide(
     request: HttpRequest,
-    number: FindingId,
+    number: int,
     action: Action,
     wanted: Body[Asked],
     period: schemas.PeriodAsked,

@@ -67,7 +67,7 @@ def reports(
     asked_for = {"kind": kind, "subject": subject}
     named = {name: value for name, value in asked_for.items() if value is not None}
     reports = overlapping.filter(**named).order_by("-end", "-pk").defer("content")
-    return wanted.listed(reports, paging.limit, lambda report: Joined(_small(report), report))
+    return wanted.listed(reports, paging.limit, _small)
 
 
 @router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
@@ -77,6 +77,6 @@ def report(request: HttpRequest, report_id: int) -> Report:
     return required(report, "report", field="report_id")
 
 
-def _small(report: Report) -> Answer:
-    """What a report says, where that is a page of text and no month of jobs."""
-    return {"content": None} if report.kind in (FLEET, STATEMENT) else {}
+def _small(report: Report) -> Joined:
+    """What it says, where that is a page of text and no month of jobs."""
+    return Joined({"content": None} if report.kind in (FLEET, STATEMENT) else {}, report)

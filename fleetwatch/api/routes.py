@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -82,28 +83,26 @@ def waste(
     Where nothing was diagnosed the cause is "undetermined"; it is never guessed.
     """
     wanted = asked(request)
-    rows: Answer
+    scope = Scope(**where.dict())
+    answer = {**wanted.echo(), "group_by": group_by}
     if group_by == "job":
-        scope = Scope(**where.dict())
         jobs = costs.ranked(
             wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit
         )
-        totals = jobs.totals
-        rows = {
+        return answer | {
+            "totals": figures(jobs.totals),
             "rows": list(map(Joined, rows_of_ranked(jobs), jobs.groups)),
             "next_cursor": wanted.following(paging.limit, more=jobs.after.groups > 0),
         }
-    else:
-        groups = _wasted(wanted.interval, group_by, where)
-        totals = groups.totals
-        rows = wanted.listed(_lines(groups.lines), paging.limit)
-    return {**wanted.echo(), "group_by": group_by, "totals": figures(totals), **rows}
+    groups = _wasted(wanted.interval, group_by, scope)
+    page = wanted.listed(_lines(groups.lines), paging.limit)
+    return answer | page | {"totals": figures(groups.totals)}
 
 
-def _wasted(interval: Interval, group_by: str, where: schemas.Filter) -> Breakdown:
+def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
     if group_by != "cause":
-        return costs.breakdown(interval, group_by, scope=Scope(**where.dict()))
-    return diagnosis.waste_by_cause(interval, scope=Scope(**where.dict(), states=CAUSED_STATES))
+        return costs.breakdown(interval, group_by, scope=scope)
+    return diagnosis.waste_by_cause(interval, scope=replace(scope, states=CAUSED_STATES))
 
 
 @router.get("/jobs", operation_id="listJobs", response=schemas.JobPage, tags=["jobs"])

@@ -245,10 +245,6 @@ class Cause(Schema):
     evidence: list[str]
 
 
-def _hours(states: dict[str, int]) -> dict[str, float]:
-    return {state: gpu_hours(milliseconds) for state, milliseconds in states.items()}
-
-
 class JobRow(Figures):
     key: str
     name: str
@@ -268,7 +264,9 @@ class JobRow(Figures):
     qos: str | None
     restarts: int
     labels: dict[str, Any]
-    gpu_hours: Annotated[States, read_as(_hours)] = Field(alias="states")
+    gpu_hours: Annotated[
+        States, read_as(lambda states: {name: gpu_hours(ms) for name, ms in states.items()})
+    ] = Field(alias="states")
     primary_cause: Cause
     savings_gpu_hours: list[float] | None
     savings_usd: list[float] | None

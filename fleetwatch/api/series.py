@@ -26,7 +26,8 @@ def series_of(gpu: GPU, interval: Interval, *, metrics: str, step_s: int | None)
     names = _names(metrics)
     if interval.duration_ms > MAX_INTERVAL_MS:
         raise RequestError("a series is of at most 35 days", field="from")
-    step_s = step_s or _round_step_s(interval)
+    few_s = interval.duration_ms / 1000 / FEW_POINTS
+    step_s = step_s or next((step for step in SERIES_STEPS_S if step >= few_s), SERIES_STEPS_S[-1])
     count = -(-interval.end_ms // (1000 * step_s)) - interval.start_ms // (1000 * step_s)
     if count > MAX_POINTS:
         raise RequestError(
@@ -49,10 +50,3 @@ def _names(metrics: str) -> list[str]:
         if not _METRIC.fullmatch(name):
             raise RequestError(f"{name!r} is no metric", field="metrics")
     return names
-
-
-def _round_step_s(interval: Interval) -> int:
-    return next(
-        (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * FEW_POINTS),
-        SERIES_STEPS_S[-1],
-    )

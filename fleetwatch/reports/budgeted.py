@@ -5,7 +5,6 @@ expected at its end.
 from datetime import date
 from decimal import Decimal
 
-from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
@@ -19,30 +18,28 @@ from fleetwatch.reports.statement import Shape, text
 KINDS = ("fleet", "team")
 
 
-def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
-    """The part of a report that tells it; None where there is neither a budget nor a forecast.
+def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
+    """What a report says of it; None where there is neither a budget nor a forecast, and of time
+    without a team, which is nobody's budget.
 
     `subject` is a team's slug, "" the fleet.
     """
-    # time without a team is nobody's budget
-    return {"budget": None if subject in WHY else _budget(subject, month, cost_usd)}
-
-
-def _budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
+    if subject in WHY:
+        return None
     first, rest = _around(month)
-    limit = _limit(subject, first)
+    limit = budgets.limits(first).get(subject)
     outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
-    budget_usd = None if limit is None else limit.usd
+    budget_usd = limit and limit.usd
     ahead = outlooks.until_month_end(outlook, rest, cost_usd, budget_usd=budget_usd)
     if limit is None and ahead is None:
         return None
-    end = None if ahead is None else ahead.end
+    end = ahead and ahead.end
     is_open = rest is not None
     return {
         "budget_usd": None if budget_usd is None else text(usd(budget_usd)),
         "spent_usd": text(cost_usd),
         "is_open": is_open,
-        "risk": _risk(cost_usd, limit, end, is_open=is_open),
+        "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),
         "note": _note(limit, outlook, is_open=is_open),
         **_expected(end),
     }
@@ -53,11 +50,7 @@ def teams(month: Interval) -> set[str]:
     GPU time was.
     """
     first, _ = _around(month)
-    return {
-        slug
-        for slug, limit in budgets.limits(first).items()
-        if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None
-    }
+    return budgets.limits(first).keys() - {budgets.WHOLE_FLEET}
 
 
 def digest(month: Interval) -> str:
@@ -82,27 +75,22 @@ def _around(month: Interval) -> tuple[date, Interval | None]:
     return first, Interval(month.end, end) if month.end < end else None
 
 
-def _limit(subject: str, first: date) -> Limit | None:
-    team = Team.objects.filter(slug=subject).first() if subject else None
-    return budgets.limit(team, first) if team is not None or not subject else None
-
-
-def _risk(spent_usd: Decimal, limit: Limit | None, end: Step | None, *, is_open: bool) -> str:
-    if limit is None or is_open:
-        return month_end.risk(spent_usd, None if limit is None else limit.usd, end)
-    if limit.usd is None:
+def _risk(
+    spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None, *, is_open: bool
+) -> str:
+    if is_open:
+        return month_end.risk(spent_usd, budget_usd, end)
+    if budget_usd is None:
         return month_end.UNKNOWN
-    return month_end.OVER if spent_usd > limit.usd else month_end.WITHIN
+    return month_end.OVER if spent_usd > budget_usd else month_end.WITHIN
 
 
 def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str:
     """What a reader has to know of the figures; "" = nothing."""
-    unknown = (
-        f"Nobody said what one {limit.budget.currency} is in dollars."
-        if limit is not None and limit.usd is None
-        else ""
-    )
-    return " ".join(text for text in (unknown, outlooks.reason(outlook) if is_open else "") if text)
+    notes = [outlooks.reason(outlook)] if is_open else []
+    if limit is not None and limit.usd is None:
+        notes.insert(0, f"Nobody said what one {limit.budget.currency} is in dollars.")
+    return " ".join(filter(None, notes))
 
 
 def _expected(end: Step | None) -> Shape:

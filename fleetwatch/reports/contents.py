@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.sites import energy
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
@@ -16,7 +16,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import ReportPart
-from fleetwatch.reports.statement import NO_JOB, Held, Shape, text
+from fleetwatch.reports.statement import NO_JOB, Shape, text
 
 GROUPS = ("gpu_model", "job", "project", "cost_centre", "node")  # by which a report tells its time
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
@@ -30,7 +30,7 @@ def team(part: ReportPart) -> Shape:
     month = part.run.interval
     scope = Scope(team=part.subject)
     seen = costs.look(month, *GROUPS, scope=scope)
-    lines = statement.statement_lines(_held(seen), part.cost_usd)
+    lines = _lines(seen, part.cost_usd)
     corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
     return {
         **_of_both(part, seen, scope),
@@ -55,7 +55,7 @@ def fleet(part: ReportPart) -> Shape:
     corrected = corrections.with_adjustments(corrections.booked(month), part.cost_usd)
     return {
         **_of_both(part, seen, EVERYTHING),
-        "total": statement.figures([seen.totals()], [part.cost_usd])[0],
+        "total": statement.figures(seen.totals(), part.cost_usd),
         **_owners(seen.held(), statement.summed(by_team.values())),
         "teams": _teams(groups, by_team),
         "own_lines": _own_lines(seen, by_state),
@@ -86,7 +86,7 @@ def _of_both(part: ReportPart, seen: costs.Look, scope: Scope) -> Shape:
             previous_usd=part.previous_usd,
             cost_usd=part.cost_usd,
         ),
-        **budgeted.with_budget(part.subject, run.interval, part.cost_usd),
+        "budget": budgeted.budget(part.subject, run.interval, part.cost_usd),
         "energy": drawn.kept(energy(run.interval, scope=scope, by_node=seen.by("node"))),
     }
 
@@ -95,16 +95,23 @@ def _bounds(interval: Interval) -> Shape:
     return {"from": f"{interval.start:{MOMENT}}", "to": f"{interval.end:{MOMENT}}"}
 
 
-def _held(seen: costs.Look) -> list[Held]:
-    """The time of each job on each GPU model."""
-    jobs = {model: on_it.by("job") for model, on_it in seen.each("gpu_model").items()}
-    keys = {group.key for groups in jobs.values() for group in groups}
+def _lines(seen: costs.Look, cost_usd: Decimal) -> list[Shape]:
+    """One line per job and GPU model, dearest first; their dollars sum to cost_usd."""
+    models = seen.each("gpu_model").items()
+    held = [(job, model) for model, on_it in models for job in on_it.by("job")]
+    held.sort(key=lambda each: (-each[0].totals.cost_usd, each[0].key, each[1]))
+    keys = {job.key for job, _ in held}
     users = dict(Job.objects.filter(key__in=keys).values_list("key", "user"))
-    return [
-        Held(group, model, users.get(group.key, ""))
-        for model, groups in jobs.items()
-        for group in groups
+    heads = [
+        {
+            "job": job.key,
+            "name": job.label,
+            "user": users.get(job.key, ""),
+            "gpu_model": model,
+        }
+        for job, model in held
     ]
+    return statement.lines_of(heads, [job for job, _ in held], cost_usd)
 
 
 def _own_lines(seen: costs.Look, by_state: dict[str, Decimal]) -> list[Shape]:
@@ -130,25 +137,21 @@ def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
     """
     largest = seen.held().ranked("job", SAVINGS).groups
     wasters = [group for group in largest if group.totals.wasted_usd > 0]
-    jobs = Job.objects.select_related("team").filter(key__in=[group.key for group in wasters])
-    owners = {
-        job.key: {"user": job.user, "team": _team_of(job)}
-        for job in into_teams(jobs, before=month.end)
-    }
-    nobody = {"user": "", "team": costs.NOBODY}
+    jobs = jobs_by_key([group.key for group in wasters], before=month.end)
     heads = [
-        {"job": group.key, "name": group.label} | owners.get(group.key, nobody) for group in wasters
+        {"job": group.key, "name": group.label, **_owner(jobs.get(group.key))} for group in wasters
     ]
     usd = [pricing.usd(group.totals.cost_usd) for group in wasters]
     return statement.with_figures(heads, wasters, usd)
 
 
-def _team_of(job: Job) -> str:
-    return (
-        (job.team.name or job.team.slug)
-        if job.team
-        else costs.without("team", is_named=bool(job.user or job.account))[0]
-    )
+def _owner(job: Job | None) -> Shape:
+    if job is None:
+        return {"user": "", "team": costs.NOBODY}
+    if job.team:
+        return {"user": job.user, "team": job.team.name or job.team.slug}
+    is_named = bool(job.user or job.account)
+    return {"user": job.user, "team": costs.without("team", is_named=is_named)[0]}
 
 
 def _owners(seen: costs.Look, cost_usd: Decimal) -> Shape:

@@ -6,7 +6,7 @@ Dollars are decimal strings and milliseconds integers, so that what is stored is
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -19,32 +19,6 @@ Shape = dict[str, Any]
 NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
 NO_USD = Decimal("0.000000")
 TWELVE_PLACES = Decimal("0.000000000001")
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """GPU time of one job on GPUs of one model."""
-
-    job: Group
-    gpu_model: str
-    user: str
-
-
-def statement_lines(held: Iterable[Held], cost_usd: Decimal) -> list[Shape]:
-    """One line per job and GPU model, dearest first; their dollars sum to cost_usd."""
-    ordered = sorted(
-        held, key=lambda each: (-each.job.totals.cost_usd, each.job.key, each.gpu_model)
-    )
-    heads = [
-        {
-            "job": each.job.key,
-            "name": each.job.label,
-            "user": each.user,
-            "gpu_model": each.gpu_model,
-        }
-        for each in ordered
-    ]
-    return lines_of(heads, [each.job for each in ordered], cost_usd)
 
 
 def own_lines(unheld: Mapping[str, Sequence[Group]], costs: Mapping[str, Decimal]) -> list[Shape]:
@@ -72,20 +46,22 @@ def lines_of(heads: Iterable[Shape], groups: Sequence[Group], cost_usd: Decimal)
 def with_figures(
     heads: Iterable[Shape], groups: Iterable[Group], costs: Sequence[Decimal]
 ) -> list[Shape]:
-    """What a line says first, and the figures of its group, at that cost."""
-    shapes = figures([group.totals for group in groups], costs)
-    return [head | shape for head, shape in zip(heads, shapes, strict=True)]
-
-
-def figures(every: Sequence[Totals], costs: Sequence[Decimal]) -> list[Shape]:
-    """GPU time by state, waste and dollars of each line, the dollars of a tier summing to the
-    tier's.
+    """What a line says first, and the figures of its group, at that cost; wasted dollars of a tier
+    sum to the tier's.
     """
-    tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
+    every = [group.totals for group in groups]
+    tiers = [pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS]
     return [
-        _figures(totals, cost, {tier: tiers[tier][i] for tier in TIERS})
-        for i, (totals, cost) in enumerate(zip(every, costs, strict=True))
+        head | _figures(totals, cost_usd, dict(zip(TIERS, waste_usd, strict=True)))
+        for head, totals, cost_usd, *waste_usd in zip(heads, every, costs, *tiers, strict=True)
     ]
+
+
+def figures(totals: Totals, cost_usd: Decimal) -> Shape:
+    """The figures of one total."""
+    return _figures(
+        totals, cost_usd, {tier: pricing.usd(usd) for tier, usd in totals.waste_usd.items()}
+    )
 
 
 def together(lines: Sequence[Shape]) -> Shape:
