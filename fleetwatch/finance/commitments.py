@@ -60,10 +60,8 @@ def coverage(
     interval, where it is read already.
     """
     posted = _posted(interval, now)
-    if posted is None:
-        return Coverage(None, [], [])
-    committed = list(_in_force(posted))
-    if not committed:
+    committed = [] if posted is None else list(_in_force(posted))
+    if posted is None or not committed:
         return Coverage(None, [], [])
     if times is None:
         times = time_of_kinds(posted, gpu_model_ids=sorted({row.gpu_model_id for row in committed}))
@@ -124,16 +122,16 @@ def _exchange(committed: Iterable[Commitment]) -> Callable[[str, datetime], Frac
     """What gives the dollars of a unit of one of the commitments' currencies at a moment; the
     service saw to it that they have a rate from the commitment's beginning on.
     """
-    rates: dict[str, list[ExchangeRate]] = defaultdict(list)
     currencies = {row.currency for row in committed}
-    for rate in ExchangeRate.objects.filter(currency__in=currencies).order_by("valid_from"):
-        rates[rate.currency].append(rate)
+    rates = list(ExchangeRate.objects.filter(currency__in=currencies).order_by("-valid_from"))
 
     def usd_per_unit(currency: str, moment: datetime) -> Fraction:
-        if currency == "USD":
-            return Fraction(1)
-        held = [rate for rate in rates[currency] if rate.valid_from <= moment]
-        return Fraction(held[-1].usd_per_unit)
+        held = (
+            rate.usd_per_unit
+            for rate in rates
+            if rate.currency == currency and rate.valid_from <= moment
+        )
+        return Fraction(1 if currency == "USD" else next(held))
 
     return usd_per_unit
 

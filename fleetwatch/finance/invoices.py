@@ -84,22 +84,38 @@ def import_invoice(
     )
     standing = Invoice.objects.filter(month=month, issuer=file.issuer).first()
     is_new = standing is None or standing.digest != invoice.digest
-    replaced = is_new and standing is not None
-    if replaced and not replace:
-        raise StandsError(_stands(standing, month), field="replace")
     if is_new:
-        _store(invoice, file.lines, standing, by=by)
+        if standing is not None:
+            _remove(standing, knowingly=replace)
+        _store(invoice, file.lines, by=by)
     amounts = (line.amount for line in file.lines)
     dollars = EXACT.multiply(reduce(EXACT.add, amounts), usd_per_unit)
-    return Imported(file.issuer, file.form, file.rows, len(file.lines), dollars, is_new, replaced)
+    return Imported(
+        file.issuer,
+        file.form,
+        file.rows,
+        len(file.lines),
+        dollars,
+        is_new,
+        replaced=is_new and standing is not None,
+    )
 
 
-def _store(
-    invoice: Invoice, lines: list[InvoiceLine], standing: Invoice | None, *, by: str
-) -> None:
-    """The invoice with its lines, in place of the one that stands."""
-    if standing is not None:
-        standing.delete()
+def _remove(standing: Invoice, *, knowingly: bool) -> None:
+    """Makes room for another one. Raises StandsError where nobody said so."""
+    if not knowingly:
+        of = f" of {standing.issuer}" if standing.issuer else ""
+        day: date = standing.imported_at.date()
+        raise StandsError(
+            f"An invoice{of} for {standing.month} stands since {day}: say that this one replaces"
+            " it.",
+            field="replace",
+        )
+    standing.delete()
+
+
+def _store(invoice: Invoice, lines: list[InvoiceLine], *, by: str) -> None:
+    """The invoice with its lines."""
     invoice.save(force_insert=True)
     for line in lines:
         line.invoice = invoice
@@ -163,14 +179,6 @@ def _usd_per_unit(currency: str, moment: datetime, line: int) -> Decimal:
     except RateError as error:
         where = "Settings, Rates, Other currencies"
         raise RefusedError([Fault(line, "currency", f"{error} Set it under {where}.")]) from error
-
-
-def _stands(standing: Invoice | None, month: str) -> str:
-    if standing is None:
-        return ""
-    of = f" of {standing.issuer}" if standing.issuer else ""
-    day: date = standing.imported_at.date()
-    return f"An invoice{of} for {month} stands since {day}: say that this one replaces it."
 
 
 def _file_name(name: str) -> str:

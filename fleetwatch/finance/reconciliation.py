@@ -21,8 +21,6 @@ from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
 
 OWNED = "owned"
-# whose time, at what rate (None = no rate held), how much of it and how much that nobody observed
-Owned = tuple[Owner, Decimal | None, int, int]
 _ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
 
@@ -43,11 +41,12 @@ def reconciliation(name: str, *, now: datetime) -> Reconciliation:
     month = months.month(name, now=now, zone=zone())
     invoices = list(Invoice.objects.filter(month=name).order_by("issuer"))
     booked = booked_by_key(name)
-    if not invoices and not booked:
-        return Reconciliation(month, [], [], total([]), fingerprint([]), 0)
-    times = time_of_kinds(month.interval)
-    ledger, unpriced_ms = _ledger(month.interval, times)
-    lines = reconcile(_bills(invoices), ledger, _missing(month.interval, times, now), booked)
+    lines: list[Line] = []
+    unpriced_ms = 0
+    if invoices or booked:
+        times = time_of_kinds(month.interval)
+        ledger, unpriced_ms = _ledger(month.interval, times)
+        lines = reconcile(_bills(invoices), ledger, _missing(month.interval, times, now), booked)
     return Reconciliation(month, invoices, lines, total(lines), fingerprint(lines), unpriced_ms)
 
 
@@ -102,21 +101,16 @@ def _sku(sku: str, description: str, named: InvoiceSKU | None) -> SKU:
     return SKU(sku, description, named.gpu_model.name, named.gpus_per_hour)
 
 
-def _bills(invoices: Iterable[Invoice]) -> list[Bill]:
+def _bills(invoices: list[Invoice]) -> list[Bill]:
     named = skus()
-    lines = (
-        InvoiceLine.objects.filter(invoice__in=list(invoices))
-        .select_related("invoice")
-        .order_by("invoice__issuer", "line", "pk")
-    )
-    return [_bill(line, named.get(line.sku)) for line in lines]
+    lines = InvoiceLine.objects.filter(invoice__in=invoices).select_related("invoice")
+    ordered = lines.order_by("invoice__issuer", "line", "pk")
+    return [_bill(line, named.get(line.sku)) for line in ordered]
 
 
 def _bill(line: InvoiceLine, named: InvoiceSKU | None) -> Bill:
     """What somebody said of its SKU is stronger than what the file says."""
-    gpus = line.gpus_per_hour
-    if named is not None and gpus != 1:
-        gpus = named.gpus_per_hour
+    gpus = named.gpus_per_hour if named and line.gpus_per_hour != 1 else line.gpus_per_hour
     gpu_hours = None
     if line.hours is not None and gpus is not None:
         gpu_hours = pricing.EXACT.multiply(line.hours, Decimal(gpus))
@@ -138,24 +132,24 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
     """
     sums: dict[Owner, Counted] = defaultdict(Counted)
     unpriced_ms = 0
-    for owner, rate, gpu_ms, unobserved_ms in [*map(_of_kind, times), *_adjusted(interval)]:
-        sums[owner] += Counted(gpu_ms, unobserved_ms, pricing.price([(gpu_ms, rate)]))
+    rows = [
+        (
+            time.kind.gpu_model,
+            time.kind.region,
+            time.kind.node_class == OWNED,
+            time.usd_per_gpu_hour,
+            sum(time.capacity_ms),
+            sum(time.unobserved_ms),
+        )
+        for time in times
+    ]
+    rows += execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
+    for model, region, is_owned, rate, gpu_ms, unobserved_ms in rows:
+        counted = Counted(gpu_ms, unobserved_ms, pricing.price([(gpu_ms, rate)]))
+        sums[Owner(model or NOBODY, region, is_owned)] += counted
         if rate is None:
             unpriced_ms += gpu_ms
     return sums, unpriced_ms
-
-
-def _of_kind(time: KindTime) -> Owned:
-    owner = Owner(time.kind.gpu_model, time.kind.region, time.kind.node_class == OWNED)
-    return owner, time.usd_per_gpu_hour, sum(time.capacity_ms), sum(time.unobserved_ms)
-
-
-def _adjusted(interval: Interval) -> list[Owned]:
-    rows = execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
-    return [
-        (Owner(model or NOBODY, region, is_owned), rate, gpu_ms, gpu_ms if is_unobserved else 0)
-        for model, region, is_owned, is_unobserved, rate, gpu_ms in rows
-    ]
 
 
 def _missing(

@@ -5,21 +5,22 @@ Lines of the fleet's report alone, never in a team's statement: fleet cost + adj
 lines = paid.
 """
 
+from dataclasses import asdict
 from decimal import Decimal
 
 from django.db.models import QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
-from fleetwatch.figures import pricing
+from fleetwatch.figures.pricing import MICRO_USD
 from fleetwatch.finance.commitments import coverage
-from fleetwatch.finance.coverage import Above, Covered, missing_usd
+from fleetwatch.finance.coverage import Covered, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.statement import NO_USD, Shape
+from fleetwatch.reports.statement import NO_USD, Shape, summed, text, text_or_none
 
 _DIGEST = read_statement("finance/sql/lines_beside.sql")
 
@@ -31,14 +32,17 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     covered = coverage(month)
     not_delivered = missing_usd(line for _, line in covered.lines) + NO_USD
     booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
-    invoiced = sum((Decimal(line["cost_usd"]) for line in booked), NO_USD)
+    invoiced = summed(line["cost_usd"] for line in booked)
     return {
         "commitments": [_commitment(commitment, line) for commitment, line in covered.lines],
-        "above_commitments": [_above(each) for each in covered.above],
-        "not_delivered_usd": f"{not_delivered:f}",
+        "above_commitments": [
+            asdict(each) | {"cost_usd": text_or_none(each.cost_usd, MICRO_USD)}
+            for each in covered.above
+        ],
+        "not_delivered_usd": text(not_delivered),
         "invoice_lines": booked,
-        "invoiced_usd": f"{invoiced:f}",
-        "paid_usd": f"{adjusted_usd + not_delivered + invoiced:f}",
+        "invoiced_usd": text(invoiced),
+        "paid_usd": text(adjusted_usd + not_delivered + invoiced),
     }
 
 
@@ -76,27 +80,18 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
         "gpu_model": commitment.gpu_model.name,
         **{each: getattr(commitment, each) for each in names},
         **{each: getattr(line, each) for each in times},
-        **{each: f"{pricing.usd(getattr(line, each)):f}" for each in dollars},
-    }
-
-
-def _above(each: Above) -> Shape:
-    return {
-        "gpu_model": each.gpu_model,
-        "gpu_ms": each.gpu_ms,
-        "cost_usd": f"{pricing.usd(each.cost_usd):f}",
+        **{each: text_or_none(getattr(line, each), MICRO_USD) for each in dollars},
     }
 
 
 def _booked(each: InvoiceAdjustment) -> Shape:
-    parts = {name: getattr(each, name) for name in BOOKED_PARTS}
     return {
         "label": each.label,
         "invoice_of": each.month,
         "reason": each.reason,
         "booked_by": each.booked_by,
-        "cost_usd": f"{each.amount_usd:f}",
-        **{name: f"{amount:f}" for name, amount in parts.items()},
+        "cost_usd": text(each.amount_usd),
+        **{name: text(getattr(each, name)) for name in BOOKED_PARTS},
     }
 
 

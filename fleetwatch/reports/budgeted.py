@@ -10,10 +10,10 @@ from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Step
-from fleetwatch.figures.pricing import CENT, usd
+from fleetwatch.figures.pricing import CENT, MICRO_USD, usd
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.statement import Shape, text
+from fleetwatch.reports.statement import Shape, text, text_or_none
 
 KINDS = ("fleet", "team")
 
@@ -29,14 +29,14 @@ def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
     first, rest = _around(month)
     limit = budgets.limits(first).get(subject)
     outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
-    budget_usd = limit and limit.usd
+    budget_usd = None if limit is None else limit.usd
     ahead = outlooks.until_month_end(outlook, rest, cost_usd, budget_usd=budget_usd)
     if limit is None and ahead is None:
         return None
-    end = ahead and ahead.end
+    end = None if ahead is None else ahead.end
     is_open = rest is not None
     return {
-        "budget_usd": None if budget_usd is None else text(usd(budget_usd)),
+        "budget_usd": text_or_none(budget_usd, MICRO_USD),
         "spent_usd": text(cost_usd),
         "is_open": is_open,
         "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),

@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.costs.energy import Energy, Site
-from fleetwatch.figures.pricing import MICRO_USD, usd
-from fleetwatch.reports.statement import Shape, text
+from fleetwatch.figures.pricing import MICRO_USD
+from fleetwatch.reports.statement import Shape, text_or_none
 
 # of a kWh; joules are floats, whose last digits depend on the order in which they were summed
 WATT_HOUR = Decimal("0.001")
@@ -31,11 +31,14 @@ def kept(energy: Energy) -> Shape:
     """
     return {
         **{
-            KEPT_AS.get(name, name): _text(getattr(energy, name), step)
+            KEPT_AS.get(name, name): text_or_none(getattr(energy, name), step)
             for name, step in STEPS.items()
         },
         "coverage": None if energy.coverage is None else round(energy.coverage, SHARE_PLACES),
-        "sites": [_site(site) for site in energy.sites],
+        "sites": [
+            asdict(site) | {name: text_or_none(getattr(site, name)) for name in OF_SITE}
+            for site in energy.sites
+        ],
     }
 
 
@@ -44,22 +47,11 @@ def read(shape: Shape) -> Energy:
     return Energy(
         **{name: _number(shape[KEPT_AS.get(name, name)]) for name in STEPS},
         coverage=shape["coverage"],
-        sites=tuple(_read_site(site) for site in shape["sites"]),
+        sites=tuple(
+            Site(**site | {name: _number(site[name]) for name in OF_SITE})
+            for site in shape["sites"]
+        ),
     )
-
-
-def _site(site: Site) -> Shape:
-    return asdict(site) | {name: _text(getattr(site, name)) for name in OF_SITE}
-
-
-def _read_site(shape: Shape) -> Site:
-    return Site(**shape | {name: _number(shape[name]) for name in OF_SITE})
-
-
-def _text(amount: Decimal | None, step: Decimal | None = None) -> str | None:
-    if amount is None:
-        return None
-    return text(amount if step is None else usd(amount, step))
 
 
 def _number(amount: str | None) -> Any:

@@ -85,6 +85,13 @@ def text(amount: Decimal) -> str:
     return f"{amount:f}"
 
 
+def text_or_none(amount: Decimal | None, step: Decimal | None = None) -> str | None:
+    """The same of an amount that may be unknown; with a `step` rounded to it."""
+    if amount is None:
+        return None
+    return text(amount if step is None else pricing.usd(amount, step))
+
+
 def summed(amounts: Iterable[str | Decimal]) -> Decimal:
     """Their sum; a text is an amount as it is stored."""
     return sum(map(Decimal, amounts), NO_USD)

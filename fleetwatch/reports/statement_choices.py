@@ -5,10 +5,8 @@ was made by it.
 import structlog
 from django.db import transaction
 
-from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
+from fleetwatch.costs.spreading import OWN_LINE, WAYS
 from fleetwatch.reports.models import StatementChoice
-
-WAYS = (OWN_LINE, PROPORTIONAL, EVEN)
 
 log = structlog.get_logger(__name__)
 

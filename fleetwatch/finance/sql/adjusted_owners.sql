@@ -1,14 +1,14 @@
--- One row: signed GPU time of one GPU model, region and kind of ownership under one rate, by which closed hours in
---      [start, end) were adjusted, whenever that was booked.
+-- One row: signed GPU time of one GPU model, region and kind of ownership under one rate, observed or not, by
+--      which closed hours in [start, end) were adjusted, whenever that was booked; and what of it nobody observed.
 -- In:  start, end (timestamptz).
 -- Again: safe, it only reads. A corrected hour is priced, and stands where its node stood, as of that hour.
 SELECT
     model.name AS gpu_model,
     COALESCE(place.region, '') AS region,
     COALESCE(place.node_class, '') = 'owned' AS is_owned,
-    adjustment.state = 'unobserved' AS is_unobserved,
     rate.usd_per_gpu_hour,
-    sum(adjustment.gpu_ms)::bigint AS gpu_ms
+    sum(adjustment.gpu_ms)::bigint AS gpu_ms,
+    CASE WHEN adjustment.state = 'unobserved' THEN sum(adjustment.gpu_ms) ELSE 0 END::bigint AS unobserved_ms
 FROM ledger_adjustment AS adjustment
 JOIN inventory_gpu AS gpu ON gpu.id = adjustment.gpu_id
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
@@ -23,5 +23,5 @@ LEFT JOIN costs_gpurate AS rate
     AND (rate.valid_to IS NULL OR rate.valid_to > adjustment.start)
 WHERE adjustment.start >= %(start)s
   AND adjustment.start < %(end)s
-GROUP BY 1, 2, 3, 4, 5
+GROUP BY 1, 2, 3, 4, adjustment.state = 'unobserved'
 HAVING sum(adjustment.gpu_ms) <> 0
