@@ -9,7 +9,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import (
@@ -21,7 +21,6 @@ from fleetwatch.api.answer_types import (
     UsdOrNone,
     UUIDOf,
     attribute,
-    read_as,
 )
 from fleetwatch.api.request_period import RequestError, asked, required
 from fleetwatch.api.vocabulary import State, Tier
@@ -39,11 +38,6 @@ from fleetwatch.lib.intervals import HOUR_MS
 TOO_LONG = f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once"
 
 router = Router(tags=["ledger"])
-
-
-def _of_adjustment(name: str) -> BeforeValidator:
-    """A fact that entries do not have."""
-    return read_as(lambda row: getattr(row, name) if isinstance(row, Adjustment) else None)
 
 
 class ExplainedEntry(Schema):
@@ -67,11 +61,9 @@ class ExplainedEntry(Schema):
     usd_per_gpu_hour: Annotated[float | None, attribute("usd_per_gpu_hour")] = Field(alias="rate")
     rate_source: Annotated[str | None, attribute("rate.source")] = Field(alias="rate")
     usd: UsdOrNone
-    is_adjustment: Annotated[bool, read_as(lambda row: isinstance(row, Adjustment))] = Field(
-        alias="row"
-    )
-    cause: Annotated[str | None, _of_adjustment("cause")] = Field(alias="row")
-    booked_at: Annotated[datetime | None, _of_adjustment("booked_at")] = Field(alias="row")
+    is_adjustment: bool
+    cause: str | None
+    booked_at: datetime | None
 
 
 class ExplainedPart(Schema):
@@ -92,8 +84,8 @@ class ExplainedWindow(Schema):
 
     start: At = Field(alias="start_ms")
     end: At = Field(alias="end_ms")
-    gpu: str
-    job: str | None
+    gpu: UUIDOf
+    job: KeyOrNone
     observed_ms: int | None
     values: dict[str, float] | None
     policy_version: int
@@ -161,13 +153,19 @@ def _behind(lines: list[Priced], windows: list[explain.Stretch]) -> Answer:
     versions |= {window.policy_version for window in windows}
     return {
         "usd": sum((line.usd or ZERO for line in lines), start=ZERO),
-        "entries": [Joined(line, line.row) for line in lines],
+        "entries": list(map(_entry, lines)),
         "windows": _windows(windows),
         "policies": {
             str(row.version): Policy.from_json(row.thresholds).to_json()
             for row in PolicyRow.objects.filter(version__in=versions)
         },
     }
+
+
+def _entry(line: Priced) -> Joined:
+    if isinstance(line.row, Adjustment):
+        return Joined({"is_adjustment": True}, line, line.row)
+    return Joined({"is_adjustment": False, "cause": None, "booked_at": None}, line, line.row)
 
 
 def _job_id(key: str | None) -> int | None:
@@ -182,14 +180,8 @@ def _job_id(key: str | None) -> int | None:
 
 def _windows(windows: list[explain.Stretch]) -> list[Joined]:
     gpus = GPU.objects.in_bulk({window.gpu_id for window in windows})
-    jobs = Job.objects.in_bulk({window.job_id for window in windows} - {None})
+    jobs: dict[int | None, Job] = Job.objects.in_bulk({each.job_id for each in windows} - {None})
     return [
-        Joined(
-            {
-                "gpu": gpus[window.gpu_id].uuid,
-                "job": None if window.job_id is None else jobs[window.job_id].key,
-            },
-            window,
-        )
+        Joined({"gpu": gpus[window.gpu_id], "job": jobs.get(window.job_id)}, window)
         for window in windows
     ]

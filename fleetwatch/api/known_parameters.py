@@ -21,7 +21,17 @@ def refuse_unknown(run: Run) -> Run:
     that it takes.
     """
     operation: Operation = getattr(run, "__self__")  # noqa: B009 - run is a bound method
-    operation.view_func = _knowing(names(operation), operation.view_func)
+    allowed = frozenset(names(operation))
+    view = operation.view_func
+
+    @wraps(view)
+    def asked(request: HttpRequest, **values: Any) -> Any:
+        wrong = refusal(request, allowed)
+        if wrong is not None:
+            raise wrong
+        return view(request, **values)
+
+    operation.view_func = asked
     return run
 
 
@@ -40,16 +50,3 @@ def refusal(request: HttpRequest, allowed: Collection[str] = ()) -> RequestError
     for name in repeated(request.GET, allowed):
         return RequestError(f"{name!r} is there more than once", field=name)
     return None
-
-
-def _knowing(names: Collection[str], view: Run) -> Run:
-    allowed = frozenset(names)
-
-    @wraps(view)
-    def asked(request: HttpRequest, **values: Any) -> Any:
-        wrong = refusal(request, allowed)
-        if wrong is not None:
-            raise wrong
-        return view(request, **values)
-
-    return asked

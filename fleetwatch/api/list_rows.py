@@ -13,7 +13,6 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.selectors import idle_power
-from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
 
 
@@ -47,32 +46,15 @@ def _label(job: Job, name: str) -> str | None:
     return str(job.labels[name]) if name in job.labels else None
 
 
-def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Answer]:
+def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Joined]:
     """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs
     that wait.
     """
-    unknown = dict.fromkeys(("partition", "pending_jobs", "oldest_submit_at", "told_at"))
-    of_agents = [
-        {
-            "cluster": queue.cluster,
-            "pending_gpus": queue.gpus,
-            "told_by": "agent",
-            "told_at": from_ms(queue.told_ms),
-        }
-        for queue in queues
+    untold = dict.fromkeys(("partition", "jobs", "since_ms"))
+    return [
+        *(Joined({"told_by": "agent", **untold}, queue) for queue in queues),
+        *(Joined({"told_by": "accounting", "told_ms": None}, partition) for partition in pending),
     ]
-    of_accounting = [
-        {
-            "cluster": waiting.cluster,
-            "partition": waiting.partition,
-            "pending_gpus": waiting.gpus,
-            "pending_jobs": waiting.jobs,
-            "oldest_submit_at": from_ms(waiting.since_ms),
-            "told_by": "accounting",
-        }
-        for waiting in pending
-    ]
-    return [unknown | row for row in (*of_agents, *of_accounting)]
 
 
 def node_row(

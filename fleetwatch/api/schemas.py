@@ -281,11 +281,11 @@ class QueueRow(Schema):
 
     cluster: str
     partition: str | None
-    pending_gpus: int | None
-    pending_jobs: int | None
-    oldest_submit_at: datetime | None
+    pending_gpus: int | None = Field(alias="gpus")
+    pending_jobs: int | None = Field(alias="jobs")
+    oldest_submit_at: AtOrNone = Field(alias="since_ms")
     told_by: Literal["agent", "accounting"]
-    told_at: datetime | None
+    told_at: AtOrNone = Field(alias="told_ms")
 
 
 class JobPage(ListedWithTotals[JobRow]):

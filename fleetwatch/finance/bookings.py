@@ -51,7 +51,7 @@ def book(
             month=name,
             booked_in=_booked_in(beside.month, now),
             key=line.key,
-            label=line.label[:300],
+            label=line.label,
             **{name: getattr(line.open, name) for name in BOOKED_PARTS},
             reason=sentence,
             booked_at=now,

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from fleetwatch.figures.pricing import EXACT, lines
 from fleetwatch.figures.totals import ZERO
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Kind:
     """GPUs that a commitment can't tell apart: "" = the node's labels do not say."""
 
@@ -146,7 +147,7 @@ def cover(
     sums: dict[int, _Sum] = defaultdict(_prices_by_name)
     above = _prices_by_name()
     # which kinds a promise can take from, in order: asked once, not in each hour
-    every = sorted({kind for kinds in there.values() for kind in kinds}, key=_order)
+    every = sorted({kind for kinds in there.values() for kind in kinds})
     wanted = {promise.wanted for promises in promised.values() for promise in promises}
     fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
     for hour, promises in promised.items():
@@ -208,29 +209,15 @@ def _fits(kind: Kind, wanted: Kind) -> bool:
     )
 
 
-def _order(kind: Kind) -> tuple[str, str, str, str]:
-    return kind.gpu_model, kind.pool, kind.node_class, kind.region
-
-
 def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
     amounts = iter(lines([_usd(each[part]) for each in sums.values() for part in PARTS]))
     covered = []
     for pk, each in sums.items():
-        used_ms, unheld_ms, missing_ms = (sum(each[part].values()) for part in PARTS)
-        used_usd, unheld_usd, missing_usd = (next(amounts) for _ in PARTS)
-        rate_book_usd = _usd(each[_RATE_BOOK])
-        covered.append(
-            Covered(
-                pk,
-                used_ms,
-                unheld_ms,
-                missing_ms,
-                used_usd,
-                unheld_usd,
-                missing_usd,
-                rate_book_usd,
-            )
-        )
+        parts: dict[str, Any] = {}
+        for part in PARTS:
+            parts[f"{part}_ms"] = sum(each[part].values())
+            parts[f"{part}_usd"] = next(amounts)
+        covered.append(Covered(pk, **parts, rate_book_usd=_usd(each[_RATE_BOOK])))
     return covered
 
 

@@ -43,7 +43,7 @@ class Bill:
     usd: Decimal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Owner:
     """Whose time of the ledger it is: owned nodes are on nobody's invoice."""
 
@@ -110,7 +110,7 @@ def reconcile(
     `ledger` has exact dollars; `missing` is by GPU model and region of the commitment, in
     micro-dollars; `booked` is what was booked by key, with its label.
     """
-    ordered = sorted(ledger, key=_order)
+    ordered = sorted(ledger)
     counted = dict(zip(ordered, _rounded([ledger[owner] for owner in ordered]), strict=True))
     rounded = _rounded(bills)
     pairs = _pairs(rounded, ordered)
@@ -267,10 +267,6 @@ def _rounded(several: Sequence[Dollars]) -> list[Dollars]:
     """Each with its micro-dollars, that sum to their total rounded once."""
     amounts = in_steps([each.usd for each in several])
     return [replace(each, usd=amount) for each, amount in zip(several, amounts, strict=True)]
-
-
-def _order(owner: Owner) -> tuple[str, str, bool]:
-    return owner.gpu_model, owner.region, owner.is_owned
 
 
 def _joined(*names: str) -> str:

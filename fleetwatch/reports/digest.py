@@ -1,7 +1,7 @@
 """The weekly digest: which week, what it says, and the message. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, time
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -30,17 +30,6 @@ KEPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class WasteItem:
-    """One of the biggest wasters of the week; dollars as a decimal string."""
-
-    key: str
-    name: str
-    owner: str
-    wasted_usd: str
-    wasted_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Digest:
     """What is stored of a week and said about it."""
 
@@ -48,7 +37,7 @@ class Digest:
     zone: str
     this: Totals
     before: Totals | None  # None = no GPU was capacity
-    top: tuple[WasteItem, ...]
+    top: list[Shape]  # the biggest wasters
 
     def to_json(self) -> Shape:
         """The digest as plain data, for the Report row."""
@@ -57,7 +46,7 @@ class Digest:
             "zone": self.zone,
             "this": _figures(self.this),
             "before": self.before and _figures(self.before),
-            "top": [asdict(item) for item in self.top],
+            "top": self.top,
         }
 
 
@@ -80,8 +69,7 @@ def is_due(now: datetime, zone: ZoneInfo) -> bool:
 
 def week_name(week: Interval, zone: ZoneInfo) -> str:
     """ISO week, e.g. 2026-W47."""
-    year, number, _ = week.start.astimezone(zone).isocalendar()
-    return f"{year}-W{number:02}"
+    return f"{week.start.astimezone(zone):%G-W%V}"
 
 
 def _figures(totals: Totals) -> Shape:
@@ -98,19 +86,19 @@ def _figures(totals: Totals) -> Shape:
     }
 
 
-def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> tuple[WasteItem, ...]:
+def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> list[Shape]:
     """The biggest wasters of `groups` (by job, biggest first); `owners` by job key."""
-    wasters = [group for group in groups if group.totals.wasted_ms > 0][:TOP_ITEMS]
-    return tuple(
-        WasteItem(
-            key=group.key,
-            name=group.label if group.key else UNALLOCATED,
-            owner=owners.get(group.key) or ("platform" if not group.key else "nobody known"),
-            wasted_usd=str(pricing.usd(group.totals.wasted_usd)),
-            wasted_ms=group.totals.wasted_ms,
-        )
-        for group in wasters
-    )
+    return [
+        {
+            "key": group.key,
+            "name": group.label if group.key else UNALLOCATED,
+            "owner": owners.get(group.key) or ("nobody known" if group.key else "platform"),
+            "wasted_usd": str(pricing.usd(group.totals.wasted_usd)),
+            "wasted_ms": group.totals.wasted_ms,
+        }
+        for group in groups[:TOP_ITEMS]
+        if group.totals.wasted_ms > 0
+    ]
 
 
 def message(digest: Digest, *, url: str) -> Message:
@@ -150,12 +138,12 @@ def _fields(this: Totals, before: Totals) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _row(item: WasteItem) -> tuple[str, ...]:
+def _row(item: Shape) -> tuple[str, ...]:
     return (
-        wording.usd(Decimal(item.wasted_usd)),
-        wording.gpu_hours(item.wasted_ms),
-        one_line(item.name, 40),
-        one_line(item.owner, 40),
+        wording.usd(Decimal(item["wasted_usd"])),
+        wording.gpu_hours(item["wasted_ms"]),
+        one_line(item["name"], 40),
+        one_line(item["owner"], 40),
     )
 
 

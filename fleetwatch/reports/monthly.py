@@ -29,6 +29,7 @@ from fleetwatch.reports import (
 )
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
+from fleetwatch.reports.statement import NO_JOB, NO_USD
 
 FLEET = "fleet"
 STATEMENT = "statement"
@@ -39,8 +40,6 @@ MAX_FAILURES = 3
 MAX_RESTARTS = 5
 NO_CHANGE = "nothing has changed since the newest version"
 NO_TIME = "the ledger has no GPU time in this month, and nothing was paid beside it"
-NO_USD = statement.NO_USD
-NO_TEAM = statement.NO_JOB  # the subject of the fleet's report
 OPEN = (MonthRun.State.WAITING, MonthRun.State.COMPUTING)
 
 log = structlog.get_logger(__name__)
@@ -220,7 +219,7 @@ def _parts(run: MonthRun, groups: list[costs.Group], others: set[str]) -> list[R
 
 def _by_subject(groups: list[costs.Group]) -> dict[str, Decimal]:
     teams, states = statement.split(groups)
-    return teams | {NO_TEAM: statement.summed([*teams.values(), *states.values()])}
+    return teams | {NO_JOB: statement.summed([*teams.values(), *states.values()])}
 
 
 def _free_by_subject(way: str, groups: list[costs.Group]) -> dict[str, Decimal]:
@@ -231,7 +230,7 @@ def _free_by_subject(way: str, groups: list[costs.Group]) -> dict[str, Decimal]:
         return {}
     teams, states = statement.split(groups)
     shared = spread(teams, states.get("free", NO_USD), way)
-    return shared.free_usd | {NO_TEAM: shared.left_usd}
+    return shared.free_usd | {NO_JOB: shared.left_usd}
 
 
 def _start_again(run: MonthRun, now: datetime) -> None:

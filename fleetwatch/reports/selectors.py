@@ -122,14 +122,12 @@ def figures(content: Any) -> Any:
     """
     if isinstance(content, list):
         return [figures(each) for each in content]
-    if isinstance(content, dict):
-        shown = {key: _figure(key, value) for key, value in content.items()}
-        return (
-            shown | _apart(shown["states"], shown["busy_unverified_ms"])
-            if "busy_unverified_ms" in shown
-            else shown
-        )
-    return content
+    if not isinstance(content, dict):
+        return content
+    shown = {key: _figure(key, value) for key, value in content.items()}
+    if "busy_unverified_ms" in shown:
+        shown["states"] = _apart(shown["states"], shown["busy_unverified_ms"])
+    return shown
 
 
 def _figure(key: str, value: Any) -> Any:
@@ -138,11 +136,9 @@ def _figure(key: str, value: Any) -> Any:
     return _amounts(value) if key.endswith(("_usd", "usd_per_gpu_hour")) else figures(value)
 
 
-def _apart(states: dict[str, int], unverified_ms: int) -> dict[str, Any]:
+def _apart(states: dict[str, int], unverified_ms: int) -> dict[str, int]:
     parts = {"useful": states["useful"] - unverified_ms, "unverified": unverified_ms}
-    return {
-        "states": {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}
-    }
+    return {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}
 
 
 def _amounts(value: Any) -> Any:

@@ -46,14 +46,7 @@ def written(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def to_xlsx(tables: Iterable[Table]) -> bytes:
     """One sheet per table: bold head that stays, filters, numbers as numbers, text as text only."""
     out = io.BytesIO()
-    # strings are never read as formulas, links or numbers, whatever they look like
-    options = {
-        "in_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "strings_to_numbers": False,
-    }
-    with xlsxwriter.Workbook(out, options) as book:
+    with xlsxwriter.Workbook(out, {"in_memory": True}) as book:
         bold = book.add_format({"bold": True})
         money = book.add_format({"num_format": "#,##0.00"})
         hours = book.add_format({"num_format": "#,##0.0"})
@@ -84,6 +77,7 @@ def _lay_out(sheet: Worksheet, table: Table, bold: Format) -> None:
 def _write(sheet: Worksheet, place: tuple[int, int], cell: Cell, amount: Format) -> None:
     """Counts have no format, amounts theirs."""
     if isinstance(cell, str):
+        # never read as a formula, a link or a number, whatever it looks like
         sheet.write_string(*place, cell[:LONGEST_CELL])
     elif cell is not None:
         sheet.write_number(*place, float(cell), amount if isinstance(cell, Decimal) else None)

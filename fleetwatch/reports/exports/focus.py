@@ -50,11 +50,8 @@ def rows(contents: Iterable[Shape]) -> list[list[Cell]]:
     """One row per charge of statements, and of what the fleet's report has beside them, in the
     order of COLUMNS.
     """
-    return [
-        [charge.get(name) for name in COLUMNS]
-        for content in contents
-        for charge in _charges(content)
-    ]
+    charges = (_account(content) | charge for content in contents for charge in _charges(content))
+    return [[charge.get(name) for name in COLUMNS] for charge in charges]
 
 
 def _charges(content: Shape) -> list[Charge]:
@@ -165,7 +162,7 @@ def _charge(
     """
     is_correction = bool(of) and of != content["month"]
     start, end = _month(of, content["zone"]) if is_correction else (content["from"], content["to"])
-    return _account(content) | {
+    return {
         "BillingPeriodStart": content["from"],
         "BillingPeriodEnd": content["to"],
         "ChargePeriodStart": start,
