@@ -41,8 +41,6 @@ class Imported:
     place.
     """
 
-    issuer: str
-    form: str
     rows: int
     lines: int
     usd: Decimal
@@ -91,8 +89,6 @@ def import_invoice(
     amounts = (line.amount for line in file.lines)
     dollars = EXACT.multiply(reduce(EXACT.add, amounts), usd_per_unit)
     return Imported(
-        file.issuer,
-        file.form,
         file.rows,
         len(file.lines),
         dollars,

@@ -16,10 +16,9 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import ReportPart
-from fleetwatch.reports.statement import NO_JOB, Shape, text
+from fleetwatch.reports.statement import MOMENT, NO_JOB, Shape, text
 
 GROUPS = ("gpu_model", "job", "project", "cost_centre", "node")  # by which a report tells its time
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
 
 

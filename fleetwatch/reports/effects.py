@@ -9,8 +9,9 @@ the dear or the cheap GPU models; rate = the same hours of the same models at a 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 
-from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.figures.pricing import EXACT, usd
 from fleetwatch.figures.totals import ZERO
 
 
@@ -47,24 +48,14 @@ def effects(
     cost_before = _cost(before.values())
     cost_now = _cost(now.values())
     at_average = EXACT.divide(EXACT.multiply(cost_before, hours_now), hours_before)
-    at_old_rates = ZERO
-    for model, spent in now.items():
-        at_old_rates = EXACT.add(at_old_rates, _at_old_rate(spent, before.get(model)))
+    at_old_rate = (_at_old_rate(spent, before.get(model)) for model, spent in now.items())
+    at_old_rates = reduce(EXACT.add, at_old_rate, ZERO)
     parts = [
         EXACT.subtract(at_average, cost_before),
         EXACT.subtract(at_old_rates, at_average),
         EXACT.subtract(cost_now, at_old_rates),
     ]
     return Effects(*fitted(parts, difference_usd))
-
-
-def average_usd_per_gpu_hour(spent: Spent) -> Decimal | None:
-    """What one of its GPU-hours cost, unrounded; None without priced time."""
-    return (
-        EXACT.divide(EXACT.multiply(spent.cost_usd, Decimal(HOUR_MS)), Decimal(spent.gpu_ms))
-        if spent.gpu_ms
-        else None
-    )
 
 
 def _at_old_rate(spent: Spent, old: Spent | None) -> Decimal:
@@ -87,7 +78,4 @@ def _hours(every: Iterable[Spent]) -> Decimal:
 
 
 def _cost(every: Iterable[Spent]) -> Decimal:
-    total = ZERO
-    for spent in every:
-        total = EXACT.add(total, spent.cost_usd)
-    return total
+    return reduce(EXACT.add, (spent.cost_usd for spent in every), ZERO)

@@ -20,9 +20,8 @@ def digest(month: Interval, *before: Interval) -> str:
     """64 hex digits; the same ones mean that all figures over the month and those before it are
     still the same.
     """
-    zone_name = zone().key
     parts = [
-        *(f"{FORMAT} {each.start} {each.end} {_of(each, zone_name)}" for each in (month, *before)),
+        *(f"{FORMAT} {each.start} {each.end} {_of(each)}" for each in (month, *before)),
         beside().digest(month),
         statement_choices.free_capacity(),
         budgeted.digest(month),
@@ -30,8 +29,7 @@ def digest(month: Interval, *before: Interval) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _of(interval: Interval, zone_name: str) -> str:
-    ((digest,),) = execute(
-        _INPUTS, {"start": interval.start, "end": interval.end, "zone": zone_name}
-    )
+def _of(interval: Interval) -> str:
+    wanted = {"start": interval.start, "end": interval.end, "zone": zone().key}
+    [(digest,)] = execute(_INPUTS, wanted)
     return str(digest)

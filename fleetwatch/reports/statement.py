@@ -11,14 +11,16 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.figures import pricing
+from fleetwatch.figures.pricing import EXACT, HOUR_MS
 from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports.effects import Spent, average_usd_per_gpu_hour, effects
+from fleetwatch.reports.effects import Spent, effects
 
 Shape = dict[str, Any]
 NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
 NO_USD = Decimal("0.000000")
 TWELVE_PLACES = Decimal("0.000000000001")
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def own_lines(unheld: Mapping[str, Sequence[Group]], costs: Mapping[str, Decimal]) -> list[Shape]:
@@ -169,7 +171,7 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
         **_unverified(totals.busy_only_ms),
         "cost_usd": text(cost_usd),
-        "usd_per_gpu_hour": _price(average_usd_per_gpu_hour(Spent(priced_ms, totals.cost_usd))),
+        "usd_per_gpu_hour": _price(priced_ms, totals.cost_usd),
         **_waste(waste_usd),
         "has_example_rates": totals.has_example_rates,
     }
@@ -189,11 +191,15 @@ def _unverified(gpu_ms: int) -> Shape:
     return {"busy_unverified_ms": gpu_ms} if gpu_ms else {}
 
 
-def _price(price: Decimal | None) -> str | None:
-    """Twelve places: exact for a rate (six), near enough for the average of several."""
-    if price is None:
+def _price(gpu_ms: int, cost_usd: Decimal) -> str | None:
+    """What a GPU-hour cost, to twelve places: exact for a rate (six), near enough for the average
+    of several; None without priced time.
+    """
+    if not gpu_ms:
         return None
-    digits = text(pricing.usd(price, TWELVE_PLACES)).rstrip("0")
+    usd_ms = EXACT.multiply(cost_usd, Decimal(HOUR_MS))
+    price = pricing.usd(EXACT.divide(usd_ms, Decimal(gpu_ms)), TWELVE_PLACES)
+    digits = text(price).rstrip("0")
     return digits + "00" if digits.endswith(".") else digits
 
 

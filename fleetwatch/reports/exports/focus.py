@@ -18,13 +18,11 @@ from zoneinfo import ZoneInfo
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
 from fleetwatch.reports import months
-from fleetwatch.reports.exports.tables import Cell
-from fleetwatch.reports.statement import Shape
+from fleetwatch.reports.exports.tables import Cell, hours
+from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape
 
 Charge = dict[str, Cell]
 NINE_PLACES = Decimal("0.000000001")
-TWELVE_PLACES = Decimal("0.000000000001")
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 UNIT = "GPU-Hours"
 
 # the order of the file
@@ -107,7 +105,7 @@ def _correction(content: Shape, line: Shape) -> Charge:
         tags,
         of=line["corrects"],
     )
-    return charge | _cost(line["cost_usd"]) | _consumed(_hours(line["gpu_ms"]))
+    return charge | _cost(line["cost_usd"]) | _consumed(hours(line["gpu_ms"], NINE_PLACES))
 
 
 def _undelivered(content: Shape, line: Shape) -> Charge:
@@ -194,7 +192,7 @@ def _cost(cost_usd: str) -> Charge:
 
 
 def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> Charge:
-    quantity = _hours(priced_ms)
+    quantity = hours(priced_ms, NINE_PLACES)
     product = pricing.EXACT.multiply(price, quantity)
     names = (
         "ListUnitPrice",
@@ -219,10 +217,6 @@ def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> Ch
 
 def _consumed(quantity: Cell) -> Charge:
     return {"ConsumedQuantity": quantity, "ConsumedUnit": UNIT}
-
-
-def _hours(gpu_ms: int) -> Decimal:
-    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(NINE_PLACES)
 
 
 def _team(content: Shape) -> Charge:

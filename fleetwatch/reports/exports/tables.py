@@ -11,7 +11,6 @@ from fleetwatch.reports.statement import Shape
 Cell = str | Decimal | int | None
 Sheet = tuple[str, Sequence[str], Sequence[Shape]]  # its name, its columns, what it has rows of
 FOUR_PLACES = Decimal("0.0001")
-SIX_PLACES = Decimal("0.000001")
 
 # Columns that are called otherwise than a line's entry.
 ENTRIES = {
@@ -219,19 +218,20 @@ def _reader(column: str) -> Callable[[Shape], Cell]:
     entry = ENTRIES.get(column, column)
     if column in OF_STATES:
         state = OF_STATES[column]
-        return lambda line: _hours(line["states"].get(state, 0))
+        return lambda line: hours(line["states"].get(state, 0))
     if column in OF_TIERS:
         tier = OF_TIERS[column]
         return lambda line: Decimal(line["waste_usd"][tier])
     if column.endswith("gpu_hours"):
-        return lambda line: _hours(line.get(entry, 0))
+        return lambda line: hours(line.get(entry, 0))
     if column.endswith(("_usd", "usd_per_gpu_hour")):
         return lambda line: _dollars(line.get(entry))
     return lambda line: line.get(entry)
 
 
-def _hours(gpu_ms: int) -> Decimal:
-    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(SIX_PLACES)
+def hours(gpu_ms: int, places: Decimal = pricing.MICRO_USD) -> Decimal:
+    """GPU-hours to so many places."""
+    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(places)
 
 
 def _dollars(amount: str | Decimal | None) -> Decimal | None:
