@@ -1,10 +1,12 @@
-"""Why a figure is what it is: dollars, the entries behind them, the windows behind these, and the
-rule that decided.
+"""Why a figure is what it is: what it is made of, state by state under each rate and part by part;
+the entries behind dollars, the windows behind these, and the rule that decided.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -22,10 +24,14 @@ from fleetwatch.api.answer_types import (
     UUIDOf,
     attribute,
 )
-from fleetwatch.api.request_period import RequestError, asked, required
+from fleetwatch.api.money_figures import rows_of_ranked
+from fleetwatch.api.request_period import Asked, RequestError, asked, required
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
-from fleetwatch.figures.totals import UNALLOCATED, ZERO
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.breakdown import Term, Traced
+from fleetwatch.figures.pricing import lines, usd
+from fleetwatch.figures.totals import UNALLOCATED, ZERO, Scope, Totals
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -35,9 +41,9 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS
 
-TOO_LONG = f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once"
-
 router = Router(tags=["ledger"])
+
+TOO_LONG = f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once"
 
 
 class ExplainedEntry(Schema):
@@ -184,4 +190,104 @@ def _windows(windows: list[explain.Stretch]) -> list[Joined]:
     return [
         Joined({"gpu": gpus[window.gpu_id], "job": jobs.get(window.job_id)}, window)
         for window in windows
+    ]
+
+
+class FigureTerm(Schema):
+    """GPU time x dollars per GPU-hour = dollars; null: no rate held.
+
+    The terms' dollars sum to `usd` to the micro-dollar.
+    """
+
+    state: State
+    tier: Tier
+    gpu_ms: int
+    usd_per_gpu_hour: float | None
+    is_example_rate: bool = Field(alias="is_example")
+    usd: float | None
+
+
+class FigurePart(schemas.WasteRow):
+    """A job or a GPU in the figure, and the address at which it is explained: a GPU down to its
+    windows and rules.
+    """
+
+    explain: str
+
+
+class FigureExplanation(schemas.Period):
+    """`parts_by` is job or gpu; the parts of all pages sum to `usd`, and so do the terms."""
+
+    usd: Usd
+    gpu_ms: int
+    unpriced_ms: int
+    terms: list[FigureTerm]
+    parts_by: Literal["job", "gpu"]
+    parts: list[FigurePart]
+    next_cursor: str | None
+
+
+class FigureScope(schemas.Filter):
+    """Whose figure; "" as job is what no job held."""
+
+    job: schemas.Name = None
+
+
+@router.get("/explain/figure", operation_id="explainFigure", response=FigureExplanation)
+def figure(
+    request: HttpRequest,
+    period: schemas.PeriodAsked,
+    where: Query[FigureScope],
+    paging: schemas.Paging,
+    state: State | None = None,
+) -> Answer:
+    """What any figure of costs is made of: state by state under each rate, and the jobs in it (of
+    one job: its GPUs), dearest first.
+    """
+    wanted = asked(request)
+    named = where.dict(exclude_none=True)
+    scope = Scope(**named, states=state and (state,))
+    traced = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
+    if state is not None:
+        named["state"] = state
+    return {
+        **wanted.echo(),
+        **_summed(traced.totals, traced.terms),
+        "parts_by": traced.parts_by,
+        "parts": _parts(traced, named, wanted),
+        "next_cursor": wanted.following(paging.limit, more=traced.parts.after.groups > 0),
+    }
+
+
+def _summed(totals: Totals, terms: Sequence[Term]) -> Answer:
+    priced = [term.usd for term in terms if term.usd is not None]
+    dollars = iter(lines(priced, total=usd(totals.cost_usd)))
+    return {
+        "usd": totals.cost_usd,
+        "gpu_ms": totals.capacity_ms,
+        "unpriced_ms": totals.unpriced_ms,
+        "terms": [
+            Joined({"usd": None if term.usd is None else next(dollars)}, term) for term in terms
+        ],
+    }
+
+
+def _parts(traced: Traced, named: Answer, wanted: Asked) -> list[Joined]:
+    """Each with the address at which it is asked for."""
+    period = {"from": wanted.interval.start_ms, "to": wanted.interval.end_ms}
+    rows = zip(traced.parts.groups, rows_of_ranked(traced.parts), strict=True)
+    address = "/api/v1/explain/figure"
+    query = {**named, "job": "", **period}
+    if traced.parts_by == "gpu":
+        # by its entries and windows: of the newest six hours with any
+        address = "/api/v1/explain"
+        narrowed = {name: value for name, value in named.items() if name in ("job", "state")}
+        query = {"gpu": "", **narrowed, **period, "newest": "true"}
+    return [
+        Joined(
+            {"explain": f"{address}?{urlencode(query | {traced.parts_by: group.key})}"},
+            figures,
+            group,
+        )
+        for group, figures in rows
     ]

@@ -1,6 +1,6 @@
 """Rows of the lists: facts of a model beside its figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -15,8 +15,10 @@ from fleetwatch.jobs.selectors import JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.selectors import idle_power
 from fleetwatch.telemetry.selectors import Drain
 
+Why = Mapping[int, tuple[Primary, Saving]]  # cause and savings of all its findings, by job's id
 
-def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Answer:
+
+def _cause(primary: Primary | None, evidence: Sequence[str]) -> Answer:
     """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
     row: Answer = {"key": UNDETERMINED, "confidence": None, "evidence": []}
     if primary is not None and primary.cause != UNDETERMINED:
@@ -28,14 +30,15 @@ def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Answer:
     return row | {"title": title(row["key"])}
 
 
-def job_row(job: Job, figures: Joined, cause: Answer, saving: Saving | None = None) -> Joined:
-    """`saving` is what all its findings could save in the period; None = nothing was diagnosed."""
+def job_row(job: Job, figures: Joined, why: Why, evidence: Sequence[str] = ()) -> Joined:
+    """`why`: of jobs by their ids, where something was diagnosed; `evidence` of the first cause."""
+    primary, saving = why.get(job.pk, (None, None))
     wait = wait_ms(job)
     more = {
         "wait_s": None if wait is None else wait / 1000,
         "partition": _label(job, "partition"),
         "qos": _label(job, "qos"),
-        "primary_cause": cause,
+        "primary_cause": _cause(primary, evidence),
         "savings_gpu_hours": saving and [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
         "savings_usd": saving and [usd(saving.low_usd), usd(saving.high_usd)],
     }

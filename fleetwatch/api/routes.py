@@ -1,7 +1,7 @@
 """The endpoints of /api/v1 that read: parse, select, shape. Nothing here writes."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -24,10 +24,9 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates import book
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import evidence
 from fleetwatch.diagnosis.queues import waiting
-from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
+from fleetwatch.diagnosis.selectors import CAUSED_STATES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.selectors import Breakdown
@@ -49,7 +48,6 @@ from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
-Why = Mapping[int, tuple[Primary, Saving]]
 Where = Query[schemas.Filter]
 
 router = Router()
@@ -134,7 +132,7 @@ def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
     job_ids = [job.pk for job in jobs.values()]
     why = diagnosis.primary_causes(interval, scope=scope, job_ids=job_ids)
     return [
-        _job_row(jobs[group.key], shape, why)
+        list_rows.job_row(jobs[group.key], shape, why)
         for group, shape in zip(page.groups, rows_of_ranked(page), strict=True)
         if group.key in jobs
     ]
@@ -160,12 +158,11 @@ def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
         "contradictions": contradictions(job),
         "history": changes(job),
     }
-    return Joined(
-        wanted.echo() | more, _job_row(job, figures(by_gpu.totals), why, _evidence(job, why))
-    )
+    row = list_rows.job_row(job, figures(by_gpu.totals), why, _evidence(job, why))
+    return Joined(wanted.echo() | more, row)
 
 
-def _evidence(job: Job, why: Why) -> Sequence[str]:
+def _evidence(job: Job, why: list_rows.Why) -> Sequence[str]:
     """A sentence per sign of the job's first cause; none where its telemetry is gone."""
     seen = evidence.evidence(job, why[job.pk][0].cause) if job.pk in why else None
     return seen.lines if seen else ()
@@ -309,11 +306,6 @@ def incidents(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answ
     )
     incidents = Incident.objects.select_related("rule").filter(overlapping)
     return wanted.listed(incidents.order_by("-opened_at", "-pk"), paging.limit)
-
-
-def _job_row(job: Job, shape: Joined, why: Why, lines: Sequence[str] = ()) -> Joined:
-    primary, saving = why.get(job.pk, (None, None))
-    return list_rows.job_row(job, shape, list_rows.cause_of(primary, lines), saving)
 
 
 def _lines(groups: list[Group]) -> list[Joined]:

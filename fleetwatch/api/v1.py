@@ -8,12 +8,9 @@ from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
-from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.description import DescribedAPI
 from fleetwatch.api.explain_routes import router as explanations
-from fleetwatch.api.figure_routes import router as explained_figures
 from fleetwatch.api.finding_routes import router as findings
-from fleetwatch.api.invoice_routes import router as invoices
 from fleetwatch.api.known_parameters import refuse_unknown
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.request_period import RequestError
@@ -42,12 +39,9 @@ api.add_decorator(refuse_unknown, mode="view")
 for each in (
     router,
     explanations,
-    explained_figures,
     findings,
     trials,
     reports,
-    commitments,
-    invoices,
     budgets,
 ):
     api.add_router("", each)

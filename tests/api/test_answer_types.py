@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import AtOrNone, GPUHours, Joined, TextOrNone, Usd, UsdOrNone
-from fleetwatch.api.commitment_routes import CommittedTime
+from fleetwatch.api.report_routes import CommittedTime
 from fleetwatch.finance.coverage import Covered
 from fleetwatch.jobs.selectors import JobSource
 from fleetwatch.ledger.policy import STATES
