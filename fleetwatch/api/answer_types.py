@@ -18,7 +18,7 @@ MISSING = object()
 
 class Joined:
     """Facts and things read as one: a name is that of the first that has it, facts before
-    things.
+    things. With dots it is an attribute's attribute; None where there is no such thing.
     """
 
     __slots__ = ("_facts", "_things")
@@ -35,14 +35,15 @@ class Joined:
             else:
                 self._things.append(part)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self._facts:
-            return self._facts[name]
+    def __getattr__(self, path: str) -> Any:
+        name, _, rest = path.partition(".")
+        value = self._facts.get(name, MISSING)
         for thing in self._things:
-            value = getattr(thing, name, MISSING)
-            if value is not MISSING:
-                return value
-        raise AttributeError(name)
+            if value is MISSING:
+                value = getattr(thing, name, MISSING)
+        if value is MISSING:
+            raise AttributeError(path)
+        return attrgetter(rest)(value) if rest and value is not None else value
 
 
 def read_as(convert: Callable[[Any], Any]) -> BeforeValidator:

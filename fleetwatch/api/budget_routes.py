@@ -10,9 +10,9 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.api import schemas
-from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, attribute, read_as
+from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, read_as
 from fleetwatch.api.request_period import asked, required
+from fleetwatch.api.schemas import MAY_BE_MISSING, Listed, Name, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 
@@ -37,18 +37,18 @@ class BudgetRow(Schema):
     spent_usd: Usd
     unpriced_ms: int
     budget_usd: UsdOrNone
-    budget_amount: Annotated[float | None, attribute("budget.amount")] = Field(alias="limit")
-    budget_currency: Annotated[str | None, attribute("budget.currency")] = Field(alias="limit")
-    expected_usd: Annotated[Cents | None, attribute("end.expected_usd")] = Field(alias="end")
-    low_usd: Annotated[Cents | None, attribute("end.low_usd")] = Field(alias="end")
-    high_usd: Annotated[Cents | None, attribute("end.high_usd")] = Field(alias="end")
-    passes_at: Annotated[datetime | None, attribute("passes_at")] = Field(alias="end")
-    may_pass_at: Annotated[datetime | None, attribute("may_pass_at")] = Field(alias="end")
+    budget_amount: float | None = Field(alias="limit.budget.amount")
+    budget_currency: str | None = Field(alias="limit.budget.currency")
+    expected_usd: Cents | None = Field(alias="end.end.expected_usd")
+    low_usd: Cents | None = Field(alias="end.end.low_usd")
+    high_usd: Cents | None = Field(alias="end.end.high_usd")
+    passes_at: datetime | None = Field(alias="end.passes_at")
+    may_pass_at: datetime | None = Field(alias="end.may_pass_at")
     risk: Risk
     note: str = Field(alias="reason")
 
 
-class BudgetPage(schemas.Listed[BudgetRow]):
+class BudgetPage(Listed[BudgetRow]):
     """The whole fleet first, then teams, the most pressing first."""
 
 
@@ -107,12 +107,12 @@ class AnomalyRow(Schema):
     ]
 
 
-class AnomalyPage(schemas.Listed[AnomalyRow]):
+class AnomalyPage(Listed[AnomalyRow]):
     """Anomalies that overlap the period, the newest first."""
 
 
 @router.get("/budgets", operation_id="listBudgets", response=BudgetPage)
-def budgets(request: HttpRequest, paging: schemas.Paging) -> Answer:
+def budgets(request: HttpRequest, paging: Paging) -> Answer:
     """The running month of every team: spent, expected, budget."""
     now = timezone.now()
     lines = selectors.lines(now)
@@ -120,9 +120,9 @@ def budgets(request: HttpRequest, paging: schemas.Paging) -> Answer:
 
 
 @router.get(
-    "/forecast", operation_id="getForecast", response=Forecast, openapi_extra=schemas.MAY_BE_MISSING
+    "/forecast", operation_id="getForecast", response=Forecast, openapi_extra=MAY_BE_MISSING
 )
-def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
+def forecast(request: HttpRequest, team: Name = None) -> Joined:
     """The running month of one team, or without one of the whole fleet, by days."""
     now = timezone.now()
     whose = team and required(Team.objects.filter(slug=team).first(), "team", field="team")
@@ -133,10 +133,10 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Joined:
 @router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)
 def anomalies(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
-    paging: schemas.Paging,
+    period: PeriodAsked,
+    paging: Paging,
     kind: SeriesKind | None = None,
-    key: schemas.Name = None,
+    key: Name = None,
 ) -> Answer:
     """Hours that were unusual in the period."""
     wanted = asked(request)

@@ -13,7 +13,6 @@ from django.utils import timezone
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import (
     Answer,
     At,
@@ -22,10 +21,18 @@ from fleetwatch.api.answer_types import (
     Usd,
     UsdOrNone,
     UUIDOf,
-    attribute,
 )
 from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, RequestError, asked, required
+from fleetwatch.api.schemas import (
+    MAY_BE_MISSING,
+    Filter,
+    Name,
+    Paging,
+    Period,
+    PeriodAsked,
+    WasteRow,
+)
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.figures import selectors as costs
@@ -61,11 +68,11 @@ class ExplainedEntry(Schema):
     tier: Tier
     signal: str
     efficiency_source: str
-    policy_version: Annotated[int, attribute("version")] = Field(alias="policy")
+    policy_version: int = Field(alias="policy.version")
     gpu_ms: int
     energy_j: float | None
-    usd_per_gpu_hour: Annotated[float | None, attribute("usd_per_gpu_hour")] = Field(alias="rate")
-    rate_source: Annotated[str | None, attribute("rate.source")] = Field(alias="rate")
+    usd_per_gpu_hour: float | None = Field(alias="rate.usd_per_gpu_hour")
+    rate_source: str | None = Field(alias="rate.rate.source")
     usd: UsdOrNone
     is_adjustment: bool
     cause: str | None
@@ -105,12 +112,12 @@ class ExplainQuery(Schema):
     """
 
     gpu: Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
-    job: schemas.Name = None
+    job: Name = None
     state: State | None = None
     newest: bool = False
 
 
-class Explanation(schemas.Period):
+class Explanation(Period):
     """`entries` are of the whole hours; `windows` of the time asked for.
 
     `is_final`: windows are gone, entries stay.
@@ -128,11 +135,11 @@ class Explanation(schemas.Period):
     "/explain",
     operation_id="explainGpu",
     response=Explanation,
-    openapi_extra=schemas.MAY_BE_MISSING,
+    openapi_extra=MAY_BE_MISSING,
 )
 def explained(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
+    period: PeriodAsked,
     what: Query[ExplainQuery],
 ) -> Answer:
     """Up to 6 hours of one GPU (with its MIG instances), of one job or state alone where named."""
@@ -207,7 +214,7 @@ class FigureTerm(Schema):
     usd: float | None
 
 
-class FigurePart(schemas.WasteRow):
+class FigurePart(WasteRow):
     """A job or a GPU in the figure, and the address at which it is explained: a GPU down to its
     windows and rules.
     """
@@ -215,7 +222,7 @@ class FigurePart(schemas.WasteRow):
     explain: str
 
 
-class FigureExplanation(schemas.Period):
+class FigureExplanation(Period):
     """`parts_by` is job or gpu; the parts of all pages sum to `usd`, and so do the terms."""
 
     usd: Usd
@@ -227,18 +234,18 @@ class FigureExplanation(schemas.Period):
     next_cursor: str | None
 
 
-class FigureScope(schemas.Filter):
+class FigureScope(Filter):
     """Whose figure; "" as job is what no job held."""
 
-    job: schemas.Name = None
+    job: Name = None
 
 
 @router.get("/explain/figure", operation_id="explainFigure", response=FigureExplanation)
 def figure(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
+    period: PeriodAsked,
     where: Query[FigureScope],
-    paging: schemas.Paging,
+    paging: Paging,
     state: State | None = None,
 ) -> Answer:
     """What any figure of costs is made of: state by state under each rate, and the jobs in it (of

@@ -13,7 +13,6 @@ from ninja.security import django_auth
 from pydantic import AwareDatetime, Field
 
 from fleetwatch.accounts.models import User
-from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import (
     Answer,
     At,
@@ -31,6 +30,15 @@ from fleetwatch.api.answer_types import (
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.money_figures import tier_row
 from fleetwatch.api.request_period import INBOX, RequestError, asked, required
+from fleetwatch.api.schemas import (
+    JobFilter,
+    ListedInPeriod,
+    Name,
+    Paging,
+    Period,
+    PeriodAsked,
+    WasteTier,
+)
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY
@@ -95,7 +103,7 @@ class FindingRow(Schema):
     confidence: Annotated[FindingConfidence, read_as(CONFIDENCES.__getitem__)]
     status: FindingStatus
     snoozed_until: datetime | None
-    assignee: Annotated[str | None, attribute("username")]
+    assignee: str | None = Field(alias="assignee.username")
     job: KeyOrNone
     job_name: str
     user: str
@@ -110,13 +118,13 @@ class FindingRow(Schema):
     affected_gpu_hours: GPUHours = Field(alias="held_ms")
     wasted_gpu_hours: GPUHours = Field(alias="wasted_ms")
     wasted_usd: Usd
-    waste: dict[str, schemas.WasteTier]
+    waste: dict[str, WasteTier]
     savings: Savings = Field(alias="saving")
     unpriced_ms: int
     has_example_rates: bool
 
 
-class FindingPage(schemas.ListedInPeriod[FindingRow]):
+class FindingPage(ListedInPeriod[FindingRow]):
     """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and
     of queues in `places`, on every page alike (none where a job, user, team or the like is asked
     for). `recoverable` sums those that are open or snoozed, `accepted` those that somebody
@@ -195,7 +203,7 @@ class FixOutcome(Schema):
     saved: Savings = Field(alias="saving")
 
 
-class FindingDetail(schemas.Period, FindingRow):
+class FindingDetail(Period, FindingRow):
     """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no
     longer kept, `fix` where nobody called it fixed, or that was not measured yet.
     """
@@ -209,7 +217,7 @@ class FindingDetail(schemas.Period, FindingRow):
     alike: str
     tell: list[Step]
     next_30_days: Next30Days | None
-    precision: Annotated[float | None, attribute("share")]
+    precision: float | None = Field(alias="precision.share")
     fix: FixOutcome | None
     processes: list[Process]
     history: list[Said]
@@ -228,24 +236,24 @@ class Asked(Schema):
 Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "confirm", "reject"]
 
 
-class Which(schemas.JobFilter):
+class Which(JobFilter):
     """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody),
     of jobs of a kind or cluster, with wasted time in a state.
     """
 
-    job: schemas.Name = None
-    cause: schemas.Name = None
+    job: Name = None
+    cause: Name = None
     status: FindingStatus | None = None
-    assignee: schemas.Name = None
+    assignee: Name = None
     state: WastedState | None = None
 
 
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
 def findings(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
+    period: PeriodAsked,
     which: Query[Which],
-    paging: schemas.Paging,
+    paging: Paging,
 ) -> Answer:
     """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise.
 
@@ -271,7 +279,7 @@ def findings(
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
-def finding(request: HttpRequest, number: int, period: schemas.PeriodAsked) -> Joined:
+def finding(request: HttpRequest, number: int, period: PeriodAsked) -> Joined:
     """One finding in the period, with its evidence and advice."""
     return _detail(request, _finding(number))
 
@@ -287,7 +295,7 @@ def decide(
     number: int,
     action: Action,
     wanted: Body[Asked],
-    period: schemas.PeriodAsked,
+    period: PeriodAsked,
 ) -> Joined:
     """Accept, dismiss, snooze, assign, fixed, reopen: for admins.
 

@@ -13,9 +13,9 @@ from ninja import Router, Schema
 from pydantic import Field, WithJsonSchema
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Answer, Joined, NameOf, TextOrNone, Usd
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked, required
+from fleetwatch.api.schemas import Listed, ListedInPeriod, Name, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import DifferenceKind, ReportKind
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
@@ -49,7 +49,7 @@ class ReportRow(Schema):
     content: Any = None
 
 
-class ReportPage(schemas.Listed[ReportRow]):
+class ReportPage(Listed[ReportRow]):
     """Computed reports that overlap the period, the newest first.
 
     What statements and fleet reports say is at /reports/{id}.
@@ -68,10 +68,10 @@ class ReportDetail(ReportRow):
 @router.get("/reports", operation_id="listReports", response=ReportPage)
 def reports(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
-    paging: schemas.Paging,
+    period: PeriodAsked,
+    paging: Paging,
     kind: ReportKind | None = None,
-    subject: schemas.Name = None,
+    subject: Name = None,
 ) -> Answer:
     """Computed reports of periods that overlap the one asked for, every version."""
     wanted = asked(request)
@@ -152,7 +152,7 @@ class AboveRow(Schema):
     cost_usd: Usd
 
 
-class CommitmentPage(schemas.ListedInPeriod[CommitmentRow]):
+class CommitmentPage(ListedInPeriod[CommitmentRow]):
     """All commitments. Their figures are of counted_from to counted_to: posted hours that the
     ledger knows.
 
@@ -166,9 +166,7 @@ class CommitmentPage(schemas.ListedInPeriod[CommitmentRow]):
 
 
 @router.get("/commitments", operation_id="listCommitments", response=CommitmentPage, tags=["costs"])
-def commitments(
-    request: HttpRequest, period: schemas.PeriodAsked, paging: schemas.Paging
-) -> Answer:
+def commitments(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """Every commitment there is or was, with what of it was used, there and missing in the
     period.
     """
@@ -217,7 +215,7 @@ class InvoiceRow(Schema):
         return EXACT.multiply(amount, invoice.usd_per_unit)
 
 
-class InvoicePage(schemas.Listed[InvoiceRow]):
+class InvoicePage(Listed[InvoiceRow]):
     """Imported invoices, the newest month first.
 
     What one month's say beside the ledger is at /invoices/{month}.
@@ -264,7 +262,7 @@ class DifferenceLine(Difference):
     billed_ms: int | None
 
 
-class InvoiceMonth(schemas.Listed[DifferenceLine]):
+class InvoiceMonth(Listed[DifferenceLine]):
     """A month's invoices beside its ledger, of the days that are over; without an invoice there are
     no lines. Lines sum to the total.
 
@@ -281,7 +279,7 @@ class InvoiceMonth(schemas.Listed[DifferenceLine]):
 
 
 @router.get("/invoices", operation_id="listInvoices", response=InvoicePage)
-def invoices(request: HttpRequest, period: schemas.PeriodAsked, paging: schemas.Paging) -> Answer:
+def invoices(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """Every invoice that stands, or those of months of which a part lies in a period."""
     wanted = asked(request, whole=ALWAYS)
     last = wanted.interval.end - timedelta(microseconds=1)
@@ -294,7 +292,7 @@ def invoices(request: HttpRequest, period: schemas.PeriodAsked, paging: schemas.
 def invoice_month(
     request: HttpRequest,
     month: Month,
-    paging: schemas.Paging,
+    paging: Paging,
 ) -> Answer:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
     wanted = asked(request)

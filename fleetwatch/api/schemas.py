@@ -21,7 +21,6 @@ from fleetwatch.api.answer_types import (
     Usd,
     UsdOrNone,
     UUIDOrNone,
-    attribute,
     gpu_hours,
     read_as,
 )
@@ -29,8 +28,10 @@ from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
 from fleetwatch.costs.models import Rate
 from fleetwatch.jobs import records
 
+Facts = dict[str, Any]
+
 # for an operation that asks for one thing by a parameter
-MAY_BE_MISSING: dict[str, Any] = {"responses": {404: {}}}
+MAY_BE_MISSING: Facts = {"responses": {404: {}}}
 
 
 Figure = TypeVar("Figure", int, float)
@@ -110,7 +111,7 @@ class Figures(Schema):
 
 
 # "from" is a word of Python's, so these fields are named by text
-_PERIOD: dict[str, Any] = {
+_PERIOD: Facts = {
     "from": (datetime, ...),
     "to": (datetime, ...),
     "covered_from": (datetime, ...),
@@ -123,7 +124,7 @@ class Period(_Echo):  # type: ignore[misc]
     """As asked for, and what of it the figures cover: all up to now."""
 
 
-_PERIOD_QUERY: dict[str, Any] = {
+_PERIOD_QUERY: Facts = {
     "from": (Moment | None, None),
     "to": (Moment | None, None),
     "range": (Literal["1h", "6h", "24h", "7d", "30d", "MTD", "last-month"] | None, None),
@@ -263,7 +264,7 @@ class JobRow(Figures):
     partition: str | None
     qos: str | None
     restarts: int
-    labels: dict[str, Any]
+    labels: Facts
     gpu_hours: Annotated[
         States, read_as(lambda states: {name: gpu_hours(ms) for name, ms in states.items()})
     ] = Field(alias="states")
@@ -326,11 +327,11 @@ class JobChange(Schema):
     that were not taken.
     """
 
-    key: Annotated[str, attribute("own_key")] = Field(alias="job")
+    key: str = Field(alias="job.own_key")
     at: datetime
     node: NameOrNone
     by: Voice = Field(alias="voice")
-    facts: dict[str, Any]
+    facts: Facts
     refused: list[str]
 
 
@@ -376,11 +377,11 @@ class Drained(Schema):
 
 class NodeRow(Figures):
     name: str
-    labels: dict[str, Any]
+    labels: Facts
     window_s: int
     last_at: AtOrNone = Field(alias="last_ms")
     last_received_at: datetime | None
-    agent: dict[str, Any]
+    agent: Facts
     sources: list[JobSource]
     drained: Drained | None
     gpu_count: int
@@ -413,7 +414,7 @@ class GPURow(Figures):
     mig_profile: str
     instances: list[Instance]
     persistence: bool | None
-    unread: dict[str, Any]
+    unread: Facts
     first_at: AtOrNone = Field(alias="first_ms")
     last_at: AtOrNone = Field(alias="newest_ms")
     retired_at: AtOrNone = Field(alias="retired_ms")
@@ -529,12 +530,12 @@ class MappingPage(Listed[MappingRow]):
 class IncidentRow(Schema):
     id: int
     rule: NameOf
-    condition: Annotated[str, attribute("condition")] = Field(alias="rule")
+    condition: str = Field(alias="rule.condition")
     subject: str
     opened_at: datetime
     updated_at: datetime
     resolved_at: datetime | None
-    facts: dict[str, Any] = Field(alias="of_condition")
+    facts: Facts = Field(alias="of_condition")
 
 
 class IncidentPage(Listed[IncidentRow]):

@@ -5,9 +5,9 @@ from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field
 
-from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Answer, GPUHours, Usd
 from fleetwatch.api.request_period import RequestError, asked
+from fleetwatch.api.schemas import Period, PeriodAsked
 from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
@@ -42,7 +42,7 @@ class TrialLine(Schema):
     more_usd: Usd
 
 
-class Compared(schemas.Period):
+class Compared(Period):
     """Both sides sum to the same GPU time and dollars: what moves is the state."""
 
     group_by: TrialGrouping
@@ -52,7 +52,7 @@ class Compared(schemas.Period):
 @router.post("/ledger/try-policy", operation_id="tryPolicy", response=Compared)
 def try_policy(
     request: HttpRequest,
-    period: schemas.PeriodAsked,
+    period: PeriodAsked,
     tried: Trial,
     group_by: TrialGrouping = "state",
 ) -> Answer:

@@ -86,12 +86,11 @@ def import_invoice(
         if standing is not None:
             _remove(standing, knowingly=replace)
         _store(invoice, file.lines, by=by)
-    amounts = (line.amount for line in file.lines)
-    dollars = EXACT.multiply(reduce(EXACT.add, amounts), usd_per_unit)
+    amount = reduce(EXACT.add, (line.amount for line in file.lines))
     return Imported(
         file.rows,
         len(file.lines),
-        dollars,
+        EXACT.multiply(amount, usd_per_unit),
         is_new,
         replaced=is_new and standing is not None,
     )

@@ -14,7 +14,16 @@ from fleetwatch.figures.totals import NOBODY
 from fleetwatch.finance import commitments
 from fleetwatch.finance.gaps import BOOKED_PARTS, Counted, Gap
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
-from fleetwatch.finance.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
+from fleetwatch.finance.reconciling import (
+    Bill,
+    Booked,
+    Line,
+    Missing,
+    Owner,
+    fingerprint,
+    reconcile,
+    total,
+)
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports import months
@@ -55,9 +64,9 @@ def bookings(month: str) -> QuerySet[InvoiceAdjustment]:
     return InvoiceAdjustment.objects.filter(month=month).order_by("-booked_at", "-pk")
 
 
-def booked_by_key(month: str) -> dict[str, tuple[str, Gap]]:
+def booked_by_key(month: str) -> Booked:
     """Label and sum of what was booked of each line and not withdrawn."""
-    booked: dict[str, tuple[str, Gap]] = {}
+    booked: Booked = {}
     for row in bookings(month).filter(withdrawn_at__isnull=True):
         gap = Gap(**{name: getattr(row, name) for name in BOOKED_PARTS})
         _, before = booked.get(row.key, ("", Gap()))
@@ -152,11 +161,9 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
     return sums, unpriced_ms
 
 
-def _missing(
-    interval: Interval, times: Sequence[KindTime], now: datetime
-) -> dict[tuple[str, str], Counted]:
+def _missing(interval: Interval, times: Sequence[KindTime], now: datetime) -> Missing:
     """What commitments paid for GPUs that were not there, by GPU model and region."""
-    sums: dict[tuple[str, str], Counted] = defaultdict(Counted)
+    sums: Missing = defaultdict(Counted)
     for commitment, line in commitments.coverage(interval, now=now, times=times).lines:
         sums[commitment.gpu_model.name, commitment.region] += Counted(
             line.missing_ms, 0, line.missing_usd

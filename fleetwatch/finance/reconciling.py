@@ -52,6 +52,8 @@ class Owner:
     is_owned: bool = False
 
 
+Missing = dict[tuple[str, str], Counted]  # by GPU model and region of the commitment
+Booked = dict[str, tuple[str, Gap]]  # by the line's key its label and what was booked of it
 Dollars = TypeVar("Dollars", Bill, Counted)
 
 
@@ -102,13 +104,12 @@ class _Pair:
 def reconcile(
     bills: Sequence[Bill],
     ledger: Mapping[Owner, Counted],
-    missing: Mapping[tuple[str, str], Counted],
-    booked: Mapping[str, tuple[str, Gap]],
+    missing: Missing,
+    booked: Booked,
 ) -> list[Line]:
     """The lines of a month, matched ones first.
 
-    `ledger` has exact dollars; `missing` is by GPU model and region of the commitment, in
-    micro-dollars; `booked` is what was booked by key, with its label.
+    `ledger` has exact dollars, `missing` micro-dollars.
     """
     ordered = sorted(ledger)
     counted = dict(zip(ordered, _rounded([ledger[owner] for owner in ordered]), strict=True))
@@ -147,24 +148,20 @@ def _pairs(bills: Sequence[Bill], owners: Sequence[Owner]) -> list[_Pair]:
         of_model = [bill for bill in bills if bill.gpu_model == model]
         rented = [each for each in owners if each.gpu_model == model and not each.is_owned]
         regions = {bill.region for bill in of_model}
-        if not regions <= {owner.region for owner in rented} - {""}:
-            pairs.append(_Pair(model, "", of_model, rented))
-            continue
+        are_known = regions <= {owner.region for owner in rented} - {""}
         pairs += [
             _Pair(
                 model,
                 region,
-                [bill for bill in of_model if bill.region == region],
-                [owner for owner in rented if owner.region == region],
+                [bill for bill in of_model if region in ("", bill.region)],
+                [owner for owner in rented if region in ("", owner.region)],
             )
-            for region in sorted(regions)
+            for region in (sorted(regions) if are_known else [""])
         ]
     return pairs
 
 
-def _matched(
-    pair: _Pair, counted: Mapping[Owner, Counted], missing: Mapping[tuple[str, str], Counted]
-) -> Line:
+def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: Missing) -> Line:
     hours = [bill.gpu_hours for bill in pair.bills if bill.gpu_hours is not None]
     billed = Billed(
         sum(hours, ZERO) if hours else None, sum((bill.usd for bill in pair.bills), ZERO)
@@ -199,15 +196,15 @@ def _unmatched(bills: Iterable[Bill]) -> list[Line]:
         described = "" if bill.sku else bill.description
         key = _key(UNMATCHED, bill.issuer, bill.sku, bill.region, bill.category, described)
         name = bill.sku or bill.description or "a line that names nothing"
-        line = Line(
+        line = lines.get(key) or Line(
             key=key,
             kind=UNMATCHED,
             label=_joined(name, bill.region)[:LONGEST_LABEL],
             note=_joined(bill.category, bill.description if bill.sku else ""),
             region=bill.region,
         )
-        amount = lines.get(key, line).billed_usd + bill.usd
-        lines[key] = replace(lines.get(key, line), billed_usd=amount, gap=Gap(other_usd=amount))
+        amount = line.billed_usd + bill.usd
+        lines[key] = replace(line, billed_usd=amount, gap=Gap(other_usd=amount))
     return sorted(lines.values(), key=lambda line: (-abs(line.billed_usd), line.label))
 
 
@@ -242,7 +239,7 @@ def _committed(left: Decimal) -> Line:
     )
 
 
-def _with_booked(lines: list[Line], booked: Mapping[str, tuple[str, Gap]]) -> list[Line]:
+def _with_booked(lines: list[Line], booked: Booked) -> list[Line]:
     """What was booked counts as said; what was booked of lines that are gone is open the other
     way.
     """

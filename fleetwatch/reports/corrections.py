@@ -12,6 +12,8 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.statement import NO_JOB, Shape, summed, text
 
+# by team, corrected month, cause and state GPU time at each rate
+Parts = dict[tuple[str, ...], list[tuple[int, Decimal | None]]]
 _ADJUSTMENTS = read_statement("reports/sql/adjustments.sql")
 
 
@@ -20,22 +22,21 @@ def booked(month: Interval) -> list[Shape]:
 
     Their signed dollars sum to those of all adjustments booked in the month, to the micro-dollar.
     """
-    parts = _parts(month)
-    amounts = pricing.lines([pricing.price(parts[key]) for key in sorted(parts)])
+    parts = sorted(_parts(month).items())
+    amounts = pricing.lines([pricing.price(times) for _, times in parts])
     lines: list[Shape] = [
         {
             **dict(zip(("team", "corrects", "cause", "state"), key, strict=True)),
-            "gpu_ms": sum(gpu_ms for gpu_ms, _ in parts[key]),
+            "gpu_ms": sum(gpu_ms for gpu_ms, _ in times),
             "cost_usd": text(amount),
         }
-        for key, amount in zip(sorted(parts), amounts, strict=True)
+        for (key, times), amount in zip(parts, amounts, strict=True)
     ]
     return [line for line in lines if line["gpu_ms"] or Decimal(line["cost_usd"])]
 
 
-def _parts(month: Interval) -> dict[tuple[str, ...], list[tuple[int, Decimal | None]]]:
-    """By team, corrected month, cause and state GPU time at each rate."""
-    parts: dict[tuple[str, ...], list[tuple[int, Decimal | None]]] = defaultdict(list)
+def _parts(month: Interval) -> Parts:
+    parts: Parts = defaultdict(list)
     rows = execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
     for is_held, team, is_named, state, corrects, cause, rate, gpu_ms in rows:
         owner = (team or without("team", is_named=is_named)[0]) if is_held else NO_JOB

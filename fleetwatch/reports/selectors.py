@@ -71,7 +71,7 @@ def month_lines(now: datetime) -> list[MonthLine]:
     """Every month that the ledger or a report knows, the newest first."""
     fleets = Report.objects.filter(kind=FLEET)
     starts = [rows.aggregate(first=Min("start"))["first"] for rows in (Entry.objects, fleets)]
-    first = min((start for start in starts if start is not None), default=None)
+    first = min(filter(None, starts), default=None)
     names = [] if first is None else months.names(first, now=now, zone=zone())
     run_of = {run.month: run for run in _newest_runs(names)}
     fleet_of_month = {report.month: report for report in _newest_fleets()}

@@ -150,7 +150,11 @@ def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decima
 
     `groups` are by team. A team or state without GPU time has no share.
     """
-    held = sorted((group for group in groups if group.key != NO_JOB), key=lambda group: group.key)
+    held = {
+        group.key: group.totals.cost_usd
+        for group in sorted(groups, key=lambda group: group.key)
+        if group.key != NO_JOB
+    }
     unheld = {
         state: group.totals.cost_by_state[state]
         for group in groups
@@ -158,9 +162,8 @@ def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decima
         for state in STATES
         if group.totals.states[state]
     }
-    amounts = iter(pricing.lines([*(group.totals.cost_usd for group in held), *unheld.values()]))
-    by_team = {group.key: next(amounts) for group in held}
-    return by_team, {state: next(amounts) for state in unheld}
+    amounts = iter(pricing.lines([*held.values(), *unheld.values()]))
+    return {team: next(amounts) for team in held}, {state: next(amounts) for state in unheld}
 
 
 def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Shape:
