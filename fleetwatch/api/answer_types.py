@@ -23,17 +23,15 @@ class Joined:
 
     __slots__ = ("_facts", "_things")
 
-    def __init__(self, *parts: Any) -> None:
-        self._facts: dict[str, Any] = {}
+    def __init__(self, *things: Any, **facts: Any) -> None:
+        self._facts = facts
         self._things: list[Any] = []
-        for part in parts:
-            if isinstance(part, dict):
-                self._facts = part | self._facts
-            elif isinstance(part, Joined):
-                self._facts = part._facts | self._facts
-                self._things += part._things
+        for thing in things:
+            if isinstance(thing, Joined):
+                self._facts = thing._facts | self._facts
+                self._things += thing._things
             else:
-                self._things.append(part)
+                self._things.append(thing)
 
     def __getattr__(self, path: str) -> Any:
         name, _, rest = path.partition(".")

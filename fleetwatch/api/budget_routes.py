@@ -100,9 +100,7 @@ class AnomalyRow(Schema):
     movers: Annotated[
         list[AnomalyMover],
         read_as(
-            lambda movers: [
-                Joined({"kind": kind}, each) for kind, every in movers for each in every
-            ]
+            lambda movers: [Joined(each, kind=kind) for kind, every in movers for each in every]
         ),
     ]
 
@@ -116,7 +114,7 @@ def budgets(request: HttpRequest, paging: Paging) -> Answer:
     """The running month of every team: spent, expected, budget."""
     now = timezone.now()
     lines = selectors.lines(now)
-    return asked(request).listed(lines, paging.limit, partial(Joined, _month(now)))
+    return asked(request).listed(lines, paging.limit, partial(Joined, **_month(now)))
 
 
 @router.get(
@@ -127,7 +125,7 @@ def forecast(request: HttpRequest, team: Name = None) -> Joined:
     now = timezone.now()
     whose = team and required(Team.objects.filter(slug=team).first(), "team", field="team")
     line = selectors.line(whose or None, now)
-    return Joined(_month(now), {"steps": line.end.steps if line.end else ()}, line)
+    return Joined(line, steps=line.end.steps if line.end else (), **_month(now))
 
 
 @router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)

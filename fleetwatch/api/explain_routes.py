@@ -2,7 +2,6 @@
 the entries behind dollars, the windows behind these, and the rule that decided.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
@@ -36,9 +35,9 @@ from fleetwatch.api.schemas import (
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.breakdown import Term, Traced
+from fleetwatch.figures.breakdown import Traced
 from fleetwatch.figures.pricing import lines, usd
-from fleetwatch.figures.totals import UNALLOCATED, ZERO, Scope, Totals
+from fleetwatch.figures.totals import UNALLOCATED, ZERO, Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -151,11 +150,11 @@ def explained(
     if what.newest:
         wanted = replace(wanted, interval=explain.newest(gpu, wanted.interval, **which))
     lines = priced(explain.rows(gpu, wanted.interval, **which))
-    return wanted.echo() | {
-        "gpu": gpu.uuid,
-        "is_final": explain.is_final(wanted.interval, timezone.now()),
+    return wanted.answer(
+        gpu=gpu.uuid,
+        is_final=explain.is_final(wanted.interval, timezone.now()),
         **_behind(lines, explain.stretches(gpu, wanted.interval, **which)),
-    }
+    )
 
 
 def _behind(lines: list[Priced], windows: list[explain.Stretch]) -> Answer:
@@ -177,8 +176,8 @@ def _behind(lines: list[Priced], windows: list[explain.Stretch]) -> Answer:
 
 def _entry(line: Priced) -> Joined:
     if isinstance(line.row, Adjustment):
-        return Joined({"is_adjustment": True}, line, line.row)
-    return Joined({"is_adjustment": False, "cause": None, "booked_at": None}, line, line.row)
+        return Joined(line, line.row, is_adjustment=True)
+    return Joined(line, line.row, is_adjustment=False, cause=None, booked_at=None)
 
 
 def _job_id(key: str | None) -> int | None:
@@ -195,8 +194,7 @@ def _windows(windows: list[explain.Stretch]) -> list[Joined]:
     gpus = GPU.objects.in_bulk({window.gpu_id for window in windows})
     jobs: dict[int | None, Job] = Job.objects.in_bulk({each.job_id for each in windows} - {None})
     return [
-        Joined({"gpu": gpus[window.gpu_id], "job": jobs.get(window.job_id)}, window)
-        for window in windows
+        Joined(window, gpu=gpus[window.gpu_id], job=jobs.get(window.job_id)) for window in windows
     ]
 
 
@@ -225,8 +223,8 @@ class FigurePart(WasteRow):
 class FigureExplanation(Period):
     """`parts_by` is job or gpu; the parts of all pages sum to `usd`, and so do the terms."""
 
-    usd: Usd
-    gpu_ms: int
+    usd: Usd = Field(alias="cost_usd")
+    gpu_ms: int = Field(alias="capacity_ms")
     unpriced_ms: int
     terms: list[FigureTerm]
     parts_by: Literal["job", "gpu"]
@@ -247,7 +245,7 @@ def figure(
     where: Query[FigureScope],
     paging: Paging,
     state: State | None = None,
-) -> Answer:
+) -> Joined:
     """What any figure of costs is made of: state by state under each rate, and the jobs in it (of
     one job: its GPUs), dearest first.
     """
@@ -257,26 +255,21 @@ def figure(
     traced = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
     if state is not None:
         named["state"] = state
-    return {
+    return Joined(
+        traced,
+        traced.totals,
+        terms=_terms(traced),
+        parts=_parts(traced, named, wanted),
+        next_cursor=wanted.following(paging.limit, more=traced.parts.after.groups > 0),
         **wanted.echo(),
-        **_summed(traced.totals, traced.terms),
-        "parts_by": traced.parts_by,
-        "parts": _parts(traced, named, wanted),
-        "next_cursor": wanted.following(paging.limit, more=traced.parts.after.groups > 0),
-    }
+    )
 
 
-def _summed(totals: Totals, terms: Sequence[Term]) -> Answer:
-    priced = [term.usd for term in terms if term.usd is not None]
-    dollars = iter(lines(priced, total=usd(totals.cost_usd)))
-    return {
-        "usd": totals.cost_usd,
-        "gpu_ms": totals.capacity_ms,
-        "unpriced_ms": totals.unpriced_ms,
-        "terms": [
-            Joined({"usd": None if term.usd is None else next(dollars)}, term) for term in terms
-        ],
-    }
+def _terms(traced: Traced) -> list[Joined]:
+    """Their dollars sum to the figure's."""
+    priced = [term.usd for term in traced.terms if term.usd is not None]
+    dollars = iter(lines(priced, total=usd(traced.totals.cost_usd)))
+    return [Joined(term, usd=None if term.usd is None else next(dollars)) for term in traced.terms]
 
 
 def _parts(traced: Traced, named: Answer, wanted: Asked) -> list[Joined]:
@@ -292,9 +285,7 @@ def _parts(traced: Traced, named: Answer, wanted: Asked) -> list[Joined]:
         query = {"gpu": "", **narrowed, **period, "newest": "true"}
     return [
         Joined(
-            {"explain": f"{address}?{urlencode(query | {traced.parts_by: group.key})}"},
-            figures,
-            group,
+            figures, group, explain=f"{address}?{urlencode(query | {traced.parts_by: group.key})}"
         )
         for group, figures in rows
     ]

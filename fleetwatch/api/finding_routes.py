@@ -268,14 +268,14 @@ def findings(
     )
     shown = every if which.status is None else every.of_status(which.status)
     page, following = wanted.page(shown.of_jobs, paging.limit)
-    return wanted.echo() | {
-        "recoverable": every.saving(*inbox.RECOVERABLE),
-        "accepted": every.saving("accepted"),
-        "capacity": every.capacity(),
-        "places": list(map(finding_row, shown.of_places)),
-        "rows": list(map(finding_row, selectors.with_jobs(page, before=wanted.interval.end))),
-        "next_cursor": following,
-    }
+    return wanted.answer(
+        recoverable=every.saving(*inbox.RECOVERABLE),
+        accepted=every.saving("accepted"),
+        capacity=every.capacity(),
+        places=list(map(finding_row, shown.of_places)),
+        rows=list(map(finding_row, selectors.with_jobs(page, before=wanted.interval.end))),
+        next_cursor=following,
+    )
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
@@ -330,16 +330,18 @@ def _detail(request: HttpRequest, finding: Finding) -> Joined:
     wanted = asked(request, default=INBOX, whole=inbox.whole(finding))
     seen = inbox.explained(finding, wanted.interval, now=now)
     fix = fixes.of_finding(finding)
-    more = {
-        "evidence": seen.evidence,
-        "next_30_days": job and recurrence.projection(job, finding.cause, now=now),
-        "precision": selectors.precision().get(finding.cause),
-        "fix": fix and Joined(fix, fix.fix),
-        "processes": machine_findings.processes(finding, wanted.interval)[:MAX_PROCESSES],
-        "history": selectors.history(finding),
-    }
-    row = finding_row(seen.line)
-    return Joined(wanted.echo() | more, row, seen.advice, seen.advice.cause)
+    return Joined(
+        finding_row(seen.line),
+        seen.advice,
+        seen.advice.cause,
+        evidence=seen.evidence,
+        next_30_days=job and recurrence.projection(job, finding.cause, now=now),
+        precision=selectors.precision().get(finding.cause),
+        fix=fix and Joined(fix, fix.fix),
+        processes=machine_findings.processes(finding, wanted.interval)[:MAX_PROCESSES],
+        history=selectors.history(finding),
+        **wanted.echo(),
+    )
 
 
 def finding_row(line: Line) -> Joined:
@@ -348,14 +350,16 @@ def finding_row(line: Line) -> Joined:
     job = finding.job
     caused = line.caused
     is_snoozed = line.status == Finding.Status.SNOOZED
-    more = {
-        "snoozed_until": finding.snoozed_until if is_snoozed else None,
-        "confidence": caused.confidence,
-        "job": job,
-        "job_name": job.name if job else "",
-        "user": job.user if job else "",
-        "team": job and job.team,
-        "alternatives": in_words(line.alternatives, job.kind if job else ""),
-        "waste": {tier: tier_row(caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS},
-    }
-    return Joined(more, line, finding, caused)
+    return Joined(
+        line,
+        finding,
+        caused,
+        snoozed_until=finding.snoozed_until if is_snoozed else None,
+        confidence=caused.confidence,
+        job=job,
+        job_name=job.name if job else "",
+        user=job.user if job else "",
+        team=job and job.team,
+        alternatives=in_words(line.alternatives, job.kind if job else ""),
+        waste={tier: tier_row(caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS},
+    )

@@ -72,7 +72,7 @@ def _row(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Jo
     parts = lines([totals.cost_by_state[state] for state in STATES], total=cost_usd)
     states = {state: float(part) for state, part in zip(STATES, parts, strict=True)}
     cost = {"total": float(cost_usd), "states": states}
-    return Joined({"cost_usd": cost, "waste": _waste(totals, waste_usd)}, totals)
+    return Joined(totals, cost_usd=cost, waste=_waste(totals, waste_usd))
 
 
 def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> dict[str, Answer]:

@@ -93,7 +93,7 @@ def report(request: HttpRequest, report_id: int) -> Report:
 
 def _small(report: Report) -> Joined:
     """What it says, where that is a page of text and no month of jobs."""
-    return Joined({"content": None} if report.kind in (FLEET, STATEMENT) else {}, report)
+    return Joined(report, content=None) if report.kind in (FLEET, STATEMENT) else Joined(report)
 
 
 class CommittedTime(Schema):
@@ -174,18 +174,17 @@ def commitments(request: HttpRequest, period: PeriodAsked, paging: Paging) -> An
     covered = coverage(wanted.interval, now=timezone.now())
     by_id = {commitment.pk: line for commitment, line in covered.lines}
     counted = covered.interval
-    return {
-        **wanted.echo(),
-        "counted_from": counted and counted.start,
-        "counted_to": counted and counted.end,
-        "missing_usd": float(missing_usd(by_id.values())),
-        "above": covered.above,
+    return wanted.answer(
+        counted_from=counted and counted.start,
+        counted_to=counted and counted.end,
+        missing_usd=float(missing_usd(by_id.values())),
+        above=covered.above,
         **wanted.listed(
             every_commitment(),
             paging.limit,
-            lambda each: Joined({"in_period": by_id.get(each.pk)}, each),
+            lambda each: Joined(each, in_period=by_id.get(each.pk)),
         ),
-    }
+    )
 
 
 Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]
@@ -269,9 +268,9 @@ class InvoiceMonth(Listed[DifferenceLine]):
     `unpriced_ms` is GPU time of the ledger without a rate.
     """
 
-    month: str
-    start: datetime
-    end: datetime
+    month: str = Field(alias="name")
+    start: datetime = Field(alias="interval.start")
+    end: datetime = Field(alias="interval.end")
     is_over: bool
     issuers: list[str]
     unpriced_ms: int
@@ -293,20 +292,16 @@ def invoice_month(
     request: HttpRequest,
     month: Month,
     paging: Paging,
-) -> Answer:
+) -> Joined:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
     wanted = asked(request)
     try:
         reconciled = reconciliation(month, now=timezone.now())
     except ValueError as error:
         raise RequestError(str(error), field="month", status=404) from error
-    return {
-        "month": reconciled.month.name,
-        "start": reconciled.month.interval.start,
-        "end": reconciled.month.interval.end,
-        "is_over": reconciled.month.is_over,
-        "issuers": [invoice.issuer for invoice in reconciled.invoices],
-        "unpriced_ms": reconciled.unpriced_ms,
-        "total": reconciled.total,
+    return Joined(
+        reconciled,
+        reconciled.month,
+        issuers=[invoice.issuer for invoice in reconciled.invoices],
         **wanted.listed(reconciled.lines, paging.limit),
-    }
+    )

@@ -66,6 +66,10 @@ class Asked:
             "covered_to": max(start, min(end, timezone.now())),
         }
 
+    def answer(self, **facts: Any) -> dict[str, Any]:
+        """The facts, and the period that they are of."""
+        return self.echo() | facts
+
     def listed(
         self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int, row: Row = lambda row: row
     ) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     """
     wanted = asked(request)
     now = costs.spending_now(timezone.now())
-    return Joined({**wanted.echo(), "now": now}, figures(costs.totals(wanted.interval)))
+    return Joined(figures(costs.totals(wanted.interval)), **wanted.answer(now=now))
 
 
 @router.get("/waste", operation_id="listWaste", response=schemas.WastePage, tags=["waste"])
@@ -82,19 +82,22 @@ def waste(
     """
     wanted = asked(request)
     scope = Scope(**where.dict())
-    answer = {**wanted.echo(), "group_by": group_by}
     if group_by == "job":
         jobs = costs.ranked(
             wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit
         )
-        return answer | {
-            "totals": figures(jobs.totals),
-            "rows": list(map(Joined, rows_of_ranked(jobs), jobs.groups)),
-            "next_cursor": wanted.following(paging.limit, more=jobs.after.groups > 0),
-        }
+        return wanted.answer(
+            group_by=group_by,
+            totals=figures(jobs.totals),
+            rows=list(map(Joined, rows_of_ranked(jobs), jobs.groups)),
+            next_cursor=wanted.following(paging.limit, more=jobs.after.groups > 0),
+        )
     groups = _wasted(wanted.interval, group_by, scope)
-    page = wanted.listed(_lines(groups.lines), paging.limit)
-    return answer | page | {"totals": figures(groups.totals)}
+    return wanted.answer(
+        group_by=group_by,
+        totals=figures(groups.totals),
+        **wanted.listed(_lines(groups.lines), paging.limit),
+    )
 
 
 def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
@@ -116,12 +119,12 @@ def jobs(
     seen = costs.look(wanted.interval, "job", scope=scope).of("job", among)
     page = seen.ranked("job", paging.limit, start=wanted.offset)
     now_ms = to_ms(timezone.now())
-    return wanted.echo() | {
-        "totals": figures(page.totals),
-        "rows": _job_rows(page, wanted.interval, scope),
-        "queues": list_rows.queue_rows(waiting(now_ms), pending_jobs(now_ms)),
-        "next_cursor": wanted.following(paging.limit, more=page.after.groups > 0),
-    }
+    return wanted.answer(
+        totals=figures(page.totals),
+        rows=_job_rows(page, wanted.interval, scope),
+        queues=list_rows.queue_rows(waiting(now_ms), pending_jobs(now_ms)),
+        next_cursor=wanted.following(paging.limit, more=page.after.groups > 0),
+    )
 
 
 def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
@@ -152,14 +155,14 @@ def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
     scope = Scope(job=job.key)
     by_gpu = costs.breakdown(wanted.interval, "gpu", scope=scope)
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
-    more = {
-        "gpus": _lines(by_gpu.lines),
-        "namesakes": namesakes(job),
-        "contradictions": contradictions(job),
-        "history": changes(job),
-    }
-    row = list_rows.job_row(job, figures(by_gpu.totals), why, _evidence(job, why))
-    return Joined(wanted.echo() | more, row)
+    return Joined(
+        list_rows.job_row(job, figures(by_gpu.totals), why, _evidence(job, why)),
+        gpus=_lines(by_gpu.lines),
+        namesakes=namesakes(job),
+        contradictions=contradictions(job),
+        history=changes(job),
+        **wanted.echo(),
+    )
 
 
 def _evidence(job: Job, why: list_rows.Why) -> Sequence[str]:
@@ -185,11 +188,7 @@ def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
         list_rows.node_row(node, by_name[node.name], sources.get(node.pk, []), drains.get(node.pk))
         for node in page
     ]
-    return wanted.echo() | {
-        "totals": figures(groups.totals),
-        "rows": lines,
-        "next_cursor": following,
-    }
+    return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
 
 
 @router.get("/gpus", operation_id="listGpus", response=schemas.GPUPage, tags=["fleet"])
@@ -209,11 +208,8 @@ def gpus(
     scope = Scope(node=node, gpu_model=gpu_model)
     groups = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=scope)
     by_uuid = _figures_by_key(groups.lines)
-    return wanted.echo() | {
-        "totals": figures(groups.totals),
-        "rows": [Joined(by_uuid[gpu.uuid], gpu) for gpu in page],
-        "next_cursor": following,
-    }
+    lines = [Joined(by_uuid[gpu.uuid], gpu) for gpu in page]
+    return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
 
 
 def _physical(node: str | None, gpu_model: str | None) -> QuerySet[GPU]:
@@ -233,12 +229,14 @@ def gpu(request: HttpRequest, uuid: str, period: PeriodAsked) -> Joined:
     wanted = asked(request)
     gpu = _gpu(uuid)
     total = costs.totals(wanted.interval, scope=Scope(gpu=gpu.uuid))
-    more = {
-        "rates": GPURate.objects.filter(gpu=gpu).order_by("valid_from"),
-        "stays": inventory.life(gpu.uuid),
-        "idle_power": list_rows.idle_power_row(gpu),
-    }
-    return Joined(wanted.echo() | more, figures(total), gpu)
+    return Joined(
+        figures(total),
+        gpu,
+        rates=GPURate.objects.filter(gpu=gpu).order_by("valid_from"),
+        stays=inventory.life(gpu.uuid),
+        idle_power=list_rows.idle_power_row(gpu),
+        **wanted.echo(),
+    )
 
 
 @router.get(
@@ -287,7 +285,7 @@ def mappings(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answe
     """
     wanted = asked(request, whole=ALWAYS)
     held = [
-        Joined({"place": place}, rule)
+        Joined(rule, place=place)
         for place, rule in enumerate(attribution.rules(), start=1)
         if rule.valid_from < wanted.interval.end
         and (rule.valid_to is None or rule.valid_to > wanted.interval.start)

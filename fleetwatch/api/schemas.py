@@ -26,6 +26,7 @@ from fleetwatch.api.answer_types import (
 )
 from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
 from fleetwatch.costs.models import Rate
+from fleetwatch.diagnosis.causes import title
 from fleetwatch.jobs import records
 
 Facts = dict[str, Any]
@@ -241,7 +242,7 @@ class Cause(Schema):
     """
 
     key: str
-    title: str
+    title: Annotated[str, read_as(title)] = Field(alias="key")
     confidence: Confidence | None
     evidence: list[str]
 

@@ -69,5 +69,6 @@ def try_policy(
         raise RequestError(str(error), field="from") from error
     except ValueError as error:
         raise RequestError(str(error), field="thresholds") from error
-    echo = wanted.echo() | {"covered_from": interval.start, "covered_to": interval.end}
-    return echo | {"group_by": group_by, "rows": lines}
+    return wanted.answer(
+        covered_from=interval.start, covered_to=interval.end, group_by=group_by, rows=lines
+    )

@@ -73,9 +73,9 @@ def test_a_source_that_answers_is_silent_since_never():
 
 def test_joined_things_give_the_first_ones_name_and_facts_before_things():
     first = Facts(1, 2, Decimal(3), None, "first")
-    second = Joined({"pool": "facts", "more": 1}, Facts(9, 9, Decimal(9), Decimal(9), "second"))
+    second = Joined(Facts(9, 9, Decimal(9), Decimal(9), "second"), pool="facts", more=1)
 
-    joined = Joined({"more": 2}, first, second)
+    joined = Joined(first, second, more=2)
 
     assert (joined.more, joined.pool, joined.start_ms, joined.budget_usd) == (2, "facts", 1, None)
     with pytest.raises(AttributeError, match="nothing"):
