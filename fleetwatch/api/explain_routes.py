@@ -163,10 +163,15 @@ def _behind(lines: list[Priced], windows: list[explain.Stretch]) -> Answer:
     """
     versions = {line.row.policy.version for line in lines}
     versions |= {window.policy_version for window in windows}
+    gpus = GPU.objects.in_bulk({window.gpu_id for window in windows})
+    jobs: dict[int | None, Job] = Job.objects.in_bulk({each.job_id for each in windows} - {None})
     return {
         "usd": sum((line.usd or ZERO for line in lines), start=ZERO),
         "entries": list(map(_entry, lines)),
-        "windows": _windows(windows),
+        "windows": [
+            Joined(window, gpu=gpus[window.gpu_id], job=jobs.get(window.job_id))
+            for window in windows
+        ],
         "policies": {
             str(row.version): Policy.from_json(row.thresholds).to_json()
             for row in PolicyRow.objects.filter(version__in=versions)
@@ -188,14 +193,6 @@ def _job_id(key: str | None) -> int | None:
         return explain.NOBODY
     job = Job.objects.filter(key=key).values_list("pk", flat=True).first()
     return required(job, "job", field="job")
-
-
-def _windows(windows: list[explain.Stretch]) -> list[Joined]:
-    gpus = GPU.objects.in_bulk({window.gpu_id for window in windows})
-    jobs: dict[int | None, Job] = Job.objects.in_bulk({each.job_id for each in windows} - {None})
-    return [
-        Joined(window, gpu=gpus[window.gpu_id], job=jobs.get(window.job_id)) for window in windows
-    ]
 
 
 class FigureTerm(Schema):

@@ -26,7 +26,7 @@ from fleetwatch.api.answer_types import (
 )
 from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
 from fleetwatch.costs.models import Rate
-from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.jobs import records
 
 Facts = dict[str, Any]
@@ -242,7 +242,7 @@ class Cause(Schema):
     """
 
     key: str
-    title: Annotated[str, read_as(title)] = Field(alias="key")
+    title: Annotated[str, read_as(title_of)] = Field(alias="key")
     confidence: Confidence | None
     evidence: list[str]
 

@@ -60,8 +60,11 @@ def coverage(
     interval, where it is read already.
     """
     posted = _posted(interval, now)
-    committed = [] if posted is None else list(_in_force(posted))
-    if posted is None or not committed:
+    if posted is None:
+        return Coverage(None, [], [])
+    holds_on = Q(valid_to__isnull=True) | Q(valid_to__gt=posted.start)
+    committed = list(commitments().filter(holds_on, valid_from__lt=posted.end))
+    if not committed:
         return Coverage(None, [], [])
     if times is None:
         times = time_of_kinds(posted, gpu_model_ids=sorted({row.gpu_model_id for row in committed}))
@@ -81,12 +84,6 @@ def _posted(interval: Interval, now: datetime | None) -> Interval | None:
     start = max(whole.start, ceil_hour(first))
     end = whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
-
-
-def _in_force(interval: Interval) -> QuerySet[Commitment]:
-    return commitments().filter(
-        Q(valid_to__isnull=True) | Q(valid_to__gt=interval.start), valid_from__lt=interval.end
-    )
 
 
 def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:

@@ -134,14 +134,13 @@ def _check_price(terms: Commitment, *, usd_per_unit: Decimal) -> None:
 
 def _say(event: str, commitment: Commitment) -> None:
     """Logs it once it is true."""
-    facts = {
-        "commitment": commitment.pk,
-        "gpu_model": commitment.gpu_model.name,
-        "gpus": commitment.gpus,
-    }
-    ends = commitment.valid_to.isoformat() if commitment.valid_to else None
-    transaction.on_commit(
-        partial(
-            log.info, event, valid_from=commitment.valid_from.isoformat(), valid_to=ends, **facts
-        )
+    say = partial(
+        log.info,
+        event,
+        valid_from=commitment.valid_from.isoformat(),
+        valid_to=commitment.valid_to.isoformat() if commitment.valid_to else None,
+        commitment=commitment.pk,
+        gpu_model=commitment.gpu_model.name,
+        gpus=commitment.gpus,
     )
+    transaction.on_commit(say)

@@ -44,6 +44,11 @@ class Counted:
             EXACT.add(self.usd, other.usd),
         )
 
+    def at_its_price(self, gpu_ms: Decimal) -> Decimal:
+        """Dollars of so much time, at the price of all of it; nothing of nothing."""
+        usd_ms = EXACT.multiply(self.usd, gpu_ms)
+        return EXACT.divide(usd_ms, Decimal(self.gpu_ms)) if self.gpu_ms else ZERO
+
 
 # why the books differ, as fields of a Gap and (but for the first) of what is booked of one
 PARTS = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
@@ -90,17 +95,12 @@ def explain(billed: Billed, counted: Counted, missing: Counted) -> Gap:
         return Gap(rate_usd=difference)
     more_ms = billed.gpu_hours * HOUR_MS - counted.gpu_ms
     committed_ms = min(Decimal(missing.gpu_ms), max(more_ms, ZERO))
-    committed = usd(_at(committed_ms, missing.usd, missing.gpu_ms))
+    committed = usd(missing.at_its_price(committed_ms))
     if not counted.gpu_ms:
         return Gap(committed_usd=committed, hours_usd=difference - committed)
     left_ms = more_ms - committed_ms
-    unobserved_ms = -min(max(-left_ms, ZERO), Decimal(counted.unobserved_ms))
-    unobserved = _at(unobserved_ms, counted.usd, counted.gpu_ms)
-    hours = _at(left_ms - unobserved_ms, counted.usd, counted.gpu_ms)
+    unobserved_ms = max(min(left_ms, ZERO), Decimal(-counted.unobserved_ms))
+    unobserved = counted.at_its_price(unobserved_ms)
+    hours = counted.at_its_price(left_ms - unobserved_ms)
     rate = EXACT.subtract(EXACT.subtract(difference - committed, unobserved), hours)
     return Gap(committed, *fitted([unobserved, hours, rate], difference - committed))
-
-
-def _at(gpu_ms: Decimal, dollars: Decimal, of_ms: int) -> Decimal:
-    """Dollars of a part of the time, at the price of all of it; nothing of nothing."""
-    return EXACT.divide(EXACT.multiply(dollars, gpu_ms), Decimal(of_ms)) if of_ms else ZERO

@@ -33,8 +33,10 @@ def faults(interval: Interval) -> Iterator[str]:
 
 def _faults(run: MonthRun, fleet: Report) -> Iterator[str]:
     content = fleet.content
-    statements = (_sum(statement.content["lines"]) for statement in _statements(run))
-    more = _sum(content["own_lines"]) + summed(statements) - (fleet.cost_usd or NO_USD)
+    statements = Report.objects.filter(pk__in=run.parts.filter(kind=STATEMENT).values("report_id"))
+    # one at a time: a month's lines are many
+    sums = (_sum(each.content["lines"]) for each in statements.iterator(chunk_size=1))
+    more = _sum(content["own_lines"]) + summed(sums) - (fleet.cost_usd or NO_USD)
     if more:
         yield (
             f"reports of {run.month}: statements and own lines have"
@@ -44,13 +46,6 @@ def _faults(run: MonthRun, fleet: Report) -> Iterator[str]:
     unpaid = summed(content[name] for name in beside) - Decimal(content["paid_usd"])
     if unpaid:
         yield (f"reports of {run.month}: the lines have {unpaid:f} dollars more than what was paid")
-
-
-def _statements(run: MonthRun) -> Iterator[Report]:
-    """One at a time: a month's lines are many."""
-    return Report.objects.filter(
-        pk__in=run.parts.filter(kind=STATEMENT).values("report_id")
-    ).iterator(chunk_size=1)
 
 
 def _sum(lines: Iterable[Shape]) -> Decimal:

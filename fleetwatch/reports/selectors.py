@@ -74,7 +74,14 @@ def month_lines(now: datetime) -> list[MonthLine]:
     first = min(filter(None, starts), default=None)
     names = [] if first is None else months.names(first, now=now, zone=zone())
     run_of = {run.month: run for run in _newest_runs(names)}
-    fleet_of_month = {report.month: report for report in _newest_fleets()}
+    # the newest version of each month's report of the fleet
+    newest: Iterable[Any] = (
+        fleets.order_by("start", "-version")
+        .distinct("start")
+        .annotate(month=KeyTextTransform("month", "content"))
+        .defer("content")
+    )
+    fleet_of_month = {report.month: report for report in newest}
     return [MonthLine(name, run_of.get(name), fleet_of_month.get(name)) for name in names]
 
 
@@ -145,9 +152,3 @@ def _amounts(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: Decimal(amount) for key, amount in value.items()}
     return None if value is None else Decimal(value)
-
-
-def _newest_fleets() -> Iterable[Any]:
-    """The newest version of each month's report of the fleet, with its month's name."""
-    newest = Report.objects.filter(kind=FLEET).order_by("start", "-version").distinct("start")
-    return newest.annotate(month=KeyTextTransform("month", "content")).defer("content")

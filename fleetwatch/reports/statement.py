@@ -75,7 +75,7 @@ def together(lines: Sequence[Shape]) -> Shape:
     return {
         "gpu_ms": sum(line["gpu_ms"] for line in lines),
         "priced_ms": sum(line["priced_ms"] for line in lines),
-        "states": {state: states[state] for state in STATES if state in states},
+        "states": dict(states),
         "cost_usd": text(summed(line["cost_usd"] for line in lines)),
         **_waste(waste_usd),
         **_unverified(sum(line.get("busy_unverified_ms", 0) for line in lines)),

@@ -136,7 +136,7 @@ def _booked(content: Shape, line: Shape) -> Charge:
 
 def _account(content: Shape) -> Charge:
     ours = content["organisation"]
-    return {
+    account: Charge = {
         "BillingAccountId": "fleetwatch",
         "BillingAccountName": ours,
         "BillingAccountType": "Organisation",
@@ -148,7 +148,14 @@ def _account(content: Shape) -> Charge:
         "ServiceCategory": "Compute",
         "ServiceName": "GPU fleet",
         "ServiceSubcategory": "Virtual Machines",
-        **_team(content),
+    }
+    team = content.get("team")
+    if team is None or team["slug"] in WHY:
+        return account
+    return account | {
+        "SubAccountId": team["slug"],
+        "SubAccountName": team["name"],
+        "SubAccountType": "Team",
     }
 
 
@@ -217,13 +224,3 @@ def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> Ch
 
 def _consumed(quantity: Cell) -> Charge:
     return {"ConsumedQuantity": quantity, "ConsumedUnit": UNIT}
-
-
-def _team(content: Shape) -> Charge:
-    if "team" not in content or content["team"]["slug"] in WHY:
-        return {}
-    return {
-        "SubAccountId": content["team"]["slug"],
-        "SubAccountName": content["team"]["name"],
-        "SubAccountType": "Team",
-    }
