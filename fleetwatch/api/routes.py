@@ -1,7 +1,7 @@
 """The endpoints of /api/v1 that read: parse, select, shape. Nothing here writes."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
-from fleetwatch.api import list_rows, schemas
-from fleetwatch.api.answer_types import Answer, Joined
+from fleetwatch.api import schemas
+from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.request_period import ALWAYS, asked, required
 from fleetwatch.api.schemas import Paging, PeriodAsked
@@ -24,31 +24,42 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates import book
 from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.causes import UNDETERMINED
 from fleetwatch.diagnosis.findings import evidence
-from fleetwatch.diagnosis.queues import waiting
-from fleetwatch.diagnosis.selectors import CAUSED_STATES
+from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
+from fleetwatch.diagnosis.queues import Queue, waiting
+from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.selectors import Breakdown
 from fleetwatch.figures.totals import Group, Scope, nothing
 from fleetwatch.inventory import selectors as inventory
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import (
+    JobSource,
+    PendingJobs,
     changes,
     contradictions,
     job_ids,
     job_sources,
     namesakes,
     pending_jobs,
+    wait_ms,
 )
 from fleetwatch.jobs.selectors import job as job_of_key
+from fleetwatch.ledger.selectors import idle_power
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.selectors import Drain
 
 Where = Query[schemas.Filter]
+
+Why = Mapping[int, tuple[Primary, Saving]]  # cause and savings of all its findings, by job's id
 
 router = Router()
 
@@ -122,7 +133,7 @@ def jobs(
     return wanted.answer(
         totals=figures(page.totals),
         rows=_job_rows(page, wanted.interval, scope),
-        queues=list_rows.queue_rows(waiting(now_ms), pending_jobs(now_ms)),
+        queues=queue_rows(waiting(now_ms), pending_jobs(now_ms)),
         next_cursor=wanted.following(paging.limit, more=page.after.groups > 0),
     )
 
@@ -135,7 +146,7 @@ def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
     job_ids = [job.pk for job in jobs.values()]
     why = diagnosis.primary_causes(interval, scope=scope, job_ids=job_ids)
     return [
-        list_rows.job_row(jobs[group.key], shape, why)
+        job_row(jobs[group.key], shape, why)
         for group, shape in zip(page.groups, rows_of_ranked(page), strict=True)
         if group.key in jobs
     ]
@@ -156,7 +167,7 @@ def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
     by_gpu = costs.breakdown(wanted.interval, "gpu", scope=scope)
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
     return Joined(
-        list_rows.job_row(job, figures(by_gpu.totals), why, _evidence(job, why)),
+        job_row(job, figures(by_gpu.totals), why, _evidence(job, why)),
         gpus=_lines(by_gpu.lines),
         namesakes=namesakes(job),
         contradictions=contradictions(job),
@@ -165,7 +176,7 @@ def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
     )
 
 
-def _evidence(job: Job, why: list_rows.Why) -> Sequence[str]:
+def _evidence(job: Job, why: Why) -> Sequence[str]:
     """A sentence per sign of the job's first cause; none where its telemetry is gone."""
     seen = evidence.evidence(job, why[job.pk][0].cause) if job.pk in why else None
     return seen.lines if seen else ()
@@ -185,7 +196,7 @@ def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     sources = job_sources(ids)
     drains = telemetry.drains(ids)
     lines = [
-        list_rows.node_row(node, by_name[node.name], sources.get(node.pk, []), drains.get(node.pk))
+        node_row(node, by_name[node.name], sources.get(node.pk, []), drains.get(node.pk))
         for node in page
     ]
     return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
@@ -234,7 +245,7 @@ def gpu(request: HttpRequest, uuid: str, period: PeriodAsked) -> Joined:
         gpu,
         rates=GPURate.objects.filter(gpu=gpu).order_by("valid_from"),
         stays=inventory.life(gpu.uuid),
-        idle_power=list_rows.idle_power_row(gpu),
+        idle_power=idle_power_row(gpu),
         **wanted.echo(),
     )
 
@@ -323,3 +334,63 @@ def _gpu(uuid: str) -> GPU:
 def _text(name: str) -> str:
     """The name without what Postgres can't hold: nothing is called so."""
     return name.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def _cause(primary: Primary | None, evidence: Sequence[str]) -> Joined:
+    """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
+    if primary is None or primary.cause == UNDETERMINED:
+        return Joined(key=UNDETERMINED, confidence=None, evidence=())
+    confidence = CONFIDENCES[primary.confidence] or None
+    return Joined(key=primary.cause, confidence=confidence, evidence=evidence)
+
+
+def job_row(job: Job, shape: Joined, why: Why, evidence: Sequence[str] = ()) -> Joined:
+    """`why`: of jobs by their ids, where something was diagnosed; `evidence` of the first cause."""
+    primary, saving = why.get(job.pk, (None, None))
+    wait = wait_ms(job)
+    return Joined(
+        shape,
+        job,
+        wait_s=None if wait is None else wait / 1000,
+        partition=_label(job, "partition"),
+        qos=_label(job, "qos"),
+        primary_cause=_cause(primary, evidence),
+        savings_gpu_hours=saving and [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
+        savings_usd=saving and [usd(saving.low_usd), usd(saving.high_usd)],
+    )
+
+
+def _label(job: Job, name: str) -> str | None:
+    return str(job.labels[name]) if name in job.labels else None
+
+
+def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Joined]:
+    """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs
+    that wait.
+    """
+    untold = dict.fromkeys(("partition", "jobs", "since_ms"))
+    return [
+        *(Joined(queue, told_by="agent", **untold) for queue in queues),
+        *(Joined(partition, told_by="accounting", told_ms=None) for partition in pending),
+    ]
+
+
+def node_row(
+    node: Node, shape: Joined, sources: Sequence[JobSource], drain: Drain | None
+) -> Joined:
+    """`drain`: None = the node takes jobs."""
+    count = sum(
+        gpu.parent_id is None and gpu.first_ms is not None and gpu.retired_ms is None
+        for gpu in node.gpus.all()
+    )
+    return Joined(shape, node, sources=sources, drained=drain, gpu_count=count)
+
+
+def idle_power_row(gpu: GPU) -> Joined | None:
+    """What the GPU draws at idle and how that is known; None where it is not."""
+    row = idle_power(gpu)
+    if row is not None:
+        return Joined(row, source="learned" if row.readings else "set")
+    if gpu.model is None or gpu.model.idle_w is None:
+        return None
+    return Joined(watts=gpu.model.idle_w, source="model", readings=0, first_ms=None, last_ms=None)

@@ -55,7 +55,7 @@ def book(
             **{name: getattr(line.open, name) for name in BOOKED_PARTS},
             reason=sentence,
             booked_at=now,
-            booked_by=by[:150],
+            booked_by=by,
         )
         for line in chosen
     )
@@ -88,7 +88,7 @@ def withdraw(booking: InvoiceAdjustment, *, by: str, now: datetime) -> None:
             " month."
         )
     locked.withdrawn_at = now
-    locked.withdrawn_by = by[:150]
+    locked.withdrawn_by = by
     locked.save(update_fields=["withdrawn_at", "withdrawn_by"])
     log.info("invoice booking withdrawn", month=locked.month, booking=locked.pk, by=by)
 

@@ -78,7 +78,7 @@ def import_invoice(
         usd_per_unit=usd_per_unit,
         rows=file.rows,
         imported_at=now,
-        imported_by=by[:150],
+        imported_by=by,
     )
     standing = Invoice.objects.filter(month=month, issuer=file.issuer).first()
     is_new = standing is None or standing.digest != invoice.digest

@@ -212,7 +212,7 @@ def _unbilled(owner: Owner, counted: Counted) -> Line:
     return Line(
         key=_key(UNBILLED, owner.gpu_model, owner.region, str(owner.is_owned)),
         kind=UNBILLED,
-        label=_joined(owner.gpu_model, owner.region)[:LONGEST_LABEL],
+        label=_joined(owner.gpu_model, owner.region),
         note="owned: on nobody's invoice" if owner.is_owned else "in the ledger, on no invoice",
         gpu_model=owner.gpu_model,
         region=owner.region,
@@ -248,7 +248,7 @@ def _with_booked(lines: list[Line], booked: Booked) -> list[Line]:
         Line(
             key=key,
             kind=BOOKED,
-            label=label[:LONGEST_LABEL],
+            label=label,
             note="booked; its line is no longer there",
         )
         for key, (label, _) in booked.items()
