@@ -24,7 +24,12 @@ ENTRIES = {
     "commitment": "name",
     "class": "node_class",
     "not_delivered_usd": "missing_usd",
+    "before_from_utc": "from",
+    "before_to_utc": "to",
     "before_cost_usd": "cost_usd",
+    "project": "key",
+    "cost_centre": "key",
+    "label": "name",
 }
 OF_STATES = {f"{state}_gpu_hours": state for state in STATES}
 OF_TIERS = {f"waste_{tier}_usd": tier for tier in TIERS}
@@ -38,6 +43,26 @@ _FIGURES = (
     "wasted_usd",
 )
 _TEAM = ("team", "team_name")
+_OF_ADJUSTMENTS = ("team", "state", "corrects_month", "cause", "gpu_hours", "cost_usd")
+_OF_BOOKED = (
+    "line",
+    "invoice_of",
+    "reason",
+    "cost_usd",
+    "hours_usd",
+    "unobserved_usd",
+    "rate_usd",
+    "other_usd",
+)
+_OF_DIFFERENCE = (
+    "before_from_utc",
+    "before_to_utc",
+    "before_cost_usd",
+    "difference_usd",
+    "volume_usd",
+    "mix_usd",
+    "rate_usd",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +120,23 @@ def _fleet(content: Shape) -> list[Sheet]:
 
 def _of_both(content: Shape, *savings: Sheet) -> list[Sheet]:
     """What statements and the fleet's report have, where there is any of it."""
-    beside = (_adjustments, _commitments, _invoice_lines, _comparison)
-    return [
+    adjustments = [_without_empty(line, "team", "state") for line in content["adjustments"]]
+    booked = [line | {"line": line["label"]} for line in content.get("invoice_lines", [])]
+    compared = [content["compared_with"] | content["comparison"]] if content["comparison"] else []
+    sheets = [
         *_budget(content),
-        *_owners(content),
+        # the same time by project and cost centre, where rules name any
+        ("Projects", ("project", "label", *_FIGURES), content["projects"]),
+        ("Cost centres", ("cost_centre", "label", *_FIGURES), content["cost_centres"]),
         *_free(content),
         *savings,
-        *(sheet for sheet in (of(content) for of in beside) if sheet[-1]),
+        # beside the report's total, not in it
+        ("Adjustments", _OF_ADJUSTMENTS, adjustments),
+        _commitments(content),
+        ("Invoice", _OF_BOOKED, booked),
+        ("Difference", _OF_DIFFERENCE, compared),
     ]
+    return [sheet for sheet in sheets if sheet in savings or sheet[-1]]
 
 
 def _team(team: Shape) -> Shape:
@@ -138,20 +172,6 @@ def _budget(content: Shape) -> list[Sheet]:
     return [("Budget", tuple(line), [line])]
 
 
-def _owners(content: Shape) -> list[Sheet]:
-    """The same time by project and cost centre, where rules name any."""
-    lines = {"project": content["projects"], "cost_centre": content["cost_centres"]}
-    return [
-        (
-            f"{owner.capitalize().replace('_', ' ')}s",
-            (owner, "label", *_FIGURES),
-            [line | {owner: line["key"], "label": line["name"]} for line in of_owner],
-        )
-        for owner, of_owner in lines.items()
-        if of_owner
-    ]
-
-
 def _free(content: Shape) -> list[Sheet]:
     """The teams' parts of the free capacity, where it was spread: beside the total, not in it."""
     free = content.get("free")
@@ -160,13 +180,6 @@ def _free(content: Shape) -> list[Sheet]:
     teams = free["teams"] if "teams" in free else [content["team"] | free]
     lines = [team | _team(team) | {"way": free["way"]} for team in teams]
     return [("Free capacity", (*_TEAM, "way", "cost_usd", "free_usd", "with_free_usd"), lines)]
-
-
-def _adjustments(content: Shape) -> Sheet:
-    """Corrections of closed months that were booked in this one: beside its total, not in it."""
-    lines = [_without_empty(line, "team", "state") for line in content["adjustments"]]
-    columns = ("team", "state", "corrects_month", "cause", "gpu_hours", "cost_usd")
-    return ("Adjustments", columns, lines)
 
 
 def _commitments(content: Shape) -> Sheet:
@@ -191,20 +204,6 @@ def _commitments(content: Shape) -> Sheet:
     )
     lines = [_without_empty(line, *names) for line in content.get("commitments", [])]
     return ("Commitments", columns, lines)
-
-
-def _invoice_lines(content: Shape) -> Sheet:
-    """Booked differences to invoices: beside the report's total, not in it."""
-    dollars = ("cost_usd", "hours_usd", "unobserved_usd", "rate_usd", "other_usd")
-    lines = [line | {"line": line["label"]} for line in content.get("invoice_lines", [])]
-    return ("Invoice", ("line", "invoice_of", "reason", *dollars), lines)
-
-
-def _comparison(content: Shape) -> Sheet:
-    before = {f"before_{name}_utc": moment for name, moment in content["compared_with"].items()}
-    dollars = ("before_cost_usd", "difference_usd", "volume_usd", "mix_usd", "rate_usd")
-    lines = [before | content["comparison"]] if content["comparison"] else []
-    return ("Difference", ("before_from_utc", "before_to_utc", *dollars), lines)
 
 
 def _without_empty(line: Shape, *names: str) -> Shape:
