@@ -19,6 +19,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 
 Thing = TypeVar("Thing")
 Row = Callable[[Any], Any]
+Rows = Sequence[Any] | QuerySet[Any] | Findings
 
 DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's
@@ -70,16 +71,12 @@ class Asked:
         """The facts, and the period that they are of."""
         return self.echo() | facts
 
-    def listed(
-        self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int, row: Row = lambda row: row
-    ) -> dict[str, Any]:
+    def listed(self, rows: Rows, limit: int, row: Row = lambda row: row) -> dict[str, Any]:
         """One page of an answer: as `row` makes them the rows, and the next page's cursor."""
         page, following = self.page(rows, limit)
         return {"rows": [row(each) for each in page], "next_cursor": following}
 
-    def page(
-        self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int
-    ) -> tuple[list[Any], str | None]:
+    def page(self, rows: Rows, limit: int) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""
         page = list(rows[self.offset : self.offset + limit + 1])
         return page[:limit], self.following(limit, more=len(page) > limit)

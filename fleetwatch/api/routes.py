@@ -12,11 +12,27 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
-from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.request_period import ALWAYS, asked, required
-from fleetwatch.api.schemas import Paging, PeriodAsked
+from fleetwatch.api.schemas import (
+    Filter,
+    GPUDetail,
+    GPUPage,
+    IncidentPage,
+    JobDetail,
+    JobFilter,
+    JobPage,
+    MappingPage,
+    Name,
+    NodePage,
+    Paging,
+    PeriodAsked,
+    RatePage,
+    Series,
+    Summary,
+    WastePage,
+)
 from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs.held import held_interval
@@ -57,16 +73,14 @@ from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Drain
 
-Where = Query[schemas.Filter]
+Where = Query[Filter]
 
 Why = Mapping[int, tuple[Primary, Saving]]  # cause and savings of all its findings, by job's id
 
 router = Router()
 
 
-@router.get(
-    "/fleet/summary", operation_id="getFleetSummary", response=schemas.Summary, tags=["fleet"]
-)
+@router.get("/fleet/summary", operation_id="getFleetSummary", response=Summary, tags=["fleet"])
 def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     """GPU time by state, its dollars and its waste, of the whole fleet; and what the fleet costs at
     this moment.
@@ -76,7 +90,7 @@ def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     return Joined(figures(costs.totals(wanted.interval)), **wanted.answer(now=now))
 
 
-@router.get("/waste", operation_id="listWaste", response=schemas.WastePage, tags=["waste"])
+@router.get("/waste", operation_id="listWaste", response=WastePage, tags=["waste"])
 def waste(
     request: HttpRequest,
     period: PeriodAsked,
@@ -117,9 +131,9 @@ def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
     return diagnosis.waste_by_cause(interval, scope=replace(scope, states=CAUSED_STATES))
 
 
-@router.get("/jobs", operation_id="listJobs", response=schemas.JobPage, tags=["jobs"])
+@router.get("/jobs", operation_id="listJobs", response=JobPage, tags=["jobs"])
 def jobs(
-    request: HttpRequest, period: PeriodAsked, where: Query[schemas.JobFilter], paging: Paging
+    request: HttpRequest, period: PeriodAsked, where: Query[JobFilter], paging: Paging
 ) -> Answer:
     """Jobs that held GPU time in the period, by wasted dollars; `queues` is what jobs wait for at
     this moment, whatever the filter.
@@ -152,7 +166,7 @@ def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
     ]
 
 
-@router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])
+@router.get("/jobs/{path:key}", operation_id="getJob", response=JobDetail, tags=["jobs"])
 def job(request: HttpRequest, key: str, period: PeriodAsked) -> Joined:
     """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes
     are literal: /jobs/slurm/della/4711.
@@ -182,7 +196,7 @@ def _evidence(job: Job, why: Why) -> Sequence[str]:
     return seen.lines if seen else ()
 
 
-@router.get("/nodes", operation_id="listNodes", response=schemas.NodePage, tags=["fleet"])
+@router.get("/nodes", operation_id="listNodes", response=NodePage, tags=["fleet"])
 def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """All nodes by name, each with its figures in the period.
 
@@ -202,13 +216,13 @@ def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
 
 
-@router.get("/gpus", operation_id="listGpus", response=schemas.GPUPage, tags=["fleet"])
+@router.get("/gpus", operation_id="listGpus", response=GPUPage, tags=["fleet"])
 def gpus(
     request: HttpRequest,
     period: PeriodAsked,
     paging: Paging,
-    node: schemas.Name = None,
-    gpu_model: schemas.Name = None,
+    node: Name = None,
+    gpu_model: Name = None,
 ) -> Answer:
     """All physical GPUs by node and index, retired ones too, each with its figures in the period;
     of a node also those that left it.
@@ -232,7 +246,7 @@ def _physical(node: str | None, gpu_model: str | None) -> QuerySet[GPU]:
     return with_others.order_by("node__name", "index", "uuid")
 
 
-@router.get("/gpus/{uuid}", operation_id="getGpu", response=schemas.GPUDetail, tags=["fleet"])
+@router.get("/gpus/{uuid}", operation_id="getGpu", response=GPUDetail, tags=["fleet"])
 def gpu(request: HttpRequest, uuid: str, period: PeriodAsked) -> Joined:
     """One GPU or MIG instance in the period, where it was from when to when, and what it cost per
     hour from when to when.
@@ -250,9 +264,7 @@ def gpu(request: HttpRequest, uuid: str, period: PeriodAsked) -> Joined:
     )
 
 
-@router.get(
-    "/gpus/{uuid}/series", operation_id="getGpuSeries", response=schemas.Series, tags=["fleet"]
-)
+@router.get("/gpus/{uuid}/series", operation_id="getGpuSeries", response=Series, tags=["fleet"])
 def gpu_series(
     request: HttpRequest,
     uuid: str,
@@ -277,7 +289,7 @@ def gpu_series(
     return HttpResponse(msgspec.json.encode(series), content_type="application/json; charset=utf-8")
 
 
-@router.get("/rates", operation_id="listRates", response=schemas.RatePage, tags=["costs"])
+@router.get("/rates", operation_id="listRates", response=RatePage, tags=["costs"])
 def rates(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """Every rate there is or was, or those that held at some moment of a period: GPU models',
     nodes', pools' and single GPUs'. node_class and region narrow a model's.
@@ -289,7 +301,7 @@ def rates(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     return wanted.listed(book.rates().filter(held), paging.limit)
 
 
-@router.get("/mappings", operation_id="listMappings", response=schemas.MappingPage, tags=["costs"])
+@router.get("/mappings", operation_id="listMappings", response=MappingPage, tags=["costs"])
 def mappings(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """Every mapping rule, or those that held at some moment of a period, in the order in which they
     are asked: the first that matches and names a team gives the team.
@@ -304,9 +316,7 @@ def mappings(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answe
     return wanted.listed(held, paging.limit)
 
 
-@router.get(
-    "/incidents", operation_id="listIncidents", response=schemas.IncidentPage, tags=["alerts"]
-)
+@router.get("/incidents", operation_id="listIncidents", response=IncidentPage, tags=["alerts"])
 def incidents(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
     """Incidents that were open at some moment of the period."""
     wanted = asked(request)

@@ -6,6 +6,7 @@ that name the same SKU, region, kind of charge and GPU model are one line.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -219,7 +220,7 @@ def _read_details(line: InvoiceLine, text: str) -> None:
 
 def _currency(text: str) -> str:
     code = text.upper()
-    if len(code) != len("USD") or not code.isascii() or not code.isalpha():
+    if not re.fullmatch("[A-Z]{3}", code):
         raise FieldError("currency", f"A currency has three letters, like USD, not {text[:40]!r}.")
     return code
 

@@ -17,6 +17,8 @@ from fleetwatch.lib.intervals import Interval, from_ms
 
 GROUPS = ("state", "team", "job")
 UNALLOCATED = "unallocated"
+Key = tuple[str, str, str]  # of a line: group, state, tier
+ByRate = dict[Decimal | None, list[int]]  # milliseconds of both sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,7 @@ def compare(
             " manage.py try_policy"
         )
     began = time.monotonic()
-    parts: dict[tuple[str, str, str], dict[Decimal | None, list[int]]] = defaultdict(
-        lambda: defaultdict(lambda: [0, 0])
-    )
+    parts: dict[Key, ByRate] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for rows in trial.compare(now_in_force, tried, interval):
         if max_s and time.monotonic() - began > max_s:
             raise TrialError(
@@ -80,7 +80,7 @@ def compare(
     return sorted((_line(key, by_rate) for key, by_rate in parts.items()), key=_order)
 
 
-def _line(key: tuple[str, str, str], by_rate: dict[Decimal | None, list[int]]) -> Line:
+def _line(key: Key, by_rate: ByRate) -> Line:
     is_ms, would_ms = (sum(sums[side] for sums in by_rate.values()) for side in (0, 1))
     is_usd, would_usd = (
         pricing.price((sums[side], rate) for rate, sums in by_rate.items()) for side in (0, 1)

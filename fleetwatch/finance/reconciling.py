@@ -116,7 +116,7 @@ def reconcile(
     rounded = _rounded(bills)
     pairs = _pairs(rounded, ordered)
     lines = [_matched(pair, counted, missing) for pair in pairs]
-    lines += _unmatched([bill for bill in rounded if not bill.gpu_model])
+    lines += _unmatched(bill for bill in rounded if not bill.gpu_model)
     matched = {owner for pair in pairs for owner in pair.owners}
     lines += [_unbilled(owner, counted[owner]) for owner in ordered if owner not in matched]
     explained = sum((line.gap.committed_usd for line in lines), ZERO)

@@ -28,6 +28,8 @@ KEPT = (
     "has_example_rates",
 )
 
+Fields = tuple[tuple[str, str], ...]  # what is told, and how much it is
+
 
 @dataclass(frozen=True, slots=True)
 class Digest:
@@ -123,7 +125,7 @@ def message(digest: Digest, *, url: str) -> Message:
     )
 
 
-def _fields(this: Totals, before: Totals) -> tuple[tuple[str, str], ...]:
+def _fields(this: Totals, before: Totals) -> Fields:
     cost = pricing.usd(this.cost_usd)
     wasted = pricing.usd(this.wasted_usd)
     cost_change = wording.change(cost, pricing.usd(before.cost_usd))
@@ -147,7 +149,7 @@ def _row(item: Shape) -> tuple[str, ...]:
     )
 
 
-def _unverified(this: Totals) -> tuple[tuple[str, str], ...]:
+def _unverified(this: Totals) -> Fields:
     """What only utilisation says is busy: of its efficiency nobody knows."""
     if not this.busy_only_ms:
         return ()

@@ -2,11 +2,10 @@
 
 from dataclasses import asdict
 from decimal import Decimal
-from typing import Any
 
 from fleetwatch.costs.energy import Energy, Site
 from fleetwatch.figures.pricing import MICRO_USD
-from fleetwatch.reports.statement import Shape, text_or_none
+from fleetwatch.reports.statement import Shape, amount_or_none, text_or_none
 
 # of a kWh; joules are floats, whose last digits depend on the order in which they were summed
 WATT_HOUR = Decimal("0.001")
@@ -45,14 +44,10 @@ def kept(energy: Energy) -> Shape:
 def read(shape: Shape) -> Energy:
     """The energy that a report keeps."""
     return Energy(
-        **{name: _number(shape[KEPT_AS.get(name, name)]) for name in STEPS},
+        **{name: amount_or_none(shape[KEPT_AS.get(name, name)]) for name in STEPS},
         coverage=shape["coverage"],
         sites=tuple(
-            Site(**site | {name: _number(site[name]) for name in OF_SITE})
+            Site(**site | {name: amount_or_none(site[name]) for name in OF_SITE})
             for site in shape["sites"]
         ),
     )
-
-
-def _number(amount: str | None) -> Any:
-    return None if amount is None else Decimal(amount)

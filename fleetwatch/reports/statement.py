@@ -94,6 +94,11 @@ def text_or_none(amount: Decimal | None, step: Decimal | None = None) -> str | N
     return text(amount if step is None else pricing.usd(amount, step))
 
 
+def amount_or_none(text: str | Decimal | None) -> Any:
+    """A Decimal again of what is stored; None of None."""
+    return None if text is None else Decimal(text)
+
+
 def summed(amounts: Iterable[str | Decimal]) -> Decimal:
     """Their sum; a text is an amount as it is stored."""
     return sum(map(Decimal, amounts), NO_USD)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports.statement import Shape
+from fleetwatch.reports.statement import Shape, amount_or_none
 
 Cell = str | Decimal | int | None
 Sheet = tuple[str, Sequence[str], Sequence[Shape]]  # its name, its columns, what it has rows of
@@ -148,8 +148,8 @@ def _spent(content: Shape) -> Shape:
     or no budget.
     """
     line = content["budget"] or {}
-    budget = _dollars(line.get("budget_usd"))
-    spent = _dollars(line.get("spent_usd"))
+    budget = amount_or_none(line.get("budget_usd"))
+    spent = amount_or_none(line.get("spent_usd"))
     return {
         "budget_usd": budget,
         "spent_usd": spent,
@@ -224,14 +224,10 @@ def _reader(column: str) -> Callable[[Shape], Cell]:
     if column.endswith("gpu_hours"):
         return lambda line: hours(line.get(entry, 0))
     if column.endswith(("_usd", "usd_per_gpu_hour")):
-        return lambda line: _dollars(line.get(entry))
+        return lambda line: amount_or_none(line.get(entry))
     return lambda line: line.get(entry)
 
 
 def hours(gpu_ms: int, places: Decimal = pricing.MICRO_USD) -> Decimal:
     """GPU-hours to so many places."""
     return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(places)
-
-
-def _dollars(amount: str | Decimal | None) -> Decimal | None:
-    return None if amount is None else Decimal(amount)
