@@ -94,7 +94,7 @@ LARGE_FUNCTIONS = {
     "demo": 4,
     "diagnosis": 7,
     "figures": 6,
-    "finance": 8,
+    "finance": 6,
     "inventory": 6,
     "ledger": 19,
 }

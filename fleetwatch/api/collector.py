@@ -5,7 +5,7 @@ data comes, so a sum since the beginning could fall, and Prometheus would take t
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -43,8 +43,7 @@ OUTCOMES = {
 }
 
 Sample = tuple[Any, ...]  # the labels' values, then the figure
-# its name, what it is and its labels, its samples
-Metric = tuple[str, tuple[str, ...], Iterable[Sample]]
+Metric = tuple[Any, ...]  # its name, what it is, its labels, then its samples
 
 
 def text(now: datetime) -> bytes:
@@ -62,7 +61,7 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for part in (_fleet, _spending, _pipeline, _queues, _schedulers, _waiting, _runs):
-            for name, (described, *labels), samples in part(self.now):
+            for name, described, *labels, samples in part(self.now):
                 family = GaugeMetricFamily(f"fleetwatch_{name}", described, labels=labels)
                 for *values, figure in samples:
                     family.add_metric(values, figure)
@@ -83,7 +82,8 @@ def _fleet(now: datetime) -> Iterator[Metric]:
     )
     yield (
         "day_unpriced_gpu_seconds",
-        ("GPU time in it without a rate.", "gpu_model"),
+        "GPU time in it without a rate.",
+        "gpu_model",
         [(model.key, model.totals.unpriced_ms / 1000) for model in models],
     )
 
@@ -92,17 +92,26 @@ def _teams(teams: list[tuple[str, str, Totals]]) -> Iterator[Metric]:
     """Of each team on each GPU model; what there is none of is left out."""
     yield (
         "day_gpu_seconds",
-        ("GPU time in the last 24 settled hours of the ledger.", "state", "team", "gpu_model"),
+        "GPU time in the last 24 settled hours of the ledger.",
+        "state",
+        "team",
+        "gpu_model",
         _parts(teams, "states", "states", lambda gpu_ms: gpu_ms / 1000),
     )
     yield (
         "day_cost_dollars",
-        ("Dollars of that time, at the rates that held.", "state", "team", "gpu_model"),
+        "Dollars of that time, at the rates that held.",
+        "state",
+        "team",
+        "gpu_model",
         _parts(teams, "states", "cost_by_state", _dollars),
     )
     yield (
         "day_waste_dollars",
-        ("Dollars wasted in it, by tier.", "tier", "team", "gpu_model"),
+        "Dollars wasted in it, by tier.",
+        "tier",
+        "team",
+        "gpu_model",
         _parts(teams, "waste_ms", "waste_usd", _dollars),
     )
 
@@ -132,10 +141,11 @@ def _spending(now: datetime) -> Iterator[Metric]:
     )
     which = ("judged", "unobserved", "allocated", "idle")
     counts = [(each, getattr(spending, f"{each}_gpus")) for each in which]
-    yield "gpus", (described, "which"), [("all", spending.gpus), *counts]
+    yield "gpus", described, "which", [("all", spending.gpus), *counts]
     yield (
         "spending_dollars_per_hour",
-        ("What the GPUs cost per hour at this moment.", "which"),
+        "What the GPUs cost per hour at this moment.",
+        "which",
         [
             ("all", _dollars(spending.usd_per_hour)),
             ("idle", _dollars(spending.idle_usd_per_hour)),
@@ -151,18 +161,19 @@ def _pipeline(now: datetime) -> Iterator[Metric]:
     counts = Counter(_freshness(age_s) for age_s in ages_s)
     yield (
         "nodes",
-        ("Nodes by the age of their last batch.", "last_batch"),
+        "Nodes by the age of their last batch.",
+        "last_batch",
         [(each, counts[each]) for each in ("within_2m", "within_1h", "older", "never")],
     )
     newest_s = min((age_s for age_s in ages_s if age_s is not None), default=None)
     yield (
         "ingest_lag_seconds",
-        ("Age of the newest batch of any node; absent before the first.",),
+        "Age of the newest batch of any node; absent before the first.",
         _where_known(newest_s),
     )
     yield (
         "worker_heartbeat_age_seconds",
-        ("Since a worker last said that it lives; absent if never.",),
+        "Since a worker last said that it lives; absent if never.",
         _where_known(heartbeat_age_s(WORKER, now)),
     )
 
@@ -183,7 +194,8 @@ def _queues(now: datetime) -> Iterator[Metric]:
     depth = telemetry.depth(now)
     yield (
         "queue_depth",
-        ("Rows (or Celery messages) that wait to be worked on.", "queue"),
+        "Rows (or Celery messages) that wait to be worked on.",
+        "queue",
         [
             ("seal", depth.overdue_hours),
             ("post", depth.touched_hours),
@@ -205,11 +217,9 @@ def _schedulers(now: datetime) -> Iterator[Metric]:
     )
     yield (
         "job_sources",
-        (
-            "Nodes heard in the last hour, by kind of job source and whether it answers.",
-            "kind",
-            "ok",
-        ),
+        "Nodes heard in the last hour, by kind of job source and whether it answers.",
+        "kind",
+        "ok",
         [
             (kind, "true" if is_ok else "false", answers[kind, is_ok])
             for kind in sorted({kind for kind, _ in answers})
@@ -218,7 +228,9 @@ def _schedulers(now: datetime) -> Iterator[Metric]:
     )
     yield (
         "node_drained",
-        ("1 for each such node that takes no jobs.", "node", "reason"),
+        "1 for each such node that takes no jobs.",
+        "node",
+        "reason",
         [
             (names[node_id], drain.reason[:MAX_REASON], 1)
             for node_id, drain in sorted(telemetry.drains(names).items())
@@ -232,12 +244,14 @@ def _waiting(now: datetime) -> Iterator[Metric]:
     partition = ("cluster", "partition")
     yield (
         "pending_gpus",
-        ("GPUs that a cluster's queue waits for, as agents tell it.", "cluster"),
+        "GPUs that a cluster's queue waits for, as agents tell it.",
+        "cluster",
         [(queue.cluster, queue.gpus) for queue in waiting(now_ms)],
     )
     yield (
         "pending_jobs",
-        ("Jobs that wait, as accounting said last.", *partition),
+        "Jobs that wait, as accounting said last.",
+        *partition,
         [
             (pending.cluster, pending.partition, pending.jobs)
             for pending in pending_jobs(now_ms)[:MAX_PARTITIONS]
@@ -246,12 +260,14 @@ def _waiting(now: datetime) -> Iterator[Metric]:
     began = waits(to_ms(now - DAY), now_ms, limit=MAX_PARTITIONS)
     yield (
         "day_started_jobs",
-        ("Jobs that began in the last 24 hours, of known submission.", *partition),
+        "Jobs that began in the last 24 hours, of known submission.",
+        *partition,
         [(wait.cluster, wait.partition, wait.jobs) for wait in began],
     )
     yield (
         "day_job_wait_seconds",
-        ("How long they had waited, together.", *partition),
+        "How long they had waited, together.",
+        *partition,
         [(wait.cluster, wait.partition, wait.wait_ms / 1000) for wait in began],
     )
 
@@ -260,7 +276,9 @@ def _runs(now: datetime) -> Iterator[Metric]:
     began: Any = JobRun.objects.filter(started_at__gt=now - timedelta(hours=1))
     yield (
         "hour_runs",
-        ("Runs of background work that began in the last hour.", "name", "outcome"),
+        "Runs of background work that began in the last hour.",
+        "name",
+        "outcome",
         [
             (row["name"], outcome, row[f"{outcome}_runs"])
             for row in began.values("name").order_by("name").annotate(**OUTCOMES)
@@ -270,12 +288,14 @@ def _runs(now: datetime) -> Iterator[Metric]:
     runs = latest_runs()
     yield (
         "last_run_timestamp_seconds",
-        ("When the newest run of each kind began.", "name"),
+        "When the newest run of each kind began.",
+        "name",
         [(run.name, run.started_at.timestamp()) for run in runs],
     )
     yield (
         "last_run_duration_seconds",
-        ("How long it took; absent while it runs.", "name"),
+        "How long it took; absent while it runs.",
+        "name",
         [
             (run.name, (run.finished_at - run.started_at).total_seconds())
             for run in runs

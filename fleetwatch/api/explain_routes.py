@@ -4,7 +4,7 @@ the entries behind dollars, the windows behind these, and the rule that decided.
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
@@ -27,6 +27,7 @@ from fleetwatch.api.schemas import (
     MAY_BE_MISSING,
     Filter,
     Name,
+    NameGiven,
     Paging,
     Period,
     PeriodAsked,
@@ -110,7 +111,7 @@ class ExplainQuery(Schema):
     of it.
     """
 
-    gpu: Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
+    gpu: NameGiven
     job: Name = None
     state: State | None = None
     newest: bool = False

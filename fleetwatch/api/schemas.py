@@ -134,7 +134,8 @@ PeriodQuery: Any = create_model("PeriodQuery", __base__=Schema, **_PERIOD_QUERY)
 
 
 # Postgres can't hold the character 0, so nothing is called so
-Name = Annotated[str | None, Field(max_length=400, pattern="^[^\\x00]*$")]
+NameGiven = Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
+Name = NameGiven | None
 
 
 class Filter(Schema):

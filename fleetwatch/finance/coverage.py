@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleetwatch.figures.pricing import EXACT, lines
 from fleetwatch.figures.totals import ZERO
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class Kind(NamedTuple):
     """GPUs that a commitment can't tell apart: "" = the node's labels do not say."""
 
     gpu_model: str
@@ -183,7 +182,7 @@ def together(first: There, second: There) -> There:
 
 def narrowness(kind: Kind) -> int:
     """How many of pool, class and region a commitment names."""
-    return sum(bool(text) for text in (kind.pool, kind.node_class, kind.region))
+    return sum(map(bool, kind[1:]))
 
 
 def _cover(promise: Promise, sums: _Sum, fitting: Sequence[_Left]) -> None:
@@ -201,12 +200,7 @@ def _cover(promise: Promise, sums: _Sum, fitting: Sequence[_Left]) -> None:
 
 
 def _fits(kind: Kind, wanted: Kind) -> bool:
-    return (
-        kind.gpu_model == wanted.gpu_model
-        and wanted.pool in ("", kind.pool)
-        and wanted.node_class in ("", kind.node_class)
-        and wanted.region in ("", kind.region)
-    )
+    return all(text in ("", of_kind) for text, of_kind in zip(wanted, kind, strict=True))
 
 
 def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:

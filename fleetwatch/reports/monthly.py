@@ -40,7 +40,8 @@ MAX_FAILURES = 3
 MAX_RESTARTS = 5
 NO_CHANGE = "nothing has changed since the newest version"
 NO_TIME = "the ledger has no GPU time in this month, and nothing was paid beside it"
-OPEN = (MonthRun.State.WAITING, MonthRun.State.COMPUTING)
+State = MonthRun.State
+OPEN = (State.WAITING, State.COMPUTING)
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +79,7 @@ def plan_waiting(now: datetime) -> dict[str, int]:
         with transaction.atomic():
             run = (
                 MonthRun.objects.select_for_update(skip_locked=True)
-                .filter(state=MonthRun.State.WAITING)
+                .filter(state=State.WAITING)
                 .order_by("asked_at")
                 .first()
             )
@@ -104,7 +105,7 @@ def hand_out(now: datetime) -> list[int]:
 
 def _waiting() -> QuerySet[ReportPart]:
     """Parts of open runs that are not computed."""
-    return ReportPart.objects.filter(done_at__isnull=True, run__state=MonthRun.State.COMPUTING)
+    return ReportPart.objects.filter(done_at__isnull=True, run__state=State.COMPUTING)
 
 
 def compute_part(part_id: int, now: datetime) -> dict[str, int]:
@@ -132,7 +133,7 @@ def _compute(part_id: int, now: datetime) -> bool:
     content = contents.fleet(part) if part.kind == FLEET else contents.team(part)
     # after the reading: runs are locked for moments only
     run = MonthRun.objects.select_for_update().get(pk=part.run_id)
-    if run.state != MonthRun.State.COMPUTING:
+    if run.state != State.COMPUTING:
         return False
     if inputs.digest(run.interval, run.previous) != run.inputs:
         _start_again(run, now)
@@ -141,7 +142,7 @@ def _compute(part_id: int, now: datetime) -> bool:
     part.done_at = now
     part.save(update_fields=["report", "done_at"])
     if not run.parts.filter(done_at__isnull=True).exists():
-        _finish(run, MonthRun.State.DONE, now)
+        _finish(run, State.DONE, now)
     return True
 
 
@@ -171,11 +172,11 @@ def _plan(run: MonthRun, now: datetime) -> int:
     digest = inputs.digest(run.interval, run.previous)
     if digest == _newest_inputs(run.month):
         run.inputs = digest
-        return _finish(run, MonthRun.State.DONE, now, note=NO_CHANGE)
+        return _finish(run, State.DONE, now, note=NO_CHANGE)
     groups = costs.totals_by(run.interval, "team")
     corrected = {line["team"] for line in corrections.booked(run.interval)}
     if not groups and not corrected and not beside().has_lines(run.interval, run.month):
-        return _finish(run, MonthRun.State.DONE, now, note=NO_TIME)
+        return _finish(run, State.DONE, now, note=NO_TIME)
     _begin(run, digest, now)
     parts = _parts(run, groups, corrected | budgeted.teams(run.interval))
     return len(ReportPart.objects.bulk_create(parts))
@@ -185,13 +186,13 @@ def _begin(run: MonthRun, digest: str, now: datetime) -> None:
     run.inputs = digest
     run.free_capacity = statement_choices.free_capacity()
     run.planned_at = now
-    run.state = MonthRun.State.COMPUTING
+    run.state = State.COMPUTING
     run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
 
 
 def _newest_inputs(name: str) -> str | None:
     """The digest of what the month's newest reports are made of."""
-    done = MonthRun.objects.filter(month=name, state=MonthRun.State.DONE).exclude(inputs="")
+    done = MonthRun.objects.filter(month=name, state=State.DONE).exclude(inputs="")
     return done.order_by("-finished_at", "-pk").values_list("inputs", flat=True).first()
 
 
@@ -240,12 +241,12 @@ def _start_again(run: MonthRun, now: datetime) -> None:
     if run.restarts >= MAX_RESTARTS:
         _finish(
             run,
-            MonthRun.State.FAILED,
+            State.FAILED,
             now,
             note=f"the ledger changed {MAX_RESTARTS} times while it was computed",
         )
         return
-    _finish(run, MonthRun.State.STALE, now, note="the ledger changed meanwhile: computed again")
+    _finish(run, State.STALE, now, note="the ledger changed meanwhile: computed again")
     _new_run(
         run.month, run.interval, run.previous, now=now, by=run.asked_by, restarts=run.restarts + 1
     )
@@ -255,14 +256,14 @@ def _start_again(run: MonthRun, now: datetime) -> None:
 def _note_failure(part_id: int, error: Exception, now: datetime) -> None:
     """Three failures end the run where people see them; until then the part is handed out again."""
     ReportPart.objects.filter(pk=part_id).update(failures=F("failures") + 1)
-    running = ReportPart.objects.filter(run__state=MonthRun.State.COMPUTING)
+    running = ReportPart.objects.filter(run__state=State.COMPUTING)
     failed = running.filter(pk=part_id, failures__gte=MAX_FAILURES)
     for part in failed.select_related("run"):
         text = f"{part.kind} {part.subject}: {type(error).__name__}: {error}".replace("\x00", "")
-        _finish(part.run, MonthRun.State.FAILED, now, note=text[:300])
+        _finish(part.run, State.FAILED, now, note=text[:300])
 
 
-def _finish(run: MonthRun, state: MonthRun.State, now: datetime, *, note: str = "") -> int:
+def _finish(run: MonthRun, state: State, now: datetime, *, note: str = "") -> int:
     run.state = state
     run.finished_at = now
     run.note = note
