@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
 from fleetwatch.figures.totals import ZERO
-from fleetwatch.reports.effects import fitted
+from fleetwatch.reports.effects import at_its_price, fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,6 @@ class Counted:
             self.unobserved_ms + other.unobserved_ms,
             EXACT.add(self.usd, other.usd),
         )
-
-    def at_its_price(self, gpu_ms: Decimal) -> Decimal:
-        """Dollars of so much time, at the price of all of it; nothing of nothing."""
-        usd_ms = EXACT.multiply(self.usd, gpu_ms)
-        return EXACT.divide(usd_ms, Decimal(self.gpu_ms)) if self.gpu_ms else ZERO
 
 
 # why the books differ, as fields of a Gap and (but for the first) of what is booked of one
@@ -95,12 +90,12 @@ def explain(billed: Billed, counted: Counted, missing: Counted) -> Gap:
         return Gap(rate_usd=difference)
     more_ms = billed.gpu_hours * HOUR_MS - counted.gpu_ms
     committed_ms = min(Decimal(missing.gpu_ms), max(more_ms, ZERO))
-    committed = usd(missing.at_its_price(committed_ms))
+    committed = usd(at_its_price(missing.usd, missing.gpu_ms, committed_ms))
     if not counted.gpu_ms:
         return Gap(committed_usd=committed, hours_usd=difference - committed)
     left_ms = more_ms - committed_ms
     unobserved_ms = max(min(left_ms, ZERO), Decimal(-counted.unobserved_ms))
-    unobserved = counted.at_its_price(unobserved_ms)
-    hours = counted.at_its_price(left_ms - unobserved_ms)
+    unobserved = at_its_price(counted.usd, counted.gpu_ms, unobserved_ms)
+    hours = at_its_price(counted.usd, counted.gpu_ms, left_ms - unobserved_ms)
     rate = EXACT.subtract(EXACT.subtract(difference - committed, unobserved), hours)
     return Gap(committed, *fitted([unobserved, hours, rate], difference - committed))

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial, reduce
+from functools import partial
 
 import structlog
 from django.db import transaction
@@ -12,7 +12,7 @@ from django.db import transaction
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
-from fleetwatch.figures.pricing import EXACT
+from fleetwatch.figures.pricing import EXACT, exact_sum
 from fleetwatch.finance import invoice_csv
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import Fault, RefusedError
@@ -86,7 +86,7 @@ def import_invoice(
         if standing is not None:
             _remove(standing, knowingly=replace)
         _store(invoice, file.lines, by=by)
-    amount = reduce(EXACT.add, (line.amount for line in file.lines))
+    amount = exact_sum(line.amount for line in file.lines)
     return Imported(
         file.rows,
         len(file.lines),

@@ -6,12 +6,11 @@ by hand): volume = more or fewer hours at the old average price; mix = the same 
 the dear or the cheap GPU models; rate = the same hours of the same models at a new price.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import reduce
+from decimal import Decimal, localcontext
 
-from fleetwatch.figures.pricing import EXACT, usd
+from fleetwatch.figures.pricing import EXACT, exact_sum, usd
 from fleetwatch.figures.totals import ZERO
 
 
@@ -41,20 +40,16 @@ def effects(
     where there was nothing at all before, everything is volume. `difference_usd` is the difference
     as shown: what rounding leaves of it goes to the largest effect.
     """
-    hours_before = _hours(before.values())
-    hours_now = _hours(now.values())
-    if not hours_before:
+    ms_before = sum(spent.gpu_ms for spent in before.values())
+    ms_now = sum(spent.gpu_ms for spent in now.values())
+    if not ms_before:
         return Effects(difference_usd, ZERO, ZERO)
-    cost_before = _cost(before.values())
-    cost_now = _cost(now.values())
-    at_average = EXACT.divide(EXACT.multiply(cost_before, hours_now), hours_before)
-    at_old_rate = (_at_old_rate(spent, before.get(model)) for model, spent in now.items())
-    at_old_rates = reduce(EXACT.add, at_old_rate, ZERO)
-    parts = [
-        EXACT.subtract(at_average, cost_before),
-        EXACT.subtract(at_old_rates, at_average),
-        EXACT.subtract(cost_now, at_old_rates),
-    ]
+    cost_before = exact_sum(spent.cost_usd for spent in before.values())
+    cost_now = exact_sum(spent.cost_usd for spent in now.values())
+    at_average = at_its_price(cost_before, ms_before, ms_now)
+    at_old_rates = exact_sum(_at_old_rate(spent, before.get(model)) for model, spent in now.items())
+    with localcontext(EXACT):
+        parts = [at_average - cost_before, at_old_rates - at_average, cost_now - at_old_rates]
     return Effects(*fitted(parts, difference_usd))
 
 
@@ -62,7 +57,15 @@ def _at_old_rate(spent: Spent, old: Spent | None) -> Decimal:
     """What this time would have cost before; what it costs, where nothing tells."""
     if old is None or not old.gpu_ms:
         return spent.cost_usd
-    return EXACT.divide(EXACT.multiply(old.cost_usd, Decimal(spent.gpu_ms)), Decimal(old.gpu_ms))
+    return at_its_price(old.cost_usd, old.gpu_ms, spent.gpu_ms)
+
+
+def at_its_price(dollars: Decimal, of_ms: int, gpu_ms: int | Decimal) -> Decimal:
+    """What so much time costs where `of_ms` cost `dollars`, unrounded; nothing of nothing."""
+    if not of_ms:
+        return ZERO
+    with localcontext(EXACT):
+        return dollars * gpu_ms / of_ms
 
 
 def fitted(parts: list[Decimal], total: Decimal) -> list[Decimal]:
@@ -71,11 +74,3 @@ def fitted(parts: list[Decimal], total: Decimal) -> list[Decimal]:
     largest = max(range(len(parts)), key=lambda i: (abs(parts[i]), -i))
     rounded[largest] += total - sum(rounded, ZERO)
     return rounded
-
-
-def _hours(every: Iterable[Spent]) -> Decimal:
-    return Decimal(sum(spent.gpu_ms for spent in every))
-
-
-def _cost(every: Iterable[Spent]) -> Decimal:
-    return reduce(EXACT.add, (spent.cost_usd for spent in every), ZERO)

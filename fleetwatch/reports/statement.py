@@ -11,10 +11,10 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.figures import pricing
-from fleetwatch.figures.pricing import EXACT, HOUR_MS
+from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports.effects import Spent, effects
+from fleetwatch.reports.effects import Spent, at_its_price, effects
 
 Shape = dict[str, Any]
 NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
@@ -205,8 +205,7 @@ def _price(gpu_ms: int, cost_usd: Decimal) -> str | None:
     """
     if not gpu_ms:
         return None
-    usd_ms = EXACT.multiply(cost_usd, Decimal(HOUR_MS))
-    price = pricing.usd(EXACT.divide(usd_ms, Decimal(gpu_ms)), TWELVE_PLACES)
+    price = pricing.usd(at_its_price(cost_usd, gpu_ms, HOUR_MS), TWELVE_PLACES)
     digits = text(price).rstrip("0")
     return digits + "00" if digits.endswith(".") else digits
 

@@ -112,9 +112,7 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
     """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers
     nothing to come.
     """
-    price = (Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]).quantize(
-        TWELVE_PLACES
-    )
+    price = Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]
     charge = _charge(
         content,
         "Adjustment",
@@ -122,7 +120,9 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
         f"Committed, not delivered: {line['name'] or line['gpu_model']}",
         {},
     )
-    return charge | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
+    return charge | _prices(
+        line["gpu_model"], line["missing_ms"], price.quantize(TWELVE_PLACES), line["missing_usd"]
+    )
 
 
 def _booked(content: Shape, line: Shape) -> Charge:
