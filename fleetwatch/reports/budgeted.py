@@ -54,7 +54,7 @@ def teams(month: Interval) -> set[str]:
 
 
 def digest(month: Interval) -> str:
-    """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and
+    """Changes with whatever budget() says of any team: budgets, their rates of exchange, and
     while the month runs its forecasts.
     """
     first, rest = _around(month)
