@@ -33,7 +33,7 @@ def team(part: ReportPart) -> Shape:
     corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
     return {
         **_of_both(part, seen, scope),
-        "team": {"slug": part.subject, "name": _team_name(part.subject)},
+        "team": _team(part.subject),
         "total": statement.together(lines),
         "lines": lines,
         "users": statement.by_user(lines),
@@ -60,7 +60,7 @@ def fleet(part: ReportPart) -> Shape:
         "own_lines": _own_lines(seen, by_state),
         "gpu_models": statement.by_model(seen.by("gpu_model"), part.cost_usd),
         "savings": _savings(seen, month),
-        **_free_by_team(part),
+        **_free(part),
         **corrected,
         **beside().lines(month, part.run.month, Decimal(corrected["adjusted_usd"])),
     }
@@ -114,10 +114,13 @@ def _lines(seen: costs.Look, cost_usd: Decimal) -> list[Shape]:
 
 
 def _own_lines(seen: costs.Look, by_state: dict[str, Decimal]) -> list[Shape]:
-    """The time that no job held, by state and GPU model."""
+    """What no job held, one line per state and GPU model; those of a state sum to its dollars."""
     unheld = seen.unheld()
-    models = {state: unheld.within([state]).by("gpu_model") for state in by_state}
-    return statement.own_lines(models, by_state)
+    lines: list[Shape] = []
+    for state, cost_usd in by_state.items():
+        models = sorted(unheld.within([state]).by("gpu_model"), key=lambda group: group.key)
+        lines += [{"state": state} | line for line in statement.by_model(models, cost_usd)]
+    return lines
 
 
 def _teams(groups: list[Group], by_team: dict[str, Decimal]) -> list[Shape]:
@@ -162,28 +165,20 @@ def _owners(seen: costs.Look, cost_usd: Decimal) -> Shape:
 
 
 def _free(part: ReportPart) -> Shape:
-    """What of the free capacity is the team's, beside its own dollars; nothing where it is a line
-    of its own.
+    """What of the free capacity is the team's, beside its own dollars; of the fleet how it was
+    spread: the teams' parts and what is left sum to it, to the micro-dollar. Nothing where it is a
+    line of its own.
     """
     if part.free_usd is None:
         return {}
-    return {"free": {"way": part.run.free_capacity, **_with_free(part, part.free_usd)}}
-
-
-def _free_by_team(part: ReportPart) -> Shape:
-    """How the free capacity was spread: the teams' parts and what is left sum to it, to the
-    micro-dollar.
-    """
-    if part.free_usd is None:
-        return {}
-    statements = part.run.parts.exclude(pk=part.pk).order_by("subject")
+    way = {"way": part.run.free_capacity}
+    if part.subject:
+        return {"free": way | _with_free(part, part.free_usd)}
     teams = [
-        {"slug": each.subject, "name": _team_name(each.subject)}
-        | _with_free(each, each.free_usd or statement.NO_USD)
-        for each in statements
+        _team(each.subject) | _with_free(each, each.free_usd or statement.NO_USD)
+        for each in part.run.parts.exclude(pk=part.pk).order_by("subject")
     ]
-    left_usd = text(part.free_usd)
-    return {"free": {"way": part.run.free_capacity, "teams": teams, "left_usd": left_usd}}
+    return {"free": way | {"teams": teams, "left_usd": text(part.free_usd)}}
 
 
 def _with_free(part: ReportPart, free_usd: Decimal) -> Shape:
@@ -194,7 +189,8 @@ def _with_free(part: ReportPart, free_usd: Decimal) -> Shape:
     }
 
 
-def _team_name(slug: str) -> str:
+def _team(slug: str) -> Shape:
     if slug in WHY:
-        return f"Jobs without a team: {WHY[slug]}"
-    return Team.objects.filter(slug=slug).values_list("name", flat=True).first() or slug
+        return {"slug": slug, "name": f"Jobs without a team: {WHY[slug]}"}
+    name = Team.objects.filter(slug=slug).values_list("name", flat=True).first()
+    return {"slug": slug, "name": name or slug}

@@ -23,17 +23,6 @@ TWELVE_PLACES = Decimal("0.000000000001")
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def own_lines(unheld: Mapping[str, Sequence[Group]], costs: Mapping[str, Decimal]) -> list[Shape]:
-    """What no job held, one line per state and GPU model; `unheld` by state, whose dollars sum to
-    those of `costs`.
-    """
-    return [
-        {"state": state} | line
-        for state, models in unheld.items()
-        for line in by_model(sorted(models, key=lambda group: group.key), costs[state])
-    ]
-
-
 def by_model(models: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
     """One line per GPU model; their dollars sum to cost_usd."""
     return lines_of([{"gpu_model": group.key} for group in models], models, cost_usd)
