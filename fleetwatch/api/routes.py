@@ -86,8 +86,10 @@ def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     this moment.
     """
     wanted = asked(request)
-    now = costs.spending_now(timezone.now())
-    return Joined(figures(costs.totals(wanted.interval)), **wanted.answer(now=now))
+    return Joined(
+        figures(costs.totals(wanted.interval)),
+        **wanted.answer(now=costs.spending_now(timezone.now())),
+    )
 
 
 @router.get("/waste", operation_id="listWaste", response=WastePage, tags=["waste"])
@@ -154,8 +156,7 @@ def jobs(
 
 def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
     """Of the page's groups those that are jobs."""
-    keys = [group.key for group in page.groups]
-    jobs = attribution.jobs_by_key(keys, before=interval.end)
+    jobs = attribution.jobs_by_key((group.key for group in page.groups), before=interval.end)
     with_outcomes(jobs.values())
     job_ids = [job.pk for job in jobs.values()]
     why = diagnosis.primary_causes(interval, scope=scope, job_ids=job_ids)
@@ -242,8 +243,8 @@ def _physical(node: str | None, gpu_model: str | None) -> QuerySet[GPU]:
     gpus = inventory.here(gpus) if node is None else gpus.filter(node__name=node)
     if gpu_model is not None:
         gpus = gpus.filter(model__name=gpu_model)
-    with_others = gpus.select_related("node", "model", "parent").prefetch_related("instances")
-    return with_others.order_by("node__name", "index", "uuid")
+    gpus = gpus.select_related("node", "model", "parent").prefetch_related("instances")
+    return gpus.order_by("node__name", "index", "uuid")
 
 
 @router.get("/gpus/{uuid}", operation_id="getGpu", response=GPUDetail, tags=["fleet"])
@@ -253,9 +254,8 @@ def gpu(request: HttpRequest, uuid: str, period: PeriodAsked) -> Joined:
     """
     wanted = asked(request)
     gpu = _gpu(uuid)
-    total = costs.totals(wanted.interval, scope=Scope(gpu=gpu.uuid))
     return Joined(
-        figures(total),
+        figures(costs.totals(wanted.interval, scope=Scope(gpu=gpu.uuid))),
         gpu,
         rates=GPURate.objects.filter(gpu=gpu).order_by("valid_from"),
         stays=inventory.life(gpu.uuid),
@@ -328,8 +328,7 @@ def incidents(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answ
 
 
 def _lines(groups: list[Group]) -> list[Joined]:
-    shapes = rows_of_figures([group.totals for group in groups])
-    return list(map(Joined, shapes, groups))
+    return list(map(Joined, rows_of_figures([group.totals for group in groups]), groups))
 
 
 def _figures_by_key(groups: list[Group]) -> dict[str, Joined]:

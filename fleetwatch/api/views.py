@@ -31,8 +31,9 @@ def openapi(request: HttpRequest) -> HttpResponse:
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)
-    prefix = request.path.removesuffix("openapi.json")
-    return JsonResponse(api.get_openapi_schema(path_prefix=prefix))
+    return JsonResponse(
+        api.get_openapi_schema(path_prefix=request.path.removesuffix("openapi.json"))
+    )
 
 
 def nothing_here(request: HttpRequest, path: str) -> HttpResponse:

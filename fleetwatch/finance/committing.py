@@ -3,7 +3,6 @@ closed month.
 """
 
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
 
 import structlog
@@ -46,8 +45,7 @@ def commit(commitment: Commitment, *, now: datetime) -> Commitment:
     """
     _check(commitment)
     write(commitment.valid_from)
-    usd_per_unit = exchange.usd_per_unit(commitment.currency, commitment.valid_from)
-    _check_price(commitment, usd_per_unit=usd_per_unit)
+    _check_price(commitment)
     terms = {name: getattr(commitment, name) for name in TERMS}
     if Commitment.objects.filter(**terms).exists():  # a form sent twice would be paid twice
         raise RateError(
@@ -114,7 +112,8 @@ def _check_end(valid_from: datetime, valid_to: datetime | None) -> None:
         raise RateError("A commitment has to end after it begins.", field="valid_to")
 
 
-def _check_price(terms: Commitment, *, usd_per_unit: Decimal) -> None:
+def _check_price(terms: Commitment) -> None:
+    usd_per_unit = exchange.usd_per_unit(terms.currency, terms.valid_from)
     prices = {"price": terms.price_per_gpu_hour, "amount": terms.amount_per_month}
     given = [(field, amount) for field, amount in prices.items() if amount is not None]
     if len(given) != 1:

@@ -113,8 +113,9 @@ def _sku(sku: str, description: str, named: InvoiceSKU | None) -> SKU:
 def _bills(invoices: list[Invoice]) -> list[Bill]:
     named = skus()
     lines = InvoiceLine.objects.filter(invoice__in=invoices).select_related("invoice")
-    ordered = lines.order_by("invoice__issuer", "line", "pk")
-    return [_bill(line, named.get(line.sku)) for line in ordered]
+    return [
+        _bill(line, named.get(line.sku)) for line in lines.order_by("invoice__issuer", "line", "pk")
+    ]
 
 
 def _bill(line: InvoiceLine, named: InvoiceSKU | None) -> Bill:

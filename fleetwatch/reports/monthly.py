@@ -256,8 +256,9 @@ def _start_again(run: MonthRun, now: datetime) -> None:
 def _note_failure(part_id: int, error: Exception, now: datetime) -> None:
     """Three failures end the run where people see them; until then the part is handed out again."""
     ReportPart.objects.filter(pk=part_id).update(failures=F("failures") + 1)
-    running = ReportPart.objects.filter(run__state=State.COMPUTING)
-    failed = running.filter(pk=part_id, failures__gte=MAX_FAILURES)
+    failed = ReportPart.objects.filter(
+        pk=part_id, failures__gte=MAX_FAILURES, run__state=State.COMPUTING
+    )
     for part in failed.select_related("run"):
         text = f"{part.kind} {part.subject}: {type(error).__name__}: {error}".replace("\x00", "")
         _finish(part.run, State.FAILED, now, note=text[:300])
