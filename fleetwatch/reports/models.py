@@ -3,11 +3,15 @@ again. And the queue that computes them.
 """
 
 from decimal import Decimal
+from functools import partial
 
 from django.db import models
 from django.db.models import Q
 
 from fleetwatch.lib.intervals import Interval
+
+# of a fleet's month, to the micro-dollar
+_Dollars = partial(models.DecimalField, max_digits=24, decimal_places=6)
 
 
 class Report(models.Model):
@@ -33,9 +37,7 @@ class Report(models.Model):
         default="",
         help_text="digest of what it was first computed from (inputs.py)",
     )
-    cost_usd = models.DecimalField(
-        max_digits=24, decimal_places=6, null=True, help_text="the total, in micro-dollars"
-    )
+    cost_usd = _Dollars(null=True, help_text="the total, in micro-dollars")
     content = models.JSONField()
 
     class Meta:
@@ -119,15 +121,9 @@ class ReportPart(models.Model):
     run = models.ForeignKey(MonthRun, on_delete=models.CASCADE, related_name="parts")
     kind = models.CharField(max_length=32)
     subject = models.CharField(max_length=100, blank=True, default="")
-    cost_usd = models.DecimalField(
-        max_digits=24, decimal_places=6, help_text="its part of the fleet's micro-dollars"
-    )
-    previous_usd = models.DecimalField(
-        max_digits=24, decimal_places=6, null=True, help_text="None = nothing to compare with"
-    )
-    free_usd = models.DecimalField(
-        max_digits=24,
-        decimal_places=6,
+    cost_usd = _Dollars(help_text="its part of the fleet's micro-dollars")
+    previous_usd = _Dollars(null=True, help_text="None = nothing to compare with")
+    free_usd = _Dollars(
         null=True,
         help_text="its part of what stood free; fleet: what of it no team gets; None = not spread",
     )
@@ -230,12 +226,10 @@ class InvoiceAdjustment(models.Model):
         max_length=300, help_text="which line of the reconciliation (reconciling.py)"
     )
     label = models.CharField(max_length=300)
-    hours_usd = models.DecimalField(max_digits=24, decimal_places=6)
-    unobserved_usd = models.DecimalField(max_digits=24, decimal_places=6)
-    rate_usd = models.DecimalField(max_digits=24, decimal_places=6)
-    other_usd = models.DecimalField(
-        max_digits=24, decimal_places=6, help_text="of lines that are not matched"
-    )
+    hours_usd = _Dollars()
+    unobserved_usd = _Dollars()
+    rate_usd = _Dollars()
+    other_usd = _Dollars(help_text="of lines that are not matched")
     reason = models.CharField(max_length=300)
     booked_at = models.DateTimeField()
     booked_by = models.CharField(max_length=150)
