@@ -1,7 +1,6 @@
 """The period and the page that a request asks for."""
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,7 +112,7 @@ def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | Non
 def _asked(request: HttpRequest, default: str, whole: Interval | None) -> Asked:
     if cursor := request.GET.get("cursor"):
         return _read_cursor(cursor)
-    if whole is not None and not request.GET.keys() & set(timeframes.NAMES):
+    if whole is not None and request.GET.keys().isdisjoint(timeframes.NAMES):
         return Asked(whole, 0)
     frame = timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=default)
     return Asked(frame.interval, 0)
@@ -127,7 +126,7 @@ def _read_cursor(cursor: str) -> Asked:
         if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
             raise ValueError(offset)
         return Asked(Interval(from_ms(start_ms), from_ms(end_ms)), offset)
-    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise RequestError(
             "this is no cursor of ours: take next_cursor of the page before", field="cursor"
         ) from None
