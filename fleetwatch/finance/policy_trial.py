@@ -1,7 +1,7 @@
 """What another policy would have said, in GPU time and dollars."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +18,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 GROUPS = ("state", "team", "job")
 UNALLOCATED = "unallocated"
 Key = tuple[str, str, str]  # of a line: group, state, tier
-ByRate = dict[Decimal | None, list[int]]  # milliseconds of both sides
+ByRate = Counter[Decimal | None]  # milliseconds by dollars per GPU-hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +67,25 @@ def compare(
             " manage.py try_policy"
         )
     began = time.monotonic()
-    parts: dict[Key, ByRate] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    is_ms: dict[Key, ByRate] = defaultdict(Counter)
+    would_ms: dict[Key, ByRate] = defaultdict(Counter)
     for rows in trial.compare(now_in_force, tried, interval):
         if max_s and time.monotonic() - began > max_s:
             raise TrialError(
                 f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy"
             )
         for row, group, rate in zip(rows, _groups(rows, group_by), _rates(rows), strict=True):
-            sums = parts[group, row.state, row.tier][rate]
-            sums[0] += row.is_ms
-            sums[1] += row.would_ms
-    return sorted((_line(key, by_rate) for key, by_rate in parts.items()), key=_order)
+            is_ms[group, row.state, row.tier][rate] += row.is_ms
+            would_ms[group, row.state, row.tier][rate] += row.would_ms
+    return sorted((_line(key, is_ms[key], would_ms[key]) for key in is_ms), key=_order)
 
 
-def _line(key: Key, by_rate: ByRate) -> Line:
-    is_ms, would_ms = (sum(sums[side] for sums in by_rate.values()) for side in (0, 1))
-    is_usd, would_usd = (
-        pricing.price((sums[side], rate) for rate, sums in by_rate.items()) for side in (0, 1)
-    )
-    return Line(*key, is_ms, would_ms, is_usd, would_usd)
+def _line(key: Key, is_ms: ByRate, would_ms: ByRate) -> Line:
+    return Line(*key, is_ms.total(), would_ms.total(), _usd(is_ms), _usd(would_ms))
+
+
+def _usd(by_rate: ByRate) -> Decimal:
+    return pricing.price((gpu_ms, rate) for rate, gpu_ms in by_rate.items())
 
 
 def _order(line: Line) -> tuple[str, int, int]:
