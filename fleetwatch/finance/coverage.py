@@ -5,7 +5,7 @@ GPU-hour that was there covers one commitment at most: the narrowest takes first
 one, and of what it takes held GPUs come first.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,7 +113,7 @@ class Above:
 
 # a fraction's numerator and denominator: hashing a Fraction costs more than all else here
 _Price = tuple[int, int]
-_MsByPrice = defaultdict[_Price, int]  # milliseconds by dollars per millisecond: multiplied once
+_MsByPrice = Counter[_Price]  # milliseconds by dollars per millisecond: multiplied once
 
 
 @dataclass(slots=True)
@@ -143,8 +143,8 @@ def cover(
     An hour's promises stand in the order in which they take: the narrowest first (narrowness()),
     then the older.
     """
-    sums: dict[int, _Sum] = defaultdict(_prices_by_name)
-    above = _prices_by_name()
+    sums: dict[int, _Sum] = defaultdict(lambda: defaultdict(Counter))
+    above: _Sum = defaultdict(Counter)
     # which kinds a promise can take from, in order: asked once, not in each hour
     every = sorted({kind for kinds in there.values() for kind in kinds})
     wanted = {promise.wanted for promises in promised.values() for promise in promises}
@@ -158,14 +158,10 @@ def cover(
         for kind in asked & left.keys():
             above[kind.gpu_model][left[kind].price] += sum(left[kind].ms.values())
     return _covered(sums), [
-        Above(model, sum(uncovered.values()), _usd(uncovered))
+        Above(model, uncovered.total(), _usd(uncovered))
         for model, uncovered in sorted(above.items())
-        if any(uncovered.values())
+        if uncovered.total()
     ]
-
-
-def _prices_by_name() -> defaultdict[str, _MsByPrice]:
-    return defaultdict(lambda: defaultdict(int))
 
 
 def _left(there: There) -> _Left:
@@ -209,7 +205,7 @@ def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
     for pk, each in sums.items():
         parts: dict[str, Any] = {}
         for part in PARTS:
-            parts[f"{part}_ms"] = sum(each[part].values())
+            parts[f"{part}_ms"] = each[part].total()
             parts[f"{part}_usd"] = next(amounts)
         covered.append(Covered(pk, **parts, rate_book_usd=_usd(each[_RATE_BOOK])))
     return covered
