@@ -99,15 +99,9 @@ def billed_skus(month: str) -> list[SKU]:
         .annotate(dearest=Max("amount"), description=Max("description"))
         .order_by("-dearest", "sku")
     )
-    named = skus()
-    billed = [_sku(sku, description, named.get(sku)) for sku, _, description in rows]
+    named = {sku: (each.gpu_model.name, each.gpus_per_hour) for sku, each in skus().items()}
+    billed = [SKU(sku, description, *named.get(sku, ("", 1))) for sku, _, description in rows]
     return sorted(billed, key=lambda each: bool(each.gpu_model))
-
-
-def _sku(sku: str, description: str, named: InvoiceSKU | None) -> SKU:
-    if named is None:
-        return SKU(sku, description, "", 1)
-    return SKU(sku, description, named.gpu_model.name, named.gpus_per_hour)
 
 
 def _bills(invoices: list[Invoice]) -> list[Bill]:
