@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Callable, List
 
 from agent.config import Config
-from agent.enrolment import EnrollingSender
 from agent.host import boot_start_ms, kernel_boot_id
-from agent.readings import HolderSource, Job, Source, Workloads
+from agent.readings import HolderSource, Source, Workloads
+from agent.sources.factory import open_source
 from agent.spool import Identity
 from agent.workloads import Resolver
 from agent.workloads.finder import Finder
@@ -24,7 +24,7 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
         def of_host() -> Workloads:
             if not host:
                 host.append(_resolver(chosen))
-            host[0].begin(source.gpus())
+            host[0].look(source.gpus())
             return host[0]
 
         return source.workloads(of_host) if isinstance(source, HolderSource) else of_host()
@@ -32,11 +32,15 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     return choose
 
 
-def hub(chosen: Config, *, may_enrol: bool = True) -> EnrollingSender:
-    """The way to the hub; with may_enrol an enrolment token is exchanged for the node's own at the
-    first refusal.
-    """
-    return EnrollingSender(chosen, may_enrol=may_enrol)
+def source(chosen: Config, start_ms: int) -> Source:
+    """The source of readings. Raises SourceError, and BadArgumentError for one that can't be."""
+    return open_source(
+        chosen.source,
+        node=chosen.node,
+        start_ms=start_ms,
+        cluster=chosen.cluster or "default",
+        gpm=chosen.gpm,
+    )
 
 
 def identity(spool_id: str) -> Identity:
@@ -47,16 +51,15 @@ def identity(spool_id: str) -> Identity:
 
 def _resolver(chosen: Config) -> Resolver:
     """A declared job holds everything, so nobody else's books are read."""
+    job = chosen.job
     place = Place(chosen.node, chosen.cluster, chosen.proc_root, chosen.docker_all_counts)
     return Resolver(
         node=chosen.node,
-        schedulers=list if chosen.job is not None else Finder(chosen.jobs, place).schedulers,
+        schedulers=list if job is not None else Finder(chosen.jobs, place).schedulers,
         cluster=chosen.cluster,
-        declared=None if chosen.job is None else _declared(chosen.job),
+        # the job that the operator names, from now on
+        declared=None
+        if job is None
+        else replace(job, scheduler="declared", id=job.key, start_ms=int(time.time() * 1000)),
         proc_root=chosen.proc_root,
     )
-
-
-def _declared(job: Job) -> Job:
-    """The job that the operator names, from now on."""
-    return replace(job, scheduler="declared", id=job.key, start_ms=int(time.time() * 1000))

@@ -13,17 +13,24 @@ from agent.readings import (
     NO_WORKLOAD,
     Allocation,
     Event,
+    Events,
     GPUInfo,
+    GPUs,
     Job,
     Process,
     SourceStatus,
     Workload,
+    unanswered,
 )
+from agent.store import Entry
 from agent.window import GPUWindow
 
 # of a GPU: for matching and for windows, not for the wire
 _LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")
 _GPU_FIELDS = tuple(item.name for item in fields(GPUInfo) if item.name not in _LOCAL)
+
+
+Positions = Mapping[str, int]  # in the list of GPUs or jobs, by what names them
 
 
 @dataclass(frozen=True)
@@ -51,9 +58,9 @@ def build(
     closed: Sequence[ClosedWindow],
     *,
     sender: Sender,
-    gpus: Sequence[GPUInfo],
+    gpus: GPUs,
     agent: Mapping[str, Any],
-    events: Sequence[Event],
+    events: Events,
 ) -> wire.Batch:
     """The batch of these windows, its sequence still 0.
 
@@ -80,7 +87,13 @@ def build(
     )
 
 
-def _items_of(workload: Workload, positions: Mapping[str, int]) -> Dict[str, Any]:
+def entry(content: wire.Batch, sequence: int) -> Entry:
+    """The batch as the spool keeps it and the hub gets it, under this sequence."""
+    body = wire.compress(wire.encode(replace(content, sequence=sequence)))
+    return Entry(sequence, len(content.windows["start_ms"]), body)
+
+
+def _items_of(workload: Workload, positions: Positions) -> Dict[str, Any]:
     """The lists that tell of jobs."""
     jobs = {job.key: place for place, job in enumerate(workload.jobs)}
     allocations = [
@@ -126,7 +139,7 @@ def clipped(text: str, limit: int) -> str:
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")[:limit]
 
 
-def _fitting_gpus(gpus: Sequence[GPUInfo]) -> List[GPUInfo]:
+def _fitting_gpus(gpus: GPUs) -> List[GPUInfo]:
     """Those that the wire can name, each once."""
     by_name = {gpu.uuid: gpu for gpu in gpus if _is_name(gpu.uuid, 96)}
     return list(by_name.values())[: wire.MAX_LIST]
@@ -145,15 +158,15 @@ def _fitting(workload: Workload) -> Workload:
     )
     if len(kept.jobs) == len(workload.jobs) and len(kept.allocations) == len(workload.allocations):
         return kept
-    return replace(kept, sources=[replace(source, ok=False) for source in workload.sources])
+    return replace(kept, sources=unanswered(workload.sources))
 
 
-def _events(events: Sequence[Event], positions: Mapping[str, int]) -> List[wire.Item]:
+def _events(events: Events, positions: Positions) -> List[wire.Item]:
     dated = [event for event in events if _count(event.at_ms, wire.MAX_TIME_MS) is not None]
     return [_event(event, positions) for event in dated[-wire.MAX_LIST :]]
 
 
-def _columns(closed: Sequence[ClosedWindow], positions: Mapping[str, int]) -> wire.Columns:
+def _columns(closed: Sequence[ClosedWindow], positions: Positions) -> wire.Columns:
     windows = [window for part in closed for window in part.windows if window.uuid in positions]
     columns: wire.Columns = {
         "gpu": [positions[window.uuid] for window in windows],
@@ -217,9 +230,7 @@ def _fitting_values(place: str, item: Any) -> wire.Item:
     }
 
 
-def _allocation(
-    item: Allocation, positions: Mapping[str, int], jobs: Mapping[str, int]
-) -> wire.Item:
+def _allocation(item: Allocation, positions: Positions, jobs: Positions) -> wire.Item:
     values = _fitting_values("allocations", item)
     start_ms = values["start_ms"]
     end_ms = values["end_ms"]
@@ -234,7 +245,7 @@ def _allocation(
     }
 
 
-def _process(item: Process, positions: Mapping[str, int], jobs: Mapping[str, int]) -> wire.Item:
+def _process(item: Process, positions: Positions, jobs: Positions) -> wire.Item:
     return {
         "gpu": positions[item.uuid],
         "job": jobs.get(item.job_key) if item.job_key is not None else None,
@@ -243,7 +254,7 @@ def _process(item: Process, positions: Mapping[str, int], jobs: Mapping[str, int
     }
 
 
-def _event(event: Event, positions: Mapping[str, int]) -> wire.Item:
+def _event(event: Event, positions: Positions) -> wire.Item:
     return {
         "gpu": positions.get(event.uuid) if event.uuid is not None else None,
         "at_ms": event.at_ms,

@@ -6,7 +6,7 @@ A table of words; pure.
 from collections import Counter
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from agent.readings import GPUInfo
+from agent.readings import GPUInfo, GPUs
 from agent.window import GPUWindow
 
 
@@ -121,7 +121,10 @@ class Row(NamedTuple):
     why: Mapping[str, int]
 
 
-def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: str) -> List[Row]:
+Rows = Sequence[Row]
+
+
+def rows_of(gpus: GPUs, windows: Sequence[GPUWindow], *, source: str) -> List[Row]:
     """Every metric's row.
 
     A GPU that is cut into MIG instances is judged by its board, its instances by the rest.
@@ -142,7 +145,7 @@ def rows_of(gpus: Sequence[GPUInfo], windows: Sequence[GPUWindow], *, source: st
     return rows
 
 
-def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
+def advice_of(rows: Rows) -> List[Tuple[str, str, str]]:
     """(metrics, reason, what to do), one for each thing to do."""
     metrics: Dict[Tuple[str, str], List[str]] = {}
     missing = []

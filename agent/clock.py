@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Callable, Optional
 
+Timer = Callable[[], float]  # seconds of some clock
 MAX_DRIFT_MS = 500  # beyond it the wall clock was set, or has run away: follow it
 
 
@@ -23,9 +24,7 @@ _BOOT_CLOCK: Optional[int] = getattr(time, "CLOCK_BOOTTIME", None)
 class Clock:
     """Milliseconds since the epoch; durations are the boot clock's. For several threads."""
 
-    def __init__(
-        self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = elapsed_s
-    ) -> None:
+    def __init__(self, *, wall_s: Timer = time.time, elapsed_s: Timer = elapsed_s) -> None:
         self._wall_s = wall_s
         self._elapsed_s = elapsed_s
         self._mutex = threading.Lock()
@@ -50,7 +49,7 @@ class HubClock:
     or further, however slow the answer was.
     """
 
-    def __init__(self, *, elapsed_s: Callable[[], float] = elapsed_s) -> None:
+    def __init__(self, *, elapsed_s: Timer = elapsed_s) -> None:
         self._elapsed_s = elapsed_s
         self._ahead_s: Optional[float] = None  # of the boot clock
 

@@ -7,18 +7,17 @@ import threading
 from pathlib import Path
 
 from agent import batch, memory
-from agent.assembly import hub, identity, workloads
+from agent.assembly import identity, source, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
+from agent.enrolment import EnrollingSender
 from agent.host import HostReader
 from agent.kmsg import Kmsg
-from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts
-from agent.readings import Source
+from agent.loop import INTERVAL_MS, WINDOW_S, Loop
 from agent.recording import FileRecorder
 from agent.restart import restart
 from agent.sampler import Recorder, Sampler
 from agent.sender import Pump
-from agent.sources.factory import open_source
 from agent.spool import Spool
 
 WINDOW_MS = WINDOW_S * 1000
@@ -36,10 +35,10 @@ def run(chosen: Config) -> int:
     sampler = _sampler(chosen, clock, recorder)
     # what is wrong with these, time does not mend
     if chosen.source.startswith(("simulated:", "replay:")):
-        open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms()).close()
+        source(chosen, clock.now_ms()).close()
     spool = Spool(chosen.spool, identity=identity, max_bytes=chosen.spool_bytes)
     try:
-        loop = Loop(_parts(chosen, spool, sampler, clock))
+        loop = _loop(chosen, spool, sampler, clock)
         _listen(loop)
         _settle_later()
         logging.info(
@@ -73,13 +72,13 @@ def _settle_later() -> None:
     settling.start()
 
 
-def _parts(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Parts:
+def _loop(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Loop:
     boot = spool.identity
-    return Parts(
+    return Loop(
         batch.Sender(chosen.node, boot.boot_id, boot.boot_start_ms, WINDOW_S, chosen.labels),
         sampler,
         spool,
-        Pump(spool, hub(chosen).send, flush_s=chosen.flush_s),
+        Pump(spool, EnrollingSender(chosen).send, flush_s=chosen.flush_s),
         HostReader(chosen.proc_root),
         clock,
         phase_ms=random.randrange(MAX_PHASE_MS),
@@ -88,19 +87,10 @@ def _parts(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Part
 
 
 def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
-    def open_now() -> Source:
-        return open_source(
-            chosen.source,
-            node=chosen.node,
-            start_ms=clock.now_ms(),
-            cluster=chosen.cluster or "default",
-            gpm=chosen.gpm,
-        )
-
     # what is simulated, replayed or scraped is not this host's kernel's to tell of
     kmsg = Kmsg() if chosen.source in SOURCES else None
     return Sampler(
-        open_now,
+        lambda: source(chosen, clock.now_ms()),
         workloads(chosen),
         window_ms=WINDOW_MS,
         interval_ms=INTERVAL_MS,

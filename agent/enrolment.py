@@ -50,7 +50,15 @@ class EnrollingSender:
         if token is None:
             return outcome
         self._kept = {"given": _digest(self._given), "token": token}
-        self._keep()
+        try:
+            _write(self._file, self._kept)
+        # it serves this process all the same: the hub gives no second one
+        except OSError as error:
+            log.error(
+                "the node's own token can't be kept: after a restart it must be revoked and"
+                " enrolled anew: %s",
+                error,
+            )
         self._take(self._given)
         return self._sender.send(payload)
 
@@ -85,19 +93,6 @@ class EnrollingSender:
             return self._kept.get("token")
         token = answer.get("token")
         return token if status == 201 and isinstance(token, str) else None
-
-    def _keep(self) -> None:
-        """A token that can't be kept serves this process all the same: the hub gives no
-        second one.
-        """
-        try:
-            _write(self._file, self._kept)
-        except OSError as error:
-            log.error(
-                "the node's own token can't be kept: after a restart it must be revoked and"
-                " enrolled anew: %s",
-                error,
-            )
 
 
 def _digest(text: str) -> str:

@@ -8,15 +8,15 @@ twice changes nothing.
 import hashlib
 import sys
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import Sequence
 
 from agent import __version__, batch, replay, wire
-from agent.assembly import hub
 from agent.config import Config
+from agent.enrolment import EnrollingSender
 from agent.readings import Job, Workload
 from agent.replay import ReplayError
 from agent.sacct import HistoryError, Reader
-from agent.sender import Outcome
+from agent.sender import Send
 from agent.sources.recorded_logs import zone
 from agent.spool import Identity
 
@@ -36,7 +36,7 @@ MAY_NOT_IMPORT = (
 
 def send(chosen: Config) -> int:
     """Sends every file; a line on standard output for each. Raises HistoryError, ReplayError."""
-    deliver = hub(chosen, may_enrol=False).send
+    deliver = EnrollingSender(chosen, may_enrol=False).send
     for path in chosen.files:
         count = import_file(path, chosen, deliver)
         sys.stdout.write("%s: %d jobs, all at the hub\n" % (path, count))
@@ -44,7 +44,7 @@ def send(chosen: Config) -> int:
     return 0
 
 
-def import_file(path: Path, chosen: Config, deliver: Callable[[bytes], Outcome]) -> int:
+def import_file(path: Path, chosen: Config, deliver: Send) -> int:
     """How many jobs of the file the hub has now.
 
     Raises HistoryError for the file and ReplayError for the hub.

@@ -4,11 +4,11 @@ and /sys.
 
 import os
 import re
-from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from agent import procfs
-from agent.clock import elapsed_s
+from agent.clock import Timer, elapsed_s
+from agent.readings import Values
 
 # of /proc/diskstats, whatever the disk's own sectors are (kernel:
 # Documentation/admin-guide/iostats.rst)
@@ -23,54 +23,52 @@ STAT_BYTES = 1024 * 1024  # hosts with hundreds of CPUs and thousands of interru
 _DISK = re.compile(r"^ *\d+ +\d+ +(\S+)(?: +\d+){2} +(\d+)(?: +\d+){3} +(\d+)", re.MULTILINE)
 # of /proc/net/dev: name, bytes received, bytes sent
 _NIC = re.compile(r"^ *([^:\s]+): *(\d+)(?: +\d+){7} +(\d+)", re.MULTILINE)
+_WAITED = re.compile(r"^some .*total=(\d+)", re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+)", re.MULTILINE)
 
 Pair = Tuple[int, int]  # bytes read and written, or received and sent
-
-
-@dataclass(frozen=True)
-class _Counters:
-    """Everything that counts up, as it stood at `at_s`; what could not be read is absent."""
-
-    at_s: float
-    cpu_ticks: Optional[List[int]] = None
-    # cpu, io: time in which some task waited for it
-    waited_us: Mapping[str, int] = field(default_factory=dict)
-    disks: Mapping[str, Pair] = field(default_factory=dict)
-    nics: Mapping[str, Pair] = field(default_factory=dict)
+# Column of the wire -> what of the host counts for it -> its counter; what could not be read is
+# absent.
+Counters = Dict[str, Dict[str, int]]
 
 
 class HostReader:
     """Each call tells of the time since the one before."""
 
-    def __init__(
-        self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s
-    ) -> None:
+    def __init__(self, proc_root: str = "/proc", *, clock_s: Timer = elapsed_s) -> None:
         self._proc = proc_root
         self._sys = procfs.sys_root(proc_root)
         self._clock_s = clock_s
         self._physical: Dict[str, bool] = {}  # folder in /sys -> is a device of its own
-        self._before = self._count()
+        self._at_s = clock_s()
+        self._ticks = self._cpu_ticks()
+        self._counters = self._count()
 
-    def read(self) -> Dict[str, float]:
+    def read(self) -> Values:
         """The wire's host columns that could be read: ratios and bytes per second since the last
         call, memory now.
         """
+        at_s = self._clock_s()
+        ticks = self._cpu_ticks()
         counters = self._count()
-        columns = _columns(self._before, counters)
-        self._before = counters
-        used = self._memory_used_bytes()
-        return columns if used is None else {**columns, "memory_used_bytes": used}
+        columns = {
+            **_cpu_columns(self._ticks, ticks),
+            **_rates(self._counters, counters, at_s - self._at_s),
+            **self._memory_columns(),
+        }
+        self._at_s = at_s
+        self._ticks = ticks
+        self._counters = counters
+        return columns
 
-    def _count(self) -> _Counters:
-        waited = {name: self._waited_us(name) for name in ("cpu", "io")}
-        return _Counters(
-            self._clock_s(),
-            self._cpu_ticks(),
-            {name: total for name, total in waited.items() if total is not None},
-            self._disks(),
-            {**self._nics(), **self._infiniband_ports()},
-        )
+    def _count(self) -> Counters:
+        nics = {**self._nics(), **self._infiniband_ports()}
+        return {
+            "cpu_psi_ratio": self._waited_us("cpu"),
+            "io_psi_ratio": self._waited_us("io"),
+            **_by_column("disk_read_bytes_s", "disk_write_bytes_s", self._disks()),
+            **_by_column("nic_rx_bytes_s", "nic_tx_bytes_s", nics),
+        }
 
     def _cpu_ticks(self) -> Optional[List[int]]:
         """Ticks of all CPUs: user nice system idle iowait irq softirq steal (proc(5); guest time is
@@ -83,16 +81,12 @@ class HostReader:
             else None
         )
 
-    def _waited_us(self, name: str) -> Optional[int]:
-        """The `some` total of pressure stall information; None on kernels without it (psi=0, before
-        4.20).
+    def _waited_us(self, name: str) -> Dict[str, int]:
+        """The `some` total of pressure stall information; nothing on kernels without it (psi=0,
+        before 4.20).
         """
-        match = re.search(
-            r"^some .*total=(\d+)",
-            procfs.text(self._proc, "pressure", name),
-            re.MULTILINE,
-        )
-        return None if match is None else int(match.group(1))
+        match = _WAITED.search(procfs.text(self._proc, "pressure", name))
+        return {} if match is None else {name: int(match.group(1))}
 
     def _disks(self) -> Dict[str, Pair]:
         """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes
@@ -141,31 +135,23 @@ class HostReader:
             )
         return self._physical[path]
 
-    def _memory_used_bytes(self) -> Optional[int]:
+    def _memory_columns(self) -> Values:
         text = procfs.text(self._proc, "meminfo")
         kibibytes = {name: int(count) for name, count in _MEMORY.findall(text)}
         if len(kibibytes) < 2:
-            return None
-        return (kibibytes["MemTotal"] - kibibytes["MemAvailable"]) * 1024
+            return {}
+        used = (kibibytes["MemTotal"] - kibibytes["MemAvailable"]) * 1024
+        return {"memory_used_bytes": used}
 
 
-def _columns(before: _Counters, after: _Counters) -> Dict[str, float]:
-    elapsed_s = after.at_s - before.at_s
-    columns = _cpu_columns(before.cpu_ticks, after.cpu_ticks)
-    if elapsed_s < MIN_ELAPSED_S:
-        return columns
-    for name in before.waited_us.keys() & after.waited_us.keys():
-        waited_us = after.waited_us[name] - before.waited_us[name]
-        if waited_us >= 0:
-            columns[name + "_psi_ratio"] = min(1.0, waited_us / MICROSECONDS / elapsed_s)
-    columns.update(
-        _rates(before.disks, after.disks, elapsed_s, ("disk_read_bytes_s", "disk_write_bytes_s"))
-    )
-    columns.update(_rates(before.nics, after.nics, elapsed_s, ("nic_rx_bytes_s", "nic_tx_bytes_s")))
-    return columns
+def _by_column(first: str, second: str, pairs: Mapping[str, Pair]) -> Counters:
+    return {
+        first: {name: pair[0] for name, pair in pairs.items()},
+        second: {name: pair[1] for name, pair in pairs.items()},
+    }
 
 
-def _cpu_columns(before: Optional[List[int]], after: Optional[List[int]]) -> Dict[str, float]:
+def _cpu_columns(before: Optional[List[int]], after: Optional[List[int]]) -> Values:
     if before is None or after is None:
         return {}
     # iowait may step back a little (proc(5)): never a negative share
@@ -176,21 +162,20 @@ def _cpu_columns(before: Optional[List[int]], after: Optional[List[int]]) -> Dic
     return {"cpu_ratio": 1 - (spent[3] + spent[4]) / total, "iowait_ratio": spent[4] / total}
 
 
-def _rates(
-    before: Mapping[str, Pair], after: Mapping[str, Pair], elapsed_s: float, names: Tuple[str, str]
-) -> Dict[str, float]:
-    """Bytes per second of what is in both readings; nothing where a counter fell: it was reset, or
-    has wrapped.
+def _rates(before: Counters, after: Counters, elapsed_s: float) -> Values:
+    """Per second what is in both readings gained, of waiting the ratio; nothing where a counter
+    fell: it was reset, or has wrapped.
     """
-    gained = [
-        [after[name][side] - before[name][side] for name in after if name in before]
-        for side in (0, 1)
-    ]
-    return {
-        column: sum(counts) / elapsed_s
-        for column, counts in zip(names, gained)
-        if counts and min(counts) >= 0
-    }
+    columns: Values = {}
+    for column, counts in after.items():
+        earlier = before[column]
+        gained = [counts[name] - earlier[name] for name in counts if name in earlier]
+        if not gained or min(gained) < 0 or elapsed_s < MIN_ELAPSED_S:
+            continue
+        is_ratio = column.endswith("_ratio")
+        total = sum(gained) / MICROSECONDS if is_ratio else sum(gained)
+        columns[column] = min(1.0, total / elapsed_s) if is_ratio else total / elapsed_s
+    return columns
 
 
 def own_rss_bytes(proc_root: str = "/proc") -> Optional[int]:

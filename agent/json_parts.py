@@ -6,10 +6,12 @@ import re
 import time
 from typing import Any, List, Mapping, Optional, Union
 
+Object = Mapping[str, Any]  # of JSON
+MAX_COUNT = 2**20
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
 
-def object_of(text: Union[str, bytes]) -> Mapping[str, Any]:
+def object_of(text: Union[str, bytes]) -> Object:
     """The object in the text; {} where it is none."""
     try:
         answer = json.loads(text)
@@ -18,13 +20,13 @@ def object_of(text: Union[str, bytes]) -> Mapping[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def part(answer: Any, name: str) -> Mapping[str, Any]:
+def part(answer: Any, name: str) -> Object:
     """The object of that name in an object."""
     value = answer.get(name) if isinstance(answer, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def parts(answer: Any, name: str) -> List[Mapping[str, Any]]:
+def parts(answer: Any, name: str) -> List[Object]:
     """The objects in the list of that name."""
     return [item for item in _list(answer, name) if isinstance(item, dict)]
 
@@ -32,6 +34,12 @@ def parts(answer: Any, name: str) -> List[Mapping[str, Any]]:
 def texts(answer: Any, name: str) -> List[str]:
     """The texts in the list of that name."""
     return [item for item in _list(answer, name) if isinstance(item, str)]
+
+
+def count(answer: Object, name: str) -> int:
+    """The small number of that name, such as of restarts; 0 where it is none."""
+    value = answer.get(name)
+    return value if isinstance(value, int) and 0 <= value < MAX_COUNT else 0
 
 
 def time_ms(value: Any) -> Optional[int]:

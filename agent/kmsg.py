@@ -12,10 +12,10 @@ import os
 import re
 import threading
 from collections import deque
-from typing import Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Deque, Dict, List, Optional, Tuple
 
 from agent.lines import printable
-from agent.readings import Event, GPUInfo
+from agent.readings import Event, Events, GPUs
 
 log = logging.getLogger("agent.kmsg")
 
@@ -50,7 +50,7 @@ class Kmsg:
             self.why = _why(path, error)
             self.close()
 
-    def poll(self, now_ms: int, gpus: Sequence[GPUInfo]) -> List[Event]:
+    def poll(self, now_ms: int, gpus: GPUs) -> List[Event]:
         """The XIDs since the last call; on no GPU (so: on the node) when the bus names none of
         these.
         """
@@ -62,8 +62,11 @@ class Kmsg:
         with self._mutex:
             records = self._records()
         xids = (xid for xid in map(_xid, records) if xid is not None)
+        # with the address of a card that the driver does not name
         return [
-            Event(now_ms, "xid", by_bus.get(bus), code, text if bus in by_bus else _at(bus, text))
+            Event(now_ms, "xid", by_bus[bus], code, text)
+            if bus in by_bus
+            else Event(now_ms, "xid", None, code, "PCI %04x:%02x:%02x %s" % (*bus, text))
             for bus, code, text in xids
         ]
 
@@ -100,7 +103,7 @@ class XIDs:
     def __init__(self) -> None:
         self._told: Deque[Tuple[Optional[str], Optional[int], int]] = deque(maxlen=256)
 
-    def fresh(self, events: Sequence[Event]) -> List[Event]:
+    def fresh(self, events: Events) -> List[Event]:
         """The events without XIDs of the same GPU and code within SAME_MS of one that was told."""
         kept = []
         for event in events:
@@ -128,11 +131,6 @@ def bus_of(text: str) -> Optional[Bus]:
     except ValueError:
         return None
     return domain, bus, device
-
-
-def _at(bus: Bus, text: str) -> str:
-    """The text with the address of a card that the driver does not name."""
-    return "PCI %04x:%02x:%02x %s" % (*bus, text)
 
 
 def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:

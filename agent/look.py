@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from agent import __version__, batch, report, wire
-from agent.assembly import hub, identity, workloads
+from agent.assembly import identity, source, workloads
 from agent.clock import Clock
 from agent.config import INSTALLED, Config
+from agent.enrolment import EnrollingSender
 from agent.host import HostReader
 from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
-from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, windows_of
+from agent.loop import INTERVAL_MS, WINDOW_S, close_all
 from agent.readings import (
-    Event,
+    Events,
     NotedSource,
     PacedSource,
     Source,
@@ -30,7 +31,6 @@ from agent.readings import (
 )
 from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
-from agent.sources.factory import open_source
 
 OK = 0
 FAILED = 1
@@ -55,24 +55,15 @@ class Seen(NamedTuple):
     source: str
     driver: str
     observed: Observed
-    start_ms: int
-    end_ms: int
-    host: HostReader
+    closed: batch.ClosedWindow
     versions: Dict[str, str]
     notes: List[str]
-    events: Sequence[Event]
+    events: Events
 
 
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
     seen = _one_window(chosen, WINDOW_MS)
-    observed = seen.observed
-    closed = batch.ClosedWindow(
-        seen.start_ms,
-        windows_of(seen.observed, start_ms=seen.start_ms, end_ms=seen.end_ms),
-        observed.workload,
-        host_columns(seen.host, observed),
-    )
     name = identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
     agent = {
@@ -81,7 +72,7 @@ def once(chosen: Config) -> int:
         "source": seen.source,
     }
     content = batch.build(
-        [closed], sender=sender, gpus=observed.gpus, agent=agent, events=seen.events
+        [seen.closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events
     )
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
@@ -134,7 +125,7 @@ class _Listener(logging.Handler):
 
 def _host(chosen: Config) -> Look:
     """What can be said without a GPU."""
-    token = hub(chosen).token if chosen.token else ""
+    token = EnrollingSender(chosen).token if chosen.token else ""
     findings = (
         Hub(chosen.server, token, ca_file=chosen.ca_file).look()
         if chosen.server
@@ -158,7 +149,7 @@ def _gpus(chosen: Config, look: Look, listener: _Listener) -> Look:
         source=seen.source,
         versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
         gpus=seen.observed.gpus,
-        windows=windows_of(seen.observed, start_ms=seen.start_ms, end_ms=seen.end_ms),
+        windows=seen.closed.windows,
         jobs=_job_sources(
             seen.observed.workload.sources,
             look_for_schedulers() if is_here else [],
@@ -210,17 +201,11 @@ def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
 
 def _opened(chosen: Config, start_ms: int) -> Source:
     """Raises SourceError when it names no GPU."""
-    source = open_source(
-        chosen.source,
-        node=chosen.node,
-        start_ms=start_ms,
-        cluster=chosen.cluster or "default",
-        gpm=chosen.gpm,
-    )
-    if not source.gpus():
-        source.close()
+    opened = source(chosen, start_ms)
+    if not opened.gpus():
+        opened.close()
         raise SourceError("the driver names no GPU")
-    return source
+    return opened
 
 
 def _one_window(chosen: Config, window_ms: int) -> Seen:
@@ -232,17 +217,17 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = _whole_before(clock.now_ms(), window_ms)
-    source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
-    if window_ms == CHECK_MS and isinstance(source, PacedSource):
+    opened = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
+    if window_ms == CHECK_MS and isinstance(opened, PacedSource):
         # a scrape per second, for these seconds, shows what there is
-        source.interval_ms = INTERVAL_MS
+        opened.interval_ms = INTERVAL_MS
     if not is_simulated:
         start_ms = _whole_before(clock.now_ms(), window_ms) + 2 * window_ms
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
-    sampler = _sampler(chosen, source, window_ms)
+    sampler = _sampler(chosen, opened, window_ms)
     end_ms = start_ms + window_ms
     _tick(sampler, None if is_simulated else clock, start_ms, end_ms)
-    return _seen(sampler, source, start_ms, end_ms, host)
+    return _seen(sampler, opened, start_ms, end_ms, host)
 
 
 def _tick(sampler: Sampler, clock: Optional[Clock], start_ms: int, end_ms: int) -> None:
@@ -253,9 +238,9 @@ def _tick(sampler: Sampler, clock: Optional[Clock], start_ms: int, end_ms: int) 
         sampler.tick(at_ms)
 
 
-def _sampler(chosen: Config, source: Source, window_ms: int) -> Sampler:
+def _sampler(chosen: Config, opened: Source, window_ms: int) -> Sampler:
     return Sampler(
-        lambda: source,
+        lambda: opened,
         workloads(chosen),
         window_ms=window_ms,
         interval_ms=INTERVAL_MS,
@@ -268,17 +253,16 @@ def _whole_before(now_ms: int, window_ms: int) -> int:
     return now_ms // window_ms * window_ms - window_ms
 
 
-def _seen(sampler: Sampler, source: Source, start_ms: int, end_ms: int, host: HostReader) -> Seen:
+def _seen(sampler: Sampler, opened: Source, start_ms: int, end_ms: int, host: HostReader) -> Seen:
     """The window that was read; the sampler is closed."""
+    observed = sampler.take(start_ms, end_ms)
     seen = Seen(
         source=sampler.name,
         driver=sampler.driver,
-        observed=sampler.take(start_ms, end_ms),
-        start_ms=start_ms,
-        end_ms=end_ms,
-        host=host,
-        versions=source.versions() if isinstance(source, VersionedSource) else {},
-        notes=source.notes() if isinstance(source, NotedSource) else [],
+        observed=observed,
+        closed=close_all(observed, host, start_ms=start_ms, end_ms=end_ms),
+        versions=opened.versions() if isinstance(opened, VersionedSource) else {},
+        notes=opened.notes() if isinstance(opened, NotedSource) else [],
         events=sampler.take_events(),
     )
     sampler.close()

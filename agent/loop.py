@@ -10,16 +10,17 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent import __version__, batch, wire
 from agent.clock import Clock
 from agent.host import HostReader, own_rss_bytes
-from agent.readings import Event, GPUInfo, SourceStatus, Workload
+from agent.readings import Event, Events, GPUInfo, GPUs, Values
 from agent.restart import ALIVE_S
 from agent.sampler import KEPT_MS, Observed, Sampler
 from agent.sender import Pump
-from agent.spool import Spool
+from agent.spool import Maker, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
 
 log = logging.getLogger("agent.loop")
@@ -38,9 +39,9 @@ FAREWELL_S = 5.0  # for sending what waits before the exit
 MAX_EVENTS = wire.MAX_LIST
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What the daemon is made of."""
+@dataclass(eq=False)
+class Loop:
+    """The daemon's parts; runs them until it is told to stop."""
 
     sender: batch.Sender
     sampler: Sampler
@@ -52,24 +53,18 @@ class Parts:
     phase_ms: int = 0
     release_s: float = 300.0  # how long the driver is let go of when that is asked for
 
-
-class Loop:
-    """Runs the parts until it is told to stop."""
-
-    _seen: Optional[Observed] = None
-    _drafted_events = 0
-    _is_stuck = False
-    _is_stopping = False
-    _mishap = ""
-    _mishap_until = 0.0  # the bug last logged
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._window_ms = parts.sender.window_s * 1000
-        self._grace_ms = GRACE_MS + parts.phase_ms
+    def __post_init__(self) -> None:
+        self._window_ms = self.sender.window_s * 1000
+        self._grace_ms = GRACE_MS + self.phase_ms
+        self._seen: Optional[Observed] = None
         self._closed: List[batch.ClosedWindow] = []
         self._events: List[Event] = []
-        self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
+        self._drafted_events = 0
+        self._is_stuck = False
+        self._is_stopping = False
+        self._mishap = ""  # the bug last logged
+        self._mishap_until = 0.0
+        self._end_ms = self._end_after(self.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread:
         # SimpleQueue.put is made for that,
@@ -93,9 +88,7 @@ class Loop:
         sampling = threading.Thread(
             target=self._sample, args=(stopping,), name="sampler", daemon=True
         )
-        pumping = threading.Thread(
-            target=self._parts.pump.run, args=(stopping,), name="pump", daemon=True
-        )
+        pumping = threading.Thread(target=self.pump.run, args=(stopping,), name="pump", daemon=True)
         sampling.start()
         pumping.start()
         while True:
@@ -103,11 +96,11 @@ class Loop:
             if order == "stop" or self.must_restart:
                 break
             if order == "release":
-                self._parts.sampler.release(self._parts.release_s)
+                self.sampler.release(self.release_s)
             self._safely(self.advance)
         self._is_stopping = order == "stop"
         stopping.set()
-        self._parts.pump.wake()
+        self.pump.wake()
         self._leave(sampling, pumping)
         return order != "stop"
 
@@ -116,15 +109,13 @@ class Loop:
         """True when the driver was changed under this process, and it is old enough to replace
         itself.
         """
-        return self._parts.sampler.is_driver_changed and time.monotonic() - self._began >= ALIVE_S
+        return self.sampler.is_driver_changed and time.monotonic() - self._began >= ALIVE_S
 
     def advance(self) -> None:
         """Closes the window that is due, if any."""
-        now_ms = self._parts.clock.now_ms()
-        if not -self._window_ms <= now_ms - self._end_ms <= LAG_MS:
-            self._follow(now_ms)
-        elif now_ms >= self._end_ms + self._grace_ms and self._is_read(self._end_ms, now_ms):
-            end_ms = self._end_ms
+        now_ms = self.clock.now_ms()
+        end_ms = self._end_ms
+        if not self._follow(now_ms) and self._is_due(now_ms):
             self._end_ms += self._window_ms
             self.close(end_ms, now_ms=now_ms)
 
@@ -133,23 +124,16 @@ class Loop:
         is time.
         """
         start_ms = end_ms - self._window_ms
-        parts = self._parts
         self._watch(now_ms)
-        parts.sampler.hear(now_ms)
-        observed = parts.sampler.take(start_ms, end_ms)
-        if _differs(observed, self._closed, self._seen) or not self._follows(start_ms):
+        self.sampler.hear(now_ms)
+        observed = self.sampler.take(start_ms, end_ms)
+        if self._closed and not self._joins(observed, start_ms):
             self.flush()
         self._seen = observed
         until_ms = min(end_ms, max(start_ms, now_ms))
-        host = host_columns(parts.host, observed)
-        windows = windows_of(observed, start_ms=start_ms, end_ms=until_ms)
-        self._keep(batch.ClosedWindow(start_ms, windows, observed.workload, host))
-
-    def _keep(self, closed: batch.ClosedWindow) -> None:
-        """Drafts the window, or flushes with it when it is time."""
-        self._closed.append(closed)
-        self._events = [*self._events, *self._parts.sampler.take_events()][-MAX_EVENTS:]
-        if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
+        self._closed.append(close_all(observed, self.host, start_ms=start_ms, end_ms=until_ms))
+        self._events = [*self._events, *self.sampler.take_events()][-MAX_EVENTS:]
+        if len(self._closed) * self.sender.window_s >= self.pump.flush_s:
             self.flush()
         else:
             self._draft()
@@ -166,70 +150,74 @@ class Loop:
         self._drafted_events = 0
         windows = sum(len(window.windows) for window in closed)
         try:
-            self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
+            self.spool.append(self._maker(closed, seen.gpus, events))
         # a fact that can't be written must not end the agent, nor cost the windows it came with
         except Exception:
             log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
             self._append_bare(closed, seen.gpus, windows, events)
-        self._parts.pump.wake()
+        self.pump.wake()
 
     def _append_bare(
         self,
         closed: Sequence[batch.ClosedWindow],
-        gpus: Sequence[GPUInfo],
+        gpus: GPUs,
         windows: int,
-        events: Sequence[Event],
+        events: Events,
     ) -> None:
         """Without jobs; if need be without events too."""
-        bare = [replace(window, workload=_unknown(window.workload)) for window in closed]
+        bare = [replace(window, workload=window.workload.unknown()) for window in closed]
         for kept in (events, ()):
             try:
-                self._parts.spool.append(self._maker(bare, gpus, kept), windows=windows)
+                self.spool.append(self._maker(bare, gpus, kept))
                 return
             except Exception:
                 log.exception("windows can't be written windows=%d events=%d", windows, len(kept))
-        self._parts.spool.count_lost(windows)
+        self.spool.count_lost(windows)
 
     def _draft(self) -> None:
         """Notes the newest window, so that a kill -9 before the flush does not take it."""
         if self._seen is not None:
-            newest = self._closed[-1:]
             events = self._events[self._drafted_events :]
             self._drafted_events = len(self._events)
-            self._parts.spool.draft(
-                self._maker(newest, self._seen.gpus, events), windows=len(newest[0].windows)
-            )
+            self.spool.draft(self._maker(self._closed[-1:], self._seen.gpus, events))
 
-    def _maker(
-        self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], events: Sequence[Event]
-    ) -> Callable[[int], bytes]:
+    def _maker(self, closed: Sequence[batch.ClosedWindow], gpus: GPUs, events: Events) -> Maker:
         content = batch.build(
-            closed, sender=self._parts.sender, gpus=gpus, agent=self._about_agent(), events=events
+            closed, sender=self.sender, gpus=gpus, agent=self._about_agent(), events=events
         )
         # jobs alone would be an import of accounting
         if not content.windows["start_ms"] and not content.host:
             content = replace(content, jobs=[], allocations=[], processes=[])
-        return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
+        return partial(batch.entry, content)
 
-    def _follow(self, now_ms: int) -> None:
-        """The clock was set, or the host slept: closes what was open by the old time and begins
-        anew by the new one.
+    def _follow(self, now_ms: int) -> bool:
+        """True where the clock was set, or the host slept: what was open by the old time is closed
+        then, and a window of the new one has begun.
         """
-        log.info("the clock jumped seconds=%d", round((now_ms - self._end_ms) / 1000))
         end_ms = self._end_ms
+        if -self._window_ms <= now_ms - end_ms <= LAG_MS:
+            return False
+        log.info("the clock jumped seconds=%d", round((now_ms - end_ms) / 1000))
         self._end_ms = self._end_after(now_ms)
         self.close(end_ms, now_ms=end_ms)
-        self._parts.sampler.forget_around(now_ms)
+        self.sampler.forget_around(now_ms)
+        return True
 
-    def _follows(self, start_ms: int) -> bool:
-        """False when a batch of this window and the closed ones could span hours, or go back: the
-        clock was set.
+    def _joins(self, observed: Observed, start_ms: int) -> bool:
+        """False when one batch can't speak for this window and the closed ones: other GPUs, a job
+        source that answered and no longer does, or (the clock was set) hours between them.
         """
-        return not self._closed or 0 < start_ms - self._closed[-1].start_ms <= LAG_MS
+        last = self._closed[-1]
+        return (
+            self._seen is not None
+            and [gpu.uuid for gpu in observed.gpus] == [gpu.uuid for gpu in self._seen.gpus]
+            and observed.workload.answers() == last.workload.answers()
+            and 0 < start_ms - last.start_ms <= LAG_MS
+        )
 
     def _sample(self, stopping: threading.Event) -> None:
-        while not stopping.wait(_until_next_second(self._parts.clock.now_ms())):
-            self._safely(lambda: self._parts.sampler.tick(self._parts.clock.now_ms()))
+        while not stopping.wait((INTERVAL_MS - self.clock.now_ms() % INTERVAL_MS) / 1000):
+            self._safely(lambda: self.sampler.tick(self.clock.now_ms()))
 
     def _safely(self, step: Callable[[], None]) -> None:
         try:
@@ -243,8 +231,8 @@ class Loop:
 
     def _watch(self, now_ms: int) -> None:
         """Says once that the driver hangs, and about which GPU."""
-        stuck_s = self._parts.sampler.stuck_s
-        uuid = self._parts.sampler.stuck_gpu
+        stuck_s = self.sampler.stuck_s
+        uuid = self.sampler.stuck_gpu
         is_stuck = stuck_s > STUCK_S
         if is_stuck and not self._is_stuck:
             log.error("the driver hangs gpu=%s seconds=%d", uuid, stuck_s)
@@ -255,13 +243,13 @@ class Loop:
             log.info("the driver answers again")
         self._is_stuck = is_stuck
 
-    def _is_read(self, end_ms: int, now_ms: int) -> bool:
-        """False while it is worth waiting a little for the sampler to finish this window."""
-        return (
-            self._parts.sampler.has_finished(end_ms)
-            or now_ms > end_ms + self._grace_ms + PATIENCE_MS
-            or self._is_stuck
-        )
+    def _is_due(self, now_ms: int) -> bool:
+        """False while the window goes on, and while it is worth waiting a little for the sampler
+        to finish it.
+        """
+        late_ms = now_ms - self._end_ms - self._grace_ms
+        is_read = self.sampler.has_finished(self._end_ms) or self._is_stuck
+        return late_ms > PATIENCE_MS or (late_ms >= 0 and is_read)
 
     def _leave(self, sampling: threading.Thread, pumping: threading.Thread) -> None:
         sampling.join(timeout=2)
@@ -269,17 +257,16 @@ class Loop:
         self.flush()
         pumping.join(timeout=FAREWELL_S)
         if not pumping.is_alive():
-            self._parts.pump.drain(deadline=time.monotonic() + FAREWELL_S)
-        self._parts.sampler.close()
-        log.info("stopped batches_waiting=%d", self._parts.spool.waiting)
+            self.pump.drain(deadline=time.monotonic() + FAREWELL_S)
+        self.sampler.close()
+        log.info("stopped batches_waiting=%d", self.spool.waiting)
 
     def _close_rest(self, *, is_read: bool) -> None:
         """Closes what is still open, up to now."""
-        now_ms = self._parts.clock.now_ms()
-        if not -self._window_ms <= now_ms - self._end_ms <= LAG_MS:
-            self._follow(now_ms)
+        now_ms = self.clock.now_ms()
+        self._follow(now_ms)
         if is_read:
-            self._parts.sampler.finish_window(self._end_after(now_ms))
+            self.sampler.finish_window(self._end_after(now_ms))
         while self._end_ms - self._window_ms < now_ms:
             self.close(self._end_ms, now_ms=now_ms)
             self._end_ms += self._window_ms
@@ -287,17 +274,17 @@ class Loop:
     def _about_agent(self) -> Dict[str, Any]:
         return {
             "version": __version__,
-            "driver": batch.clipped(self._parts.sampler.driver, 64) or None,
-            "source": self._parts.sampler.name,
-            "dropped_windows": self._parts.spool.dropped_windows,
-            "spool_bytes": self._parts.spool.size_bytes,
-            "set_aside_batches": self._parts.pump.rejected,
-            "passed_over_batches": self._parts.spool.passed_over,
-            "last_refusal": self._parts.pump.last_refusal,
+            "driver": batch.clipped(self.sampler.driver, 64) or None,
+            "source": self.sampler.name,
+            "dropped_windows": self.spool.dropped_windows,
+            "spool_bytes": self.spool.size_bytes,
+            "set_aside_batches": self.pump.rejected,
+            "passed_over_batches": self.spool.passed_over,
+            "last_refusal": self.pump.last_refusal,
             "cpu_s": round(time.process_time(), 3),
             "rss_bytes": own_rss_bytes(),
-            "poll_ms_p95": self._parts.sampler.pass_ms_p95(),
-            "clock_steps": self._parts.clock.steps,
+            "poll_ms_p95": self.sampler.pass_ms_p95(),
+            "clock_steps": self.clock.steps,
             # told to stop, not killed: the last word of an elastic node
             **({"stopping": True} if self._is_stopping else {}),
         }
@@ -307,37 +294,26 @@ class Loop:
 
     def _next_order(self) -> Optional[str]:
         try:
-            return self._orders.get(timeout=self._wait_s())
+            # until the window can be closed: half a second at least, a window at most, so that a
+            # set clock is noticed
+            left_ms = self._end_ms + self._grace_ms - self.clock.now_ms()
+            return self._orders.get(timeout=min(self._window_ms, max(500, left_ms)) / 1000)
         except queue.Empty:
             return None
 
-    def _wait_s(self) -> float:
-        """Until the window can be closed: half a second at least, a window at most, so that a set
-        clock is noticed.
-        """
-        left_ms = self._end_ms + self._grace_ms - self._parts.clock.now_ms()
-        return min(self._window_ms, max(500, left_ms)) / 1000
 
-
-def _differs(
-    observed: Observed, closed: Sequence[batch.ClosedWindow], before: Optional[Observed]
-) -> bool:
-    """True when one batch can't speak for these windows: other GPUs, or a job source that answered
-    and no longer does.
+def close_all(
+    observed: Observed, host: HostReader, *, start_ms: int, end_ms: int
+) -> batch.ClosedWindow:
+    """The windows of all GPUs, with what their host did since its last reading and the queue's
+    demand where a scheduler tells it.
     """
-    if not closed or before is None:
-        return False
-    same_gpus = [gpu.uuid for gpu in observed.gpus] == [gpu.uuid for gpu in before.gpus]
-    states = [
-        {(source.kind, source.ok) for source in workload.sources}
-        for workload in (observed.workload, closed[-1].workload)
-    ]
-    return not same_gpus or states[0] != states[1]
-
-
-def _unknown(workload: Workload) -> Workload:
-    """No jobs, of which nothing may be concluded."""
-    return Workload(sources=[SourceStatus(source.kind, ok=False) for source in workload.sources])
+    workload = observed.workload
+    columns = host.read() if workload.host is None else dict(workload.host)
+    if workload.pending_gpus is not None:
+        columns["pending_gpus"] = workload.pending_gpus
+    windows = windows_of(observed, start_ms=start_ms, end_ms=end_ms)
+    return batch.ClosedWindow(start_ms, windows, workload, columns)
 
 
 def windows_of(observed: Observed, *, start_ms: int, end_ms: int) -> List[GPUWindow]:
@@ -348,44 +324,23 @@ def windows_of(observed: Observed, *, start_ms: int, end_ms: int) -> List[GPUWin
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:
     """The GPU's window, with its number of processes and its holder's facts where they were read.
 
-    A value that the wire does not take is left out: the hub would refuse the whole batch for it.
+    A value that the wire does not take (NaN, infinity, no reading of its kind) is left out: the hub
+    would refuse the whole batch for it.
     """
     readings = observed.readings.get(gpu.uuid, [])
     window = close_window(
         readings, gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms
     )
-    columns: Dict[str, float] = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
+    columns: Values = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:
         columns["process_count"] = len(processes)
-    return replace(
-        window,
-        columns={
-            name: value
-            for name, value in columns.items()
-            if name in _COLUMNS and _is_sendable(name, value)
-        },
-    )
+    sendable = {
+        name: value
+        for name, value in columns.items()
+        if name in _COLUMNS and wire.LIMITS[name][0] <= value <= wire.LIMITS[name][1]
+    }
+    return replace(window, columns=sendable)
 
 
 _COLUMNS = frozenset(wire.WINDOW_COLUMNS)
-
-
-def _is_sendable(name: str, value: float) -> bool:
-    """False for NaN, infinity, and what the wire takes for no reading."""
-    low, high = wire.LIMITS[name]
-    return low <= value <= high
-
-
-def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:
-    """What the GPUs' host did since the last call, with the queue's demand where a scheduler tells
-    it.
-    """
-    pending = observed.workload.pending_gpus
-    elsewhere = observed.workload.host
-    columns = host.read() if elsewhere is None else dict(elsewhere)
-    return columns if pending is None else {**columns, "pending_gpus": pending}
-
-
-def _until_next_second(now_ms: int) -> float:
-    return (INTERVAL_MS - now_ms % INTERVAL_MS) / 1000

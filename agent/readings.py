@@ -4,7 +4,7 @@ Everything here is in base units: ratios 0 to 1, bytes, watts, joules, celsius,
 hertz, milliseconds since the epoch. None is "not read", never zero.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import (
     Callable,
     Dict,
@@ -14,6 +14,7 @@ from typing import (
     Optional,
     Protocol,
     Sequence,
+    Set,
     Tuple,
     runtime_checkable,
 )
@@ -58,6 +59,9 @@ class GPUInfo:
     gpu_instance: Optional[int] = None
     # wire column -> why: not_supported, no_permission, ...
     unread: Mapping[str, str] = field(default_factory=dict)
+
+
+GPUs = Sequence[GPUInfo]
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,9 @@ class Event:
     uuid: Optional[str] = None
     code: Optional[int] = None
     text: str = ""
+
+
+Events = Sequence[Event]
 
 
 class Source(Protocol):
@@ -205,6 +212,9 @@ class SourceStatus:
     why: str = ""
 
 
+Values = Dict[str, float]  # by column of the wire
+
+
 @dataclass(frozen=True)
 class Workload:
     """Who held which GPU during one window."""
@@ -214,11 +224,24 @@ class Workload:
     processes: Sequence[Process] = ()
     sources: Sequence[SourceStatus] = ()
     # GPU uuid -> its holder's job_* columns of the wire
-    facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    facts: Mapping[str, Values] = field(default_factory=dict)
     # the host's columns, where the GPUs are on another host than this agent
-    host: Optional[Mapping[str, float]] = None
+    host: Optional[Values] = None
     pending_gpus: Optional[int] = None  # GPUs that jobs wait for in the scheduler's queue
     drained: Optional[str] = None  # as in Holdings
+
+    def answers(self) -> Set[Tuple[str, bool]]:
+        """Which sources were asked, and whether they answered."""
+        return {(source.kind, source.ok) for source in self.sources}
+
+    def unknown(self) -> "Workload":
+        """No jobs, of which nothing may be concluded."""
+        return Workload(sources=[SourceStatus(source.kind, ok=False) for source in self.sources])
+
+
+def unanswered(sources: Sequence[SourceStatus]) -> List[SourceStatus]:
+    """The sources, none of which answered."""
+    return [replace(source, ok=False) for source in sources]
 
 
 class SchedulerError(Exception):
@@ -254,7 +277,7 @@ class Scheduler(Protocol):
     kind: str  # as the wire's sources say it: slurm, kubernetes, docker
     interval_s: float  # between two questions
 
-    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+    def poll(self, gpus: GPUs, now_ms: int) -> Holdings:
         """Every job that holds a GPU of this node now. Raises SchedulerError."""
 
 
@@ -269,9 +292,7 @@ class WatchfulScheduler(Protocol):
 class Workloads(Protocol):
     """From processes to jobs. Called once per window, from the same thread as the source."""
 
-    def resolve(
-        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
-    ) -> Workload:
+    def resolve(self, processes: Processes, *, gpus: GPUs, start_ms: int, end_ms: int) -> Workload:
         """Every job and allocation that overlaps [start_ms, end_ms), and the processes alive at its
         end. Never raises.
         """

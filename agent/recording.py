@@ -12,9 +12,9 @@ import logging
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Dict, Optional, Sequence
+from typing import IO, Any, Dict, Optional
 
-from agent.readings import GPUInfo, Processes, Reading
+from agent.readings import GPUs, Processes, Reading
 from agent.sampler import Recorder
 
 log = logging.getLogger("agent.recording")
@@ -34,7 +34,7 @@ class FileRecorder(Recorder):
         if self._file.tell() == 0:
             self._write({"fleetwatch_recording": FORMAT, "interval_ms": interval_ms})
 
-    def gpus(self, gpus: Sequence[GPUInfo]) -> None:
+    def gpus(self, gpus: GPUs) -> None:
         """The GPUs there are."""
         self._write({"gpus": [asdict(gpu) for gpu in gpus]})
 

@@ -12,15 +12,16 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent import __version__, batch, wire
-from agent.assembly import hub
 from agent.config import Config
+from agent.enrolment import EnrollingSender
 from agent.errors import AgentError
 from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Workload
-from agent.sender import Outcome, Pump
+from agent.sender import Pump, Send
 from agent.sources.recorded_logs import Log, LogError, Options, moment_ms, scan
 from agent.spool import Identity, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
@@ -56,7 +57,7 @@ def send(chosen: Config) -> int:
 
     Raises what replay raises, and for windows that don't count.
     """
-    for done in replay(chosen, hub(chosen).send):
+    for done in replay(chosen, EnrollingSender(chosen).send):
         recorded = done.log
         if done.refused is not None:
             raise ReplayError("%s: %s" % (recorded.path, done.refused))
@@ -79,7 +80,7 @@ def _minute(at_ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_ms // 1000))
 
 
-def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
+def replay(config: Config, send: Send) -> Iterator[Done]:
     """Sends one file after the other. Raises LogError for a file and ReplayError for the hub."""
     start_ms = None if config.start is None else moment_ms(config.start, config.zone)
     options = Options(
@@ -181,9 +182,7 @@ class _Windows:
         )
 
 
-def _send_log(
-    recorded: Log, config: Config, job: Optional[Job], send: Callable[[bytes], Outcome]
-) -> Done:
+def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Send) -> Done:
     window_ms = window_seconds(recorded) * 1000
     identity = Identity(_boot_id(recorded, config), recorded.first_ms)
     done = Done(recorded)
@@ -193,7 +192,9 @@ def _send_log(
         done.windows += len(starts)
         done.batches += 1
         done.refused = refusal
-        _keep_pace(config.speed, started, recorded.first_ms, starts[-1] + window_ms)
+        if config.speed is not None:
+            past_s = (starts[-1] + window_ms - recorded.first_ms) / 1000
+            time.sleep(max(0.0, past_s / config.speed - (time.monotonic() - started)))
     return done
 
 
@@ -217,7 +218,7 @@ def _contents(
 
 
 def deliver(
-    contents: Iterable[wire.Batch], identity: Identity, send: Callable[[bytes], Outcome]
+    contents: Iterable[wire.Batch], identity: Identity, send: Send
 ) -> Iterator[Tuple[wire.Batch, Optional[str]]]:
     """Each batch once the hub has it, and what the hub said last of windows that it does not count;
     by a spool of its own, in a folder that is gone afterwards.
@@ -229,14 +230,9 @@ def deliver(
         with closing(spool):
             pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
             for content in contents:
-                spool.append(_maker(content), windows=len(content.windows["start_ms"]))
+                spool.append(partial(batch.entry, content))
                 _send_all(pump)
                 yield content, pump.last_refusal
-
-
-def _maker(content: wire.Batch) -> Callable[[int], bytes]:
-    """The payload of the batch, once the spool has given it a sequence."""
-    return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
 
 
 def _batches(
@@ -287,11 +283,6 @@ def _send_all(pump: Pump) -> None:
         time.sleep(delay)
 
 
-def _keep_pace(speed: Optional[float], started: float, first_ms: int, now_ms: int) -> None:
-    if speed is not None:
-        time.sleep(max(0.0, (now_ms - first_ms) / 1000 / speed - (time.monotonic() - started)))
-
-
 def _boot_id(recorded: Log, config: Config) -> str:
     """Another file, another reading of it or another declared job is another boot: its batches are
     not duplicates.
@@ -310,7 +301,9 @@ def _job(declared: Optional[Job], logs: Sequence[Log]) -> Optional[Job]:
     """The declared job, from the first log's beginning to the last one's end."""
     if declared is None:
         return None
-    scheduler, cluster, number = _key_parts(declared.key)
+    # a full key; a bare name is declared
+    parts = declared.key.split("/", 2)
+    scheduler, cluster, number = parts if len(parts) == 3 else ("declared", "", declared.key)
     return replace(
         declared,
         scheduler=scheduler,
@@ -320,12 +313,6 @@ def _job(declared: Optional[Job], logs: Sequence[Log]) -> Optional[Job]:
         start_ms=min(recorded.first_ms for recorded in logs),
         end_ms=max(recorded.last_ms for recorded in logs),
     )
-
-
-def _key_parts(key: str) -> Tuple[str, str, str]:
-    """Scheduler, cluster and id of a full key; a bare name is declared."""
-    parts = key.split("/", 2)
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("declared", "", key)
 
 
 def _workload(recorded: Log, job: Optional[Job], window_s: int) -> Workload:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from agent import check_advice
 from agent.lines import printable
-from agent.readings import GPUInfo
+from agent.readings import GPUInfo, GPUs
 from agent.window import GPUWindow
 
 WIDTH = 100
@@ -30,6 +30,9 @@ class Finding:
     advice: str = ""
 
 
+Findings = Sequence[Finding]
+
+
 @dataclass(frozen=True)
 class Look:
     """Everything a check saw; `failure` says why no GPU can be read at all."""
@@ -37,11 +40,11 @@ class Look:
     node: str
     versions: Mapping[str, str]
     source: str = ""
-    gpus: Sequence[GPUInfo] = ()
+    gpus: GPUs = ()
     windows: Sequence[GPUWindow] = ()
-    jobs: Sequence[Finding] = ()
-    host: Sequence[Finding] = ()
-    hub: Sequence[Finding] = ()
+    jobs: Findings = ()
+    host: Findings = ()
+    hub: Findings = ()
     notes: Sequence[str] = field(default_factory=tuple)
     failure: Optional[str] = None
 
@@ -150,7 +153,7 @@ def _of(value: Optional[float], total: Optional[float], unit: float, form: str, 
     return "-" if shown == ["-", "-"] else "%s/%s %s" % (shown[0], shown[1], name)
 
 
-def _metric_lines(rows: Sequence[check_advice.Row], has_colour: bool) -> List[str]:
+def _metric_lines(rows: check_advice.Rows, has_colour: bool) -> List[str]:
     lines = [("", "metric", "works on", "why not")]
     for row in rows:
         if row.of:
@@ -165,7 +168,7 @@ def _counted(row: check_advice.Row, why: str) -> str:
     return words if row.why[why] == row.of else "%s on %d" % (words, row.why[why])
 
 
-def _finding_lines(title: str, findings: Sequence[Finding], has_colour: bool) -> List[str]:
+def _finding_lines(title: str, findings: Findings, has_colour: bool) -> List[str]:
     """Name and state in columns; a long text goes on below itself."""
     if not findings:
         return []
@@ -193,7 +196,7 @@ def _coloured(lines: Sequence[str], has_colour: bool) -> List[str]:
     return coloured
 
 
-def _to_do(look: Look, rows: Sequence[check_advice.Row]) -> List[str]:
+def _to_do(look: Look, rows: check_advice.Rows) -> List[str]:
     """One item for each reason, the host's first."""
     findings = (*look.hub, *look.host, *look.jobs)
     todo = [

@@ -7,7 +7,7 @@ new one.
 import logging
 import os
 import sys
-from typing import List, NoReturn
+from typing import NoReturn
 
 log = logging.getLogger("agent.restart")
 
@@ -17,17 +17,11 @@ ALIVE_S = 60.0
 
 def restart() -> NoReturn:
     """Never comes back. Raises OSError when the kernel refuses."""
-    command = [sys.executable, *_arguments()]
+    # What followed the interpreter, as the kernel has it: options, -m agent or the .pyz, flags.
+    # sys.argv has lost the options and -m; sys.orig_argv is there from Python 3.10 on only.
+    with open("/proc/self/cmdline", "rb") as file:
+        words = file.read().split(b"\0")
+    command = [sys.executable, *map(os.fsdecode, words[1:-1])]
     log.info("the agent replaces itself")
     logging.shutdown()
     os.execv(sys.executable, command)  # noqa: S606 - our own interpreter and arguments
-
-
-def _arguments() -> List[str]:
-    """What followed the interpreter, as the kernel has it: options, -m agent or the .pyz, flags.
-
-    sys.argv has lost the options and -m; sys.orig_argv is there from Python 3.10 on only.
-    """
-    with open("/proc/self/cmdline", "rb") as file:
-        words = file.read().split(b"\0")
-    return [os.fsdecode(word) for word in words[1:-1]]

@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent.errors import AgentError
-from agent.json_parts import part, parts
+from agent.json_parts import Object, part, parts
 from agent.readings import Job
 from agent.wire import MAX_TIME_MS
 from agent.workloads.slurm.lists import gpu_count
@@ -173,7 +173,7 @@ class Reader:
         return at_s
 
 
-def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
+def _job_of_json(job: Object, cluster: str) -> Job:
     state = job.get("state")
     tres = part(job, "tres")
     as_scontrol = {
@@ -191,7 +191,7 @@ def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
     )
 
 
-def _job(job: Mapping[str, Any], state: Any, cluster: str, outcome: Mapping[str, str]) -> Job:
+def _job(job: Object, state: Any, cluster: str, outcome: Mapping[str, str]) -> Job:
     """The job of the fields that scontrol's JSON has; of several states the final one counts."""
     states = words(state)
     final = [word for word in states if word in FINAL]
@@ -258,7 +258,7 @@ def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
     return outcome if exit_code in ("0:0", "") else {**outcome, "exit_code": exit_code}
 
 
-def _exit_code(value: Mapping[str, Any]) -> str:
+def _exit_code(value: Object) -> str:
     """As text shows it: status and signal, `1:0`."""
     signal = part(value, "signal")
     code = whole(value.get("return_code"))
@@ -269,7 +269,7 @@ def _exit_code(value: Mapping[str, Any]) -> str:
     )
 
 
-def _tres(resources: Sequence[Mapping[str, Any]]) -> str:
+def _tres(resources: Sequence[Object]) -> str:
     """A list of trackable resources as the text that shows them: `cpu=16,mem=64G,gres/gpu=2`."""
     shown_parts = []
     for item in resources:
@@ -278,11 +278,9 @@ def _tres(resources: Sequence[Mapping[str, Any]]) -> str:
             continue
         kind = text(item.get("type"))
         name = text(item.get("name"))
-        shown = _memory(count) if kind == "mem" else str(count)
+        shown = str(count)
+        if kind == "mem":
+            gib, rest = divmod(count, MIB_PER_GIB)
+            shown = "%dM" % count if rest else "%dG" % gib
         shown_parts.append("%s=%s" % ("/".join(word for word in (kind, name) if word), shown))
     return ",".join(shown_parts)
-
-
-def _memory(mebibytes: int) -> str:
-    whole_gib = mebibytes % MIB_PER_GIB == 0
-    return "%dG" % (mebibytes // MIB_PER_GIB) if whole_gib else "%dM" % mebibytes

@@ -12,7 +12,6 @@ import time
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Callable, Deque, Dict, FrozenSet, List, Optional, Sequence, Tuple, TypeVar
 
 from agent.kmsg import Kmsg, XIDs
@@ -21,6 +20,7 @@ from agent.readings import (
     DriverChangedError,
     Event,
     GPUInfo,
+    GPUs,
     PacedSource,
     Processes,
     Reading,
@@ -30,6 +30,7 @@ from agent.readings import (
     UnreachableError,
     Workload,
     Workloads,
+    unanswered,
 )
 from agent.window import COUNTS_INTERVALS
 
@@ -55,7 +56,7 @@ class Observed:
     Readings are meant to be interval_ms apart.
     """
 
-    gpus: Sequence[GPUInfo]
+    gpus: GPUs
     readings: Dict[str, List[Reading]]
     processes: Processes = field(default_factory=dict)
     workload: Workload = NO_WORKLOAD
@@ -65,7 +66,7 @@ class Observed:
 class Recorder:
     """Hears everything that was read; does nothing with it."""
 
-    def gpus(self, gpus: Sequence[GPUInfo]) -> None:
+    def gpus(self, gpus: GPUs) -> None:
         """The GPUs there are, again whenever they change."""
 
     def reading(self, uuid: str, reading: Reading) -> None:
@@ -91,7 +92,7 @@ class Sampler:
     _is_open: Optional[bool] = None  # None: not tried yet
     _released_until: Optional[float] = None
     _call_began: Optional[float] = None
-    _call_about: Optional[str] = None
+    stuck_gpu: Optional[str] = None  # the GPU that the present call is about
     _statuses: Sequence[SourceStatus] = ()
     _lost: FrozenSet[str] = frozenset()  # GPUs told lost, by whatever source
 
@@ -115,7 +116,7 @@ class Sampler:
         self._mutex = threading.Lock()
         self._gpus: List[GPUInfo] = []
         self._readings: Dict[str, Deque[Reading]] = {}
-        self._held: Dict[int, Observed] = {}  # by the window's end
+        self._held: Dict[int, Tuple[Processes, Workload]] = {}  # by the window's end
         self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
         self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
         # (GPU, what was asked) -> the trouble last logged
@@ -130,11 +131,6 @@ class Sampler:
         began = self._call_began
         return 0.0 if began is None else time.monotonic() - began
 
-    @property
-    def stuck_gpu(self) -> Optional[str]:
-        """The GPU that the present call is about."""
-        return self._call_about
-
     def tick(self, now_ms: int) -> None:
         """One pass: a reading of each GPU; at a window's end the processes, the jobs and the list
         of GPUs too.
@@ -142,17 +138,17 @@ class Sampler:
         began = self._call_began = time.monotonic()
         self.hear(now_ms)
         try:
-            if self._is_released() or (self._source is None and not self._open(now_ms)):
-                return
-            self._read_all(now_ms, began)
-            self._finish_until(now_ms - now_ms % self._window_ms)
+            source = None if self._is_released() else self._source or self._open(now_ms)
+            if source is not None:
+                self._read_all(source, now_ms, began)
+                self._finish_until(now_ms - now_ms % self._window_ms)
         except DriverChangedError as error:
             self.is_driver_changed = True
             self._lose(now_ms, error)
         finally:
             with self._mutex:
                 self._passes_ms.append((time.monotonic() - began) * 1000)
-            self._call_began = self._call_about = None
+            self._call_began = self.stuck_gpu = None
 
     def hear(self, now_ms: int) -> None:
         """What the kernel's log says; also from another thread while a call hangs, when there is
@@ -173,22 +169,15 @@ class Sampler:
         are forgotten.
         """
         with self._mutex:
-            held = self._held.pop(end_ms, None)
+            unheld: Tuple[Processes, Workload] = {}, self._unknown_workload()
+            processes, workload = self._held.pop(end_ms, unheld)
             kept = {
                 uuid: _around(readings, start_ms, end_ms)
                 for uuid, readings in self._readings.items()
             }
             since_ms = start_ms - self._margin_ms
             self._keep(since_ms, since_ms - KEPT_MS, math.inf)
-            statuses = [replace(status, ok=False) for status in self._statuses]
-            workload = held.workload if held is not None else Workload(sources=statuses)
-            return Observed(
-                list(self._gpus),
-                kept,
-                held.processes if held is not None else {},
-                workload,
-                self._interval_ms,
-            )
+            return Observed(list(self._gpus), kept, processes, workload, self._interval_ms)
 
     def forget_around(self, now_ms: int) -> None:
         """After the clock was set: what bears another time than about now would count again when
@@ -225,14 +214,15 @@ class Sampler:
 
     def finish_window(self, end_ms: int) -> None:
         """The window that has just ended: who held its GPUs."""
-        processes = {
-            gpu.uuid: self._ask(gpu.uuid, "processes", lambda source, uuid: source.processes(uuid))
+        source = self._source
+        processes: Processes = {
+            gpu.uuid: None if source is None else self._ask("processes", source.processes, gpu.uuid)
             for gpu in self._gpus
         }
         self._recorder.processes(end_ms, processes)
         workload = self._resolve(processes, end_ms)
         with self._mutex:
-            self._held[end_ms] = Observed([], {}, processes, workload)
+            self._held[end_ms] = (processes, workload)
             for oldest in sorted(self._held)[:-MAX_HELD]:
                 del self._held[oldest]
             self._statuses = workload.sources
@@ -272,7 +262,10 @@ class Sampler:
         except Exception as error:
             if self._is_new_trouble("", "jobs", error):
                 log.exception("the jobs could not be made out")
-            return Workload(sources=[replace(status, ok=False) for status in self._statuses])
+            return self._unknown_workload()
+
+    def _unknown_workload(self) -> Workload:
+        return Workload(sources=unanswered(self._statuses))
 
     def _is_released(self) -> bool:
         until = self._released_until
@@ -287,22 +280,22 @@ class Sampler:
             self._retry_at = 0.0
         return self._released_until is not None
 
-    def _open(self, now_ms: int) -> bool:
+    def _open(self, now_ms: int) -> Optional[Source]:
         if time.monotonic() < self._retry_at:
-            return False
+            return None
         try:
-            self._source = self._open_source()
-            self._workloads = self._choose_workloads(self._source)
+            source = self._source = self._open_source()
+            self._workloads = self._choose_workloads(source)
             self._refresh_gpus()
         except DriverChangedError:
             raise
         except SourceError as error:
             self._lose(now_ms, error)
-            return False
-        self.name = self._source.name
-        self.driver = self._source.driver() or ""
-        if isinstance(self._source, PacedSource):
-            self._interval_ms = self._source.interval_ms
+            return None
+        self.name = source.name
+        self.driver = source.driver() or ""
+        if isinstance(source, PacedSource):
+            self._interval_ms = source.interval_ms
         log.info(
             "source opened name=%s driver=%s gpus=%d",
             self.name,
@@ -315,7 +308,7 @@ class Sampler:
         self._is_open = True
         self._retry_s = 0.0
         self.is_driver_changed = False
-        return True
+        return source
 
     def _lose(self, now_ms: int, error: SourceError) -> None:
         """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
@@ -331,45 +324,46 @@ class Sampler:
         self._retry_s = min(LONGEST_RETRY_S, self._retry_s * 2 or FIRST_RETRY_S)
         self._retry_at = time.monotonic() + self._retry_s
 
-    def _read_all(self, now_ms: int, began: float) -> None:
+    def _read_all(self, source: Source, now_ms: int, began: float) -> None:
         """A reading that took longer than it counts is nobody's; those after a slow one bear their
         own time.
         """
         read = set()
         for gpu in self._gpus:
             asked = time.monotonic()
-            at_ms = now_ms + _late_ms(asked - began, self._interval_ms)
-            reading = self._ask(gpu.uuid, "reading", partial(_read, at_ms=at_ms))
+            # on the full second while it is little later than the pass
+            late_ms = (asked - began) * 1000
+            at_ms = now_ms + (0 if late_ms < self._interval_ms / 2 else round(late_ms))
+            reading = self._ask("reading", source.read, gpu.uuid, at_ms)
             if reading is not None and (time.monotonic() - asked) * 1000 <= self._margin_ms:
                 with self._mutex:
                     self._readings.setdefault(gpu.uuid, deque(maxlen=MAX_READINGS)).append(reading)
                 self._recorder.reading(gpu.uuid, reading)
                 read.add(gpu.uuid)
-        self._take_source_events(now_ms)
+        self._take_source_events(source, now_ms)
         # lost as an earlier source told, which was opened anew since
         for uuid in self._lost & read:
             self._note(Event(now_ms, "gpu_ok", uuid, text="GPU answers again"))
 
-    def _take_source_events(self, now_ms: int) -> None:
+    def _take_source_events(self, source: Source, now_ms: int) -> None:
         try:
-            events = self._source.events(now_ms) if self._source is not None else []
+            for event in source.events(now_ms):
+                self._note(event)
         except DriverChangedError:
             raise
         except SourceError as error:
             log.warning("events can't be read: %s", error)
-            return
-        for event in events:
-            self._note(event)
 
     def _finish_until(self, end_ms: int) -> None:
         """At a new window: finishes the one before; also the one that was open when passes hung or
         the clock was set.
         """
         before_ms = self._window_end_ms
-        if before_ms is not None and end_ms not in (before_ms, before_ms + self._window_ms):
-            self.finish_window(before_ms + self._window_ms)
-        if before_ms is not None and end_ms > before_ms:
-            self.finish_window(end_ms)
+        if before_ms is not None:
+            if end_ms not in (before_ms, before_ms + self._window_ms):
+                self.finish_window(before_ms + self._window_ms)
+            if end_ms > before_ms:
+                self.finish_window(end_ms)
         self._window_end_ms = end_ms
 
     def _refresh_gpus(self) -> None:
@@ -386,17 +380,15 @@ class Sampler:
             }
 
     def _ask(
-        self, uuid: str, about: str, question: Callable[[Source, str], Optional[Answer]]
+        self, about: str, question: Callable[..., Optional[Answer]], uuid: str, *more: int
     ) -> Optional[Answer]:
         """The answer about one GPU; None when it can't be read, which stops no other GPU."""
-        if self._source is None:
-            return None
         # else the loop asks, at the end: then no call lasts when this one is over
         is_in_pass = self._call_began is not None
-        self._call_about = uuid
+        self.stuck_gpu = uuid
         self._call_began = time.monotonic()
         try:
-            answer = question(self._source, uuid)
+            answer = question(uuid, *more)
         except DriverChangedError:
             raise
         except SourceError as error:
@@ -408,7 +400,7 @@ class Sampler:
                 log.exception("GPU's answer was not understood uuid=%s", uuid)
             return None
         finally:
-            self._call_about = None
+            self.stuck_gpu = None
             self._call_began = time.monotonic() if is_in_pass else None
         self._said.pop((uuid, about), None)
         return answer
@@ -454,17 +446,6 @@ class Sampler:
             for end_ms, held in self._held.items()
             if held_since_ms <= end_ms <= until_ms
         }
-
-
-def _read(source: Source, uuid: str, *, at_ms: int) -> Optional[Reading]:
-    return source.read(uuid, at_ms)
-
-
-def _late_ms(seconds: float, interval_ms: int) -> int:
-    """How much later than the pass a reading is; 0 while that is little, so that readings stay on
-    the full second.
-    """
-    return 0 if seconds * 1000 < interval_ms / 2 else round(seconds * 1000)
 
 
 def within(workload: Workload, start_ms: int, end_ms: int) -> Workload:

@@ -94,6 +94,9 @@ class Outcome:
         return self.status is not None and self.status >= 500 and self.status not in HUB_IS_AWAY
 
 
+Send = Callable[[bytes], Outcome]  # of a payload
+
+
 class Answer(NamedTuple):
     """One answer of the hub."""
 
@@ -316,7 +319,7 @@ class Pump:
     def __init__(
         self,
         spool: Spool,
-        send: Callable[[bytes], Outcome],
+        send: Send,
         *,
         flush_s: int,
         ends_at_refusal: bool = False,

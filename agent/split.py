@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from agent import wire
+from agent.batch import entry
 from agent.store import Entry
 
 # A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the
@@ -14,13 +15,13 @@ PLACE_SHIFT = 40
 MAX_PLACE = 2**21
 
 
-def split(entry: Entry) -> Optional[Tuple[Entry, Entry]]:
+def split(whole: Entry) -> Optional[Tuple[Entry, Entry]]:
     """Both halves, by time where the windows have more than one start, else by GPU; None when there
     is nothing to halve.
     """
-    batch = wire.decode(gzip.decompress(entry.payload))
+    batch = wire.decode(gzip.decompress(whole.payload))
     starts = sorted(batch.windows["start_ms"])
-    place = max(1, entry.sequence >> PLACE_SHIFT)
+    place = max(1, whole.sequence >> PLACE_SHIFT)
     if len(starts) < 2 or 2 * place + 1 >= MAX_PLACE:
         return None
     halves = (
@@ -28,9 +29,9 @@ def split(entry: Entry) -> Optional[Tuple[Entry, Entry]]:
         if starts[0] < starts[-1]
         else _by_row(batch, len(starts) // 2)
     )
-    number = entry.sequence & ((1 << PLACE_SHIFT) - 1)
+    number = whole.sequence & ((1 << PLACE_SHIFT) - 1)
     first, second = (
-        _entry(half, number | (2 * place + side) << PLACE_SHIFT) for side, half in enumerate(halves)
+        entry(half, number | (2 * place + side) << PLACE_SHIFT) for side, half in enumerate(halves)
     )
     return first, second
 
@@ -65,8 +66,3 @@ def _by_row(batch: wire.Batch, middle: int) -> Tuple[wire.Batch, wire.Batch]:
 
 def _take(columns: Dict[str, List[Any]], rows: Sequence[int]) -> Dict[str, List[Any]]:
     return {name: [column[row] for row in rows] for name, column in columns.items()}
-
-
-def _entry(half: wire.Batch, sequence: int) -> Entry:
-    body = wire.compress(wire.encode(replace(half, sequence=sequence)))
-    return Entry(sequence, len(half.windows["start_ms"]), body)

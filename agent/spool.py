@@ -49,7 +49,7 @@ _DONE = ".done"
 _DRAFT = "draft"
 _MAX_DRAFT_BYTES = 64 * 1024 * 1024
 
-Maker = Callable[[int], bytes]
+Maker = Callable[[int], Entry]  # of a sequence
 
 
 class SpoolError(AgentError):
@@ -125,7 +125,7 @@ class Spool:
         """Files that wait."""
         return len(self._store)
 
-    def append(self, make: Maker, *, windows: int) -> int:
+    def append(self, make: Maker) -> int:
         """Puts the batch that make(sequence) gives at the end, in place of what was drafted; its
         sequence.
 
@@ -136,22 +136,22 @@ class Spool:
             is_disk_well = self._store.settle()
             self._has_jumped = self._has_jumped and self._store.is_in_memory
             sequence = self._state.next_sequence
-            content = frame(Entry(sequence, windows, make(sequence)))
+            content = frame(make(sequence))
             self._make_room(len(content))
             if not (is_disk_well and self._store.write(_name(sequence), content)):
-                sequence = self._hold(make, windows)
+                sequence = self._hold(make)
             self._state.next_sequence = sequence + 1
             self._clear_draft()
             return sequence
 
-    def draft(self, make: Maker, *, windows: int) -> None:
+    def draft(self, make: Maker) -> None:
         """Notes windows that the next append will hold, as a batch of their own, for the case that
         it never comes.
         """
         with self._mutex:
             sequence = self._state.next_sequence + self._drafted
             try:
-                content = frame(Entry(sequence, windows, make(sequence)))
+                content = frame(make(sequence))
                 with open(self._folder / _DRAFT, "ab" if self._drafted else "wb") as handle:
                     handle.write(content)
             except (OSError, ValueError) as error:
@@ -268,7 +268,7 @@ class Spool:
             self._state.boot_start_ms = current.boot_start_ms
         return Identity(self._state.boot_id, self._state.boot_start_ms)
 
-    def _hold(self, make: Maker, windows: int) -> int:
+    def _hold(self, make: Maker) -> int:
         """Puts the batch in memory, whose oldest make room; its sequence."""
         if not self._has_jumped:
             self._has_jumped = True
@@ -276,7 +276,7 @@ class Spool:
                 LAST_NUMBER, self._state.next_sequence
             ) + random.randrange(*JUMP)
         sequence = self._state.next_sequence
-        self._store.hold(_name(sequence), frame(Entry(sequence, windows, make(sequence))))
+        self._store.hold(_name(sequence), frame(make(sequence)))
         while self._store.is_memory_full:
             self._drop(self._store.first_in_memory(), "memory full")
         return sequence
@@ -398,7 +398,7 @@ class Spool:
             self._state.next_sequence = max(self._state.next_sequence, int(path.stem) + 1)
         self._done = [path for path in used if path.suffix == _DONE]
         for path in sorted(path for path in used if path.suffix == _WAITS):
-            self._store.add(path.name, path.stat().st_size)
+            self._store.count(path.name, path.stat().st_size)
 
     def _take_up_draft(self) -> None:
         """Makes batches of the windows that a killed agent had closed and not put in.

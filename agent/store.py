@@ -71,10 +71,6 @@ class Store:
     def first_in_memory(self) -> str:
         return next(iter(self._memory))
 
-    def add(self, name: str, size: int) -> None:
-        """A piece that is on disk already."""
-        self._count(name, size)
-
     def write(self, name: str, content: bytes) -> bool:
         """True once the piece is safe on disk; False when the disk does not take it, which is said
         once.
@@ -85,10 +81,13 @@ class Store:
             self.say(error)
             # somebody cleaned up: the next write finds a folder again
             if error.errno == errno.ENOENT:
-                self._make_folder()
+                try:
+                    self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                except OSError as trouble:
+                    self.say(trouble)
             return False
         self._let_go(name)
-        self._count(name, len(content))
+        self.count(name, len(content))
         if self._trouble is not None:
             log.info("the disk takes batches again folder=%s", self._folder)
             self._trouble = None
@@ -99,7 +98,7 @@ class Store:
         self._let_go(name)
         self._memory[name] = content
         self._memory_bytes += len(content)
-        self._count(name, len(content))
+        self.count(name, len(content))
 
     def settle(self, limit: int = 100) -> bool:
         """Writes what is held in memory, oldest first; False when the disk still takes nothing."""
@@ -134,16 +133,11 @@ class Store:
             )
             self._trouble = error.errno
 
-    def _make_folder(self) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            self.say(error)
-
     def _let_go(self, name: str) -> None:
         self._memory_bytes -= len(self._memory.pop(name, b""))
 
-    def _count(self, name: str, size: int) -> None:
+    def count(self, name: str, size: int) -> None:
+        """A piece of this size is there, on disk or in memory."""
         self.size_bytes += size - self._sizes.get(name, 0)
         self._sizes[name] = size
 

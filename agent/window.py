@@ -68,8 +68,13 @@ class Level(NamedTuple):
     value: float
 
 
+Pieces = Sequence[Piece]
+Levels = Sequence[Level]
+Readings = Sequence[Reading]
+
+
 def close_window(
-    readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, end_ms: int, interval_ms: float
+    readings: Readings, *, gpu: GPUInfo, start_ms: int, end_ms: int, interval_ms: float
 ) -> GPUWindow:
     """The window of these readings, in order of time, with one before and one after it where there
     are any.
@@ -84,20 +89,19 @@ def close_window(
         columns.update(_power(pieces, gpu))
         columns.update(_means(readings, start_ms, end_ms))
         columns.update(_other_columns(pieces))
-        columns["spin_fraction"] = _spin_fraction(pieces, gpu)
-        columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
+        columns.update(
+            spin_fraction=_spin_fraction(pieces, gpu), sm_clock_max_hz=gpu.sm_clock_max_hz
+        )
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
-    read = {name: _shown(name, value) for name, value in columns.items() if value is not None}
+    read = {
+        name: round(value, RATIO_DECIMALS if name in wire.RATIOS else AMOUNT_DECIMALS)
+        for name, value in columns.items()
+        if value is not None
+    }
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
 
 
-def _shown(name: str, value: Number) -> Number:
-    return round(value, RATIO_DECIMALS if name in wire.RATIOS else AMOUNT_DECIMALS)
-
-
-def _pieces(
-    readings: Sequence[Reading], start_ms: int, end_ms: int, interval_ms: float
-) -> List[Piece]:
+def _pieces(readings: Readings, start_ms: int, end_ms: int, interval_ms: float) -> List[Piece]:
     pieces = []
     followers: List[Optional[Reading]] = [*readings[1:], None]
     for reading, following in zip(readings, followers):
@@ -110,7 +114,7 @@ def _pieces(
     return pieces
 
 
-def _levels(pieces: Sequence[Piece]) -> List[Level]:
+def _levels(pieces: Pieces) -> List[Level]:
     """The utilisation through the window: the driver's own samples where it had some, else the
     readings.
     """
@@ -142,13 +146,13 @@ def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
         left = max(left, right)
 
 
-def _value_before(readings: Sequence[Reading], start_ms: int) -> Optional[float]:
+def _value_before(readings: Readings, start_ms: int) -> Optional[float]:
     """The last utilisation before the window, so that a dip on its edge is counted once."""
     values = [_utilisation_of(reading) for reading in readings if reading.at_ms < start_ms]
     return values[-1] if values else None
 
 
-def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Columns:
+def _utilisation(levels: Levels, before: Optional[float]) -> Columns:
     if not levels:
         return {}
     # one pass: with six samples a second this is the costliest part of a window
@@ -179,7 +183,7 @@ def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Columns:
     }
 
 
-def _percentiles(levels: Sequence[Level], total: float) -> Columns:
+def _percentiles(levels: Levels, total: float) -> Columns:
     """The smallest value that holds for at least the given share of the time."""
     wanted = [(name, share * total - 1e-6) for name, share in PERCENTILES]
     columns: Columns = {}
@@ -191,7 +195,7 @@ def _percentiles(levels: Sequence[Level], total: float) -> Columns:
     return columns
 
 
-def _dips(levels: Sequence[Level], before: Optional[float]) -> List[float]:
+def _dips(levels: Levels, before: Optional[float]) -> List[float]:
     """When utilisation fell from DIP_HIGH to DIP_LOW; what lies between changes nothing."""
     was_high = before is not None and before >= DIP_HIGH
     fallen = []
@@ -220,7 +224,7 @@ def _cycle(dips: Sequence[float]) -> Columns:
     return {"util_cycle_s": median, "util_cycle_cv": variance**0.5 / mean}
 
 
-def _longest_low_ms(levels: Sequence[Level]) -> float:
+def _longest_low_ms(levels: Levels) -> float:
     longest = run = 0.0
     until: Optional[float] = None
     for level in levels:
@@ -234,7 +238,7 @@ def _longest_low_ms(levels: Sequence[Level]) -> float:
     return longest
 
 
-def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Columns:
+def _power(pieces: Pieces, gpu: GPUInfo) -> Columns:
     read = [piece.reading.power_w for piece in pieces if piece.reading.power_w is not None]
     return {
         "power_w": _mean((piece.reading.power_w, piece.length_ms) for piece in pieces),
@@ -244,7 +248,7 @@ def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Columns:
     }
 
 
-def _energy_j(pieces: Sequence[Piece], limit_w: Optional[float]) -> Optional[float]:
+def _energy_j(pieces: Pieces, limit_w: Optional[float]) -> Optional[float]:
     """Joules of the observed time: the counter where it can be believed, else power x time; None if
     a piece has neither.
 
@@ -289,7 +293,7 @@ def _trapezoid_w(piece: Piece) -> Optional[float]:
     return first + (second - first) * middle / span
 
 
-def _spin_fraction(pieces: Sequence[Piece], gpu: GPUInfo) -> Optional[float]:
+def _spin_fraction(pieces: Pieces, gpu: GPUInfo) -> Optional[float]:
     """Share of the read time in which the GPU only waited in a kernel; None where model, limit or
     power is not known.
     """
@@ -322,7 +326,7 @@ def _utilisation_of(reading: Reading) -> Optional[float]:
     return sum(value for _, value in reading.util_samples) / len(reading.util_samples)
 
 
-def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Columns:
+def _means(readings: Readings, start_ms: int, end_ms: int) -> Columns:
     """Columns that the source averaged itself: each value holds back to the one before it."""
     columns: Columns = {}
     for name in sorted({name for reading in readings for name in reading.means}):
@@ -336,7 +340,7 @@ def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Columns:
 
 
 def _spans_of(
-    name: str, readings: Sequence[Reading], start_ms: int, end_ms: int
+    name: str, readings: Readings, start_ms: int, end_ms: int
 ) -> Iterable[Tuple[float, int, int]]:
     """(value, milliseconds of it in the window, of it at all) of each reading that has one."""
     left = readings[0].at_ms
@@ -347,7 +351,7 @@ def _spans_of(
             left = reading.at_ms
 
 
-def _other_columns(pieces: Sequence[Piece]) -> Columns:
+def _other_columns(pieces: Pieces) -> Columns:
     readings = [piece.reading for piece in pieces]
     lengths = [piece.length_ms for piece in pieces]
 

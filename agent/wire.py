@@ -179,7 +179,8 @@ _UUID = re.compile(
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
 WireError = wire_values.WireError
-Check = Callable[[Item, Mapping[str, int]], Item]
+Positions = Mapping[str, int]  # length of each list into which others point
+Check = Callable[[Item, Positions], Item]
 
 
 @dataclass(frozen=True)
@@ -401,7 +402,7 @@ def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
     return starts
 
 
-def _gpu(item: Item, _: Mapping[str, int]) -> Item:
+def _gpu(item: Item, _: Positions) -> Item:
     as_text("uuid", item.get("uuid"), 96, required=True)
     if item.get("power_limit_w") is not None:
         _numbers("power_limit_w", [item["power_limit_w"]], "power_w")
@@ -419,7 +420,7 @@ def canonical_uuid(uuid: str) -> str:
     return uuid.lower().replace("gpu-", "GPU-").replace("mig-", "MIG-")
 
 
-def _job(item: Item, _: Mapping[str, int]) -> Item:
+def _job(item: Item, _: Positions) -> Item:
     as_text("key", item.get("key"), 400, required=True)
     if "~" in item["key"]:
         raise wrong("key", "has a ~, by which the hub tells jobs of one key apart")
@@ -427,7 +428,7 @@ def _job(item: Item, _: Mapping[str, int]) -> Item:
     return dict(item, kind=kind, labels=_labels("labels", item.get("labels")))
 
 
-def _allocation(item: Item, positions: Mapping[str, int]) -> Item:
+def _allocation(item: Item, positions: Positions) -> Item:
     check_position("gpu", item.get("gpu"), positions["gpu"])
     check_position("job", item.get("job"), positions["job"])
     start_ms = item.get("start_ms")
@@ -440,7 +441,7 @@ def _allocation(item: Item, positions: Mapping[str, int]) -> Item:
     return item if share is None else dict(item, share=min(1.0, float(share)))
 
 
-def _process(item: Item, positions: Mapping[str, int]) -> Item:
+def _process(item: Item, positions: Positions) -> Item:
     check_position("gpu", item.get("gpu"), positions["gpu"])
     if item.get("job") is not None:
         check_position("job", item["job"], positions["job"])
@@ -448,7 +449,7 @@ def _process(item: Item, positions: Mapping[str, int]) -> Item:
     return item
 
 
-def _event(item: Item, positions: Mapping[str, int]) -> Item:
+def _event(item: Item, positions: Positions) -> Item:
     """An event of any kind: a newer agent's kinds are no error."""
     if item.get("gpu") is not None:
         check_position("gpu", item["gpu"], positions["gpu"])
@@ -459,7 +460,7 @@ def _event(item: Item, positions: Mapping[str, int]) -> Item:
     return item
 
 
-def _source(item: Item, _: Mapping[str, int]) -> Item:
+def _source(item: Item, _: Positions) -> Item:
     """A source that does not say it is ok is not ok; `why` is for people."""
     as_text("kind", item.get("kind"), 32, required=True)
     return dict(item, ok=bool(as_boolean("ok", item.get("ok"))))
@@ -530,9 +531,7 @@ def _items(
     ]
 
 
-def _checked(
-    place: str, where: str, value: Any, check: Check, positions: Mapping[str, int]
-) -> Item:
+def _checked(place: str, where: str, value: Any, check: Check, positions: Positions) -> Item:
     item = as_object(where, value)
     try:
         check_texts(item, TEXTS[place])

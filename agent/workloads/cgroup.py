@@ -16,6 +16,10 @@ V1_CONTROLLERS = frozenset(("devices", "memory", "cpu", "pids"))
 # of a runtime that did not sign it: only books that know the id make something of it
 CONTAINER = "container"
 
+Patterns = Sequence[Tuple[str, Pattern[str]]]  # by the kind of owner
+# (controllers, path) of each line; the controllers of v2 are {""}
+Entries = Sequence[Tuple[Set[str], str]]
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -46,7 +50,7 @@ _HEX = r"([0-9a-f]{64})(?=[./:]|$)"
 _POD = r"([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 # Books of a batch system; their processes may run containers inside the job (pyxis, enroot,
 # apptainer).
-_BATCH: Tuple[Tuple[str, Pattern[str]], ...] = (
+_BATCH: Patterns = (
     # v2, also several slurmd on one node
     ("slurm", re.compile(r"/(?:[^/]+_)?slurmstepd\.scope/job_(\d+)(?=/|$)")),
     # Slurm >= 26.05: the SLUID
@@ -59,7 +63,7 @@ _BATCH: Tuple[Tuple[str, Pattern[str]], ...] = (
 # systemd and cgroupfs drivers
 _KUBERNETES = (("kubernetes", re.compile(r"(?<=[/-])pod" + _POD + r"(?:\.slice)?(?=[/:]|$)")),)
 # One inside another: the innermost counts.
-_CONTAINERS: Tuple[Tuple[str, Pattern[str]], ...] = (
+_CONTAINERS: Patterns = (
     ("docker", re.compile(r"/(?:docker[-/]|ecs/(?:[^/]+/){1,2})" + _HEX)),
     ("podman", re.compile(r"/libpod-(?:payload-)?" + _HEX)),
     ("containerd", re.compile(r"/nerdctl-" + _HEX)),
@@ -83,7 +87,8 @@ def owner_of(text: str) -> Optional[Owner]:
     Batch systems before pods, pods before containers, containers before units. Paths may be
     relative to another cgroup namespace (`/../../kubepods/…`).
     """
-    entries = _entries(text)
+    lines = [line.strip().split(":", 2) for line in text[:MAX_BYTES].splitlines()]
+    entries = [(set(line[1].split(",")), line[2]) for line in lines if len(line) == 3]
     paths = _ordered(entries)
     shared = [path for path in paths if "/user.slice/" not in path]
     pair = _first(_BATCH, shared) or _first(_KUBERNETES, shared) or _first(_CONTAINERS, paths)
@@ -92,13 +97,7 @@ def owner_of(text: str) -> Optional[Owner]:
     return _nameless(entries) or _unit(paths)
 
 
-def _entries(text: str) -> List[Tuple[Set[str], str]]:
-    """The lines as (controllers, path); those of v2 is {""}."""
-    lines = [line.strip().split(":", 2) for line in text[:MAX_BYTES].splitlines()]
-    return [(set(line[1].split(",")), line[2]) for line in lines if len(line) == 3]
-
-
-def _ordered(entries: Sequence[Tuple[Set[str], str]]) -> List[str]:
+def _ordered(entries: Entries) -> List[str]:
     """The paths to look at: that of v2, then those of the controllers that count, then the
     others.
     """
@@ -107,9 +106,7 @@ def _ordered(entries: Sequence[Tuple[Set[str], str]]) -> List[str]:
     return list(dict.fromkeys(first + counted + [path for _, path in entries]))
 
 
-def _first(
-    patterns: Sequence[Tuple[str, Pattern[str]]], paths: Sequence[str]
-) -> Optional[Tuple[str, Match[str]]]:
+def _first(patterns: Patterns, paths: Sequence[str]) -> Optional[Tuple[str, Match[str]]]:
     """The innermost match in the first path that has any."""
     for path in paths:
         matches = [(kind, match) for kind, pattern in patterns for match in pattern.finditer(path)]
@@ -135,7 +132,7 @@ def _owner(kind: str, match: Match[str]) -> Owner:
     return Owner(kind, _unescaped(identity), container, _user_id(path), whole)
 
 
-def _nameless(entries: Sequence[Tuple[Set[str], str]]) -> Optional[Owner]:
+def _nameless(entries: Entries) -> Optional[Owner]:
     """A container whose path is nothing but its id: in every hierarchy of v1 that has one, or
     beside our own group.
 

@@ -1,8 +1,8 @@
 """Which books of this host are read: what `--jobs` names, or what is found here."""
 
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
-from agent.clock import elapsed_s
+from agent.clock import Timer, elapsed_s
 from agent.readings import Scheduler
 from agent.workloads.docker import detect as docker
 from agent.workloads.kubernetes import detect as kubernetes
@@ -35,7 +35,7 @@ class Finder:
         place: Place,
         *,
         doors: Sequence[Tuple[str, Door]] = DOORS,
-        clock_s: Callable[[], float] = elapsed_s,
+        clock_s: Timer = elapsed_s,
     ) -> None:
         self._kinds = kinds
         self._place = place
@@ -53,15 +53,14 @@ class Finder:
         pause_s = SOON_S if now_s - self._began_s < SETTLED_S else LATER_S
         if now_s - self._looked_s >= pause_s:
             self._looked_s = now_s
-            self._look()
+            for kind, door in self._doors:
+                if kind not in self._found and self._is_here(kind, door):
+                    self._found[kind] = door.open_scheduler(self._place)
         return [self._found[kind] for kind, _ in self._doors if kind in self._found]
 
-    def _look(self) -> None:
-        for kind, door in self._doors:
-            is_wanted = kind in self._kinds or (
-                AUTO in self._kinds and (kind != CONTAINERS or not self._found)
-            )
-            if kind in self._found or not is_wanted:
-                continue
-            if AUTO not in self._kinds or door.is_here(self._place):
-                self._found[kind] = door.open_scheduler(self._place)
+    def _is_here(self, kind: str, door: Door) -> bool:
+        """Whether its books can be read and shall be: those that are named, without a look."""
+        if AUTO not in self._kinds:
+            return kind in self._kinds
+        is_wanted = kind in self._kinds or kind != CONTAINERS or not self._found
+        return is_wanted and door.is_here(self._place)

@@ -9,7 +9,6 @@ import os
 from dataclasses import dataclass, field
 from typing import (
     Any,
-    Callable,
     Dict,
     Iterable,
     List,
@@ -22,7 +21,8 @@ from typing import (
 )
 
 from agent import procfs
-from agent.clock import elapsed_s
+from agent.clock import Timer, elapsed_s
+from agent.readings import Values
 from agent.workloads.job_cgroup import Cgroups, Usage
 from agent.workloads.proc import read_stat
 
@@ -75,27 +75,31 @@ class _Tree:
     ticks: Dict[int, int] = field(default_factory=dict)
 
 
+@dataclass
+class _Load:
+    """What is kept of a job: its group, also while no process of it is on a GPU, its counters when
+    last read, and its processes.
+    """
+
+    path: str = ""
+    before: Optional[Usage] = None
+    tree: Optional[_Tree] = None
+
+
 class FactsReader:
     """Each call tells of the time since the one before; a job seen for the first time has no rates
     yet.
     """
 
-    def __init__(
-        self, proc_root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s
-    ) -> None:
+    def __init__(self, proc_root: str = "/proc", *, clock_s: Timer = elapsed_s) -> None:
         self._root = proc_root
         self._clock_s = clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._cgroups = Cgroups(procfs.sys_root(proc_root))
-        self._before: Dict[str, Usage] = {}  # by job
-        self._trees: Dict[str, _Tree] = {}  # by job
+        self._loads: Dict[str, _Load] = {}  # by job
         self._threads: Dict[int, _Threads] = {}  # by pid
-        # by job: its group, also while no process of it is on a GPU
-        self._paths: Dict[str, str] = {}
 
-    def read(
-        self, members: Sequence[Member], *, holders: Mapping[str, str]
-    ) -> Dict[str, Dict[str, float]]:
+    def read(self, members: Sequence[Member], *, holders: Mapping[str, str]) -> Dict[str, Values]:
         """GPU -> the job_* columns of its holder (`holders`: GPU -> job key), as far as they could
         be read.
         """
@@ -104,35 +108,37 @@ class FactsReader:
         self._remember(jobs, members)
         of_job = _grouped((member.job_key, member.pid) for member in members)
         on_gpu = _grouped(((member.uuid, member.job_key), member.pid) for member in members)
-        of_jobs = {key: self._of_job(key, set(of_job.get(key, ())), now_s) for key in jobs}
+        of_jobs = {
+            key: self._of_job(key, load, of_job.get(key, ()), now_s)
+            for key, load in self._loads.items()
+        }
         columns = {
             uuid: {**of_jobs[key], **self._busiest(on_gpu.get((uuid, key), ()), now_s)}
             for uuid, key in holders.items()
         }
         return {uuid: values for uuid, values in columns.items() if values}
 
-    def _of_job(self, key: str, pids: Set[int], now_s: float) -> Dict[str, float]:
-        tree = self._tree(key, pids, now_s) if pids else None
-        usage = self._cgroups.usage(self._paths.get(key, ""), key, now_s=now_s)
+    def _of_job(self, key: str, load: _Load, pids: Sequence[int], now_s: float) -> Values:
+        tree = self._tree(load, set(pids), now_s) if pids else None
+        usage = self._cgroups.usage(load.path, key, now_s=now_s)
         if usage is None and tree is not None:
-            usage = self._tree_usage(key, tree, now_s)
-        columns = _rates(self._before.get(key), usage)
-        if usage is not None:
-            self._before[key] = usage
+            usage = self._tree_usage(load.before, tree, now_s)
+        columns = _rates(load.before, usage)
+        load.before = usage or load.before
         if tree is not None and tree.workers is not None:
             columns["job_workers"] = tree.workers
         return columns
 
-    def _tree(self, key: str, pids: Set[int], now_s: float) -> _Tree:
+    def _tree(self, load: _Load, pids: Set[int], now_s: float) -> _Tree:
         """The job's processes and their descendants, looked for once a minute, and when another
         process came to a GPU.
         """
-        tree = self._trees.get(key)
+        tree = load.tree
         if tree is None or now_s - tree.seen_s >= TREE_S or not pids <= tree.ticks.keys():
             before = {} if tree is None else tree.ticks
             workers, descendants = self._descendants(pids)
             ticks = {pid: before.get(pid, -1) for pid in descendants}
-            tree = self._trees[key] = _Tree(now_s, workers, ticks)
+            tree = load.tree = _Tree(now_s, workers, ticks)
         return tree
 
     def _descendants(self, pids: Set[int]) -> Tuple[Optional[int], Iterable[int]]:
@@ -180,7 +186,7 @@ class FactsReader:
         command = procfs.text(self._root, pid, "cmdline", limit=4096)
         return any(helper in command for helper in HELPERS)
 
-    def _tree_usage(self, key: str, tree: _Tree, now_s: float) -> Usage:
+    def _tree_usage(self, earlier: Optional[Usage], tree: _Tree, now_s: float) -> Usage:
         """CPU seconds that go on counting while processes come and go: what each one gained, added
         up.
         """
@@ -188,11 +194,10 @@ class FactsReader:
         before = tree.ticks
         gained = sum(max(0, ticks[pid] - before[pid]) for pid in ticks if before[pid] >= 0)
         tree.ticks = ticks
-        earlier = self._before.get(key)
         total_s = (earlier.cpu_s if earlier is not None else 0.0) + gained / self._ticks_per_s
-        return Usage(now_s, total_s, self._cgroups.host_cores(now_s=now_s))
+        return Usage(now_s, total_s, self._cgroups.cores("", now_s=now_s))
 
-    def _busiest(self, pids: Sequence[int], now_s: float) -> Dict[str, float]:
+    def _busiest(self, pids: Sequence[int], now_s: float) -> Values:
         """The share of one core that the busiest thread on this GPU used."""
         ratios = [self._busiest_of(pid, now_s) for pid in pids]
         read = [ratio for ratio in ratios if ratio is not None]
@@ -225,10 +230,10 @@ class FactsReader:
     def _remember(self, jobs: Set[str], members: Sequence[Member]) -> None:
         """Where the jobs' groups lie; nothing of other jobs and processes."""
         pids = {member.pid for member in members}
-        self._paths.update((member.job_key, member.path) for member in members if member.path)
-        self._before = {key: usage for key, usage in self._before.items() if key in jobs}
-        self._trees = {key: tree for key, tree in self._trees.items() if key in jobs}
-        self._paths = {key: path for key, path in self._paths.items() if key in jobs}
+        self._loads = {key: self._loads.get(key, _Load()) for key in jobs}
+        for member in members:
+            if member.path and member.job_key in jobs:
+                self._loads[member.job_key].path = member.path
         self._threads = {pid: threads for pid, threads in self._threads.items() if pid in pids}
         self._cgroups.forget_others(jobs)
 
@@ -247,13 +252,13 @@ def _ticks(ids: Iterable[int], *folder: object) -> Dict[int, int]:
     return {number: stat.cpu_ticks for number, stat in stats.items() if stat is not None}
 
 
-def _rates(before: Optional[Usage], after: Optional[Usage]) -> Dict[str, float]:
+def _rates(before: Optional[Usage], after: Optional[Usage]) -> Values:
     """Columns of the time between two readings; a counter that fell (another group of the same
     name) tells nothing.
     """
     if after is None:
         return {}
-    columns: Dict[str, float] = {} if after.cores is None else {"job_cores": after.cores}
+    columns: Values = {} if after.cores is None else {"job_cores": after.cores}
     if before is None or after.at_s - before.at_s < MIN_ELAPSED_S:
         return columns
     elapsed = after.at_s - before.at_s

@@ -71,15 +71,11 @@ class Cgroups:
         return Usage(
             now_s,
             used_s,
-            self._remembered(path, now_s),
+            self.cores(path, now_s=now_s),
             self._read_bytes(path),
             stat.get("nr_periods", 0),
             stat.get("nr_throttled", 0),
         )
-
-    def host_cores(self, *, now_s: float) -> Optional[float]:
-        """The CPUs of this host that are switched on."""
-        return self._remembered("", now_s)
 
     def forget_others(self, jobs: Set[str]) -> None:
         """Keeps what is known of these jobs only."""
@@ -94,23 +90,21 @@ class Cgroups:
         used = procfs.whole(self._read("cpuacct", path, "cpuacct.usage"))
         return None if used is None else used / NANOSECONDS
 
-    def _remembered(self, path: str, now_s: float) -> Optional[float]:
-        read_s, cores = self._cores.get(path, (-LIMITS_S, None))
-        if now_s - read_s >= LIMITS_S:
-            cores = self._least(path)
-            self._cores[path] = (now_s, cores)
-        return cores
-
-    def _least(self, path: str) -> Optional[float]:
+    def cores(self, path: str, *, now_s: float) -> Optional[float]:
         """CPUs that the group may use: those it is bound to, and the tightest limit of it and of
-        what it lies in.
+        what it lies in. Without a path those of this host that are switched on.
         """
-        limits = [self._quota(level) for level in _levels(path)]
-        quotas = [limit for limit in limits if limit is not None]
+        read_s, cores = self._cores.get(path, (-LIMITS_S, None))
+        if now_s - read_s < LIMITS_S:
+            return cores
+        quotas = [self._quota(level) for level in _levels(path)]
         bound = count_cpus(self._cpus(path)) or count_cpus(
             procfs.read(self._sys, "devices/system/cpu/online")
         )
-        return min((*quotas, float(bound))) if bound else min(quotas, default=None)
+        limits = [limit for limit in (*quotas, float(bound)) if limit]
+        cores = min(limits, default=None)
+        self._cores[path] = (now_s, cores)
+        return cores
 
     def _quota(self, path: str) -> Optional[float]:
         """The limit of CPU time per time; None where there is none."""

@@ -123,7 +123,10 @@ class Naming:
         """
         owner = facts.owner
         if owner is not None and owner.kind not in (*OF_A_NODE, CONTAINER):
-            identity = _job_id_of_sluid(owner, facts.environment) or owner.id
+            identity = owner.id
+            # the job's number, where its group tells only its SLUID and it was started with both
+            if owner.kind == "slurm" and facts.environment.get(environment.SLUID) == identity:
+                identity = facts.environment.get("SLURM_JOB_ID") or identity
             return self._known_or_bare(owner.kind, identity, facts, books)
         claim = (
             environment.claimed_job(facts.environment)
@@ -133,7 +136,9 @@ class Naming:
         if claim is None:
             return None
         job = self._known_or_bare(*claim, facts, books)
-        return job if _is_believable(claim[0], job, facts, books) else None
+        # not one that the books don't know, or know as another user's
+        is_unknown = claim[0] in books.fresh and job.key not in books.jobs
+        return None if is_unknown or job.user not in ("", facts.user) else job
 
     def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
         cluster = self._clusters.get(kind) or self._cluster or "default"
@@ -243,21 +248,6 @@ def _is_forged(owner: Owner, books: Books) -> bool:
     """
     is_users = bool(owner.container) and owner.user_id is not None
     return is_users and any(owner.container in books.aliases(kind) for kind in books.answers)
-
-
-def _job_id_of_sluid(owner: Owner, variables: Mapping[str, str]) -> Optional[str]:
-    """The Slurm job's number where the control group tells only its SLUID and the process was
-    started with both.
-    """
-    is_same = owner.kind == "slurm" and variables.get(environment.SLUID) == owner.id
-    return variables.get("SLURM_JOB_ID") if is_same else None
-
-
-def _is_believable(kind: str, job: Job, facts: ProcessFacts, books: Books) -> bool:
-    """False where the books know of no such job, or know it as another user's."""
-    if kind in books.fresh and job.key not in books.jobs:
-        return False
-    return not job.user or job.user == facts.user
 
 
 def _is_hosting(owner: Owner) -> bool:

@@ -9,11 +9,11 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, FrozenSet, Optional, Sequence
+from typing import Callable, FrozenSet, Optional
 
-from agent.clock import elapsed_s
+from agent.clock import Timer, elapsed_s
 from agent.readings import (
-    GPUInfo,
+    GPUs,
     Holdings,
     Scheduler,
     SchedulerError,
@@ -51,7 +51,7 @@ class Poller:
         scheduler: Scheduler,
         *,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
-        clock_s: Callable[[], float] = elapsed_s,
+        clock_s: Timer = elapsed_s,
     ) -> None:
         self.kind = scheduler.kind
         self._scheduler = scheduler
@@ -61,14 +61,14 @@ class Poller:
         self._wake = threading.Event()
         self._is_stopped = False
         self._thread: Optional[threading.Thread] = None
-        self._gpus: Sequence[GPUInfo] = ()
+        self._gpus: GPUs = ()
         self._answered_about: FrozenSet[str] = frozenset()
         self._known: Optional[Holdings] = None
         self._answered_s = 0.0
         self._seen_ms = 0
         self._trouble = ""
 
-    def look(self, gpus: Sequence[GPUInfo]) -> Answer:
+    def look(self, gpus: GPUs) -> Answer:
         """The last answer; the next question is about these GPUs. Never waits."""
         with self._mutex:
             self._gpus = gpus
@@ -92,7 +92,10 @@ class Poller:
         try:
             holdings = self._scheduler.poll(gpus, self._now_ms())
         except SchedulerError as error:
-            self._complain(str(error) or type(error).__name__)
+            text = str(error) or type(error).__name__
+            if text != self._trouble:
+                log.warning("the scheduler does not answer kind=%s: %s", self.kind, text)
+            self._trouble = text
         # the top of a thread's loop: a bug in one reader must not end its questions
         except Exception as error:
             log.exception("the scheduler's answer was not understood kind=%s", self.kind)
@@ -127,7 +130,7 @@ class Poller:
                 return is_changed
         return False
 
-    def _take(self, holdings: Holdings, gpus: Sequence[GPUInfo]) -> None:
+    def _take(self, holdings: Holdings, gpus: GPUs) -> None:
         with self._mutex:
             self._answered_about = frozenset(gpu.uuid for gpu in gpus)
             self._known = holdings
@@ -136,11 +139,6 @@ class Poller:
         if self._trouble:
             log.info("the scheduler answers again kind=%s", self.kind)
         self._trouble = ""
-
-    def _complain(self, text: str) -> None:
-        if text != self._trouble:
-            log.warning("the scheduler does not answer kind=%s: %s", self.kind, text)
-        self._trouble = text
 
     def _answer(self) -> Answer:
         if self._known is None:
@@ -163,7 +161,7 @@ class Poller:
         status = SourceStatus(self.kind, ok=is_fresh and not doubt, seen_ms=self._seen_ms, why=why)
         return Answer(status, self._known if is_fresh else None, self._known)
 
-    def _is_about(self, gpus: Sequence[GPUInfo]) -> bool:
+    def _is_about(self, gpus: GPUs) -> bool:
         """False where there is a GPU that the last answer could not know: one plugged in, a new MIG
         instance.
         """

@@ -8,10 +8,10 @@ import os
 import pwd
 import re
 from dataclasses import dataclass, field, replace
-from typing import Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from agent import procfs
-from agent.clock import elapsed_s
+from agent.clock import Timer, elapsed_s
 from agent.host import boot_start_ms
 from agent.workloads import environment, programs
 from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
@@ -94,7 +94,7 @@ class Proc:
     host's elsewhere.
     """
 
-    def __init__(self, root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s) -> None:
+    def __init__(self, root: str = "/proc", *, clock_s: Timer = elapsed_s) -> None:
         self._root = root
         self._clock_s = clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")

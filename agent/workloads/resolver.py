@@ -5,7 +5,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tu
 from agent.host import kernel_boot_id
 from agent.readings import (
     Allocation,
-    GPUInfo,
+    GPUs,
     Job,
     Process,
     Processes,
@@ -25,6 +25,7 @@ STUCK_MS = 60_000
 
 MAX_PROCESSES = 1024  # of all GPUs together; a batch takes four times as many jobs
 
+UNSEEN = ProcessFacts(0, 0, None, name="", state="", user="")
 Hold = Tuple[str, str]  # GPU uuid, job key
 
 
@@ -45,6 +46,9 @@ class Holder(NamedTuple):
     uuid: str
     facts: ProcessFacts
     job: Job
+
+
+Holders = Sequence[Holder]
 
 
 class Resolver:
@@ -75,21 +79,18 @@ class Resolver:
         self._stuck_ms: Dict[Identity, int] = {}
         self._hints: Dict[str, Hints] = {}  # by job
 
-    def begin(self, gpus: Sequence[GPUInfo]) -> None:
-        """Has the schedulers asked, so that their answers are there when the first window ends."""
-        self._look(gpus)
-
-    def resolve(
-        self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int
-    ) -> Workload:
+    def resolve(self, processes: Processes, *, gpus: GPUs, start_ms: int, end_ms: int) -> Workload:
         """Every job and allocation of the window, and the processes at its end."""
-        answers = self._look(gpus)
+        answers = self.look(gpus)
         books = books_of(answers)
         self._naming.learn(books)
         seen = self._find(processes, books)
-        holders = [holder for process in seen for holder in _holder_of(process)]
+        holders = _holders(seen)
         self._note_stuck(seen, start_ms)
         allocations = self._allocations(holders, books, gpus, start_ms=start_ms, end_ms=end_ms)
+        members = [
+            Member(uuid, job.key, facts.pid, _path(job, facts)) for uuid, facts, job in holders
+        ]
         return Workload(
             jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
@@ -98,16 +99,14 @@ class Resolver:
                 *(answer.status for answer in answers),
                 *self._own_statuses(processes, books, holders, end_ms),
             ],
-            facts=self._facts.read(
-                _members(holders), holders=_holders(seen, allocations, start_ms)
-            ),
+            facts=self._facts.read(members, holders=_sole_jobs(seen, allocations, start_ms)),
             pending_gpus=books.pending_gpus,
             drained=books.drained,
         )
 
-    def _look(self, gpus: Sequence[GPUInfo]) -> List[Answer]:
+    def look(self, gpus: GPUs) -> List[Answer]:
         """What every scheduler said last; one that has just come to this host is asked from
-        now on.
+        now on: with a look at the start the answers are there when the first window ends.
         """
         for scheduler in self._schedulers():
             if scheduler.kind not in self._pollers:
@@ -121,18 +120,16 @@ class Resolver:
         seen = []
         for uuid, reading in listed[:MAX_PROCESSES]:
             facts = self._proc.facts(reading.pid)
-            seen.append(SeenProcess(uuid, reading, facts, self._job_of(facts, books)))
+            job = self._declared
+            if facts is not None and job is None:
+                job = self._naming.job(facts, books)
+            seen.append(SeenProcess(uuid, reading, facts, job))
         self._proc.forget_others(
             [process.facts.identity for process in seen if process.facts is not None]
         )
         return seen
 
-    def _job_of(self, facts: Optional[ProcessFacts], books: Books) -> Optional[Job]:
-        if facts is None or self._declared is not None:
-            return self._declared
-        return self._naming.job(facts, books)
-
-    def _note_stuck(self, seen: Sequence[SeenProcess], start_ms: int) -> None:
+    def _note_stuck(self, seen: List[SeenProcess], start_ms: int) -> None:
         stuck = {
             process.facts.identity
             for process in seen
@@ -146,9 +143,9 @@ class Resolver:
 
     def _allocations(
         self,
-        holders: Sequence[Holder],
+        holders: Holders,
         books: Books,
-        gpus: Sequence[GPUInfo],
+        gpus: GPUs,
         *,
         start_ms: int,
         end_ms: int,
@@ -170,7 +167,7 @@ class Resolver:
         return booked + self._held_by_processes(holders, held, start_ms, end_ms)
 
     def _not_yet_booked(
-        self, holders: Sequence[Holder], books: Books, booked: Set[str], end_ms: int
+        self, holders: Holders, books: Books, booked: Set[str], end_ms: int
     ) -> List[Allocation]:
         """What jobs hold by their processes' control groups, where the books are older than the
         process or can't say which GPU.
@@ -189,7 +186,7 @@ class Resolver:
         return list(since.values())
 
     def _held_by_processes(
-        self, holders: Sequence[Holder], booked: Set[Hold], start_ms: int, end_ms: int
+        self, holders: Holders, booked: Set[Hold], start_ms: int, end_ms: int
     ) -> List[Allocation]:
         """What nobody gave out is held by who uses it, from the first window that saw it."""
         since: Dict[Hold, Allocation] = {}
@@ -203,9 +200,7 @@ class Resolver:
         self._seen_ms = {hold: item.start_ms for hold, item in since.items()}
         return list(since.values())
 
-    def _jobs(
-        self, holders: Sequence[Holder], books: Books, allocations: Sequence[Allocation]
-    ) -> List[Job]:
+    def _jobs(self, holders: Holders, books: Books, allocations: Sequence[Allocation]) -> List[Job]:
         """The jobs that hold a GPU, have a process on one or have just ended, with what their
         processes show of them.
         """
@@ -220,7 +215,7 @@ class Resolver:
         self._note_hints(holders, set(jobs))
         return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
 
-    def _note_hints(self, holders: Sequence[Holder], jobs: Set[str]) -> None:
+    def _note_hints(self, holders: Holders, jobs: Set[str]) -> None:
         """A kernel that has left the GPU for a while does not make the notebook a batch job."""
         hints: Dict[str, Hints] = {}
         for _, facts, job in holders:
@@ -229,7 +224,7 @@ class Resolver:
         self._hints = {key: hints[key] for key in jobs if key in hints}
 
     def _own_statuses(
-        self, processes: Processes, books: Books, holders: Sequence[Holder], now_ms: int
+        self, processes: Processes, books: Books, holders: Holders, now_ms: int
     ) -> List[SourceStatus]:
         """`process` answered where at least one GPU's list could be read; `docker` is named where
         containers were seen.
@@ -244,34 +239,28 @@ class Resolver:
         return statuses
 
 
-def _holder_of(process: SeenProcess) -> List[Holder]:
-    """The process as that of a job, if it is of one."""
-    if process.facts is None or process.job is None:
-        return []
-    return [Holder(process.uuid, process.facts, process.job)]
+def _holders(seen: List[SeenProcess]) -> List[Holder]:
+    """The processes that are of jobs."""
+    return [
+        Holder(process.uuid, process.facts, process.job)
+        for process in seen
+        if process.facts is not None and process.job is not None
+    ]
 
 
 def _process(process: SeenProcess) -> Process:
     """For people; a process that /proc does not know is named by its pid alone."""
-    key = process.job.key if process.job is not None else None
-    if process.facts is None:
-        return Process(
-            process.uuid, process.reading.pid, key, memory_bytes=process.reading.memory_bytes
-        )
+    facts = process.facts or UNSEEN
     return Process(
         process.uuid,
         process.reading.pid,
-        key,
-        process.facts.started_ms,
-        process.facts.user,
-        process.facts.name,
-        process.facts.state,
+        process.job.key if process.job is not None else None,
+        facts.started_ms,
+        facts.user,
+        facts.name,
+        facts.state,
         process.reading.memory_bytes,
     )
-
-
-def _members(holders: Sequence[Holder]) -> List[Member]:
-    return [Member(uuid, job.key, facts.pid, _path(job, facts)) for uuid, facts, job in holders]
 
 
 def _path(job: Job, facts: ProcessFacts) -> str:
@@ -282,8 +271,8 @@ def _path(job: Job, facts: ProcessFacts) -> str:
     return owner.path if owner is not None and owner.kind == job.scheduler else ""
 
 
-def _holders(
-    seen: Sequence[SeenProcess], allocations: Sequence[Allocation], start_ms: int
+def _sole_jobs(
+    seen: List[SeenProcess], allocations: Sequence[Allocation], start_ms: int
 ) -> Dict[str, str]:
     """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's
     waiting.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from agent.sources.simulated import Simulated, Spec
 from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.source import DRIVER
 from agent.sources.simulated.troubles import (
+    OMENS_MS,
     ecc_errors,
     events_between,
     faults_between,
@@ -22,56 +24,40 @@ from agent.sources.simulated.troubles import (
 from fleetwatch.demo.blocks import Block
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.demo.signals import Span, whole
-from fleetwatch.demo.window_columns import Columns, NodeColumns, draw
+from fleetwatch.demo.window_columns import NodeColumns, draw
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what
 # history says.
 BOOT_START_MS = 1_735_689_600_000
 KEYS = ("start_ms", "observed_ms")
-# Digits that a sensor resolves; of shares four.
 DIGITS = {
-    **dict.fromkeys(
-        (
-            "energy_j", "util_dips", "memory_used_bytes", "memory_reserved_bytes", "sm_clock_hz",
-            "sm_clock_max_hz", "process_count", "ecc_uncorrected", "pcie_rx_bytes_s",
-            "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "job_io_read_bytes_s",
-            "job_cores", "job_workers", "pending_gpus", "disk_read_bytes_s", "disk_write_bytes_s",
-            "nic_rx_bytes_s", "nic_tx_bytes_s",
-        ),
-        0,
-    ),
-    **dict.fromkeys(
-        (
-            "power_w", "power_min_w", "power_max_w", "temperature_c", "memory_temperature_c",
-            "util_longest_low_s",
-        ),
-        1,
-    ),
-    "util_cycle_s": 2,
-    "util_cycle_cv": 3,
+    "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0,
+    "sm_clock_hz": 0, "sm_clock_max_hz": 0, "process_count": 0, "ecc_uncorrected": 0,
+    "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
+    "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "pending_gpus": 0,
+    "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
+    "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1, "memory_temperature_c": 1,
+    "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
+Columns = dict[str, NDArray[Any]]
 
 
 def batch(node: DemoNode, block: Block) -> wire.Batch:
     """The node's block: windows, jobs, allocations and events, as its agent would have sent it."""
     seen = windows(node, block)
-    gpus = {
-        "gpu": np.repeat(np.arange(len(seen.gpus)), len(seen.host["start_ms"])),
-        **{name: np.concatenate([gpu[name] for gpu in seen.gpus]) for name in seen.gpus[0]},
+    columns = [_as_lists(columns) for columns in seen.gpus]
+    of_gpus: wire.Columns = {
+        "gpu": [index for index, lists in enumerate(columns) for _ in lists["start_ms"]]
     }
-    return replace(without_windows(node, block), windows=_as_lists(gpus), host=_as_lists(seen.host))
+    of_gpus |= {name: [value for lists in columns for value in lists[name]] for name in columns[0]}
+    return replace(without_windows(node, block), windows=of_gpus, host=_as_lists(seen.host))
 
 
 def without_windows(node: DemoNode, block: Block) -> wire.Batch:
     """The same batch, its windows left out."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
-    spec = simulated.spec
     gpus = simulated.gpus()
     workload = simulated.resolve({}, gpus=gpus, start_ms=block.start_ms, end_ms=block.end_ms)
-    events: list[Event] = []
-    if spec.faulty is not None:
-        uuid = gpus[spec.faulty].uuid
-        events = events_between(spec, uuid, block.start_ms, block.end_ms)
     built = build(
         [ClosedWindow(block.start_ms, [], workload)],
         sender=Sender(node.name, block.fill.boot_id, BOOT_START_MS, block.window_s, node.labels),
@@ -83,7 +69,7 @@ def without_windows(node: DemoNode, block: Block) -> wire.Batch:
             "dropped_windows": 0,
             "spool_bytes": 0,
         },
-        events=events,
+        events=_events(simulated, block),
     )
     return replace(built, sequence=block.sequence)
 
@@ -93,44 +79,54 @@ def windows(node: DemoNode, block: Block) -> NodeColumns:
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
     spec = simulated.spec
     window_ms = block.window_s * 1000
-    node_columns = _undisturbed(simulated, block)
-    starts = node_columns.host["start_ms"]
-    if spec.faulty is not None:
-        _lose(node_columns.gpus[spec.faulty], spec, window_ms)
-    if spec.queue:
-        pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
-        node_columns.host["pending_gpus"] = np.array(pending)
-    is_seen = ~_is_hit(starts, window_ms, outages_between(spec, block.start_ms, block.end_ms))
-    gpus = [_only(columns, is_seen) for columns in node_columns.gpus]
-    return NodeColumns(gpus, _only(node_columns.host, is_seen))
-
-
-def _undisturbed(simulated: Simulated, block: Block) -> NodeColumns:
-    """Of an agent that always reads, on GPUs that always work, with KEYS."""
-    spec = simulated.spec
-    window_ms = block.window_s * 1000
     starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
     span = Span(block.start_ms // 1000, len(starts) * block.window_s, block.window_s)
     parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
     drawn = draw(simulated.cards, parts, span, seed=spec.seed)
-    keys: Columns = {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms)}
-    return NodeColumns([keys | gpu for gpu in drawn.gpus], {"start_ms": starts, **drawn.host})
+    keys = {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms)}
+    gpus: list[Columns] = [keys | gpu for gpu in drawn.gpus]
+    if spec.faulty is not None:
+        _lose(gpus[spec.faulty], spec, window_ms)
+    host = {"start_ms": starts, **drawn.host, **_queue(spec, starts)}
+    is_seen = ~_is_hit(starts, window_ms, outages_between(spec, block.start_ms, block.end_ms))
+    return NodeColumns([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
+
+
+def _queue(spec: Spec, starts: NDArray[np.int64]) -> Columns:
+    if not spec.queue:
+        return {}
+    pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
+    return {"pending_gpus": np.array(pending)}
+
+
+def _events(simulated: Simulated, block: Block) -> list[Event]:
+    """What the driver said of the faulty GPU within the block."""
+    faulty = simulated.spec.faulty
+    if faulty is None:
+        return []
+    return events_between(
+        simulated.spec, simulated.cards[faulty].uuid, block.start_ms, block.end_ms
+    )
 
 
 def _only(columns: Columns, is_seen: NDArray[np.bool_]) -> Columns:
-    return {name: values[is_seen] for name, values in columns.items()}
+    return columns if is_seen.all() else {name: values[is_seen] for name, values in columns.items()}
 
 
 def _lose(columns: Columns, spec: Spec, window_ms: int) -> None:
     """Counts the faulty GPU's memory errors; nothing was read of windows in which it was lost."""
     starts = columns["start_ms"]
-    ends_ms = (starts + window_ms).tolist()
-    errors = [float(ecc_errors(spec, end_ms - 1000)) for end_ms in ends_ms]
-    columns["ecc_uncorrected"] = np.array(errors)
-    is_gone = _is_hit(starts, window_ms, faults_between(spec, int(starts[0]), ends_ms[-1]))
-    columns["observed_ms"] = np.where(is_gone, 0, window_ms)
-    for name in columns.keys() - set(KEYS):
-        columns[name] = np.where(is_gone, np.nan, columns[name])
+    first_ms = int(starts[0])
+    end_ms = int(starts[-1]) + window_ms
+    if faults_between(spec, first_ms, end_ms + OMENS_MS):
+        columns["ecc_uncorrected"] = np.array(
+            [float(ecc_errors(spec, start + window_ms - 1000)) for start in starts.tolist()]
+        )
+    is_gone = _is_hit(starts, window_ms, faults_between(spec, first_ms, end_ms))
+    if is_gone.any():
+        columns["observed_ms"] = np.where(is_gone, 0, columns["observed_ms"])
+        for name in columns.keys() - set(KEYS):
+            columns[name] = np.where(is_gone, np.nan, columns[name])
 
 
 def _is_hit(
@@ -148,7 +144,7 @@ def _as_lists(columns: Columns) -> wire.Columns:
     point.
     """
     return {
-        name: values.tolist() if values.dtype == np.int64 else _as_list(values, DIGITS.get(name, 4))
+        name: values.tolist() if name in KEYS else _as_list(values, DIGITS.get(name, 4))
         for name, values in columns.items()
     }
 
@@ -156,9 +152,9 @@ def _as_lists(columns: Columns) -> wire.Columns:
 def _as_list(values: NDArray[np.float64], digits: int) -> list[float | int | None]:
     unread = np.isnan(values)
     rounded = np.round(values, digits)
-    if not digits:
-        rounded = np.where(unread, 0, rounded).astype(np.int64)
-    as_list: list[float | int | None] = rounded.tolist()
+    as_list: list[float | int | None] = (
+        rounded if digits else np.where(unread, 0, rounded).astype(np.int64)
+    ).tolist()
     for place in np.flatnonzero(unread).tolist():
         as_list[place] = None
     return as_list

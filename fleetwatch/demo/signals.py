@@ -150,13 +150,12 @@ class Track:
         )
 
     def utilisation(self, role: str) -> Any:
-        """The utilisation of each sample of each second before it is rounded; a number where it is
-        the same for all.
+        """The utilisation of each sample before it is rounded; a number where it is the same for
+        all.
         """
         levels = {level.util for level in self.signal.traits.levels_of(role)}
         if len(levels) == 1:
             return levels.pop()
         first = round(self.at_s[0] - 1.0) * SAMPLES_PER_S + 1
         numbers = np.arange(first, first + self.count * SAMPLES_PER_S, dtype=np.float64)
-        samples = card.utilisation(self.signal, role, self.by_sample, numbers)
-        return samples.reshape(-1, SAMPLES_PER_S)
+        return card.utilisation(self.signal, role, self.by_sample, numbers)

@@ -50,8 +50,8 @@ def _dips(samples: Percents, before: Floats) -> dict[str, Floats]:
     """Falls from DIP_HIGH to DIP_LOW, the median of the seconds between them and how much those
     vary.
     """
-    # most windows of most jobs have none
-    may = np.flatnonzero(samples.min(axis=1) <= DIP_LOW_PERCENT)
+    is_high = (samples.max(axis=1) >= DIP_HIGH_PERCENT) | (before >= DIP_HIGH)
+    may = np.flatnonzero(is_high & (samples.min(axis=1) <= DIP_LOW_PERCENT))
     row, place = np.nonzero(_falls(samples[may], before[may]))
     row = may[row]
     same = np.diff(row) == 0
@@ -97,7 +97,11 @@ def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> tuple[F
 
 def _longest_low(samples: Percents) -> Floats:
     """The longest run of samples below LOW in each row."""
-    places = np.arange(1, samples.shape[1] + 1, dtype=np.int32)
-    latest_other = np.maximum.accumulate(np.where(samples < LOW_PERCENT, 0, places), axis=1)
-    longest: Floats = (places - latest_other).max(axis=1).astype(np.float64)
+    is_low = samples < LOW_PERCENT
+    longest = np.where(is_low.all(axis=1), samples.shape[1], 0).astype(np.float64)
+    some = np.flatnonzero(is_low.any(axis=1) & ~is_low.all(axis=1))
+    if len(some):
+        places = np.arange(1, samples.shape[1] + 1, dtype=np.int32)
+        last_other = np.maximum.accumulate(np.where(is_low[some], 0, places), axis=1)
+        longest[some] = (places - last_other).max(axis=1)
     return longest

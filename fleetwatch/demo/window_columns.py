@@ -9,10 +9,8 @@ little noise.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent.idle_watts import idle_power_w
 from agent.sources.simulated.card import (
@@ -40,11 +38,16 @@ JOB_COLUMNS = (
     "job_workers",
 )
 NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
-TRAFFIC = ("pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s")
-Columns = dict[str, NDArray[Any]]
+LIVELY = (
+    "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+    "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s",
+)  # fmt: skip
+Columns = dict[str, Floats]
 
 
-class Rank(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rank:
     """A GPU's place in a part of a job."""
 
     track: Track
@@ -78,8 +81,9 @@ def draw(cards: Sequence[Card], parts: Sequence[Part], span: Span, *, seed: int)
 
 
 def _ranks(tracks: Sequence[Track], gpu: int) -> tuple[Rank, ...]:
-    held = [track for track in tracks if gpu in track.signal.job.gpus]
-    return tuple(Rank(track, track.signal.role(gpu)) for track in held)
+    return tuple(
+        Rank(track, track.signal.role(gpu)) for track in tracks if gpu in track.signal.job.gpus
+    )
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -89,31 +93,30 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     util = percents.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
     samples = percents[2 * SAMPLES_PER_S :].reshape(span.windows, -1)
     return {
-        **_means(read, span),
+        **{name: mean(span.back(read[name])) for name in read if name not in MOMENTARY},
         **utilisation(samples, util[: -2 : span.window_s]),
+        **_momentary(hardware, read, span),
         "spin_fraction": _spin_fraction(hardware, read, util, span),
-        "memory_reserved_bytes": np.full(span.windows, float(RESERVED_BYTES)),
-        "sm_clock_max_hz": np.full(span.windows, hardware.clock_max_hz),
-        "ecc_uncorrected": np.zeros(span.windows),
         **_job_columns(ranks, span),
     }
 
 
-def _means(read: Columns, span: Span) -> Columns:
-    """Means of readings by window, and what else of them a window holds."""
-    columns: Columns = {
-        name: mean(span.held(values) if name in MOMENTARY else span.back(values))
-        for name, values in read.items()
-    }
+def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
+    """What the driver tells of a moment, by window, and what never changes."""
     power_w = span.held(read["power_w"])
-    columns |= {
-        "memory_used_bytes": np.rint(columns["memory_used_bytes"]),
+    columns = {
+        "memory_used_bytes": np.rint(mean(span.held(read["memory_used_bytes"]))),
+        "power_w": mean(power_w),
         "power_min_w": power_w.min(axis=1),
         "power_max_w": power_w.max(axis=1),
         "energy_j": mean(span.back(read["power_w"])) * span.window_s,
+        "sm_clock_hz": mean(span.held(read["sm_clock_hz"])),
         "process_count": span.back(read["process_count"])[:, -1],
+        "memory_reserved_bytes": np.full(span.windows, float(RESERVED_BYTES)),
+        "sm_clock_max_hz": np.full(span.windows, hardware.clock_max_hz),
+        "ecc_uncorrected": np.zeros(span.windows),
     }
-    if "sm_active" in read:
+    if hardware.has_gpm:
         columns["sm_active_max"] = span.back(read["sm_active"]).max(axis=1)
         columns["memory_util_mean"] = mean(span.held(read["dram_active"]))
     return columns
@@ -125,9 +128,9 @@ def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
     """
     nothing = bare(hardware)
     columns = {name: np.full(span.readings, value) for name, value in nothing.items()}
-    for track, role in ranks:
-        for name, values in track.shown(hardware, role).items():
-            columns[name][track.places] += values - nothing[name]
+    for rank in ranks:
+        for name, values in rank.track.shown(hardware, rank.role).items():
+            columns[name][rank.track.places] += values - nothing[name]
     most = {
         "power_w": MOST_POWER * hardware.power_limit_w,
         "sm_clock_hz": hardware.clock_max_hz,
@@ -139,11 +142,13 @@ def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
 
 def _percents(ranks: Sequence[Rank], span: Span) -> Percents:
     """Utilisation in whole percent of each sample, as many as belong to the span's readings."""
-    # of several jobs on one GPU none works at this moment
-    resting = np.ones((span.readings, SAMPLES_PER_S))
-    for track, role in ranks:
-        resting[track.places] *= 1.0 - track.utilisation(role)
-    return np.rint((1.0 - resting.ravel()) * 100).astype(np.uint8)
+    resting = np.ones(
+        span.readings * SAMPLES_PER_S
+    )  # of several jobs on one GPU none works at this moment
+    for rank in ranks:
+        at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
+        resting[at] *= 1.0 - rank.track.utilisation(rank.role)
+    return np.rint((1.0 - resting) * 100).astype(np.uint8)
 
 
 def _spin_fraction(hardware: Hardware, read: Columns, util: Floats, span: Span) -> Floats:
@@ -162,53 +167,53 @@ def _job_columns(ranks: Sequence[Rank], span: Span) -> Columns:
     """What the holder does with the node's processors and disks, by window; NaN where nobody holds
     the GPU.
     """
-    nothing = np.zeros(span.windows)
-    holding = [rank for rank in ranks if rank.track.signal.job.archetype.is_allocated]
-    here = sum((sum(track.by_window) for track, _ in holding), nothing)
+    totals = dict.fromkeys(JOB_COLUMNS, np.zeros(span.windows))
+    here = np.zeros(span.windows)
+    for rank in ranks:
+        if rank.track.signal.job.archetype.is_allocated:
+            guest = rank.track.guest
+            columns = job_columns(guest, rank.role)
+            totals = {name: totals[name] + columns[name] for name in JOB_COLUMNS}
+            here = here + sum(guest.shares)
     held = np.where(here > 0.5, here, np.nan)
-    jobs = [job_columns(track.guest, role) for track, role in holding]
-    return {name: sum((job[name] for job in jobs), nothing) / held for name in JOB_COLUMNS}
+    return {name: values / held for name, values in totals.items()}
 
 
 def _own(
     shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, rng: np.random.Generator
 ) -> Columns:
     """One GPU's columns: its own board, its rank's part of the work, and noise."""
-    lively = _factor(card, ranks, span) * _noise(rng, span.windows)
-    own = shared | {
-        name: np.minimum(shared[name] * lively + more, most)
-        for name, (more, most) in _bounds(card, span).items()
-        if name in shared
-    }
-    own["temperature_c"] = _lagging(temperature_c(card.hardware, own["power_w"]), span.window_s)
-    for track, _ in reversed(ranks):
-        is_hot = ~np.isnan(track.hot_c)
-        own["temperature_c"] = np.where(is_hot, track.hot_c, own["temperature_c"])
+    factor = np.ones(span.windows)
+    hot = np.full(span.windows, np.nan)
+    for rank in ranks:
+        factor += rank.track.here * (rank.track.signal.factor(card.index) - 1.0)
+        hot = np.where(np.isnan(rank.track.hot_c), hot, rank.track.hot_c)
+    lively = factor * _noise(rng, span.windows)
+    own = shared | _own_work(shared, lively) | _own_power(shared, card, lively, span)
+    warm = _lagging(temperature_c(card.hardware, own["power_w"]), span.window_s)
+    own["temperature_c"] = np.where(np.isnan(hot), warm, hot)
     own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
     for name in ("job_cpu_ratio", "job_main_thread_ratio"):
         own[name] = np.minimum(own[name] * _noise(rng, span.windows), 1.0)
     return own
 
 
-def _factor(card: Card, ranks: Sequence[Rank], span: Span) -> Floats:
-    """What the GPU's activity differs by from its job's."""
-    factor = np.ones(span.windows)
-    for track, _ in ranks:
-        factor += track.here * (track.signal.factor(card.index) - 1.0)
-    return factor
+def _own_work(shared: Columns, lively: Floats) -> Columns:
+    return {
+        name: np.minimum(shared[name] * lively, 1.0 if name in GPM_COLUMNS else np.inf)
+        for name in LIVELY
+        if name in shared
+    }
 
 
-def _bounds(card: Card, span: Span) -> dict[str, tuple[float, float]]:
-    """Of what differs from GPU to GPU: by how much this board shows more than a usual one, and the
-    most that it shows.
-    """
+def _own_power(shared: Columns, card: Card, lively: Floats, span: Span) -> Columns:
+    """Watts and joules of this board, which differs from a usual one."""
     offset_w = card.idle_w - bare_w(card.hardware)
     most_w = MOST_POWER * card.hardware.power_limit_w
+    seconds = {"power_w": 1, "power_min_w": 1, "power_max_w": 1, "energy_j": span.window_s}
     return {
-        **dict.fromkeys(set(GPM_COLUMNS) - {"gr_engine_active"}, (0.0, 1.0)),
-        **dict.fromkeys(TRAFFIC, (0.0, np.inf)),
-        **dict.fromkeys(("power_w", "power_min_w", "power_max_w"), (offset_w, most_w)),
-        "energy_j": (offset_w * span.window_s, most_w * span.window_s),
+        name: np.minimum(shared[name] * lively + offset_w * scale, most_w * scale)
+        for name, scale in seconds.items()
     }
 
 

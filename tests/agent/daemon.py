@@ -7,7 +7,7 @@ import gzip
 from agent import batch, wire
 from agent.clock import Clock
 from agent.host import HostReader
-from agent.loop import Loop, Parts
+from agent.loop import Loop
 from agent.readings import (
     Allocation,
     Job,
@@ -108,7 +108,7 @@ class Daemon:
         self.clock = self.times.clock()
         sender = batch.Sender("gpu-07", "boot", START, 10)
         self.loop = Loop(
-            Parts(sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), self.clock)
+            sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), self.clock
         )
 
     def open(self):

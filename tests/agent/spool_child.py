@@ -12,15 +12,16 @@ import uuid
 from pathlib import Path
 
 from agent import wire
+from agent.batch import entry
 from agent.sender import Pump, Sender, Verdict
 from agent.spool import Identity, Spool
 from tests.agent.factories import START, mapping
 
 
-def body(sequence, boot_id):
+def made(sequence, boot_id):
     marker = uuid.uuid4().hex  # two batches under one name would differ here
     batch = wire.parse(mapping(sequence=sequence, boot_id=boot_id, node_labels={"marker": marker}))
-    return wire.compress(wire.encode(batch))
+    return entry(batch, sequence)
 
 
 def main(folder, server, count):
@@ -30,7 +31,7 @@ def main(folder, server, count):
     thread = threading.Thread(target=pump.run, args=(stop,), daemon=True)
     thread.start()
     for _ in range(count):
-        sequence = spool.append(lambda sequence: body(sequence, spool.identity.boot_id), windows=1)
+        sequence = spool.append(lambda sequence: made(sequence, spool.identity.boot_id))
         print(sequence, flush=True)
         pump.wake()
     while spool.waiting:

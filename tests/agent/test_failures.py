@@ -172,7 +172,7 @@ made = factory._made
 def changed(*arguments, **options):
     if marker.exists():
         return made(*arguments, **options)
-    if sys._getframe(1).f_code.co_name == "open_source" and sys._getframe(2).f_code.co_name == "run":
+    if sys._getframe(1).f_code.co_name == "open_source" and sys._getframe(3).f_code.co_name == "run":
         return made(*arguments, **options)
     marker.write_text(str(os.getpid()))
     raise DriverChangedError("the driver was changed")
@@ -387,7 +387,7 @@ def test_a_value_that_the_hub_would_refuse_is_left_out_alone(daemon, value, is_s
 
 
 def test_a_window_that_fails_does_not_end_the_daemon(daemon, caplog, monkeypatch):
-    monkeypatch.setattr(daemon.loop._parts.host, "read", lambda: 1 / 0)
+    monkeypatch.setattr(daemon.loop.host, "read", lambda: 1 / 0)
 
     with caplog.at_level(logging.ERROR):
         for _ in range(15):

@@ -14,6 +14,7 @@ import pytest
 from agent import wire
 from agent.sender import TIMEOUT_S, Outcome, Pump, Sender, Verdict
 from agent.spool import Identity, Spool
+from agent.store import Entry
 from tests.agent.daemon import ACCEPTED, Daemon
 from tests.agent.factories import START, enrolling, mapping
 
@@ -135,7 +136,7 @@ def test_poison_is_kept_where_an_operator_finds_it_and_is_not_hoarded(hub, tmp_p
     hub.answers = [(422, {}, {"error": "no"})] * 120
     spool = Spool(tmp_path, identity=lambda _: Identity("boot", START))
     for _ in range(120):
-        spool.append(lambda sequence: PAYLOAD, windows=1)
+        spool.append(lambda sequence: Entry(sequence, 1, PAYLOAD))
     pump = Pump(spool, Sender(hub.url, "t").send, flush_s=30)
 
     while pump.step() is not None:
@@ -150,8 +151,8 @@ def test_poison_is_kept_where_an_operator_finds_it_and_is_not_hoarded(hub, tmp_p
 def test_a_batch_too_large_and_damaged_is_set_aside_and_the_pump_goes_on(hub, tmp_path):
     hub.answers = [(413, {}, {"error": "too large"})]
     spool = Spool(tmp_path, identity=lambda _: Identity("boot", START))
-    spool.append(lambda sequence: gzip.compress(b"no JSON"), windows=1)
-    spool.append(lambda sequence: PAYLOAD, windows=1)
+    spool.append(lambda sequence: Entry(sequence, 1, gzip.compress(b"no JSON")))
+    spool.append(lambda sequence: Entry(sequence, 1, PAYLOAD))
     pump = Pump(spool, Sender(hub.url, "t").send, flush_s=30)
 
     while pump.step() is not None:

@@ -167,7 +167,7 @@ def test_of_a_job_source_that_fell_silent_nothing_is_concluded_but_what_it_said_
 def test_a_call_that_never_returns_is_told_once_and_windows_go_on(daemon, monkeypatch):
     daemon.live(0, 9)
     monkeypatch.setattr(Sampler, "stuck_s", STUCK_S + 1)
-    monkeypatch.setattr(Sampler, "stuck_gpu", "GPU-2")
+    monkeypatch.setattr(daemon.sampler, "stuck_gpu", "GPU-2")
 
     for end_s in (10, 20, 30):
         daemon.loop.close(START + end_s * 1000, now_ms=START + end_s * 1000 + 1600)

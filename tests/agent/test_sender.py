@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 from email.utils import formatdate
+from functools import partial
 
 import pytest
 
 from agent import sender, wire
+from agent.batch import entry as entry_of
 from agent.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
 from agent.split import split
 from agent.spool import Identity, Spool
@@ -36,10 +38,7 @@ def rows(count, *, starts=None, gpus=1):
 
 
 def put(spool, batch):
-    def make(sequence):
-        return wire.compress(wire.encode(wire.parse({**batch, "sequence": sequence})))
-
-    return spool.append(make, windows=len(batch["windows"]["gpu"]))
+    return spool.append(partial(entry_of, wire.parse(batch)))
 
 
 def pump_to(hub, spool, **options):

@@ -23,7 +23,7 @@ def open_spool(folder, *, boot="boot", start_ms=1000, **options):
 
 
 def put(spool, text, windows=1):
-    return spool.append(lambda sequence: text.encode(), windows=windows)
+    return spool.append(lambda sequence: Entry(sequence, windows, text.encode()))
 
 
 def drain(spool):

@@ -6,10 +6,12 @@ import errno
 import gzip
 import logging
 import os
+from functools import partial
 
 import pytest
 
 from agent import split, store, wire
+from agent.batch import entry as entry_of
 from agent.spool import JUMP, SpoolError
 from agent.store import Entry
 from tests.agent.factories import START, mapping
@@ -168,12 +170,7 @@ def test_what_the_operator_set_wrong_still_stops_the_start(tmp_path, disk):
 def test_a_batch_is_split_though_the_disk_takes_nothing(tmp_path, disk):
     windows = {"gpu": [0, 0], "start_ms": [START, START + 10_000], "observed_ms": [0, 0]}
     spool = open_spool(tmp_path)
-    spool.append(
-        lambda sequence: wire.compress(
-            wire.encode(wire.parse(mapping(windows=windows, sequence=sequence)))
-        ),
-        windows=2,
-    )
+    spool.append(partial(entry_of, wire.parse(mapping(windows=windows))))
     disk.error = errno.ENOSPC
 
     spool.replace(0, split.split(spool.peek()))
@@ -223,7 +220,7 @@ def test_a_folder_that_somebody_deleted_does_not_stop_the_agent(tmp_path):
 def test_a_long_queue_is_emptied_without_looking_at_all_of_it_each_time(tmp_path):
     shelf = store.Store(tmp_path)
     for number in range(100_000):
-        shelf.add(str(number), 3000)
+        shelf.count(str(number), 3000)
 
     for number in range(100_000):
         assert shelf.first() == str(number)
@@ -263,7 +260,7 @@ def noted(read, listed):
 
 
 def draft(spool, text, windows=1):
-    spool.draft(lambda sequence: text.encode(), windows=windows)
+    spool.draft(lambda sequence: Entry(sequence, windows, text.encode()))
 
 
 def killed(spool):

@@ -46,7 +46,7 @@ def test_each_sample_of_a_span_is_that_of_a_live_agent(archetype):
     track, signal = Track(part, SPAN), Signal(part.job)
     first = round(track.at_s[0] - 1.0) * 6 + 1
 
-    samples = np.broadcast_to(track.utilisation("busy"), (track.count, 6)).ravel()
+    samples = np.broadcast_to(track.utilisation("busy"), track.count * 6)
 
     for place in range(0, len(samples), 31):
         number = first + place

@@ -11,20 +11,18 @@ import os
 import re
 from dataclasses import dataclass
 from typing import (
-    Any,
     Callable,
     Dict,
     FrozenSet,
     List,
-    Mapping,
     Optional,
     Sequence,
     Set,
     Tuple,
 )
 
-from agent.json_parts import part, time_ms
-from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.json_parts import Object, count, part, time_ms
+from agent.readings import Allocation, GPUs, Holdings, Job, SchedulerError
 from agent.wire import JOB_KINDS
 from agent.workloads.cgroup import alias
 from agent.workloads.docker import api
@@ -57,7 +55,6 @@ PODMAN_GROUPS = (
 )  # fmt: skip
 CGROUPS = "/sys/fs/cgroup"
 _ID = re.compile(r"[0-9a-f]{64}")
-_USERS_SOCKET = re.compile(r"/user/(\d{1,10})/")
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ class Container:
     a control group calls it.
     """
 
-    id: str
     job: Job
     gpus: Sequence[str] = ()
     alias: str = ""
@@ -96,7 +92,7 @@ class Docker:
         # socket -> (its groups then, its answer)
         self._podman: Dict[str, Tuple[FrozenSet[str], List[Container]]] = {}
 
-    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+    def poll(self, gpus: GPUs, now_ms: int) -> Holdings:
         """Every running container.
 
         Raises SchedulerError where one of the engines does not answer.
@@ -109,7 +105,7 @@ class Docker:
             try:
                 containers += self._of_engine(socket, groups, now_ms)
             except EngineError as error:
-                if _USERS_SOCKET.search(socket.path) is None:
+                if socket.user_id is None:
                     raise SchedulerError(str(error)) from error
                 # users leave dead sockets; the others' containers are known all the same
                 self._complain(str(error))
@@ -147,7 +143,7 @@ class Docker:
     def _running(self, socket: Socket, now_ms: int) -> List[Container]:
         """The engine's containers; each is asked for by itself once in ten minutes."""
         items = api.containers(socket.path)[:MAX_CONTAINERS]
-        listed = [str(item.get("Id")) for item in items if not _is_of_a_pod(item)]
+        listed = [str(item.get("Id")) for item in items if OF_A_POD not in part(item, "Labels")]
         for path, identity in list(self._known):
             if path == socket.path and identity not in listed:
                 del self._known[path, identity]
@@ -158,59 +154,37 @@ class Docker:
         again_ms, container = self._known.get((socket.path, identity), (0, None))
         if now_ms >= again_ms and _ID.fullmatch(identity):
             answer = api.container(socket.path, identity)
-            container = container_of(answer, socket=socket, identity=identity, node=self._node)
+            job = _job(answer, socket, identity[:SHORT], self._node)
+            container = Container(job, names(answer), alias(identity, socket.user_id))
             self._known[socket.path, identity] = (now_ms + KEEP_MS, container)
         return container
 
 
-def container_of(
-    answer: Mapping[str, Any], *, socket: Socket, identity: str, node: str
-) -> Container:
-    """The container in an answer of /containers/{id}/json; any part of it may be null or
+def _job(answer: Object, socket: Socket, short: str, node: str) -> Job:
+    """The job of a container, by the answer of /containers/{id}/json; any part of it may be null or
     missing.
     """
-    users = _USERS_SOCKET.search(socket.path)
-    return Container(
-        identity,
-        _job(answer, socket, identity[:SHORT], node),
-        names(answer),
-        alias(identity, None if users is None else int(users.group(1))),
-    )
-
-
-def _job(answer: Mapping[str, Any], socket: Socket, short: str, node: str) -> Job:
-    given = part(part(answer, "Config"), "Labels")
-    labels = {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}
+    labels = _labels(part(part(answer, "Config"), "Labels"))
     name = str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE]
+    kind = labels.get("fleetwatch.kind", "")
+    user = labels.get("fleetwatch.user", "")
+    if not user and socket.user_id is not None:
+        user = user_name(socket.user_id)
     return Job(
         key="%s/%s/%s" % (socket.kind, node, short),
         scheduler=socket.kind,
         cluster=node,
         id=short,
         name=labels.get("fleetwatch.name") or name or short,
-        user=labels.get("fleetwatch.user") or _user(socket.path),
+        user=user,
         account=labels.get("fleetwatch.account") or labels.get("fleetwatch.team", ""),
-        kind=_kind(labels.get("fleetwatch.kind")),
+        kind=kind if kind in JOB_KINDS else "batch",
         state="RUNNING",
         start_ms=time_ms(part(answer, "State").get("StartedAt")),
-        restarts=_restarts(answer.get("RestartCount")),
+        restarts=count(answer, "RestartCount"),
         labels=labels,
     )
 
 
-def _kind(word: Optional[str]) -> str:
-    return word if word in JOB_KINDS else "batch"
-
-
-def _restarts(count: Any) -> int:
-    return count if isinstance(count, int) and 0 <= count < 2**20 else 0
-
-
-def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:
-    return OF_A_POD in part(listed, "Labels")
-
-
-def _user(path: str) -> str:
-    """Whose engine it is, where it is a user's own."""
-    match = _USERS_SOCKET.search(path)
-    return "" if match is None else user_name(int(match.group(1)))
+def _labels(given: Object) -> Dict[str, str]:
+    return {name: str(given[name])[:MAX_VALUE] for name in LABELS if given.get(name)}

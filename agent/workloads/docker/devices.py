@@ -5,10 +5,10 @@ unless the operator says so. An index is NVML's, as the NVIDIA Container Toolkit
 """
 
 import re
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import List, Optional, Sequence
 
-from agent.json_parts import part, parts, texts
-from agent.readings import GPUInfo
+from agent.json_parts import Object, part, parts, texts
+from agent.readings import GPUs
 
 ALL = "all"
 MAX_NAMES = 256
@@ -20,7 +20,7 @@ _FILE = re.compile(r"/dev/nvidia(\d{1,3})")
 _INDEX = re.compile(r"(?:gpu)?(\d{1,3})")  # the toolkit's CDI names were gpu0, and are 0
 
 
-def names(answer: Mapping[str, Any]) -> List[str]:
+def names(answer: Object) -> List[str]:
     """What the container was given, in the words of its request; ALL among them for all.
 
     The variable counts only where nothing else was asked for and a runtime of NVIDIA's reads it.
@@ -28,15 +28,14 @@ def names(answer: Mapping[str, Any]) -> List[str]:
     host = part(answer, "HostConfig")
     asked = [name for request in parts(host, "DeviceRequests") for name in _requested(request)]
     files = [str(device.get("PathOnHost")) for device in parts(host, "Devices")]
-    asked += [cdi for path in files for cdi in _cdi(path)] + [
-        path for path in files if _FILE.fullmatch(path)
-    ]
+    asked += [cdi for path in files for cdi in _cdi(path)]
+    asked += filter(_FILE.fullmatch, files)
     if not asked and "nvidia" in str(host.get("Runtime")):
         asked = _visible(texts(part(answer, "Config"), "Env"))
     return asked[:MAX_NAMES]
 
 
-def gpus_named(asked: Sequence[str], gpus: Sequence[GPUInfo], *, all_counts: bool) -> List[str]:
+def gpus_named(asked: Sequence[str], gpus: GPUs, *, all_counts: bool) -> List[str]:
     """The UUIDs of this node's GPUs that are given by these names; what is not here is left out."""
     if ALL in asked and all_counts:
         return [gpu.uuid for gpu in gpus if gpu.parent_uuid is None]
@@ -44,7 +43,7 @@ def gpus_named(asked: Sequence[str], gpus: Sequence[GPUInfo], *, all_counts: boo
     return list(dict.fromkeys(uuid for uuid in uuids if uuid is not None))
 
 
-def _requested(request: Mapping[str, Any]) -> List[str]:
+def _requested(request: Object) -> List[str]:
     """Of one DeviceRequest:
     https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate
     """
@@ -53,9 +52,11 @@ def _requested(request: Mapping[str, Any]) -> List[str]:
     ids = texts(request, "DeviceIDs")
     if driver == "cdi":
         return [device for name in ids for device in _cdi(name)]
-    if driver not in ("", None, "nvidia") or not (
-        driver == "nvidia" or _wants_gpu(request.get("Capabilities"))
-    ):
+    groups = request.get("Capabilities")
+    wants_gpu = isinstance(groups, list) and any(
+        isinstance(group, list) and "gpu" in group for group in groups
+    )
+    if driver != "nvidia" and (driver not in ("", None) or not wants_gpu):
         return []
     if ids:
         return ids
@@ -63,12 +64,6 @@ def _requested(request: Mapping[str, Any]) -> List[str]:
         return []
     # Docker takes the first ones
     return [ALL] if count < 0 else [str(index) for index in range(min(count, MAX_NAMES))]
-
-
-def _wants_gpu(capabilities: Any) -> bool:
-    return isinstance(capabilities, list) and any(
-        isinstance(group, list) and "gpu" in group for group in capabilities
-    )
 
 
 def _cdi(name: str) -> List[str]:
@@ -84,7 +79,7 @@ def _visible(environment: Sequence[str]) -> List[str]:
     return [name for name in asked if name not in ("", "void", "none")]
 
 
-def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
+def _uuid(name: str, gpus: GPUs) -> Optional[str]:
     file = _FILE.fullmatch(name)
     index = _INDEX.fullmatch(name)
     boards = [gpu for gpu in gpus if gpu.parent_uuid is None]

@@ -2,8 +2,9 @@
 
 import glob
 import os
+import re
 from dataclasses import dataclass
-from typing import List
+from typing import List, Optional
 
 # (kind, where its socket may be); of users' own engines there may be many.
 SOCKETS = (
@@ -13,6 +14,7 @@ SOCKETS = (
     ("podman", "/run/user/*/podman/podman.sock"),
 )
 MAX_SOCKETS = 64
+_OF_A_USER = re.compile(r"/user/(\d{1,10})/")
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,12 @@ class Socket:
 
     kind: str
     path: str
+
+    @property
+    def user_id(self) -> Optional[int]:
+        """Whose engine it is, where it is a user's own; None for root's."""
+        match = _OF_A_USER.search(self.path)
+        return None if match is None else int(match.group(1))
 
 
 def sockets(root: str = "/") -> List[Socket]:

@@ -105,8 +105,11 @@ class API:
         """The object; {} where there is none. Raises APIError."""
         try:
             context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
+            # read anew each time: the kubelet renews it every hour
+            with open(os.path.join(self._account, "token"), encoding="ascii") as file:
+                token = file.read(MAX_TOKEN_BYTES).strip()
             headers = {
-                "Authorization": "Bearer " + self._token(),
+                "Authorization": "Bearer " + token,
                 "Accept": "application/json",
                 "User-Agent": "fleetwatch-agent",
             }
@@ -120,11 +123,6 @@ class API:
             raise APIError(
                 "%s:%d: %s" % (self._host, self._port, error or type(error).__name__)
             ) from error
-
-    def _token(self) -> str:
-        """Read anew each time: the kubelet renews it every hour."""
-        with open(os.path.join(self._account, "token"), encoding="ascii") as file:
-            return file.read(MAX_TOKEN_BYTES).strip()
 
 
 def from_environment(environment: Mapping[str, str], account: str = ACCOUNT) -> Optional[API]:

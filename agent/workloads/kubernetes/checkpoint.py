@@ -6,10 +6,10 @@ must know which pods live.
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List
 
-from agent.workloads.kubernetes.protobuf import MAX_DEVICES, Device
+from agent.json_parts import Object
+from agent.workloads.kubernetes.protobuf import MAX_DEVICES, Books, Device, PodDevices
 
 MAX_BYTES = 4 * 1024 * 1024
 
@@ -18,18 +18,7 @@ class CheckpointError(Exception):
     """The notes can't be read, or are none."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """`held`: pod uid -> its devices, also of pods that have ended.
-
-    `registered`: every device of every plugin.
-    """
-
-    held: Mapping[str, Sequence[Device]]
-    registered: Sequence[Device]
-
-
-def read_checkpoint(path: str) -> Checkpoint:
+def read_checkpoint(path: str) -> Books:
     """The notes as they stand. Raises CheckpointError."""
     try:
         with open(path, "rb") as file:
@@ -44,30 +33,28 @@ def read_checkpoint(path: str) -> Checkpoint:
         raise CheckpointError("%s: not the kubelet's notes (%s)" % (path, error)) from error
 
 
-def _parse(answer: Mapping[str, Any]) -> Checkpoint:
+def _parse(answer: Object) -> Books:
     data = answer.get("Data")
     if not isinstance(data, dict):
         raise ValueError("no Data")
-    held: Dict[str, List[Device]] = {}
-    for uid, device in _entries(data.get("PodDeviceEntries") or ()):
-        held.setdefault(uid, []).append(device)
-    registered = [
-        Device(str(resource), name)
-        for resource, ids in (data.get("RegisteredDevices") or {}).items()
-        for name in _ids(ids)
-    ]
-    if len(registered) + sum(len(devices) for devices in held.values()) > MAX_DEVICES:
+    pods = _pods(data.get("PodDeviceEntries") or ())
+    resources = (data.get("RegisteredDevices") or {}).items()
+    registered = [device for resource, ids in resources for device in _devices(resource, ids)]
+    if len(registered) + sum(len(pod.devices) for pod in pods) > MAX_DEVICES:
         raise ValueError("more devices than a node has")
-    return Checkpoint(held, registered)
+    return Books(pods, registered)
 
 
-def _entries(entries: Sequence[Mapping[str, Any]]) -> Iterator[Tuple[str, Device]]:
+def _pods(entries: Any) -> List[PodDevices]:
+    held: Dict[str, List[Device]] = {}
     for entry in entries:
-        for name in _ids(entry.get("DeviceIDs")):
-            yield str(entry["PodUID"]), Device(str(entry.get("ResourceName")), name)
+        devices = _devices(entry.get("ResourceName"), entry.get("DeviceIDs"))
+        if devices:
+            held.setdefault(str(entry["PodUID"]), []).extend(devices)
+    return [PodDevices(devices=devices, uid=uid) for uid, devices in held.items()]
 
 
-def _ids(given: Any) -> List[str]:
-    """A list, or since Kubernetes 1.20 one per NUMA node."""
-    groups = given.values() if isinstance(given, dict) else [given]
-    return [str(name) for group in groups for name in group or ()]
+def _devices(resource: Any, ids: Any) -> List[Device]:
+    """Of a list of ids, or since Kubernetes 1.20 of one per NUMA node."""
+    groups = ids.values() if isinstance(ids, dict) else [ids]
+    return [Device(str(resource), str(name)) for group in groups for name in group or ()]

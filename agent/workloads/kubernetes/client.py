@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUs, Holdings, SchedulerError
 from agent.workloads.kubernetes import checkpoint, node_pods
 from agent.workloads.kubernetes.api_server import API, UUIDs
 from agent.workloads.kubernetes.checkpoint import CheckpointError
@@ -28,7 +28,15 @@ from agent.workloads.kubernetes.devices import (
 from agent.workloads.kubernetes.grpc import UNIMPLEMENTED, GRPCError, call
 from agent.workloads.kubernetes.places import Paths
 from agent.workloads.kubernetes.pod_job import Pod, bare_pod, pod_of
-from agent.workloads.kubernetes.protobuf import Device, MessageError, PodDevices, allocatable, pods
+from agent.workloads.kubernetes.protobuf import (
+    Books,
+    Claimed,
+    Device,
+    MessageError,
+    PodDevices,
+    allocatable,
+    pods,
+)
 
 log = logging.getLogger("agent.workloads")
 
@@ -38,14 +46,6 @@ RETRY_MS = 60_000
 CORDONED = "cordoned"
 LIST = "/v1.PodResourcesLister/List"
 ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
-
-
-@dataclass(frozen=True)
-class _Books:
-    """One answer: devices by pod, and where the books say it every device of the node."""
-
-    held: Sequence[Tuple[str, PodDevices]]  # uid ("": not said), devices
-    devices: Optional[Sequence[Device]]
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class Kubernetes:
         self._published: Tuple[int, UUIDs] = (0, {})
         self._drained: Tuple[int, Optional[str]] = (0, None)
         # (GPU uuid, job key) -> when the books named it first
-        self._seen_ms: Dict[Tuple[str, str], int] = {}
+        self._seen_ms: Dict[Tuple[str, str], Optional[int]] = {}
         self._has_claims = False
         self._trouble = ""
 
-    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+    def poll(self, gpus: GPUs, now_ms: int) -> Holdings:
         """Every living pod that holds a GPU.
 
         Raises SchedulerError, also where a pod holds a GPU but not known which.
@@ -99,8 +99,11 @@ class Kubernetes:
         books = self._books(now_ms)
         on_node = _Node(node_pods.named(self._paths.logs), node_pods.living(self._paths.cgroups))
         by_pod: Dict[str, Tuple[Pod, List[Slot]]] = {}
-        for pod, held in self._holders(books, on_node, now_ms):
-            by_pod.setdefault(pod.job.key, (pod, []))[1].extend(self._slots(held, gpus, now_ms))
+        for devices in self._of_gpus(books, on_node):
+            pod = self._pod(devices, on_node, now_ms)
+            if pod is not None:
+                slots = self._slots(devices, gpus, now_ms)
+                by_pod.setdefault(pod.job.key, (pod, []))[1].extend(slots)
         if not by_pod:
             self._check_charge(books, now_ms)
         return self._holdings(list(by_pod.values()), books, gpus, now_ms)
@@ -108,45 +111,41 @@ class Kubernetes:
     def _holdings(
         self,
         holders: Sequence[Tuple[Pod, Sequence[Slot]]],
-        books: _Books,
-        gpus: Sequence[GPUInfo],
+        books: Books,
+        gpus: GPUs,
         now_ms: int,
     ) -> Holdings:
         is_divided = any(slot.is_part for _, slots in holders for slot in slots)
         divided = parts(books.devices or (), gpus) if is_divided else {}
-        held = [(pod.job, shares(slots, divided)) for pod, slots in holders]
         return Holdings(
             jobs=[pod.job for pod, _ in holders],
-            allocations=self._allocations(held, now_ms),
+            allocations=self._allocations(holders, divided, now_ms),
             aliases={uid: pod.job.key for pod, _ in holders for uid in pod.uids},
             drained=self._cordoned(now_ms),
         )
 
-    def _books(self, now_ms: int) -> _Books:
+    def _books(self, now_ms: int) -> Books:
         """The socket's answer, else the checkpoint's."""
         try:
-            held = [("", pod) for pod in pods(call(self._paths.socket, LIST))]
+            held = pods(call(self._paths.socket, LIST))
         except (GRPCError, MessageError) as error:
             self._complain("the kubelet's socket: %s" % error)
             return self._noted(str(error))
         self._complain("")
-        self._has_claims = self._has_claims or any(_claims_gpu(pod) for _, pod in held)
-        return _Books(held, self._allocatable(now_ms))
+        self._has_claims = self._has_claims or any(map(_claims_gpu, held))
+        return Books(held, self._allocatable(now_ms))
 
-    def _noted(self, why: str) -> _Books:
+    def _noted(self, why: str) -> Books:
         """What the checkpoint says. It knows nothing of claims, and names pods that have ended."""
         try:
             notes = checkpoint.read_checkpoint(self._paths.checkpoint)
         except CheckpointError as error:
             raise SchedulerError("%s; %s" % (why, error)) from error
-        if self._has_claims or not any(is_gpu(device) for device in notes.registered):
+        if self._has_claims or not any(map(is_gpu, notes.devices or ())):
             raise SchedulerError(
                 "%s; the kubelet's checkpoint does not tell of this node's GPUs" % why
             )
-        return _Books(
-            [(uid, PodDevices("", "", tuple(devices))) for uid, devices in notes.held.items()],
-            notes.registered,
-        )
+        return notes
 
     def _allocatable(self, now_ms: int) -> Optional[Sequence[Device]]:
         """Every device of the node; None where the kubelet does not say (before 1.23)."""
@@ -164,23 +163,26 @@ class Kubernetes:
         self._devices = (now_ms + keep_ms, None if is_old else devices)
         return self._devices[1]
 
-    def _holders(self, books: _Books, on_node: _Node, now_ms: int) -> List[Tuple[Pod, PodDevices]]:
-        """The living pods that hold GPUs."""
-        held = [(uid, pod_devices) for uid, pod_devices in books.held if _has_gpu(pod_devices)]
-        if on_node.living is None and not on_node.names and any(uid for uid, _ in held):
+    def _of_gpus(self, books: Books, on_node: _Node) -> List[PodDevices]:
+        """What the books say of GPUs. What is kept of pods that are in no books is forgotten."""
+        held = [
+            devices
+            for devices in books.held
+            if any(map(is_gpu, devices.devices)) or _claims_gpu(devices)
+        ]
+        if on_node.living is None and not on_node.names and any(devices.uid for devices in held):
             raise SchedulerError(
                 "neither %s nor %s tells which pods live" % (self._paths.cgroups, self._paths.logs)
             )
-        names = {(devices.namespace, devices.name) for _, devices in held}
+        names = {(devices.namespace, devices.name) for devices in held}
         names.update(on_node.names.values())
-        holders = [(self._pod(uid, devices, on_node, now_ms), devices) for uid, devices in held]
         self._known = {name: entry for name, entry in self._known.items() if name in names}
-        return [(pod, devices) for pod, devices in holders if pod is not None]
+        return held
 
-    def _pod(self, uid: str, devices: PodDevices, on_node: _Node, now_ms: int) -> Optional[Pod]:
+    def _pod(self, devices: PodDevices, on_node: _Node, now_ms: int) -> Optional[Pod]:
         """The pod of an entry of the books; None where it has ended."""
-        if uid:
-            return self._of_uid(uid, on_node, now_ms)
+        if devices.uid:
+            return self._of_uid(devices.uid, on_node, now_ms)
         return self._of_name(devices.namespace, devices.name, on_node, now_ms)
 
     def _of_uid(self, uid: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
@@ -220,61 +222,64 @@ class Kubernetes:
             self._known[namespace, name] = (now_ms + (KEEP_MS if pod else RETRY_MS), pod)
         return pod
 
-    def _slots(self, held: PodDevices, gpus: Sequence[GPUInfo], now_ms: int) -> List[Slot]:
+    def _slots(self, held: PodDevices, gpus: GPUs, now_ms: int) -> List[Slot]:
         try:
             slots = [slot_of(device, gpus) for device in held.devices]
             if held.claimed:
-                published = self._names_of_claims(held, now_ms)
+                published = self._names_of_claims(held.claimed, now_ms)
                 slots += [claimed_slot(device, published, gpus) for device in held.claimed]
         except UnknownDeviceError as error:
             raise SchedulerError(str(error)) from error
         return [slot for slot in slots if slot is not None]
 
-    def _names_of_claims(self, held: PodDevices, now_ms: int) -> UUIDs:
-        """(pool, device) -> UUID; asked again, once a minute, when it lacks one of the pod's."""
-        _, names = self._published
-        if any(
-            device.driver == DRIVER and (device.pool, device.device) not in names
-            for device in held.claimed
-        ):
-            self._ask_published(now_ms)
-        return self._published[1]
-
-    def _ask_published(self, now_ms: int) -> None:
+    def _names_of_claims(self, claimed: Sequence[Claimed], now_ms: int) -> UUIDs:
+        """(pool, device) -> UUID; asked again, once a minute, when it lacks one of the claimed, or
+        has none at all.
+        """
         again_ms, names = self._published
-        if self._api is not None and now_ms >= again_ms:
+        missing = [
+            device
+            for device in claimed
+            if device.driver == DRIVER and (device.pool, device.device) not in names
+        ]
+        is_lacking = bool(missing) if claimed else not names
+        if is_lacking and self._api is not None and now_ms >= again_ms:
             answer = self._api.gpu_names(self._node, DRIVER, now_ms=now_ms)
             self._published = (now_ms + RETRY_MS, names if answer is None else answer)
+        return self._published[1]
 
-    def _check_charge(self, books: _Books, now_ms: int) -> None:
+    def _check_charge(self, books: Books, now_ms: int) -> None:
         """Raises SchedulerError where "no pod holds a GPU" means nothing, because the kubelet hands
         out none.
         """
         if books.devices is None or self._has_claims or any(map(is_gpu, books.devices)):
             return
-        if not self._published[1]:
-            self._ask_published(now_ms)
-        if not self._published[1]:
+        if not self._names_of_claims((), now_ms):
             raise SchedulerError(
                 "the kubelet hands out no NVIDIA GPU: no device plugin registered any, no DRA"
                 " driver published any"
             )
 
     def _allocations(
-        self, held: Sequence[Tuple[Job, Mapping[str, Optional[float]]]], now_ms: int
+        self,
+        holders: Sequence[Tuple[Pod, Sequence[Slot]]],
+        divided: Mapping[str, int],
+        now_ms: int,
     ) -> List[Allocation]:
         """From the pod's start, where it is known; else from when the books named it first."""
-        since = {
-            (uuid, job.key): job.start_ms or self._seen_ms.get((uuid, job.key), now_ms)
-            for job, granted in held
-            for uuid in granted
-        }
-        self._seen_ms = since
-        return [
-            Allocation(uuid, job.key, "kubernetes", since[uuid, job.key], share=share)
-            for job, granted in held
-            for uuid, share in granted.items()
+        allocations = [
+            Allocation(
+                uuid,
+                pod.job.key,
+                "kubernetes",
+                pod.job.start_ms or self._seen_ms.get((uuid, pod.job.key), now_ms),
+                share=share,
+            )
+            for pod, slots in holders
+            for uuid, share in shares(slots, divided).items()
         ]
+        self._seen_ms = {(item.uuid, item.job_key): item.start_ms for item in allocations}
+        return allocations
 
     def _cordoned(self, now_ms: int) -> Optional[str]:
         again_ms, reason = self._drained
@@ -291,10 +296,6 @@ class Kubernetes:
         if text and text != self._trouble:
             log.warning("%s", text)
         self._trouble = text
-
-
-def _has_gpu(held: PodDevices) -> bool:
-    return any(is_gpu(device) for device in held.devices) or _claims_gpu(held)
 
 
 def _claims_gpu(held: PodDevices) -> bool:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Dict, Mapping, Optional, Sequence, Tuple
 
-from agent.readings import GPUInfo
+from agent.readings import GPUs
 from agent.workloads.kubernetes.protobuf import Claimed, Device
 
 VENDOR = "nvidia.com/"
@@ -37,7 +37,7 @@ class Slot:
     is_part: bool = False
 
 
-def slot_of(device: Device, gpus: Sequence[GPUInfo]) -> Optional[Slot]:
+def slot_of(device: Device, gpus: GPUs) -> Optional[Slot]:
     """The device's slot; None for what is no GPU, and for a GPU that the driver does not list.
 
     Raises UnknownDeviceError.
@@ -65,7 +65,7 @@ def is_gpu(device: Device) -> bool:
 
 
 def claimed_slot(
-    claimed: Claimed, published: Mapping[Tuple[str, str], str], gpus: Sequence[GPUInfo]
+    claimed: Claimed, published: Mapping[Tuple[str, str], str], gpus: GPUs
 ) -> Optional[Slot]:
     """As slot_of, by what the driver published: (pool, device) -> UUID."""
     if claimed.driver != DRIVER:
@@ -79,7 +79,7 @@ def claimed_slot(
     return _by_uuid(uuid.group(1), False, gpus)
 
 
-def parts(devices: Sequence[Device], gpus: Sequence[GPUInfo]) -> Dict[str, int]:
+def parts(devices: Sequence[Device], gpus: GPUs) -> Dict[str, int]:
     """GPU uuid -> into how many parts it is divided, from all devices of the node; those that lead
     nowhere are no part of any.
     """
@@ -98,17 +98,14 @@ def shares(slots: Sequence[Slot], divided: Mapping[str, int]) -> Dict[str, Optio
     """
     whole = {slot.uuid for slot in slots if not slot.is_part}
     held = Counter(slot.uuid for slot in slots if slot.is_part)
-    return {
-        slot.uuid: 1.0 if slot.uuid in whole else _ratio(held[slot.uuid], divided.get(slot.uuid, 0))
-        for slot in slots
+    ratios = {
+        uuid: count / divided[uuid] if count <= divided.get(uuid, 0) else None
+        for uuid, count in held.items()
     }
+    return {slot.uuid: 1.0 if slot.uuid in whole else ratios[slot.uuid] for slot in slots}
 
 
-def _ratio(held: int, total: int) -> Optional[float]:
-    return held / total if held <= total else None
-
-
-def _by_uuid(uuid: str, is_part: bool, gpus: Sequence[GPUInfo]) -> Optional[Slot]:
+def _by_uuid(uuid: str, is_part: bool, gpus: GPUs) -> Optional[Slot]:
     if any(gpu.uuid == uuid for gpu in gpus):
         return Slot(uuid, is_part)
     if uuid.startswith("MIG-"):
@@ -116,7 +113,7 @@ def _by_uuid(uuid: str, is_part: bool, gpus: Sequence[GPUInfo]) -> Optional[Slot
     return None  # the card is not there any more: there is no time of it to account for
 
 
-def _by_minor(name: str, minor: str, instance: Optional[str], gpus: Sequence[GPUInfo]) -> str:
+def _by_minor(name: str, minor: str, instance: Optional[str], gpus: GPUs) -> str:
     parents = [gpu.uuid for gpu in gpus if gpu.minor == int(minor) and gpu.parent_uuid is None]
     uuids = parents[:1]
     if instance is not None:

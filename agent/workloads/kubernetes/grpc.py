@@ -70,11 +70,10 @@ def call(path: str, method: str, message: bytes = b"", *, timeout_s: float = TIM
             connection.settimeout(timeout_s)
             connection.connect(path)
             connection.sendall(_request(method, message))
-            return _Answer(_Frames(connection, deadline_s)).read()
-        except OSError as error:
-            raise GRPCError("%s: %s" % (path, error.strerror or error)) from error
-        except hpack.HeaderError as error:
-            raise GRPCError("%s: %s" % (path, error)) from error
+            return _Answer(connection, deadline_s).read()
+        except (OSError, hpack.HeaderError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise GRPCError("%s: %s" % (path, why)) from error
 
 
 def _request(method: str, message: bytes) -> bytes:
@@ -114,18 +113,16 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-class _Frames:
-    """What the peer says, frame by frame, until the deadline."""
+class _Answer:
+    """What the peer says, frame by frame until the deadline, put together."""
 
     def __init__(self, connection: socket.socket, deadline_s: float) -> None:
         self._connection = connection
         self._deadline_s = deadline_s
+        self._headers: Dict[str, str] = {}
+        self._body = bytearray()
 
-    def acknowledge(self, kind: int, payload: bytes) -> None:
-        """Answers SETTINGS or a PING."""
-        self._connection.sendall(_frame(kind, _ACK, 0, payload))
-
-    def next(self) -> Tuple[int, int, int, bytes]:
+    def _next(self) -> Tuple[int, int, int, bytes]:
         """(type, flags, stream, payload) of the next frame. Raises GRPCError."""
         head = self._receive(9)
         length = int.from_bytes(head[:3], "big")
@@ -150,30 +147,23 @@ class _Frames:
             length -= len(part)
         return b"".join(parts)
 
-
-class _Answer:
-    """The frames of one answer, put together."""
-
-    def __init__(self, frames: _Frames) -> None:
-        self._frames = frames
-        self._headers: Dict[str, str] = {}
-        self._body = bytearray()
-
     def read(self) -> bytes:
         """The message, once the stream has ended well. Raises GRPCError."""
         for _ in range(MAX_FRAMES):
-            kind, flags, stream, payload = self._frames.next()
+            kind, flags, stream, payload = self._next()
             if stream == _STREAM and kind in _OURS:
                 self._take(kind, flags, payload)
                 if flags & _END_STREAM:
                     return self._message()
             # nothing in the peer's settings concerns a client that has said all it had to say
-            elif kind == _SETTINGS and not flags & _ACK:
-                self._frames.acknowledge(kind, b"")
-            elif kind == _PING and not flags & _ACK:
-                self._frames.acknowledge(kind, payload[:8])
+            elif kind in (_SETTINGS, _PING) and not flags & _ACK:
+                echo = payload[:8] if kind == _PING else b""
+                self._connection.sendall(_frame(kind, _ACK, 0, echo))
             elif kind == _GOAWAY and stream == 0:
-                _go_away(*struct.unpack_from(">II", payload.ljust(8, b"\0")))
+                last, code = struct.unpack_from(">II", payload.ljust(8, b"\0"))
+                # it takes no further calls; does it end this one too?
+                if code or last & 0x7FFFFFFF < _STREAM:
+                    raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
         raise GRPCError("more than %d frames" % MAX_FRAMES)
 
     def _take(self, kind: int, flags: int, payload: bytes) -> None:
@@ -199,12 +189,6 @@ class _Answer:
         if self._body[:5] != struct.pack(">BI", 0, max(0, len(self._body) - 5)):
             raise GRPCError("the answer is not one plain message")
         return bytes(self._body[5:])
-
-
-def _go_away(last: int, code: int) -> None:
-    """The peer takes no further calls; raises GRPCError where it does not end this one either."""
-    if code or last & 0x7FFFFFFF < _STREAM:
-        raise GRPCError("the peer ends the connection: HTTP/2 error %d" % code)
 
 
 def _failure(status: Optional[str], message: str) -> GRPCError:

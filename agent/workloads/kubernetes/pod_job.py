@@ -3,10 +3,10 @@
 Of labels and annotations only the listed ones leave the node.
 """
 
-from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Sequence
+from dataclasses import dataclass, replace
+from typing import Dict, Mapping, Optional, Sequence
 
-from agent.json_parts import part, parts, time_ms
+from agent.json_parts import Object, count, part, parts, time_ms
 from agent.readings import Job
 from agent.wire import JOB_KINDS
 
@@ -45,6 +45,9 @@ MARKS = (
 )
 
 
+Marks = Mapping[str, str]  # labels and annotations
+
+
 @dataclass(frozen=True)
 class Pod:
     """What the agent keeps of a pod.
@@ -57,36 +60,33 @@ class Pod:
     job: Job
 
 
-def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
+def pod_of(answer: Object, *, cluster: str) -> Optional[Pod]:
     """The pod; None where the answer is none."""
     metadata = part(answer, "metadata")
-    uid = _text(metadata, "uid")
-    if not uid or not _text(metadata, "namespace") or not _text(metadata, "name"):
+    uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
+    if not (uid and namespace and name):
         return None
     marks = {**_texts(metadata, "annotations"), **_texts(metadata, "labels")}
     uids = dict.fromkeys(filter(None, (uid, marks.get(CONFIG_HASH))))
     has_ended = part(answer, "status").get("phase") in ENDED
-    return Pod(tuple(uids), has_ended, _job(answer, marks, cluster))
+    bare = bare_pod(uid, namespace, name, cluster=cluster).job
+    return Pod(tuple(uids), has_ended, _described(bare, answer, marks))
 
 
-def _job(answer: Mapping[str, Any], marks: Mapping[str, str], cluster: str) -> Job:
+def _described(bare: Job, answer: Object, marks: Marks) -> Job:
+    """The job with all that the answer tells of it."""
     metadata = part(answer, "metadata")
     status = part(answer, "status")
-    uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
     owner = _owner(metadata)
-    return Job(
-        key="kubernetes/%s/%s" % (cluster, uid),
-        scheduler="kubernetes",
-        cluster=cluster,
-        id=uid,
-        name="%s/%s" % (namespace, name),
+    return replace(
+        bare,
         user=_first(marks, USERS),
-        account=_first(marks, ACCOUNTS) or namespace,
+        account=_first(marks, ACCOUNTS) or bare.account,
         kind=_kind(marks, owner),
         state=_text(status, "phase").upper(),
         submit_ms=time_ms(metadata.get("creationTimestamp")),
         start_ms=time_ms(status.get("startTime")),
-        restarts=_restarts(status),
+        restarts=sum(count(item, "restartCount") for item in parts(status, "containerStatuses")),
         labels=_labels(marks, owner, part(answer, "spec")),
     )
 
@@ -106,7 +106,7 @@ def bare_pod(uid: str, namespace: str, name: str, *, cluster: str) -> Pod:
     return Pod((uid,) if uid else (), False, job)
 
 
-def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
+def _kind(marks: Marks, owner: Object) -> str:
     if marks.get(KIND) in JOB_KINDS:
         return marks[KIND]
     for label, value, kind in MARKS:
@@ -115,7 +115,7 @@ def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
     return OWNER_KINDS.get(_text(owner, "kind"), "batch")
 
 
-def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def _owner(metadata: Object) -> Object:
     """The owner that controls the pod, else the first named."""
     owners = parts(metadata, "ownerReferences")
     return next(
@@ -123,9 +123,7 @@ def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
-def _labels(
-    marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]
-) -> Dict[str, str]:
+def _labels(marks: Marks, owner: Object, spec: Object) -> Dict[str, str]:
     kind = _text(owner, "kind")
     name = _text(owner, "name")
     values = {label: marks.get(label, "") for label in LABELS}
@@ -137,21 +135,16 @@ def _labels(
     return {label: value for label, value in values.items() if value}
 
 
-def _restarts(status: Mapping[str, Any]) -> int:
-    counts = [item.get("restartCount") for item in parts(status, "containerStatuses")]
-    return sum(count for count in counts if isinstance(count, int) and 0 <= count < 2**20)
-
-
-def _first(marks: Mapping[str, str], names: Sequence[str]) -> str:
+def _first(marks: Marks, names: Sequence[str]) -> str:
     return next((marks[name] for name in names if marks.get(name)), "")
 
 
-def _text(answer: Mapping[str, Any], name: str) -> str:
+def _text(answer: Object, name: str) -> str:
     value = answer.get(name)
     return value[:400] if isinstance(value, str) else ""
 
 
-def _texts(answer: Mapping[str, Any], name: str) -> Dict[str, str]:
+def _texts(answer: Object, name: str) -> Dict[str, str]:
     return {
         key: value[:MAX_VALUE]
         for key, value in part(answer, name).items()

@@ -4,15 +4,14 @@ Messages: https://github.com/kubernetes/kubelet/blob/master/pkg/apis/podresource
 """
 
 from dataclasses import dataclass
-from typing import Iterator, List, Tuple, Union
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 MAX_PODS = 1024  # a kubelet allows 110 by default
 MAX_DEVICES = 4096  # of one answer
 
 _VARINT = 0
-_FIXED64 = 1
 _BYTES = 2
-_FIXED32 = 5
+_LENGTHS = {1: 8, 5: 4}  # of the kinds with a fixed one
 
 
 class MessageError(Exception):
@@ -40,21 +39,30 @@ class Claimed:
 
 @dataclass(frozen=True)
 class PodDevices:
-    """What the containers of one pod hold."""
+    """What the containers of one pod hold; the socket names the pod, the checkpoint its uid."""
 
-    namespace: str
-    name: str
-    devices: Tuple[Device, ...] = ()
-    claimed: Tuple[Claimed, ...] = ()
+    namespace: str = ""
+    name: str = ""
+    devices: Sequence[Device] = ()
+    claimed: Sequence[Claimed] = ()
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Books:
+    """One answer: what pods hold (in the checkpoint also some that have ended), and where the books
+    say it every device of the node.
+    """
+
+    held: Sequence[PodDevices]
+    devices: Optional[Sequence[Device]]
 
 
 def pods(message: bytes) -> List[PodDevices]:
     """The pods of a ListPodResourcesResponse. Raises MessageError."""
     answered = [_pod(value) for value in _messages(message, 1)]
-    if (
-        len(answered) > MAX_PODS
-        or sum(len(pod.devices) + len(pod.claimed) for pod in answered) > MAX_DEVICES
-    ):
+    count = sum(len(pod.devices) + len(pod.claimed) for pod in answered)
+    if len(answered) > MAX_PODS or count > MAX_DEVICES:
         raise MessageError("more pods or devices than a node has")
     return answered
 
@@ -105,39 +113,34 @@ def _claimed(message: bytes) -> List[Claimed]:
 
 def _text(message: bytes, number: int) -> str:
     """The last value counts, as protobuf says; "" where there is none."""
-    values = list(_messages(message, number))
-    return _decoded(values[-1]) if values else ""
+    return _decoded([b"", *_messages(message, number)][-1])
 
 
 def _messages(message: bytes, number: int) -> Iterator[bytes]:
-    return (
-        value for field, value in _fields(message) if field == number and isinstance(value, bytes)
-    )
+    return (value for field, value in _fields(message) if field == number)
 
 
 def _decoded(value: bytes) -> str:
     return value[:400].decode("utf-8", "replace")
 
 
-def _fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
-    """(number, value) of each field; what is not a length-delimited one is only stepped over."""
+def _fields(message: bytes) -> Iterator[Tuple[int, bytes]]:
+    """(number, value) of each length-delimited field; the others are only stepped over."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
         kind = key & 7
+        length = _LENGTHS.get(kind, 0)
         if kind == _VARINT:
-            value, position = _varint(message, position)
-            yield key >> 3, value
-            continue
-        if kind == _BYTES:
+            _, position = _varint(message, position)
+        elif kind == _BYTES:
             length, position = _varint(message, position)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
+        elif kind not in _LENGTHS:
             raise MessageError("a field of the unknown kind %d" % kind)
         if position + length > len(message):
             raise MessageError("a field is longer than its message")
-        yield key >> 3, message[position : position + length]
+        if kind == _BYTES:
+            yield key >> 3, message[position : position + length]
         position += length
 
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from agent import procfs
-from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUs, Holdings, Job, SchedulerError
 from agent.workloads.proc import user_name
 from agent.workloads.slurm import devices, queue
 from agent.workloads.slurm.command import Commands
 from agent.workloads.slurm.granted import Order, Share, granted, uuid_at, uuid_of
 from agent.workloads.slurm.hpc_files import Claim, HPCFiles
-from agent.workloads.slurm.job_books import Answer, JobBooks
+from agent.workloads.slurm.job_books import Answer, JobBooks, Records
 from agent.workloads.slurm.job_runs import Run, Runs
 from agent.workloads.slurm.queue import RecordError
 from agent.workloads.slurm.scontrol import NodeRecord, Record
@@ -23,6 +23,7 @@ from agent.workloads.slurm.traces import Traces, Watch
 
 INTERVAL_S = 30.0
 
+Claims = Sequence[Claim]
 Held = Dict[str, Dict[int, Share]]  # GPU -> job -> share
 
 
@@ -65,7 +66,7 @@ class Slurm:
         self._is_changed = self._is_changed or self._watch.look() != self._traces
         return self._is_changed
 
-    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+    def poll(self, gpus: GPUs, now_ms: int) -> Holdings:
         """Every job that holds a GPU of this node, and those that ended during the last minute.
 
         Raises SchedulerError.
@@ -85,12 +86,12 @@ class Slurm:
             holdings, drained=answer.node.drained, pending_gpus=self._queue.pending_gpus(now_ms)
         )
 
-    def _ask(self, claims: Sequence[Claim], now_ms: int) -> Answer:
+    def _ask(self, claims: Claims, now_ms: int) -> Answer:
         """What Slurm's commands tell now. Raises SchedulerError."""
         node = self._books.node()
         self._books.refresh((node.used, self._traces), now_ms, is_changed=self._is_changed)
         self._is_changed = False
-        noted = {claim.job_id for claim in self._watch.noted()}
+        noted = {claim.job_id for claim in self._watch.noted}
         answer = self._books.answer(node, noted, self._runs)
         is_named = (
             claims or answer.unread or any(record.is_holding for record in answer.records.values())
@@ -105,9 +106,9 @@ class Slurm:
 
     def _holdings(
         self,
-        gpus: Sequence[GPUInfo],
+        gpus: GPUs,
         answer: Answer,
-        claims: Sequence[Claim],
+        claims: Claims,
         cluster: str,
         now_ms: int,
     ) -> Holdings:
@@ -125,9 +126,7 @@ class Slurm:
             jobs[number] = self._books.record_of(number, answer).job(cluster)
         return _holdings_of(runs, jobs, answer.records, doubts)
 
-    def _held(
-        self, gpus: Sequence[GPUInfo], answer: Answer, claims: Sequence[Claim]
-    ) -> Tuple[Held, Dict[int, str]]:
+    def _held(self, gpus: GPUs, answer: Answer, claims: Claims) -> Tuple[Held, Dict[int, str]]:
         """Who holds which GPU; and the jobs of which that can't be told, with the reason."""
         is_needed = bool(answer.records or answer.unread or claims)
         order = self._devices(gpus, answer.node, is_needed=is_needed)
@@ -152,9 +151,7 @@ class Slurm:
                 held.setdefault(uuid, {})[record.id] = share
         return held, doubts
 
-    def _claim(
-        self, held: Held, claims: Iterable[Claim], gpus: Sequence[GPUInfo], node: NodeRecord
-    ) -> None:
+    def _claim(self, held: Held, claims: Claims, gpus: GPUs, node: NodeRecord) -> None:
         """Puts what the prolog's files say in the place of what Slurm says; a file knows nothing of
         parts of a GPU.
         """
@@ -188,28 +185,28 @@ class Slurm:
         held.update((uuid, dict.fromkeys(doubts, 1.0)) for uuid in rest)
         return {}
 
-    def _holding(self, held: Held, answer: Answer, claims: Iterable[Claim]) -> Dict[int, Run]:
+    def _holding(self, held: Held, answer: Answer, claims: Claims) -> Dict[int, Run]:
         """The runs that hold GPUs now."""
         shares: Dict[int, Dict[str, Share]] = {}
         for uuid, ids in held.items():
             for number, share in ids.items():
                 shares.setdefault(number, {})[uuid] = share
         by_claim = {claim.job_id: _record_of_claim(claim) for claim in claims}
+        records = {**by_claim, **answer.records}
         holding: Dict[int, Run] = {}
         for number, uuids in shares.items():
-            record = by_claim.get(number) if number not in answer.records else None
-            record = record or self._books.record_of(number, answer)
+            record = records.get(number) or self._books.record_of(number, answer)
             holding[number] = Run(record, uuids, record.end_ms)
         return holding
 
-    def _add_missed(self, record: Record, gpus: Sequence[GPUInfo], now_ms: int) -> None:
+    def _add_missed(self, record: Record, gpus: GPUs, now_ms: int) -> None:
         """A job that was over before it was asked for, while its prolog's files were seen."""
-        claims = [claim for claim in self._watch.noted() if claim.job_id == record.id]
+        claims = [claim for claim in self._watch.noted if claim.job_id == record.id]
         shares = dict.fromkeys(self._claimed(claims, gpus), 1.0)
         if shares and record.start_ms is not None and record.end_ms is not None:
             self._runs.add_ended(Run(record, shares, record.end_ms), now_ms)
 
-    def _claimed(self, claims: Iterable[Claim], gpus: Sequence[GPUInfo]) -> Dict[str, List[int]]:
+    def _claimed(self, claims: Claims, gpus: GPUs) -> Dict[str, List[int]]:
         """GPU -> the jobs that the files name on it."""
         by_index = devices.by_index(gpus)
         uuids = {gpu.uuid for gpu in gpus}
@@ -220,14 +217,16 @@ class Slurm:
                 jobs.setdefault(uuid, []).append(claim.job_id)
         return jobs
 
-    def _devices(self, gpus: Sequence[GPUInfo], node: NodeRecord, *, is_needed: bool) -> Order:
+    def _devices(self, gpus: GPUs, node: NodeRecord, *, is_needed: bool) -> Order:
         """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm
         grants.
 
         A GPU that fell off the bus would move all indices behind it; the order from before it fell
         still holds.
         """
-        order = devices.order(gpus, self._minors())
+        conf = _read_first(self._conf_folders, "gres.conf")
+        minors = None if conf is None else devices.minors(conf, self._books.nodes)
+        order = devices.order(gpus, minors)
         self._granted_gpus = node.gpus if node.gpus is not None else self._granted_gpus
         if self._granted_gpus in (None, len(order)):
             self._order = order
@@ -235,10 +234,6 @@ class Slurm:
             text = "Slurm grants %s GPUs here, the driver shows %d: which is which can't be told"
             raise SchedulerError(text % (self._granted_gpus, len(order)))
         return self._order
-
-    def _minors(self) -> Optional[List[int]]:
-        conf = _read_first(self._conf_folders, "gres.conf")
-        return None if conf is None else devices.minors(conf, self._books.nodes)
 
     def _cluster_name(self) -> str:
         """ClusterName, asked for once; on a host without Slurm's commands what the operator said.
@@ -262,7 +257,7 @@ class Slurm:
 def _holdings_of(
     runs: Sequence[Run],
     jobs: Mapping[int, Job],
-    records: Mapping[int, Record],
+    records: Records,
     doubts: Mapping[int, str],
 ) -> Holdings:
     """What the runs hold or held; nothing of one that ended nobody knows when."""
@@ -276,7 +271,7 @@ def _holdings_of(
             if run.ended_ms is None or run.end_ms is not None
             for uuid, share in run.shares.items()
         ],
-        aliases={name: job.key for number, job in jobs.items() for name in _names(number, records)},
+        aliases=_aliases(jobs, records),
         unplaced=frozenset(jobs[number].key for number in doubts),
         doubt="; ".join(
             "which GPUs job %d holds is not known: %s" % doubt for doubt in doubts.items()
@@ -284,10 +279,13 @@ def _holdings_of(
     )
 
 
-def _names(number: int, records: Mapping[int, Record]) -> List[str]:
-    """What control groups call the job: its id, and from Slurm 26.05 on its SLUID."""
-    record = records.get(number)
-    return [str(number)] + ([record.sluid] if record is not None and record.sluid else [])
+def _aliases(jobs: Mapping[int, Job], records: Records) -> Dict[str, str]:
+    """Control groups call jobs by their ids, and from Slurm 26.05 on by their SLUIDs."""
+    aliases = {str(number): job.key for number, job in jobs.items()}
+    for record in records.values():
+        if record.sluid and record.id in jobs:
+            aliases[record.sluid] = jobs[record.id].key
+    return aliases
 
 
 def _record_of_claim(claim: Claim) -> Record:

@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent.readings import SchedulerError
 from agent.workloads.slurm.places import FOLDERS
@@ -65,9 +65,8 @@ class Commands:
         """
         try:
             output, trouble, status = self._ended(name, arguments)
-        except (_LimitError, subprocess.TimeoutExpired) as error:
-            why = error if isinstance(error, _LimitError) else "does not end"
-            raise CommandError("%s %s" % (name, why)) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandError("%s does not end" % name) from error
         if status != 0:
             complaint = " ".join(trouble.split())[:MAX_TROUBLE]
             raise CommandError(
@@ -77,9 +76,7 @@ class Commands:
         return output
 
     def _ended(self, name: str, arguments: Sequence[str]) -> Tuple[str, str, int]:
-        """Standard output and error, and the status. Raises CommandError, _LimitError and
-        TimeoutExpired.
-        """
+        """Standard output and error, and the status. Raises CommandError and TimeoutExpired."""
         path = self.path(name)
         if path is None:
             raise CommandError("%s is not installed on this host" % name)
@@ -96,33 +93,31 @@ class Commands:
             raise CommandError("%s can't be started: %s" % (name, error.strerror)) from error
         with process:
             try:
-                output, trouble = _read(process, self._timeout_s)
+                output, trouble = _read(name, process, self._timeout_s)
                 return output, trouble, process.wait(timeout=1.0)
             finally:
-                _end(process)
+                if process.poll() is None:  # with what it started
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
 
 
-class _LimitError(Exception):
-    """The text says which limit a command went beyond."""
-
-
-def _read(process: "subprocess.Popen[bytes]", timeout_s: float) -> Tuple[str, str]:
-    """Standard output and error until both end. Raises _LimitError."""
+def _read(name: str, process: "subprocess.Popen[bytes]", timeout_s: float) -> List[str]:
+    """Standard output and error until both end. Raises CommandError."""
     deadline = time.monotonic() + timeout_s
-    read = _streams(process)
+    streams = (process.stdout, process.stderr)
+    read = {stream.fileno(): b"" for stream in streams if stream is not None}
     with selectors.DefaultSelector() as waiting:
         for descriptor in read:
             waiting.register(descriptor, selectors.EVENT_READ)
         while waiting.get_map():
             ready = waiting.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise _LimitError("did not answer within %d s" % timeout_s)
+                raise CommandError("%s did not answer within %d s" % (name, timeout_s))
             for key, _ in ready:
                 _read_some(key.fd, read, waiting)
             if sum(map(len, read.values())) > MAX_BYTES:
-                raise _LimitError("printed more than %d bytes" % MAX_BYTES)
-    output, trouble = (text.decode("utf-8", "replace") for text in read.values())
-    return output, trouble
+                raise CommandError("%s printed more than %d bytes" % (name, MAX_BYTES))
+    return [text.decode("utf-8", "replace") for text in read.values()]
 
 
 def _read_some(descriptor: int, read: Dict[int, bytes], waiting: selectors.BaseSelector) -> None:
@@ -130,16 +125,3 @@ def _read_some(descriptor: int, read: Dict[int, bytes], waiting: selectors.BaseS
     read[descriptor] += part
     if not part:
         waiting.unregister(descriptor)
-
-
-def _streams(process: "subprocess.Popen[bytes]") -> Dict[int, bytes]:
-    """Nothing read yet, by descriptor: of standard output, then of standard error."""
-    streams = (process.stdout, process.stderr)
-    return {stream.fileno(): b"" for stream in streams if stream is not None}
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the command and what it started, if it still runs."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)

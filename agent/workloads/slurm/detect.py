@@ -24,8 +24,12 @@ def is_here(
     """
     if (files or HPCFiles()).are_here():
         return True
-    return _has_scontrol([*os.environ.get("PATH", "").split(os.pathsep), *folders]) and _runs(
-        SLURMD, place.proc_root
+    folders = [*filter(None, os.environ.get("PATH", "").split(os.pathsep)), *folders]
+    if not any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in folders):
+        return False
+    pids = (pid for pid in procfs.names(place.proc_root) if pid.isdigit())
+    return any(
+        procfs.text(place.proc_root, pid, "comm", limit=64).strip() == SLURMD for pid in pids
     )
 
 
@@ -43,13 +47,3 @@ def open_scheduler(place: Place) -> Scheduler:
         names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles()
     )
     return scheduler
-
-
-def _has_scontrol(folders: Sequence[str]) -> bool:
-    return any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in folders if folder)
-
-
-def _runs(name: str, proc_root: str) -> bool:
-    """Whether a process of this name runs."""
-    pids = (pid for pid in procfs.names(proc_root) if pid.isdigit())
-    return any(procfs.text(proc_root, pid, "comm", limit=64).strip() == name for pid in pids)

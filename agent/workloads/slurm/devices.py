@@ -8,7 +8,7 @@ differ, and taking one for the other moves GPU hours from one job to another.
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from agent.readings import GPUInfo, SchedulerError
+from agent.readings import GPUInfo, GPUs, SchedulerError
 from agent.workloads.slurm.lists import hosts, split
 
 MAX_BYTES = 1024 * 1024
@@ -47,7 +47,7 @@ def minors(gres_conf: str, nodes: Sequence[str]) -> Optional[List[int]]:
     return listed or None
 
 
-def order(gpus: Sequence[GPUInfo], by_minor: Optional[Sequence[int]]) -> List[Optional[str]]:
+def order(gpus: GPUs, by_minor: Optional[Sequence[int]]) -> List[Optional[str]]:
     """UUIDs by Slurm's index: a GPU, or in its place its MIG instances.
 
     None where the driver does not show the device.
@@ -60,7 +60,7 @@ def order(gpus: Sequence[GPUInfo], by_minor: Optional[Sequence[int]]) -> List[Op
     return [uuid for gpu in by_place for uuid in ([None] if gpu is None else _parts(gpu, gpus))]
 
 
-def by_index(gpus: Sequence[GPUInfo]) -> Dict[int, str]:
+def by_index(gpus: GPUs) -> Dict[int, str]:
     """UUID by the driver's own index, as DCGM counts GPUs."""
     return {
         gpu.index: gpu.uuid for gpu in gpus if gpu.parent_uuid is None and gpu.index is not None
@@ -88,7 +88,7 @@ def _minors_of(files: str) -> List[int]:
     return [int(match.group(1)) for match in matches if match is not None]
 
 
-def _parts(gpu: GPUInfo, gpus: Sequence[GPUInfo]) -> List[Optional[str]]:
+def _parts(gpu: GPUInfo, gpus: GPUs) -> List[Optional[str]]:
     instances: List[Optional[str]] = [other.uuid for other in gpus if other.parent_uuid == gpu.uuid]
     return instances or [gpu.uuid]
 

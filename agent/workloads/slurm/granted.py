@@ -2,7 +2,7 @@
 
 from typing import Dict, Mapping, Optional, Sequence
 
-from agent.readings import GPUInfo
+from agent.readings import GPUs
 from agent.workloads.slurm.hpc_files import Claim
 from agent.workloads.slurm.lists import SHARED, Grant, grants
 from agent.workloads.slurm.queue import RecordError
@@ -45,7 +45,7 @@ def uuid_of(
     claim: Claim,
     by_index: Mapping[int, str],
     order: Sequence[Optional[str]],
-    gpus: Sequence[GPUInfo],
+    gpus: GPUs,
 ) -> Optional[str]:
     """The GPU that a prolog's file names; None where this node has none such."""
     if claim.uuid:

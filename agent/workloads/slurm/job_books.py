@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
-from typing import AbstractSet, Dict, FrozenSet, Mapping, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from agent.readings import SchedulerError
 from agent.workloads.slurm.command import CommandError
@@ -19,6 +19,7 @@ LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to 
 STALE_MS = 60_000
 MAX_JOBS = 512  # on one node
 
+Records = Mapping[int, Record]  # by the job's number
 Sights = Tuple[str, Traces]  # the node's record and the traces that a list was made with
 
 
@@ -31,9 +32,9 @@ class Answer:
     """
 
     node: NodeRecord = NodeRecord()  # noqa: RUF009 - frozen
-    records: Mapping[int, Record] = field(default_factory=dict)
+    records: Records = field(default_factory=dict)
     unread: Mapping[int, str] = field(default_factory=dict)
-    missed: FrozenSet[int] = frozenset()
+    missed: AbstractSet[int] = frozenset()
 
 
 class JobBooks:
@@ -88,26 +89,21 @@ class JobBooks:
         records: Dict[int, Record] = {}
         unread: Dict[int, str] = {}
         missed: Set[int] = set()
-        for listed in [*self._listed.values(), *self._gone(runs)]:
+        for listed in self._listed_or_gone(runs):
             record = self._kept(listed)
             if record is None and self._is_of_interest(listed, noted, runs):
                 record = self._record(listed, unread)
-                if record is not None and self._is_missed(record, noted, runs):
+                if record is not None and not (record.is_holding or runs.knows(record.id)):
                     missed.add(listed.id)
             if record is not None:
                 records[listed.id] = record
                 self._records[listed.id] = (listed, record)
         self._forget_gone()
-        return Answer(node, records, unread, frozenset(missed))
+        return Answer(node, records, unread, missed & noted)
 
     def _forget_gone(self) -> None:
-        self._records = {
-            number: record for number, record in self._records.items() if number in self._listed
-        }
-
-    def _is_missed(self, record: Record, noted: AbstractSet[int], runs: Runs) -> bool:
-        """Whether it was over when it was asked for first, though a prolog named it."""
-        return not record.is_holding and record.id in noted and not runs.knows(record.id)
+        for number in self._records.keys() - self._listed.keys():
+            del self._records[number]
 
     def _kept(self, listed: Listed) -> Optional[Record]:
         """The record that was read when the list said the same of the job."""
@@ -119,10 +115,14 @@ class JobBooks:
         was_seen = listed.id in self._records or listed.id in noted or runs.knows(listed.id)
         return listed.is_holding or was_seen
 
-    def _gone(self, runs: Runs) -> Sequence[Listed]:
-        """The jobs that held GPUs and are in the list no more."""
-        gone = [number for number in runs.current if number not in self._listed]
-        return [self._records[number][0] for number in gone if number in self._records]
+    def _listed_or_gone(self, runs: Runs) -> List[Listed]:
+        """The jobs in the list, and those that held GPUs and are in it no more."""
+        gone = [
+            self._records[number][0]
+            for number in runs.current
+            if number not in self._listed and number in self._records
+        ]
+        return [*self._listed.values(), *gone]
 
     def record_of(self, number: int, answer: Answer) -> Record:
         """The job's record; where that can't be read, what the list tells."""

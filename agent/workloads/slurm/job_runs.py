@@ -6,7 +6,7 @@ was requeued, or is forgotten) when that was seen, or before, when Slurm gave it
 """
 
 from dataclasses import dataclass, replace
-from typing import Dict, Iterable, List, Mapping, Optional
+from typing import Iterable, List, Mapping, Optional
 
 from agent.workloads.slurm.scontrol import HOLDING_FLAGS, Record, is_over
 
@@ -34,14 +34,10 @@ class Runs:
     """The runs that go on, and those of which the end was learned during the last minute."""
 
     def __init__(self) -> None:
-        self._current: Dict[int, Run] = {}
+        # by the job's number what was last seen to hold its part of the node, or to complete
+        self.current: Mapping[int, Run] = {}
         self._ended: List[Run] = []
         self._seen_ms: Optional[int] = None
-
-    @property
-    def current(self) -> Mapping[int, Run]:
-        """By the job's number what was last seen to hold its part of the node, or to complete."""
-        return self._current
 
     def ended(self, now_ms: int) -> List[Run]:
         """The runs whose end was learned lately, in that order."""
@@ -54,11 +50,11 @@ class Runs:
 
     def knows(self, number: int) -> bool:
         """Whether a run of the job was seen here during the last minute."""
-        return number in self._current or any(run.record.id == number for run in self._ended)
+        return number in self.current or any(run.record.id == number for run in self._ended)
 
     def holds(self, record: Record) -> Shares:
         """What the job held when it was last seen in this run; nothing where it was not."""
-        run = self._current.get(record.id)
+        run = self.current.get(record.id)
         return run.shares if run is not None and run.record.restarts == record.restarts else {}
 
     def see(self, holding: Mapping[int, Run], records: Mapping[int, Record], now_ms: int) -> None:
@@ -68,12 +64,12 @@ class Runs:
         self._ended = [
             _with_outcome(run, records.get(run.record.id), now_ms) for run in self._ended
         ]
-        for number, run in self._current.items():
+        for number, run in self.current.items():
             later = holding.get(number)
             if later is None or later.record.restarts != run.record.restarts:
                 seen_ms = min([now_ms, *_starts_after(run, holding.values())])
                 self._ended.append(self._over(run, records.get(number), seen_ms, now_ms))
-        self._current = dict(holding)
+        self.current = holding
         self._seen_ms = now_ms
 
     def add_ended(self, run: Run, now_ms: int) -> None:

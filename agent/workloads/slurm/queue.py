@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 from agent.json_parts import parts
 from agent.readings import SchedulerError
@@ -96,11 +96,19 @@ class Queue:
     def on_node(self, name: str) -> List[Listed]:
         """Every job of the node that the controller still remembers, ended ones too.
 
-        Raises CommandError.
+        Raises SchedulerError.
         """
-        return _parse_list(
-            self._commands.run("squeue", "-h", "-a", "-t", "all", "-w", name, "-o", LIST_FORMAT)
+        output = self._commands.run(
+            "squeue", "-h", "-a", "-t", "all", "-w", name, "-o", LIST_FORMAT
         )
+        jobs: List[Listed] = []
+        for line in output.splitlines():
+            match = _LISTED.fullmatch(line.strip())
+            if match is None:
+                raise SchedulerError("squeue's answer was not understood: %.80r" % line)
+            identity, *facts = match.groups()
+            jobs.append(Listed(int(identity), *facts))
+        return jobs
 
     def record(self, listed: Listed, nodes: Sequence[str]) -> Optional[Record]:
         """The job's record; None when the controller has just forgotten it.
@@ -145,7 +153,10 @@ class Queue:
             answer = json.loads(
                 self._commands.run("scontrol", "-d", "--json", "show", "job", listed.ask)
             )
-            return _record_of(listed.id, answer, nodes)
+            # among others, where it is part of a heterogeneous job
+            for job in parts(answer, "jobs"):
+                if whole(job.get("job_id")) == listed.id:
+                    return from_json(job, nodes)
         except CommandError as error:
             if not any(
                 word in error.output for word in ("option", "plugin", "JSON", "json", "serializer")
@@ -158,53 +169,23 @@ class Queue:
         return None
 
     def _text_record(self, listed: Listed, nodes: Sequence[str]) -> Record:
-        # first the name alone: in the record it may look like any other field
-        name = _name_in(
-            self._commands.run("squeue", "-h", "-a", "-t", "all", "-j", listed.ask, "-o", "%i|%j"),
-            listed.ask,
+        # first the name alone: in the record it may look like any other field; of a heterogeneous
+        # job there is a line for each component, whichever was asked for
+        answer = self._commands.run(
+            "squeue", "-h", "-a", "-t", "all", "-j", listed.ask, "-o", "%i|%j"
         )
+        head = listed.ask + "|"
+        names = [line[len(head) :] for line in answer.split("\n") if line.startswith(head)]
+        if not names:
+            raise RecordError("squeue's answer does not name it")
         try:
             return from_text(
                 self._commands.run("scontrol", "-d", "-o", "show", "job", listed.ask),
-                name=name,
+                name=names[0],
                 nodes=nodes,
             )
         except ValueError as error:
             raise RecordError(str(error)) from error
-
-
-def _record_of(number: int, answer: Any, nodes: Sequence[str]) -> Record:
-    """The job of this id in an answer that may hold others (the parts of a heterogeneous job).
-
-    Raises ValueError.
-    """
-    for job in parts(answer, "jobs"):
-        if whole(job.get("job_id")) == number:
-            return from_json(job, nodes)
-    raise ValueError("no such job in the answer")
-
-
-def _parse_list(output: str) -> List[Listed]:
-    jobs: List[Listed] = []
-    for line in output.splitlines():
-        match = _LISTED.fullmatch(line.strip())
-        if match is None:
-            raise SchedulerError("squeue's answer was not understood: %.80r" % line)
-        jobs.append(Listed(int(match.group(1)), match.group(2), match.group(3), match.group(4)))
-    return jobs
-
-
-def _name_in(output: str, ask: str) -> str:
-    """The job's name in lines `id|name`: of a heterogeneous job squeue prints one for each
-    component, whichever was asked for.
-
-    Raises RecordError where none is the job's.
-    """
-    for line in output.split("\n"):
-        identity, bar, name = line.partition("|")
-        if bar and identity == ask:
-            return name
-    raise RecordError("squeue's answer does not name it")
 
 
 def _demand(output: str) -> int:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from agent.json_parts import Object
 from agent.readings import Job
 from agent.wire import MAX_COUNT
 from agent.workloads.slurm.lists import gpu_count, grants, hosts
@@ -41,12 +42,16 @@ OUT_OF_SERVICE = frozenset(
 )
 NO_VALUE = 0xFFFFFFFE  # NO_VAL; one more is INFINITE
 
+_NUMBER = re.compile(r"\d{1,18}")  # NumNodes=2-4 while it waits
 _NODE_STATE_MARKS = "*~#!%$@^-+"
 _ABSENT = ("", "(null)", "N/A", "None", "Unknown", "NONE")
 _GROUP = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
 _RECORD_HEAD = re.compile(r"JobId=(\d+) (?:(?!JobName=)\S+ )*JobName=")
 _AFTER_REASON = re.compile(r" (?:Comment|Extra|ResumeAfterTime|InstanceId|Topology)=")
 _SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # who gave a reason, and when
+
+
+Fields = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ class NodeRecord:
         return devices / total if total and devices and total % devices == 0 else None
 
 
-def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
+def from_json(job: Object, nodes: Sequence[str]) -> Record:
     """The job in an element of `jobs`; `nodes` are the names that this node may have.
 
     Raises ValueError without an id.
@@ -134,7 +139,7 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
     return replace(record_of(job), gres=_gres_here(job, nodes))
 
 
-def record_of(job: Mapping[str, Any]) -> Record:
+def record_of(job: Object) -> Record:
     """The job of the fields that scontrol's JSON has, whoever told them; it has no part of this
     node.
 
@@ -183,15 +188,16 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
     )
 
 
-def _as_json(fields: Mapping[str, str]) -> Mapping[str, Any]:
+def _as_json(fields: Fields) -> Object:
     """The fields of the text by the names that they have in JSON."""
+    limit_s = elapsed_s(fields.get("TimeLimit", ""))  # None: UNLIMITED, Partition_Limit
     return {
         **{name: fields.get(of_text) for name, of_text in _AS_TEXT.items()},
         "user_name": re.sub(r"\([^(]*$", "", fields.get("UserId", "")),
         "batch_flag": fields.get("BatchFlag") != "0",
         "exclusive": fields.get("OverSubscribe") == "NO",
         "tres_req_str": fields.get("ReqTRES") or fields.get("TRES"),
-        "time_limit": _minutes(fields.get("TimeLimit", "")),
+        "time_limit": None if limit_s is None else limit_s // 60,
     }
 
 
@@ -248,7 +254,7 @@ def _drained(state: str, reason: str) -> str:
     return "%s: %s" % (out, _SIGNED.sub("", reason)) if out and reason else out
 
 
-def _labels(job: Mapping[str, Any]) -> Dict[str, str]:
+def _labels(job: Object) -> Dict[str, str]:
     """The few facts of a job that are worth a label."""
     array = _counted(job, "array_job_id")
     het = _counted(job, "het_job_id")
@@ -276,7 +282,7 @@ def _requested(tres: str) -> Dict[str, str]:
     }
 
 
-def _counted(job: Mapping[str, Any], name: str) -> str:
+def _counted(job: Object, name: str) -> str:
     """The number; "" for none and for 0."""
     return str(whole(job.get(name)) or "")
 
@@ -295,7 +301,8 @@ def whole(value: Any) -> Optional[int]:
             return None
         value = value.get("number")
     if isinstance(value, str):
-        return _number(value)
+        match = _NUMBER.match(value.strip())
+        value = None if match is None else int(match.group())
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < NO_VALUE:
         return None
     return int(value)
@@ -330,19 +337,16 @@ def epoch_ms(value: Any) -> Optional[int]:
     """A time in milliseconds, of seconds or as Slurm prints it in UTC, `2026-11-03T09:00:00`; None
     where it has not come yet, for Unknown and N/A.
     """
-    is_stamp = isinstance(value, str) and not value.isdigit()
-    seconds = whole(_utc_s(value) if is_stamp else value)
+    if isinstance(value, str) and not value.isdigit():
+        try:
+            value = calendar.timegm(time.strptime(value, "%Y-%m-%dT%H:%M:%S"))
+        except ValueError:
+            return None
+    seconds = whole(value)
     return None if not seconds else seconds * 1000  # 0: not yet
 
 
-def _utc_s(stamp: str) -> Optional[int]:
-    try:
-        return calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
-
-
-def _is_exclusive(job: Mapping[str, Any]) -> bool:
+def _is_exclusive(job: Object) -> bool:
     """`exclusive` is a list of words since 23.02; before, `shared` is none for a job that shares
     with nobody.
     """
@@ -352,7 +356,7 @@ def _is_exclusive(job: Mapping[str, Any]) -> bool:
     return words(job.get("shared")) == ["NONE"]
 
 
-def _gres_here(job: Mapping[str, Any], nodes: Sequence[str]) -> Optional[str]:
+def _gres_here(job: Object, nodes: Sequence[str]) -> Optional[str]:
     """The job's resources on this node: `gres_detail` has one text per node of the job, in the
     job's order of nodes.
     """
@@ -366,7 +370,7 @@ def _gres_here(job: Mapping[str, Any], nodes: Sequence[str]) -> Optional[str]:
     return text(details[place])
 
 
-def _job_nodes(job: Mapping[str, Any]) -> List[str]:
+def _job_nodes(job: Object) -> List[str]:
     resources = job.get("job_resources")
     if isinstance(resources, Mapping):
         listed = resources.get("nodes")
@@ -416,12 +420,7 @@ def _absent(value: str) -> str:
     return "" if value.strip() in _ABSENT else value.strip()
 
 
-def _number(value: str) -> Optional[int]:
-    match = re.match(r"\d{1,18}", value.strip())  # NumNodes=2-4 while it waits
-    return None if match is None or int(match.group()) >= NO_VALUE else int(match.group())
-
-
-def _end_ms(fields: Mapping[str, str]) -> Optional[int]:
+def _end_ms(fields: Fields) -> Optional[int]:
     """The end of a job that has ended, or completes.
 
     None for one that completes to be requeued: the text hides its state, its start goes on moving,
@@ -434,12 +433,6 @@ def _end_ms(fields: Mapping[str, str]) -> Optional[int]:
         and epoch_ms(fields.get("StartTime")) not in (None, end_ms)
     )
     return None if is_requeued else end_ms
-
-
-def _minutes(limit: str) -> Optional[int]:
-    """Whole minutes of a limit; None for UNLIMITED and Partition_Limit."""
-    seconds = elapsed_s(limit)
-    return None if seconds is None else seconds // 60
 
 
 def elapsed_s(length: str) -> Optional[int]:

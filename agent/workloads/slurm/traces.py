@@ -36,7 +36,7 @@ class Watch:
         self._cgroup_root = cgroup_root
         self._scopes: List[str] = []
         self._known: Tuple[Tuple[str, int], ...] = ()
-        self._noted: Set[Claim] = set()
+        self.noted: Set[Claim] = set()  # what the files say, and said before
 
     def look(self) -> Traces:
         """The traces as they are."""
@@ -44,18 +44,14 @@ class Watch:
         if stamps != self._known:
             self._known = stamps
             newest_ms = max((written_ms for _, written_ms in stamps), default=0)
-            self._noted = {
-                claim for claim in self._noted if claim.written_ms > newest_ms - NOTED_MS
+            self.noted = {
+                claim for claim in self.noted if claim.written_ms > newest_ms - NOTED_MS
             } | set(self._files.claims())
         return Traces(self._job_cgroups(), stamps)
 
     def claims(self) -> List[Claim]:
         """What the files say now."""
         return self._files.claims()
-
-    def noted(self) -> FrozenSet[Claim]:
-        """What the files say, and said before."""
-        return frozenset(self._noted)
 
     def _job_cgroups(self) -> FrozenSet[str]:
         """The names of the jobs' control groups, of either version: a changed set is a job that

@@ -36,7 +36,7 @@ def made(root, *schedulers, **options):
     resolver = Resolver(node="gpu-07", proc_root=str(root), **options)
     for scheduler in schedulers:
         add(resolver, scheduler)
-    resolver.begin(GPUS)
+    resolver.look(GPUS)
     ask(resolver)
     return resolver
 

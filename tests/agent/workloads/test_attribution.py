@@ -49,7 +49,7 @@ def node(tmp_path):
         cgroup_root="/none",
     )
     resolver = Resolver(node="n01", schedulers=lambda: [books], proc_root=str(root))
-    resolver.begin(GPUS)
+    resolver.look(GPUS)
     yield slurm, resolver
     resolver._pollers["slurm"].stop()
 

@@ -340,7 +340,7 @@ def test_a_job_that_is_gone_is_forgotten(host):
     host.read(holders={})
 
     reader = host.reader
-    assert (reader._before, reader._trees, reader._threads, reader._paths) == ({}, {}, {}, {})
+    assert (reader._loads, reader._threads) == ({}, {})
 
 
 def test_a_tree_without_end_is_looked_at_to_its_limit(host):
@@ -349,7 +349,7 @@ def test_a_tree_without_end_is_looked_at_to_its_limit(host):
 
     host.read(member(path=""))
 
-    assert len(host.reader._trees[JOB].ticks) == 512
+    assert len(host.reader._loads[JOB].tree.ticks) == 512
 
 
 @pytest.mark.parametrize(

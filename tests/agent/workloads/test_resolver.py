@@ -409,7 +409,7 @@ def test_the_queues_demand_and_a_drained_node_are_told_while_the_books_are_fresh
 
 def test_the_schedulers_are_asked_in_threads_of_their_own(root):
     resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=lambda: [slurm(TRAIN)])
-    resolver.begin(GPUS)
+    resolver.look(GPUS)
     deadline_s = time.monotonic() + 5
 
     while not (workload := resolve(resolver)).allocations and time.monotonic() < deadline_s:

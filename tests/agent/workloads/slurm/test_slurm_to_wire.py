@@ -116,7 +116,7 @@ def test_nothing_of_the_jobs_secrets_is_on_the_wire(fake, resolver):
 
 def test_while_the_controller_is_away_nobody_is_said_to_hold_nothing(fake, resolver):
     fake.say("down", "")
-    resolver.begin(GPUS)
+    resolver.look(GPUS)
     deadline = time.monotonic() + 10
     while not fake.calls() and time.monotonic() < deadline:
         time.sleep(0.02)
