@@ -6,34 +6,45 @@ by windows ahead of now, never over time that another node observed. Windows tha
 are kept with a disputed stay: they count as soon as the move is believed.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import structlog
+from django.db.models import Q
 
 from fleetwatch.inventory import stays
 from fleetwatch.inventory.models import GPU, Stay
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import execute
 
-# (row id, is_believed, first_ms, last_ms)
-StayKey = tuple[int, bool, int, int]
-ByRow = defaultdict[int, list[Span]]
+# One row per stay that became longer or shorter. Again: safe, it says where they end.
+SET_ENDS = """
+UPDATE inventory_stay AS stay
+SET last_ms = given.last_ms
+FROM unnest(%(gpus)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(believed)s::boolean[])
+    AS given (gpu_id, first_ms, last_ms, is_believed)
+WHERE stay.gpu_id = given.gpu_id AND stay.first_ms = given.first_ms
+AND stay.is_believed = given.is_believed
+"""
+
+# (row id, is_believed, first_ms)
+StayKey = tuple[int, bool, int]
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Where the GPU with one UUID was when: its row with each node, what each says of it, by row
-    id, and which stays are stored.
+    """Where the GPU with one UUID was when: its row with each node, and what each says of it, by
+    row id.
     """
 
-    rows: dict[int, GPU] = field(default_factory=dict)
-    believed: ByRow = field(default_factory=lambda: defaultdict(list))
-    disputed: ByRow = field(default_factory=lambda: defaultdict(list))
-    stored: dict[StayKey, int] = field(default_factory=dict)  # their ids
+    rows: dict[int, GPU]
+    believed: dict[int, list[Span]]
+    disputed: dict[int, list[Span]]
 
     def reported_by(self, row_id: int) -> Reported:
         """What the row's node says beside what all others say."""
@@ -43,7 +54,9 @@ class Life:
             if other_id != row_id
             for span in spans
         ]
-        return Reported(self.believed[row_id], self.disputed[row_id], sorted(others))
+        return Reported(
+            self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others)
+        )
 
     def take(self, gpu: GPU, windows: Iterable[Span], *, may_move: bool) -> Reported:
         """What the row's node says with these windows more; kept here."""
@@ -52,6 +65,10 @@ class Life:
         self.disputed[gpu.pk] = reported.disputed
         return reported
 
+    def reported(self) -> dict[int, Reported]:
+        """What each row's node says, by row id."""
+        return {row_id: self.reported_by(row_id) for row_id in self.rows}
+
     def holder(self) -> GPU | None:
         """Its row with the node that reported it last; None before its first window."""
         ends = {row_id: spans[-1][1] for row_id, spans in self.believed.items() if spans}
@@ -59,25 +76,15 @@ class Life:
 
     def capacities(self) -> dict[int, list[Span]]:
         """When it was capacity of each node, by row id."""
-        reported = {row_id: self.reported_by(row_id) for row_id in self.rows}
         return {
-            row_id: stays.capacity(each.own, each.others, self.rows[row_id].capacity_end_ms)
-            for row_id, each in reported.items()
-        }
-
-    def stays(self) -> set[StayKey]:
-        """The stays that there are now."""
-        return {
-            (row_id, is_believed, *span)
-            for is_believed, by_row in ((True, self.believed), (False, self.disputed))
-            for row_id, spans in by_row.items()
-            for span in spans
+            row_id: stays.capacity(reported.own, reported.others, self.rows[row_id].capacity_end_ms)
+            for row_id, reported in self.reported().items()
         }
 
 
 def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
     """The lives of the GPUs with these UUIDs. Of rows in `own` these very objects are in them."""
-    by_uuid = {uuid: Life() for uuid in uuids}
+    by_uuid = {uuid: Life({}, {}, {}) for uuid in uuids}
     for gpu in own:
         by_uuid[gpu.uuid].rows[gpu.pk] = gpu
     for stay in (
@@ -86,8 +93,7 @@ def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
         life = by_uuid[stay.uuid]
         life.rows.setdefault(stay.gpu_id, stay.gpu)
         spans = life.believed if stay.is_believed else life.disputed
-        spans[stay.gpu_id].append((stay.first_ms, stay.last_ms))
-        life.stored[stay.gpu_id, stay.is_believed, stay.first_ms, stay.last_ms] = stay.pk
+        spans.setdefault(stay.gpu_id, []).append((stay.first_ms, stay.last_ms))
     return by_uuid
 
 
@@ -131,17 +137,17 @@ def give(life: Life, gpu: GPU) -> bool:
     What other nodes observed from then on is disputed, and the GPU is this node's until it falls
     silent.
     """
-    disputed = life.disputed[gpu.pk]
+    disputed = life.disputed.get(gpu.pk)
     if not disputed:
         return False
     since_ms = disputed[0][0]
     for row_id in life.rows.keys() - {gpu.pk}:
-        spans = life.believed[row_id]
+        spans = life.believed.get(row_id, [])
         later = [(max(start, since_ms), end) for start, end in spans if end > since_ms]
         life.believed[row_id] = [
             (start, min(end, since_ms)) for start, end in spans if start < since_ms
         ]
-        life.disputed[row_id] = stays.joined([*life.disputed[row_id], *later])
+        life.disputed[row_id] = stays.joined([*life.disputed.get(row_id, []), *later])
     return take_over(life, gpu)
 
 
@@ -172,20 +178,51 @@ def _settle_row(gpu: GPU, reported: Reported) -> bool:
     return was != (gpu.first_ms, gpu.last_ms, gpu.retired_ms)
 
 
-def write_stays(lives: Collection[Life]) -> None:
-    """Stores what became of the GPUs' stays since they were read."""
+def write_stays(
+    before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]
+) -> None:
+    """Stores what became of the stays of the rows, by row id."""
+    was = _ends(before)
+    now = _ends(after)
     # in this order: a stay that was cut makes room before another takes it
-    gone = [life.stored[key] for life in lives for key in life.stored.keys() - life.stays()]
-    if gone:
-        Stay.objects.filter(pk__in=gone).delete()
+    _forget(was.keys() - now.keys())
+    kept = now.keys() & was.keys()
+    _set_ends([(*stay, now[stay]) for stay in kept if now[stay] < was[stay]])
+    _set_ends([(*stay, now[stay]) for stay in kept if now[stay] > was[stay]])
     Stay.objects.bulk_create(
         Stay(
-            gpu=life.rows[row_id],
-            uuid=life.rows[row_id].uuid,
+            gpu=rows[row_id],
+            uuid=rows[row_id].uuid,
             first_ms=first_ms,
             last_ms=last_ms,
             is_believed=is_believed,
         )
-        for life in lives
-        for row_id, is_believed, first_ms, last_ms in life.stays() - life.stored.keys()
+        for (row_id, is_believed, first_ms), last_ms in now.items()
+        if (row_id, is_believed, first_ms) not in was
     )
+
+
+def _forget(stays: Collection[StayKey]) -> None:
+    if stays:
+        any_of = [
+            Q(gpu_id=row_id, is_believed=is_believed, first_ms=first_ms)
+            for row_id, is_believed, first_ms in stays
+        ]
+        Stay.objects.filter(reduce(or_, any_of)).delete()
+
+
+def _ends(reported: Mapping[int, Reported]) -> dict[StayKey, int]:
+    """Each stay -> its last_ms."""
+    return {
+        (row_id, is_believed, first_ms): last_ms
+        for row_id, of_row in reported.items()
+        for is_believed, spans in ((True, of_row.own), (False, of_row.disputed))
+        for first_ms, last_ms in spans
+    }
+
+
+def _set_ends(ends: Sequence[tuple[int, bool, int, int]]) -> None:
+    if not ends:
+        return
+    columns = map(list, zip(*ends, strict=True))
+    execute(SET_ENDS, dict(zip(("gpus", "believed", "firsts", "lasts"), columns, strict=True)))

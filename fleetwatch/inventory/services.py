@@ -20,6 +20,7 @@ from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.moves import Life
 from fleetwatch.inventory.silence import RETIRED_AFTER_MS
+from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, difference, union
@@ -150,7 +151,7 @@ def register_batch(
     hold_new([gpu for gpu in family.values() if gpu.pk in windows and gpu.first_ms is None])
     lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
     node_was_ms = node.last_ms
-    capacity_before = [life.capacities() for life in lives.values()]
+    capacity_before = _capacities(lives.values())
     made = gpu_rows.take_facts(batch, gpus, order=order)
     if made or new_gpus:
         intake.count({node.pk: Brought(gpu_models=made, gpus=new_gpus)}, received_at)
@@ -163,7 +164,7 @@ def register_batch(
         received_ms=to_ms(received_at),
     )
     _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
-    changes = _changes(lives.values(), capacity_before)
+    changes = _changes(capacity_before, _capacities(lives.values()))
     if node_was_ms is not None and node.last_ms is not None:
         # the node's GPUs that this batch does not name live as long as the node
         changes[node.pk] = union([*changes.get(node.pk, []), (node_was_ms, node.last_ms)])
@@ -201,30 +202,42 @@ def _place(
     received_ms: int,
 ) -> dict[int, Refused]:
     """Writes stays and rows of the GPUs; by row id what of their windows does not count."""
+    before = {row_id: lives[family[row_id].uuid].reported_by(row_id) for row_id in windows}
     refused: dict[int, Refused] = {}
-    placed = {row_id: lives[family[row_id].uuid] for row_id in windows}
-    for row_id, life in placed.items():
+    after: dict[int, Reported] = {}
+    for row_id, spans in windows.items():
         gpu = family[row_id]
-        reported = moves.place(life, gpu, windows[row_id], received_ms=received_ms)
-        if rest := difference(windows[row_id], reported.own):
+        life = lives[gpu.uuid]
+        after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
+        if rest := difference(spans, after[row_id].own):
             refused[row_id] = Refused(moves.why_refused(life, gpu), rest)
     _refuse_parts(refused, family, windows)
-    moves.write_stays(placed.values())
-    rows = {gpu.pk: gpu for life in placed.values() for gpu in moves.settle_rows(life)}
+    moves.write_stays(before, after, family)
+    rows = {
+        gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])
+    }
     _order_facts(rows, [family[row_id] for row_id in named], order)
     forget({gpu.node_id for gpu in rows.values()} - {gpu.node_id for gpu in family.values()})
     _write_rows(rows.values())
     return refused
 
 
+def _capacities(lives: Iterable[Life]) -> dict[tuple[int, int], list[Span]]:
+    """(node id, row id) -> when the GPU was capacity of the node."""
+    return {
+        (life.rows[row_id].node_id, row_id): spans
+        for life in lives
+        for row_id, spans in life.capacities().items()
+    }
+
+
 def _changes(
-    lives: Iterable[Life], before: Iterable[Mapping[int, list[Span]]]
+    before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]
 ) -> dict[int, list[Span]]:
-    """Node id -> the time in which some GPU's capacity is not what it was (by row id)."""
+    """Node id -> the time in which some GPU's capacity is not what it was."""
     changes: dict[int, list[Span]] = defaultdict(list)
-    for life, capacities in zip(lives, before, strict=True):
-        for row_id, spans in life.capacities().items():
-            changes[life.rows[row_id].node_id] += changed_time(capacities[row_id], spans)
+    for key, spans in after.items():
+        changes[key[0]] += changed_time(before[key], spans)
     return {node_id: union(spans) for node_id, spans in changes.items() if spans}
 
 
@@ -297,13 +310,14 @@ def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, li
         return {}
     forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
     life = moves.lives([uuid])[uuid]  # once more: now the nodes are locked
-    capacity_before = life.capacities()
+    capacity_before = _capacities([life])
+    before = life.reported()
     take = moves.give if received_ms is None else moves.take_over
     if not (_may_take_over(life, received_ms) and take(life, life.rows[row_id])):
         return {}
-    moves.write_stays([life])
+    moves.write_stays(before, life.reported(), life.rows)
     _write_rows(moves.settle_rows(life))
-    return _changes([life], [capacity_before])
+    return _changes(capacity_before, _capacities([life]))
 
 
 def _may_take_over(life: Life, received_ms: int | None) -> bool:
