@@ -7,7 +7,7 @@ What is usual on a day is read from the weeks before it alone: what was found on
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,9 +57,9 @@ def unusual_hours(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> l
     wild = np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
     since = since_day * DAY_H
     return [
-        replace(hours, first=since + hours.first, last=since + hours.last)
+        hours
         for series in np.flatnonzero(wild)
-        for hours in _far(int(series), recent[series], usual[series], off[series])
+        for hours in _far(int(series), since, recent[series], usual[series], off[series])
         if _is_dear(hours, floor_usd_per_day)
     ]
 
@@ -75,15 +75,17 @@ def _is_dear(hours: UnusualHours, floor_usd_per_day: float) -> bool:
     return more_usd >= floor_usd_per_day * max(1.0, (hours.last + 1 - hours.first) / DAY_H)
 
 
-def _far(series: int, recent: Floats, usual: Floats, off: Floats) -> Iterator[UnusualHours]:
-    """The stretches of one series that are far off, counted from the arrays' first hour."""
+def _far(
+    series: int, since: int, recent: Floats, usual: Floats, off: Floats
+) -> Iterator[UnusualHours]:
+    """The stretches of one series that are far off; the arrays begin at the hour `since`."""
     for sign in (1.0, -1.0):
         for first, last in _stretches(np.nan_to_num(sign * off)):
             hours = slice(first, last + 1)
             is_known = np.isfinite(off[hours])
             spent, expected = (float(usd[hours][is_known].sum()) for usd in (recent, usual))
             peak = sign * float(np.nanmax(sign * off[hours]))
-            yield UnusualHours(series, first, last, spent, expected, peak)
+            yield UnusualHours(series, since + first, since + last, spent, expected, peak)
 
 
 def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
@@ -109,13 +111,12 @@ def _usual(usd: Floats, since_day: int) -> tuple[Floats, Floats]:
 
 def _weeks_before(usd: Floats, first: int) -> Floats:
     """For each hour from that day on, those of the weeks before: [week, series, day, hour]."""
-    series, days, _ = usd.shape
-    before = np.full((SHAPE_WEEKS, series, days - first, DAY_H), np.nan)
-    for week in range(1, SHAPE_WEEKS + 1):
-        source = usd[:, max(first - week * WEEK, 0) : max(days - week * WEEK, 0)]
-        if source.shape[1]:
-            before[week - 1, :, before.shape[2] - source.shape[1] :] = source
-    return before
+    longest = SHAPE_WEEKS * WEEK
+    padded = np.pad(usd, ((0, 0), (longest, 0), (0, 0)), constant_values=np.nan)
+    ends = usd.shape[1]
+    return np.stack(
+        [padded[:, first + back : ends + back] for back in range(longest - WEEK, -1, -WEEK)]
+    )
 
 
 def _spread(distance: Floats, day: int) -> Floats:

@@ -93,11 +93,13 @@ def _rates(usd: Floats, hours: Floats) -> Floats:
 
 def first_days(daily: Floats) -> NDArray[np.int64]:
     """The index of each series' first day with dollars; the number of days where there is none."""
-    spent = np.nan_to_num(daily) > 0
-    if not spent.shape[1]:
-        return np.zeros(len(spent), dtype=np.int64)
-    first: NDArray[np.int64] = np.where(spent.any(axis=1), spent.argmax(axis=1), spent.shape[1])
+    first: NDArray[np.int64] = (~_has_begun(daily)).sum(axis=1)
     return first
+
+
+def _has_begun(daily: Floats) -> NDArray[np.bool_]:
+    """Whether each series had dollars up to that day."""
+    return np.logical_or.accumulate(np.nan_to_num(daily) > 0, axis=1)
 
 
 def _rhythm(rates: Floats) -> Rhythm:
@@ -144,20 +146,19 @@ def _scaled(shape: Floats, level: Floats) -> Floats:
 
 def _flat(rates: Floats) -> Rhythm:
     """The mean of every hour there is, for every hour to come."""
-    is_known = np.isfinite(rates)
-    count = is_known.sum(axis=(1, 2))
-    mean = np.where(is_known, rates, 0.0).sum(axis=(1, 2)) / np.maximum(count, 1)
-    return Rhythm(
-        np.broadcast_to(mean[:, None, None], (rates.shape[0], WEEK, 24)).copy(),
-        np.zeros(rates.shape[0], dtype=bool),
-    )
+    mean = _mean(rates, (1, 2))[:, None, None]
+    return Rhythm(np.repeat(np.repeat(mean, WEEK, 1), 24, 2), np.zeros(len(rates), dtype=bool))
+
+
+def _mean(values: Floats, axes: int | tuple[int, ...]) -> Floats:
+    """The mean of what is known along the axes; 0 where nothing is."""
+    mean: Floats = np.nansum(values, axis=axes) / np.maximum(np.isfinite(values).sum(axis=axes), 1)
+    return mean
 
 
 def _from_first_day(rates: Floats) -> Floats:
     """NaN before the first day with dollars: a team that was not there did not spend nothing."""
-    first = first_days(np.nansum(rates, axis=2))
-    before = np.arange(rates.shape[1])[None, :] < first[:, None]
-    return np.where(before[:, :, None], np.nan, rates)
+    return np.where(_has_begun(np.nansum(rates, axis=2))[:, :, None], rates, np.nan)
 
 
 def _trimmed_mean(by_week: Floats) -> Floats:
@@ -166,10 +167,8 @@ def _trimmed_mean(by_week: Floats) -> Floats:
     known_weeks = np.isfinite(ordered).sum(axis=1, keepdims=True)
     drop = known_weeks // 3
     place = np.arange(by_week.shape[1])[None, :, None, None]
-    kept = (place >= drop) & (place < known_weeks - drop)
-    with np.errstate(invalid="ignore"):
-        mean = np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
-    return np.where(known_weeks[:, 0] > 0, mean, np.nan)
+    kept = np.where((place >= drop) & (place < known_weeks - drop), ordered, np.nan)
+    return np.where(known_weeks[:, 0] > 0, _mean(kept, 1), np.nan)
 
 
 def _day_sums(by_week: Floats) -> Floats:
@@ -179,15 +178,12 @@ def _day_sums(by_week: Floats) -> Floats:
     What is missing of others is taken as the day's mean.
     """
     known_hours = np.isfinite(by_week).sum(axis=3)
-    with np.errstate(invalid="ignore"):
-        mean = np.where(np.isfinite(by_week), by_week, 0.0).sum(axis=3) / np.maximum(known_hours, 1)
-    return np.where(known_hours > 18, mean * 24, np.nan)
+    return np.where(known_hours > 18, _mean(by_week, 3) * 24, np.nan)
 
 
 def _off(days: Floats, usual: Floats) -> Floats:
     """How far each day is from its usual amount; NaN where it is not known."""
-    with np.errstate(invalid="ignore"):
-        off: Floats = days - usual[:, None, :]
+    off: Floats = days - usual[:, None, :]
     return off
 
 

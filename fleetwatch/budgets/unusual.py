@@ -75,34 +75,22 @@ def refresh_anomalies(now: datetime) -> dict[str, int]:
     # what lies at the edge of the window is cut by it: that one stays as it was found
     horizon = boundaries.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
-    by_name = {_name(row): row for row in rows}
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
-    fresh = [
-        row for name, row in by_name.items() if name not in stored or stored[name].end != row.end
-    ]
+    # one that is new was an empty one before
+    pairs = [(stored.pop(_name(row), Anomaly(found_at=now)), row) for row in rows]
+    for before, row in pairs:
+        row.found_at = before.found_at
+        row.movers = before.movers
+    fresh = [row for before, row in pairs if before.end != row.end]
     for row in sorted(fresh, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
-        row.movers = _movers(row)
-    changed = [
-        row
-        for name, row in by_name.items()
-        if name not in stored or _content(stored[name]) != _content(row)
-    ]
-    for row in changed:
-        before = stored.get(_name(row))
-        row.found_at = now if before is None else before.found_at
-        row.movers = row.movers or ([] if before is None else before.movers)
-    gone = [
-        row.pk for name, row in stored.items() if name not in by_name or by_name[name] in changed
-    ]
+        row.movers = _movers(row) or row.movers
+    kept = {before.pk for before, row in pairs if _content(before) == _content(row)}
+    changed = [row for before, row in pairs if before.pk not in kept]
     with transaction.atomic():
-        Anomaly.objects.filter(pk__in=gone).delete()
+        Anomaly.objects.filter(start__gt=horizon).exclude(pk__in=kept).delete()
         Anomaly.objects.filter(end__lt=now - KEPT).delete()
         Anomaly.objects.bulk_create(changed)
-    return {
-        "anomalies": len(by_name),
-        "changed": len(changed),
-        "gone": len(stored.keys() - by_name.keys()),
-    }
+    return {"anomalies": len(rows), "changed": len(changed), "gone": len(stored)}
 
 
 def anomalies_of(
