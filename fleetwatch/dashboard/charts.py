@@ -260,7 +260,7 @@ def _finding(params: Params, period: Period) -> Chart:
     if any(name in params for name in PERIOD):
         names = ", ".join(PERIOD)
         raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
-    seen = evidence.evidence_of(finding)
+    seen = evidence.evidence(finding.its_job, finding.cause)
     if seen is None:
         raise NoSuchChartError(str(finding.pk))
     return _window(BY_CODE[finding.cause], seen, finding.its_job.start_ms or 0, period)

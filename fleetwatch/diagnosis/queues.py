@@ -1,7 +1,6 @@
 """What the schedulers' queues wait for at this moment, as agents tell it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +27,11 @@ class Queue:
 
 def waiting(now_ms: int) -> list[Queue]:
     """The queue of each cluster whose nodes told of it in the last minutes, by name."""
-    askable = sorted(_askable(job_sources(), now_ms))
+    askable = [
+        node_id
+        for node_id, sources in sorted(job_sources().items())
+        if any(_answers(source, now_ms) for source in sources)
+    ]
     if not askable:
         return []
     cluster_of = clusters(now_ms - HOUR_MS, now_ms)
@@ -43,23 +46,17 @@ def waiting(now_ms: int) -> list[Queue]:
     ]
 
 
-def _askable(sources: Mapping[int, list[JobSource]], now_ms: int) -> set[int]:
-    """The nodes whose scheduler answers now."""
-    return {
-        node_id
-        for node_id, of_node in sources.items()
-        for source in of_node
-        if source.kind == SCHEDULER and source.is_ok and now_ms - source.reported_ms < FRESH_MS
-    }
+def _answers(source: JobSource, now_ms: int) -> bool:
+    """Whether it is a scheduler that answers now."""
+    is_fresh = now_ms - source.reported_ms < FRESH_MS
+    return source.kind == SCHEDULER and source.is_ok and is_fresh
 
 
 def _pending(node_ids: list[int], now_ms: int) -> dict[int, tuple[int, int]]:
     """Node id -> (when, how many GPUs are waited for), of those that told."""
     newest: dict[int, tuple[int, int]] = {}
     for node_id, _, host in frames.of_nodes(node_ids, now_ms - FRESH_MS, now_ms, (), (PENDING,)):
-        if PENDING in host.columns:
-            read = np.flatnonzero(~np.isnan(host.columns[PENDING]))
-            for last in read[-1:].tolist():
-                gpus = int(host.columns[PENDING][last])
-                newest[node_id] = (int(host.start_ms[last]), gpus)
+        pending = host.columns.get(PENDING, np.zeros(0))
+        for last in np.flatnonzero(~np.isnan(pending))[-1:].tolist():
+            newest[node_id] = (int(host.start_ms[last]), int(pending[last]))
     return newest

@@ -2,9 +2,11 @@
 of their causes.
 """
 
+from collections import Counter
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Min
 
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, DiagnosedDay, Finding
 from fleetwatch.inventory.models import Node
@@ -22,35 +24,29 @@ def apply(now: datetime) -> dict[str, int]:
     A finding that somebody called fixed stays while its fix is told.
     """
     end = horizon(now)
-    did = {"causes": 0, "days": 0}
+    did = Counter(causes=0, days=0)
     for _ in range(MAX_DAYS_PER_RUN):
         oldest = _oldest()
         if oldest is None or oldest >= end:
             break
-        causes, days = _forget(min(oldest + DAY, end))
-        did = {"causes": did["causes"] + causes, "days": did["days"] + days}
+        did += _forget(min(oldest + DAY, end))
     # a day in which no job held anything has no causes
     did["days"] += _forget_days(end)
-    old = (
-        Finding.objects.filter(last_ms__lte=to_ms(end), fixes=None)
-        .order_by("last_ms")
-        .values_list("pk", flat=True)
-    )
-    pks = list(old[:FINDINGS_PER_RUN])
+    old = Finding.objects.filter(last_ms__lte=to_ms(end), fixes=None).order_by("last_ms")
+    pks = list(old.values_list("pk", flat=True)[:FINDINGS_PER_RUN])
     Finding.objects.filter(pk__in=pks).delete()
-    return did | {"findings": len(pks)}
+    return {"causes": did["causes"], "days": did["days"], "findings": len(pks)}
 
 
 def _oldest() -> datetime | None:
     firsts = [
-        rows.objects.order_by("start").values_list("start", flat=True).first()
-        for rows in (CauseEntry, CapacityEntry)
+        rows.objects.aggregate(first=Min("start"))["first"] for rows in (CauseEntry, CapacityEntry)
     ]
-    return min((first for first in firsts if first is not None), default=None)
+    return min(filter(None, firsts), default=None)
 
 
 @transaction.atomic
-def _forget(end: datetime) -> tuple[int, int]:
+def _forget(end: datetime) -> Counter[str]:
     """How many causes and days were deleted; the day that goes in part is summed again from what is
     left of it.
     """
@@ -60,7 +56,7 @@ def _forget(end: datetime) -> tuple[int, int]:
     )
     # every node's, by the index: who sums one now was before us (cause_rows.replace)
     DiagnosedDay.objects.filter(node__in=_nodes(), day=end.date()).update(is_summed=False)
-    return causes, _forget_days(end)
+    return Counter(causes=causes, days=_forget_days(end))
 
 
 def _forget_days(end: datetime) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from django.db.models import F, Sum
+from django.db.models import F
 
 from fleetwatch.diagnosis import lane_rows
 from fleetwatch.diagnosis.cause import Facts
@@ -20,7 +20,7 @@ from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
 from fleetwatch.diagnosis.lane_rows import Held, Key
-from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
+from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
 from fleetwatch.diagnosis.shell import Place
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -100,15 +100,10 @@ class Evidence:
         return [*sentences, SHARED] if self.is_shared else sentences
 
 
-def evidence_of(finding: Finding) -> Evidence | None:
-    """The evidence; None where the cause is judged without a window, or its telemetry is no longer
-    kept.
-    """
-    return evidence(finding.its_job, finding.cause)
-
-
 def evidence(job: Job, cause: str) -> Evidence | None:
-    """As evidence_of(), of a job and any cause."""
+    """The evidence for a cause of the job; None where it is judged without a window, or its
+    telemetry is no longer kept.
+    """
     detectors = BY_CODE[cause].detectors
     entry = _newest(job, cause)
     if entry is None or not detectors:
@@ -139,15 +134,9 @@ def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
     """The newest entry of the cause, on the GPU of which it wasted most in that hour."""
-    own = CauseEntry.objects.filter(job=job, cause=cause)
-    latest = own.order_by("-start").values_list("start", flat=True).first()
-    if latest is None:
-        return None
-    by_gpu = own.filter(start__gte=latest).values_list("gpu_id")
-    worst = by_gpu.annotate(wasted=Sum(WASTED_MS), held=Sum("held_ms"))
-    gpu_id, *_ = worst.order_by("-wasted", "-held", "gpu_id")[0]
-    gpus = own.select_related("gpu", "gpu__node", "gpu__model")
-    return gpus.filter(gpu_id=gpu_id).latest("start")
+    own = CauseEntry.objects.filter(job=job, cause=cause).annotate(wasted=WASTED_MS)
+    newest = own.order_by("-start", "-wasted", "-held_ms", "gpu_id")
+    return newest.select_related("gpu__node", "gpu__model").first()
 
 
 def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
@@ -160,8 +149,7 @@ def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
     node_ids = list(entries.values_list("node_id", flat=True).distinct())
     nodes = lane_rows.held(node_ids, start_ms, end_ms)
     held = {node_id: Held(_beside(node.table, job.pk)) for node_id, node in nodes.items()}
-    held = {node_id: node for node_id, node in held.items() if len(node.table["gpu_id"])}
-    if not held:
+    if not any(node.hours() for node in held.values()):
         return None
     return lane_rows.lanes(held, start_ms, end_ms, _cells(held, start_ms, end_ms))
 

@@ -14,7 +14,7 @@ from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
-from fleetwatch.diagnosis.findings.evidence import Evidence, evidence_of, facts_of
+from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
@@ -158,7 +158,7 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
         return Explained(line, None, advise(finding.cause, facts))
     lines = [selectors.line_of(finding, interval, now=now)]
     [line] = selectors.with_jobs(lines, before=interval.end)
-    seen = evidence_of(finding)
+    seen = evidence(job, finding.cause)
     counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else facts_of(job, None, **counts, may_work=line.may_work)
     return Explained(line, seen, advise(finding.cause, facts))

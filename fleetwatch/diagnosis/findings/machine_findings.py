@@ -108,15 +108,14 @@ def findings(
     """Every finding of a node or cluster with time in the period: the largest possible saving
     first, then the most time.
     """
+    named = {"cause": cause, "node__name": node}
     rows = Finding.objects.filter(
-        job=None, last_ms__gt=interval.start_ms - HOUR_MS, first_ms__lt=interval.end_ms + HOUR_MS
+        job=None,
+        last_ms__gt=interval.start_ms - HOUR_MS,
+        first_ms__lt=interval.end_ms + HOUR_MS,
+        **{name: value for name, value in named.items() if value is not None},
     )
-    if cause is not None:
-        rows = rows.filter(cause=cause)
-    if node is not None:
-        rows = rows.filter(node__name=node)
-    several = list(rows.select_related("node", "assignee"))
-    lines = _lines(interval, several, now=now) if several else []
+    lines = _lines(interval, list(rows.select_related("node", "assignee")), now=now)
     return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
 
 
@@ -127,6 +126,8 @@ def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
 
 
 def _lines(interval: Interval, rows: Sequence[Finding], *, now: datetime) -> list[Line]:
+    if not rows:
+        return []
     lines = cause_columns.lines(engine.read(MachineTime(rows), interval), by_job=False)
     by_id = {str(finding.pk): finding for finding in rows}
     return [
