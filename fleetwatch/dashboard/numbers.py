@@ -2,7 +2,10 @@
 never 0.
 """
 
+from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from functools import wraps
+from typing import Any
 
 UNKNOWN = "–"
 HALF_A_MICRO_USD = Decimal("0.0000005")
@@ -10,17 +13,26 @@ HOUR_MS = 3_600_000
 _GIB = 1024**3
 
 
+def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:
+    """The same of what may be not known: None is a dash."""
+
+    @wraps(text_of)
+    def text(value: Any) -> str:
+        return UNKNOWN if value is None else text_of(value)
+
+    return text
+
+
 def _decimal(value: Decimal | float) -> Decimal:
     return value if isinstance(value, Decimal) else Decimal(repr(value))
 
 
-def usd(value: Decimal | float | None) -> str:
+@_or_dash
+def usd(value: Decimal | float) -> str:
     """$0.42, $21.60, $4,310, $1,240,000: no unit but the dollar, so that a column has one; what is
     above zero and below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave,
     and zero.
     """
-    if value is None:
-        return UNKNOWN
     amount = _decimal(value)
     if abs(amount) < HALF_A_MICRO_USD:
         return "$0.00"
@@ -32,12 +44,11 @@ def usd(value: Decimal | float | None) -> str:
     return f"{sign}${_round(size, 0):,}"
 
 
-def about(value: Decimal | float | None) -> str:
+@_or_dash
+def about(value: Decimal | float) -> str:
     """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310",
     "$980", "$24,300".
     """
-    if value is None:
-        return UNKNOWN
     amount = _decimal(value)
     return usd(_digits(amount, 3) if amount else amount)
 
@@ -61,17 +72,16 @@ def _range(low: str, high: str) -> str:
 
 
 def _rough_usd(value: Decimal) -> str:
-    return f"${_round(value, 0)}" if 10 <= value < 100 else usd(_rough(value))
+    return f"${_rough(value)}" if 10 <= value < 100 else usd(_rough(value))
 
 
 def _rough_hours(ms: int) -> str:
-    hours = Decimal(ms) / HOUR_MS
-    return f"{_round(hours, 0)}" if 10 <= hours < 100 else f"{_rough(hours).normalize():,f}"
+    return f"{_rough(Decimal(ms) / HOUR_MS).normalize():,f}"
 
 
 def _rough(value: Decimal) -> Decimal:
-    """Three significant digits, of what is below one two."""
-    return _digits(value, 3 if value >= 1 else 2) if value else Decimal(0)
+    """Three significant digits, of what is below one, and from 10 to 100, two."""
+    return _digits(value, 2 if value < 1 or 10 <= value < 100 else 3)
 
 
 def _digits(value: Decimal, count: int) -> Decimal:
@@ -92,10 +102,9 @@ def price(value: Decimal, currency: str) -> str:
     return f"${value:,.{places}f}" if currency == "USD" else f"{value:,.{places}f} {currency}"
 
 
-def cents(value: Decimal | None) -> str:
+@_or_dash
+def cents(value: Decimal) -> str:
     """The amount of a statement, to the cent: "$1,234.50", "−$3.00"."""
-    if value is None:
-        return UNKNOWN
     return f"{'−' if value < 0 else ''}${_round(abs(value), 2):,}"
 
 
@@ -104,10 +113,9 @@ def signed_hours(gpu_ms: int) -> str:
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"
 
 
-def gpu_hours(gpu_ms: float | None) -> str:
+@_or_dash
+def gpu_hours(gpu_ms: float) -> str:
     """GPU-hours without the unit's name: 0.42, 12.3, 57,815."""
-    if gpu_ms is None:
-        return UNKNOWN
     hours = Decimal(int(gpu_ms)) / HOUR_MS
     if 0 < hours < Decimal("0.005"):
         return "<0.01"
@@ -123,12 +131,11 @@ def gpu_hours_exact(gpu_ms: float | None) -> str:
     )
 
 
-def percent(ratio: Decimal | float | None) -> str:
+@_or_dash
+def percent(ratio: Decimal | float) -> str:
     """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never
     as 0 %.
     """
-    if ratio is None:
-        return UNKNOWN
     share = _decimal(ratio) * 100
     if 0 < share < Decimal("0.05"):
         return "<0.1 %"
@@ -148,10 +155,9 @@ def points(low: float, high: float) -> str:
     return f"{first if first == last else f'{first} to {last}'} points"
 
 
-def duration(milliseconds: float | None) -> str:
+@_or_dash
+def duration(milliseconds: float) -> str:
     """12 s, 45 min, 3 h 20 min, 2 d 4 h."""
-    if milliseconds is None:
-        return UNKNOWN
     seconds = int(milliseconds) // 1000
     if seconds < 60:
         return f"{seconds} s"
@@ -165,10 +171,9 @@ def duration(milliseconds: float | None) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def gibibytes(count: float | None) -> str:
+@_or_dash
+def gibibytes(count: float) -> str:
     """61 GiB; 300 MiB below one."""
-    if count is None:
-        return UNKNOWN
     return (
         f"{_significant(Decimal(int(count)) / _GIB)} GiB"
         if count >= _GIB
@@ -176,14 +181,16 @@ def gibibytes(count: float | None) -> str:
     )
 
 
-def watts(power_w: float | None) -> str:
+@_or_dash
+def watts(power_w: float) -> str:
     """613 W."""
-    return UNKNOWN if power_w is None else f"{power_w:.0f} W"
+    return f"{power_w:.0f} W"
 
 
-def kilowatt_hours(energy_j: float | None) -> str:
+@_or_dash
+def kilowatt_hours(energy_j: float) -> str:
     """4.2 kWh."""
-    return UNKNOWN if energy_j is None else f"{_significant(_decimal(energy_j) / 3_600_000):,} kWh"
+    return f"{_significant(_decimal(energy_j) / 3_600_000):,} kWh"
 
 
 def short(value: float | str | None) -> str:
@@ -197,9 +204,13 @@ def short(value: float | str | None) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
+def short_exact(value: float | str | None) -> str:
+    """All its digits, for a title; "" where it is not known."""
+    return "" if value is None else str(value)
+
+
 def _round(value: Decimal, digits: int) -> Decimal:
-    rounded = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return rounded if digits >= 0 else rounded.quantize(Decimal(1))
+    return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
 
 
 def _significant(value: Decimal) -> Decimal:

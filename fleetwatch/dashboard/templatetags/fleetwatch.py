@@ -4,7 +4,7 @@ Every number has its unit and its exact value as title.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -52,28 +52,19 @@ for text_of in (
     register.filter(text_of)
 
 
-@register.inclusion_tag("dashboard/_number.html")
-def money(amount: Decimal | None) -> dict[str, str]:
-    """Dollars, the exact amount on hover."""
-    return {"text": numbers.usd(amount), "exact": numbers.usd_exact(amount)}
+def number_tag(text_of: Callable[[Any], str], exact_of: Callable[[Any], str]) -> Callable[..., Any]:
+    """What shows a value as text, with the exact one on hover."""
+    return lambda value: {"text": text_of(value), "exact": exact_of(value)}
 
 
-@register.inclusion_tag("dashboard/_number.html")
-def amount(value: Decimal | None) -> dict[str, str]:
-    """Dollars of a statement, to the cent, the exact amount on hover."""
-    return {"text": numbers.cents(value), "exact": numbers.usd_exact(value)}
-
-
-@register.inclusion_tag("dashboard/_number.html")
-def hours(gpu_ms: int | None) -> dict[str, str]:
-    """GPU-hours, the exact value on hover."""
-    return {"text": numbers.gpu_hours(gpu_ms), "exact": numbers.gpu_hours_exact(gpu_ms)}
-
-
-@register.inclusion_tag("dashboard/_number.html")
-def figure(value: float | str | None) -> dict[str, str]:
-    """A cell of a chart's table, short, the exact value on hover; what is not known is empty."""
-    return {"text": numbers.short(value), "exact": "" if value is None else str(value)}
+# tag -> how it shows a value: dollars, dollars of a statement, GPU-hours, a cell of a chart's table
+for tag, texts in {
+    "money": (numbers.usd, numbers.usd_exact),
+    "amount": (numbers.cents, numbers.usd_exact),
+    "hours": (numbers.gpu_hours, numbers.gpu_hours_exact),
+    "figure": (numbers.short, numbers.short_exact),
+}.items():
+    register.inclusion_tag("dashboard/_number.html", name=tag)(number_tag(*texts))
 
 
 @register.inclusion_tag("dashboard/_number.html")
