@@ -15,6 +15,7 @@ from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
 from fleetwatch.alerts.conditions import breach_of, condition
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message
@@ -45,11 +46,14 @@ def set_rule(
 ) -> Rule:
     """The rule with new settings; no channels = every channel.
 
-    Raises ValueError with a sentence for people.
+    Raises RefusedFieldError.
     """
     watched = condition(rule.condition)
     if not math.isfinite(threshold) or not watched.low <= threshold <= watched.high:
-        raise ValueError(f"{watched.label}: {watched.low:g} to {watched.high:g} {watched.unit}")
+        raise RefusedFieldError(
+            f"{watched.label}: {watched.low:g} to {watched.high:g} {watched.unit}",
+            field="threshold",
+        )
     rule.threshold = threshold
     rule.is_enabled = is_enabled
     with transaction.atomic():

@@ -3,8 +3,7 @@
 A change gives back a sentence and, where a secret was made, the secret: it is shown once.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -21,7 +20,7 @@ from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import exchange
 from fleetwatch.dashboard import prices
-from fleetwatch.dashboard.asked import Asked, Done, RefusedError, refusing
+from fleetwatch.dashboard.asked import Asked, Done, refusing
 from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import MAX_USES, AgentToken, EnrollmentToken, Rights
@@ -29,9 +28,9 @@ from fleetwatch.inventory import silence
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_until
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel
-from fleetwatch.notify.transports.base import ConfigError
 from fleetwatch.reports import statement_choices
 
 MAX_TTL_DAYS = 366
@@ -40,35 +39,25 @@ MAX_TTL_DAYS = 366
 def create_channel(asked: Asked) -> Done:
     kind = asked.text("kind")
     name = asked.text("name") or kind
-    with refusing(ValueError), _refusing_settings():
-        channel = notify.create_channel(
-            kind, name, asked.post, now=asked.now, gets_digest=asked.is_ticked("gets_digest")
-        )
+    channel = notify.create_channel(
+        kind, name, asked.post, now=asked.now, gets_digest=asked.is_ticked("gets_digest")
+    )
     return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
 
 
 def update_channel(asked: Asked) -> Done:
     channel = asked.row(Channel)
-    with _refusing_settings():
-        notify.update_channel(
-            channel, asked.text("name"), asked.post, gets_digest=asked.is_ticked("gets_digest")
-        )
+    notify.update_channel(
+        channel, asked.text("name"), asked.post, gets_digest=asked.is_ticked("gets_digest")
+    )
     return Done(f"{channel.name} was saved and is switched on. Send a test to see that it works.")
-
-
-@contextmanager
-def _refusing_settings() -> Iterator[None]:
-    try:
-        yield
-    except ConfigError as error:
-        raise RefusedError(error.errors) from error
 
 
 def test_channel(asked: Asked) -> Done:
     channel = asked.row(Channel)
     result = notify.test_send(channel, asked.now)
     if not result.ok:
-        raise RefusedError({"": f"The test to {channel.name} did not arrive: {result.text}"})
+        raise RefusedFieldError(f"The test to {channel.name} did not arrive: {result.text}")
     return Done(f"The test was sent to {channel.name}: {result.text}")
 
 
@@ -78,22 +67,16 @@ def toggle_channel(asked: Asked) -> Done:
     return Done(f"{channel.name} is switched {'on' if channel.is_enabled else 'off'}.")
 
 
-def delete_channel(asked: Asked) -> Done:
-    channel = asked.row(Channel)
-    notify.delete_channel(channel)
-    return Done(f"{channel.name} was removed.")
-
-
 def create_agent_token(asked: Asked) -> Done:
     node = asked.text("node", needed="Which node is it for?")
-    with refusing(ValueError, "node"):
+    with refusing("node"):
         return Done(f"A token for {node}:", tokens.create_agent_token(node, asked.now), "agent")
 
 
 def set_rights(asked: Asked) -> Done:
     token = asked.row(AgentToken.objects.select_related("node"))
     rights = Rights(may_import=asked.is_ticked("may_import"), speaks_for=asked.text("speaks_for"))
-    with refusing(ValueError, "speaks_for"):
+    with refusing("speaks_for"):
         tokens.set_rights(token.pk, rights)
     return Done(f"From its next batch on the token of {token.node.name} {rights.in_words}.")
 
@@ -132,7 +115,7 @@ def create_api_token(asked: Asked) -> Done:
 
 
 def choose_free_capacity(asked: Asked) -> Done:
-    with refusing(ValueError, "way"):
+    with refusing("way"):
         statement_choices.choose_free_capacity(asked.text("way"), by=asked.by)
     return Done(
         "Statements that are made from now on tell free capacity that way; what is stored stays."
@@ -146,16 +129,12 @@ def set_organisation(asked: Asked) -> Done:
     name = asked.text("name", needed="What is it called?")
     chosen = asked.text("time_zone")
     if chosen not in available_timezones():
-        raise RefusedError({"time_zone": "An IANA name, please, like Europe/Berlin."})
+        raise RefusedFieldError("An IANA name, please, like Europe/Berlin.", field="time_zone")
     before = organisation().time_zone
     if chosen != before and closed_until() is not None:
-        raise RefusedError(
-            {
-                "time_zone": (
-                    f"A month is closed, and its days begin at midnight in {before}: the time zone"
-                    " stays."
-                )
-            }
+        raise RefusedFieldError(
+            f"A month is closed, and its days begin at midnight in {before}: the time zone stays.",
+            field="time_zone",
         )
     accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
     if chosen == before:
@@ -169,7 +148,7 @@ def set_organisation(asked: Asked) -> Done:
 
 def close_month(asked: Asked) -> Done:
     text = asked.text("month", needed="Which month? Like 2026-10.")
-    with refusing(closing.ClosingError, "month"):
+    with refusing("month"):
         closed = closing.close_month(
             closing.read_month(text), by=asked.by, now=asked.now, reason=asked.text("reason")
         )
@@ -188,8 +167,7 @@ def set_rule(asked: Asked) -> Done:
         for channel in Channel.objects.order_by("name")
         if asked.is_ticked(f"channel-{channel.pk}")
     ]
-    with refusing(ValueError, "threshold"):
-        alerts.set_rule(rule, threshold=float(threshold), is_enabled=is_enabled, channels=channels)
+    alerts.set_rule(rule, threshold=float(threshold), is_enabled=is_enabled, channels=channels)
     if not is_enabled:
         return Done(f"{rule.name} is switched off.")
     whom = ", ".join(channel.name for channel in channels) or "every channel"
@@ -202,13 +180,13 @@ def add_elastic_rule(asked: Asked) -> Done:
     try:
         rule = silence.add_rule(asked.text("kind"), pattern)
     except ValueError as error:
-        raise RefusedError({"pattern": f"{error}."}) from error
+        raise RefusedFieldError(f"{error}.", field="pattern") from error
     return Done(f"Nodes of the {rule} are elastic: silent ones are gone after 15 minutes.")
 
 
 def remove_elastic_rule(asked: Asked) -> Done:
     if not silence.remove_rule(asked.id()):
-        raise RefusedError({"": "There is no such rule."})
+        raise RefusedFieldError("There is no such rule.")
     return Done("The rule was removed. Nodes that are gone by it stay so until they report again.")
 
 
@@ -238,7 +216,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "channel-edit": update_channel,
     "channel-test": test_channel,
     "channel-toggle": toggle_channel,
-    "channel-delete": delete_channel,
+    "channel-delete": prices.withdrawal(Channel, Channel.delete, "{0.name} was removed."),
     "agent-token": create_agent_token,
     "agent-token-rights": set_rights,
     "agent-token-revoke": revocation(

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from fleetwatch.costs.owned import Draw
 from fleetwatch.costs.tco import ASSUMED, AVERAGE_PUE, MEASURED, Owned
-from fleetwatch.dashboard.asked import RefusedError
 from fleetwatch.lib import amounts
 
 LONGEST = 16  # letters of a number: more digits than any of these has
@@ -75,25 +74,26 @@ FIELDS = (
 NAMES = tuple(field.name for field in FIELDS)
 
 
-def read(sent: Mapping[str, str], draw: Draw | None) -> Owned:
-    """The owned servers; an empty draw is the measured one. Raises RefusedError."""
-    errors: dict[str, str] = {}
-    values: dict[str, Decimal] = {}
-    for field in FIELDS:
-        text = sent.get(field.name, "").strip()
-        value = _value(field, text, draw)
-        if value is None:
-            errors[field.name] = _what_is_wrong(field, text)
-        else:
-            values[field.name] = value
-    gpus = values.pop("gpus_per_server", Decimal(1))
+def read(sent: Mapping[str, str], draw: Draw | None) -> tuple[Owned | None, dict[str, str]]:
+    """The owned servers, or what is wrong per field; an empty draw is the measured one."""
+    texts = {field.name: sent.get(field.name, "").strip() for field in FIELDS}
+    values = {
+        field.name: value
+        for field in FIELDS
+        if (value := _value(field, texts[field.name], draw)) is not None
+    }
+    errors = {
+        field.name: _what_is_wrong(field, texts[field.name])
+        for field in FIELDS
+        if field.name not in values
+    }
+    gpus = values.pop("gpus_per_server", Decimal())
     if gpus % 1:
         errors["gpus_per_server"] = "A whole number, please."
     if errors:
-        raise RefusedError(errors)
-    is_measured = draw is not None and not sent.get("gpu_w", "").strip()
-    source = MEASURED if is_measured else ASSUMED
-    return Owned(gpus_per_server=int(gpus), gpu_w_source=source, **values)
+        return None, errors
+    source = ASSUMED if draw is None or texts["gpu_w"] else MEASURED
+    return Owned(gpus_per_server=int(gpus), gpu_w_source=source, **values), {}
 
 
 def _value(field: Field, text: str, draw: Draw | None) -> Decimal | None:

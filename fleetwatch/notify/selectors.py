@@ -24,6 +24,16 @@ class ChannelStatus:
     last: Delivery | None
     pending: int
 
+    @property
+    def values(self) -> dict[str, str]:
+        """The settings for its form; secrets are left out."""
+        config = services.readable_config(self.channel)
+        return {
+            field.name: config[field.name]
+            for field in self.way.fields
+            if not field.is_secret and field.name in config
+        }
+
 
 def transports() -> tuple[Transport, ...]:
     """Every kind of channel, with the fields of its form."""
@@ -56,19 +66,6 @@ def where(channel: Channel) -> str:
         return transport(channel.kind).describe(services.config_of(channel))
     except SecretsUnreadableError:
         return "settings unreadable: enter them again"
-
-
-def form_values(channel: Channel) -> dict[str, str]:
-    """The channel's settings for its form; secrets are left out."""
-    try:
-        config = services.config_of(channel)
-    except SecretsUnreadableError:
-        return {}
-    return {
-        field.name: config[field.name]
-        for field in transport(channel.kind).fields
-        if not field.is_secret and field.name in config
-    }
 
 
 def digest_channels() -> list[Channel]:

@@ -70,7 +70,7 @@ def update_channel(
     typed = dict(config)
     blank = [field.name for field in way.fields if field.is_secret and not typed.get(field.name)]
     if blank:
-        kept = _readable_or_empty(channel)
+        kept = readable_config(channel)
         typed |= {field: kept[field] for field in blank if field in kept}
     channel.config = secrets.encrypt(way.validate(typed), _ring())
     channel.name = _free_name(name, besides=channel.pk)
@@ -79,11 +79,6 @@ def update_channel(
     channel.disabled_reason = ""
     channel.save(update_fields=["config", "name", "gets_digest", "is_enabled", "disabled_reason"])
     return channel
-
-
-def delete_channel(channel: Channel) -> None:
-    """Forgets the channel and its deliveries."""
-    channel.delete()
 
 
 def set_enabled(channel: Channel, is_enabled: bool) -> None:
@@ -333,7 +328,8 @@ def _free_name(name: str, *, besides: int | None = None) -> str:
     return wanted
 
 
-def _readable_or_empty(channel: Channel) -> dict[str, str]:
+def readable_config(channel: Channel) -> dict[str, str]:
+    """The channel's settings in the clear, nothing where no key opens them."""
     try:
         return config_of(channel)
     except secrets.SecretsUnreadableError:

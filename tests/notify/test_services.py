@@ -251,7 +251,7 @@ def test_a_channel_that_was_mended_or_removed_while_sending_is_left_alone(slack,
     sending = services._claim(NOON)
     channel = Channel.objects.get()
     if is_removed:
-        services.delete_channel(channel)
+        channel.delete()
     else:
         services.update_channel(channel, "ops", {"webhook_url": slack.url}, gets_digest=False)
 
@@ -308,7 +308,8 @@ def test_secrets_are_encrypted_in_the_row_and_absent_from_what_pages_get(slack, 
     channel = email_channel(smtp.port, username="fleet", password="s3cr3t")
 
     stored = bytes(Channel.objects.get(pk=channel.pk).config)
-    shown = selectors.form_values(channel)
+    [status] = selectors.channels()
+    shown = status.values
 
     assert b"s3cr3t" not in stored
     assert "password" not in shown

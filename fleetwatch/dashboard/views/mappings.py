@@ -18,14 +18,14 @@ from django.views.decorators.http import require_http_methods
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.costs.rates.subjects import RateError
-from fleetwatch.dashboard.asked import Asked, RefusedError
+from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50
@@ -56,14 +56,12 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("only admins change settings")
     try:
         return _change(request, period)
-    except RefusedError as error:
-        return _page(request, period, errors=error.errors)
-    except (MappingError, RateError) as error:
+    except RefusedFieldError as error:
         return _page(request, period, errors={error.field: str(error)})
 
 
 def _change(request: HttpRequest, period: Period) -> HttpResponse:
-    """What the form asks for: shown, or made. Raises RefusedError, MappingError and RateError."""
+    """What the form asks for: shown, or made. Raises RefusedFieldError."""
     asked = Asked(request.POST.dict(), cast("User", request.user), period.now)
     change = _CHANGES.get(asked.text("do"), _add)(asked)
     if asked.text("confirmed"):
@@ -136,7 +134,7 @@ def _rule(asked: Asked) -> MappingRule:
 
 
 def _add(asked: Asked) -> Change:
-    """Raises RefusedError, MappingError and RateError where it can't be."""
+    """Raises RefusedFieldError where it can't be."""
     label, value = rule_terms.read_label(asked.text("label"))
     asks = Conditions(**{name: asked.text(name) for name in ASKS}, label=label, label_value=value)
     gives = Gives(*(asked.text(name) for name in rule_terms.GIVES))

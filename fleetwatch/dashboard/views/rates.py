@@ -16,7 +16,6 @@ from fleetwatch.costs.owned import Draw, measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned_form
-from fleetwatch.dashboard.asked import RefusedError
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -87,10 +86,8 @@ def _parts(sent: Mapping[str, str], draw: Draw | None) -> tuple[list[Component],
     """The parts of the price, or what is wrong with the form; neither of an empty one."""
     if "server_usd" not in sent:
         return [], {}
-    try:
-        return components(owned_form.read(sent, draw)), {}
-    except RefusedError as error:
-        return [], error.errors
+    owned, errors = owned_form.read(sent, draw)
+    return components(owned) if owned else [], errors
 
 
 def _book(

@@ -19,8 +19,8 @@ from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book
 from fleetwatch.costs.rates.subjects import Subject
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
-from fleetwatch.dashboard import changes
-from fleetwatch.dashboard.asked import Asked, Done, RefusedError
+from fleetwatch.dashboard import changes, prices
+from fleetwatch.dashboard.asked import Asked, Done
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
@@ -31,7 +31,9 @@ from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.selectors import closed_months
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import selectors as notify
+from fleetwatch.notify.transports.base import ConfigError
 from fleetwatch.reports import statement_choices
 
 MAX_RATES = 200  # shown; the API gives them all
@@ -87,27 +89,38 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
-    except RefusedError as error:
-        return _refused(request, action, error)
+    except (ConfigError, RefusedFieldError) as error:
+        return _refused(request, action, _errors(action, error))
     if done.secret:
-        made = {"action": action, "done": done, "install_command": _install_command(done)}
-        return _page(request, edited=request.GET.get("edit", ""), outcome=made)
+        return _made(request, action, done)
     messages.success(request, done.text)
     section = SECTIONS.get(action.partition("-")[0], "organisation")
     return redirect(f"{reverse('settings')}#{section}")
 
 
-def _refused(request: HttpRequest, action: str, error: RefusedError) -> HttpResponse:
+def _made(request: HttpRequest, action: str, done: Done) -> HttpResponse:
+    """The settings with the secret that was made."""
+    is_agents = done.secret_kind in ("agent", "enrollment")
+    command = install_command(done.secret) if is_agents else ""
+    outcome = {"action": action, "done": done, "install_command": command}
+    return _page(request, edited=request.GET.get("edit", ""), outcome=outcome)
+
+
+def _errors(action: str, error: ConfigError | RefusedFieldError) -> dict[str, str]:
+    """What is wrong, by the form's own fields."""
+    if isinstance(error, ConfigError):
+        return error.errors
+    names = prices.RATE_FIELDS if action == "rate" else prices.FIELDS
+    return {names.get(error.field, error.field): str(error)}
+
+
+def _refused(request: HttpRequest, action: str, errors: dict[str, str]) -> HttpResponse:
     """The settings with the form as it was sent, and what is wrong with it."""
     sent = request.POST
     form = f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
     edited = sent.get("id", "") if action == "channel-edit" else request.GET.get("edit", "")
-    outcome = {"action": form, "errors": error.errors, "sent": sent}
+    outcome = {"action": form, "errors": errors, "sent": sent}
     return _page(request, edited=edited, outcome=outcome)
-
-
-def _install_command(done: Done) -> str:
-    return install_command(done.secret) if done.secret_kind in ("agent", "enrollment") else ""
 
 
 def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) -> HttpResponse:
@@ -164,14 +177,11 @@ def _tokens(now: datetime) -> Context:
 
 def _channels(edited: str) -> Context:
     """The channels, and the open form of one: the fields of its kind, their values but secrets."""
-    context: Context = {
+    channels = notify.channels()
+    edits = [status for status in channels if str(status.channel.pk) == edited]
+    return {
         "transports": notify.transports(),
-        "channels": notify.channels(),
+        "channels": channels,
         "deliveries": notify.deliveries(10),
+        "edited": edits[0] if edits else None,
     }
-    for status in context["channels"]:
-        channel = status.channel
-        if str(channel.pk) == edited:
-            values = notify.form_values(channel)
-            context["edited"] = {"channel": channel, "way": status.way, "values": values}
-    return context

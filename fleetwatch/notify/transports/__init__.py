@@ -1,5 +1,6 @@
 """The ways to reach people: one file per kind, all of them in one tuple."""
 
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.transports.base import Transport
 from fleetwatch.notify.transports.email import EMAIL
 from fleetwatch.notify.transports.slack import SLACK
@@ -8,10 +9,10 @@ TRANSPORTS: tuple[Transport, ...] = (SLACK, EMAIL)
 
 
 def transport(kind: str) -> Transport:
-    """The transport of this kind. Raises ValueError when there is none."""
+    """The transport of this kind. Raises RefusedFieldError when there is none."""
     for each in TRANSPORTS:
         if each.kind == kind:
             return each
-    raise ValueError(
+    raise RefusedFieldError(
         f"{kind!r} is no kind of channel; known: {', '.join(each.kind for each in TRANSPORTS)}"
     )
