@@ -275,7 +275,7 @@ def _keep(made: Mapping[Key, Hour]) -> None:
 
 
 def _note(hours: Sequence[Due]) -> None:
-    execute(_NOTE, columns(hours, node_id=list, hour_ms=list, version=list))
+    execute(_NOTE, columns(hours))
 
 
 KEEP_CELLS = timedelta(days=2)

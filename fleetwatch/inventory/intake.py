@@ -92,7 +92,7 @@ def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
     now_ms = to_ms(received_at)
     hour_ms = now_ms - now_ms % HOUR_MS
     node_ids = sorted(brought)
-    amounts = columns((brought[pk] for pk in node_ids), **dict.fromkeys(LIMITS, integers))
+    amounts = columns(brought[pk] for pk in node_ids)
     counted_rows = run(COUNT, amounts | {"nodes": integers(node_ids), "hour_ms": hour_ms})
     for node_id, *counted in counted_rows:
         left_s = math.ceil((hour_ms + HOUR_MS - now_ms) / 1000)

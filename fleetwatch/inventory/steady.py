@@ -16,7 +16,7 @@ from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
-from fleetwatch.lib.batched import columns, integers, run
+from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import execute, read_statement
 
 EXTEND_STEADY = read_statement("inventory/sql/extend_steady.sql")
@@ -149,18 +149,7 @@ def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> 
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    parameters = columns(
-        batches,
-        node_id=integers,
-        digest=list,
-        boot_start_ms=integers,
-        sequence=integers,
-        start_ms=integers,
-        end_ms=integers,
-        newest_ms=integers,
-        received_at=list,
-        agent=list,
-    )
+    parameters = columns(batches)
     parameters |= {
         "gap": GAP_MS,
         "replayed": REPLAYED_AFTER_MS,

@@ -277,28 +277,22 @@ def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
     """The jobs of keys of which something was newly said, as they are believed now, with the teams
     that their accounts name.
     """
-    locked_jobs, moved = _lock(recorded)
+    unknown = {each.given.key for each in recorded if each.job is None}
+    keys = sorted({each.given.key for each in recorded})
+    locked_jobs, moved = lock_jobs(keys, unknown=unknown)
     job_ids = jobs_of_records(locked_jobs)
     spoken = [(each, job_ids[each.record_id]) for each in recorded if each.record_id in job_ids]
-    speakers = {job_id: each.given for each, job_id in spoken if each.is_news}
-    teams = _teams(locked_jobs, speakers, received_at)
+    teams = _teams(locked_jobs, spoken, received_at)
     jobs = {each.row.pk: _believed(each, teams) for each in locked_jobs}
     _write([job for job in jobs.values() if job.is_changed])
-    news = [
-        (each.given, jobs[job_id]) for each, job_id in spoken if each.is_news and each.is_changed
-    ]
-    _note(news, received_at)
+    _note([(each, jobs[job_id]) for each, job_id in spoken], received_at)
     return StoredJobs({each.given.name: jobs[job_id].stored for each, job_id in spoken}, moved)
-
-
-def _lock(recorded: Sequence[Recorded]) -> tuple[list[LockedJob], HeldTime]:
-    keys = sorted({each.given.key for each in recorded})
-    return lock_jobs(keys, unknown={each.given.key for each in recorded if each.job is None})
 
 
 def _write(changed: Sequence[Believed]) -> None:
     if changed:
-        run(TAKE_FACTS, {"jobs": msgspec.json.encode([_job_row(job) for job in changed]).decode()})
+        rows = [{"id": job.pk, "team_id": job.team_id, **asdict(job.now)} for job in changed]
+        run(TAKE_FACTS, {"jobs": msgspec.json.encode(rows).decode()})
     ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
 
 
@@ -317,7 +311,7 @@ def _believed(locked_job: LockedJob, teams: Mapping[str, int]) -> Believed:
 
 
 def _teams(
-    locked_jobs: Sequence[LockedJob], speakers: Mapping[int, Given], received_at: datetime
+    locked_jobs: Sequence[LockedJob], spoken: Sequence[tuple[Recorded, int]], received_at: datetime
 ) -> dict[str, int]:
     """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as
     brought by who spoke.
@@ -325,7 +319,9 @@ def _teams(
     slugs = {each.row.pk: slug for each in locked_jobs if (slug := _slug(each.job.facts))}
     unknown = unknown_teams(set(slugs.values()))
     bringers = {
-        slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown
+        slugs[job_id]: each.given
+        for each, job_id in spoken
+        if each.is_news and slugs.get(job_id) in unknown
     }
     intake.count(_summed((given, Brought(teams=1)) for given in bringers.values()), received_at)
     return ensure_teams(set(slugs.values()))
@@ -336,10 +332,6 @@ def _slug(facts: JobFacts) -> str:
     return facts.account.strip()[:MAX_SLUG]
 
 
-def _job_row(job: Believed) -> dict[str, Any]:
-    return {"id": job.pk, "team_id": job.team_id, **asdict(job.now)}
-
-
 def _mark(job: Believed) -> ChangedJob:
     was_named = bool(job.was.user or job.was.account)
     return ChangedJob(
@@ -347,15 +339,15 @@ def _mark(job: Believed) -> ChangedJob:
     )
 
 
-def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None:
+def _note(spoken: Sequence[tuple[Recorded, Believed]], received_at: datetime) -> None:
     """Keeps who newly said what of the jobs, and what of it was not taken."""
     noted = [
-        _change(given, facts, job, received_at)
-        for given, job in news
-        if (facts := _news(given.facts, job.was))
+        _change(each.given, facts, job, received_at)
+        for each, job in spoken
+        if each.is_news and each.is_changed and (facts := _news(each.given.facts, job.was))
     ]
     JobChange.objects.bulk_create(noted)
-    made = {job.pk for _, job in news if job.is_new}
+    made = {job.pk for _, job in spoken if job.is_new}
     if job_ids := sorted({change.job_id for change in noted} - made):
         execute(DROP_OLD_CHANGES, {"jobs": job_ids, "kept": MAX_CHANGES})
 

@@ -1,23 +1,19 @@
-"""Which of the jobs that are stored under one key is which of those that are believed now. Pure."""
+"""Which of the jobs that are stored under one key is which of those that are believed now."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
+from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.records import KnownJob
 
-
-class StoredJobRow(Protocol):
-    """A job as it is stored."""
-
-    @property
-    def pk(self) -> int: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def account(self) -> str: ...
+# A row that fits a job by an earlier rule is not left for a later one.
+RULES: tuple[Callable[[KnownJob, Job], bool], ...] = (
+    lambda job, row: (row.user, row.account) == (job.facts.user, job.facts.account),
+    lambda job, row: any(record.job_id == row.pk for record in job.records),
+    lambda job, row: True,
+)
 
 
-def matched(jobs: Sequence[KnownJob], rows: Sequence[StoredJobRow]) -> list[int | None]:
+def matched(jobs: Sequence[KnownJob], rows: Sequence[Job]) -> list[int | None]:
     """By position of the job: the row that it is from now on; None = a new one.
 
     The row of the same owner comes first, so that nobody moves what others hold by naming another
@@ -33,22 +29,3 @@ def matched(jobs: Sequence[KnownJob], rows: Sequence[StoredJobRow]) -> list[int 
                 chosen[place] = row.pk
                 free.remove(row)
     return [chosen.get(place) for place in range(len(jobs))]
-
-
-def _has_same_owner(job: KnownJob, row: StoredJobRow) -> bool:
-    return (row.user, row.account) == (job.facts.user, job.facts.account)
-
-
-def _has_its_records(job: KnownJob, row: StoredJobRow) -> bool:
-    return any(record.job_id == row.pk for record in job.records)
-
-
-def _is_left(_: KnownJob, __: StoredJobRow) -> bool:
-    return True
-
-
-RULES: tuple[Callable[[KnownJob, StoredJobRow], bool], ...] = (
-    _has_same_owner,
-    _has_its_records,
-    _is_left,
-)

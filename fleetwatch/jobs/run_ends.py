@@ -49,20 +49,7 @@ def note(ends: Iterable[End]) -> set[int]:
     last = {end.run: end for end in sorted(possible, key=lambda end: end.weight)}
     if not last:
         return set()
-    given = columns(
-        last.values(),
-        job_id=integers,
-        node_id=integers,
-        gpu_id=integers,
-        source=list,
-        start_ms=integers,
-        end_ms=integers,
-        is_cluster=list,
-        as_of_ms=integers,
-        boot_start_ms=integers,
-        sequence=integers,
-    )
-    return {job_id for (job_id,) in run(NOTE_ENDS, given)}
+    return {job_id for (job_id,) in run(NOTE_ENDS, columns(last.values()))}
 
 
 def cut_holds(job_ids: Collection[int]) -> set[tuple[int, Span]]:

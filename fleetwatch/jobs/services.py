@@ -5,7 +5,7 @@ Jobs' facts: job_writes.py.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.wire import Batch
 from fleetwatch.jobs import run_ends
@@ -14,7 +14,7 @@ from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
 from fleetwatch.jobs.run_ends import End
-from fleetwatch.lib.batched import integers, numbers, run
+from fleetwatch.lib.batched import columns, integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
@@ -36,6 +36,25 @@ AllocationKey = tuple[int, int, str, float | None]  # GPU, job, source, share
 Asserted = tuple[list[Span], set[int]]  # the time; when its runs began
 Identity = tuple[Any, ...]  # GPU, pid, when it started, user, name, job
 Stored = Sequence[StoredJob | None]  # by position in the batch; None: a job that nobody holds
+
+
+class SourceAnswer(NamedTuple):
+    """When a job source of a node answered, or did not and why (int8multirange text)."""
+
+    node_id: int
+    kind: str
+    ok: bool
+    why: str
+    asserted: str
+
+
+class SeenProcess(NamedTuple):
+    """A stored process that was seen again."""
+
+    id: int
+    seen_ms: int
+    state: str
+    memory_bytes: int | None
 
 
 def assert_allocations(
@@ -190,34 +209,26 @@ def assert_sources(reports: Sequence[Report]) -> None:
 
     A declared allocation is its own source: the batch that names one knows it.
     """
-    rows = [row for report in reports for row in _source_rows(report)]
-    if not rows:
+    answers = [answer for report in reports for answer in _answers(report)]
+    if not answers:
         return
-    node_ids, kinds, oks, whys, asserted = zip(*rows, strict=True)
-    given = {
-        "node_ids": integers(node_ids),
-        "kinds": list(kinds),
-        "oks": list(oks),
-        "whys": list(whys),
-        "asserted": list(asserted),
-    }
-    new = run(ASSERT_SOURCES, given)
+    new = run(ASSERT_SOURCES, columns(answers))
     if new:
         run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
 
 
-def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
-    batch = report.batch
+def _answers(report: Report) -> set[SourceAnswer]:
     extent = report.extent({})
     if extent is None:
-        return []
-    answers = {
+        return set()
+    asserted = _multirange([extent])
+    sources = {
         (source["kind"], source["ok"], "" if source["ok"] else source.get("why") or "")
-        for source in batch.sources
+        for source in report.batch.sources
     }
-    if any(item.get("source") == DECLARED for item in batch.allocations):
-        answers.add((DECLARED, True, ""))
-    return [(report.node_id, *answer, _multirange([extent])) for answer in answers]
+    if any(item.get("source") == DECLARED for item in report.batch.allocations):
+        sources.add((DECLARED, True, ""))
+    return {SourceAnswer(report.node_id, *source, asserted) for source in sources}
 
 
 def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[int]:
@@ -230,7 +241,7 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
     if not readers:
         return set()
     stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
-    same: list[tuple[int, int, str, int | None]] = []
+    same: list[SeenProcess] = []
     quiet = set()
     for report in readers:
         there = {
@@ -243,21 +254,8 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
         else:
             quiet.add(report.node_id)
     if same:
-        _refresh(same)
+        run(REFRESH_PROCESSES, columns(same))
     return quiet
-
-
-def _refresh(processes: Sequence[tuple[int, int, str, int | None]]) -> None:
-    pks, seen, states, memory = zip(*processes, strict=True)
-    run(
-        REFRESH_PROCESSES,
-        {
-            "pks": integers(pks),
-            "seen": integers(seen),
-            "states": list(states),
-            "memory": integers(memory),
-        },
-    )
 
 
 def _has_read_processes(batch: Batch) -> bool:
@@ -275,7 +273,7 @@ def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int,
 
 def _same_processes(
     there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Stored
-) -> list[tuple[int, int, str, int | None]]:
+) -> list[SeenProcess]:
     """The rows to refresh, where the batch names the very processes that are stored; else they have
     been replaced.
     """
@@ -290,7 +288,7 @@ def _same_processes(
     if seen_ms - last_ms < PROCESSES_REFRESH_MS:
         return []
     return [
-        (pk, seen_ms, rows[identity].state, rows[identity].memory_bytes)
+        SeenProcess(pk, seen_ms, rows[identity].state, rows[identity].memory_bytes)
         for identity, (pk, _) in there.items()
     ]
 

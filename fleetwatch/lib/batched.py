@@ -2,8 +2,8 @@
 whole columns at a time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, get_type_hints
 
 import psycopg
 from django.db import connection
@@ -38,9 +38,16 @@ def numbers(values: Iterable[float | None]) -> str:
     return "{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}"
 
 
-def columns(rows: Iterable[object], **written: Callable[[list[Any]], Any]) -> dict[str, Any]:
-    """Parameters of a statement that unnests the rows: each named attribute of all of them, as
-    `integers`, `numbers` or `list` writes it.
+def columns(rows: Iterable[object]) -> dict[str, Any]:
+    """Parameters of a statement that unnests the rows, which are of one class: each annotated
+    attribute of all of them, whole numbers as `integers` writes them.
     """
     every = list(rows)
-    return {name: write([getattr(row, name) for row in every]) for name, write in written.items()}
+    return {
+        name: _written(kind, [getattr(row, name) for row in every])
+        for name, kind in get_type_hints(type(every[0])).items()
+    }
+
+
+def _written(kind: object, values: list[Any]) -> str | list[Any]:
+    return integers(values) if kind in (int, int | None) else values

@@ -1,18 +1,32 @@
 """What all of our management commands are."""
 
+import getpass
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class HubCommand(BaseCommand):
     """Starts at once: pages and models are checked by `make lint`, not before each command."""
 
     requires_system_checks: list[str] = []
+    # the text of such an error is a sentence for who ran the command; exit 1
+    refusals: tuple[type[Exception], ...] = ()
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except self.refusals as error:
+            raise CommandError(str(error)) from error
+
+    @property
+    def by(self) -> str:
+        """Who runs it, as it is kept."""
+        return f"{getpass.getuser()}, by manage.py"
 
     def refuse_argument(self, sentence: str) -> NoReturn:
         """Says what is wrong with an argument; exit 2."""

@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -22,14 +21,14 @@ class ConfigurationError(Exception):
     """A setting that can't be used; the text names the variable and what was expected."""
 
 
-def text(name: str, default: str = "", *, environ: Mapping[str, str] = os.environ) -> str:
+def text(name: str, default: str = "") -> str:
     """The variable, or the content of the file that NAME_FILE names, or the default.
 
     Raises ConfigurationError when NAME_FILE can't be read.
     """
-    if name in environ:
-        return environ[name]
-    path = environ.get(f"{name}_FILE")
+    if name in os.environ:
+        return os.environ[name]
+    path = os.environ.get(f"{name}_FILE")
     if path is None:
         return default
     try:
@@ -38,11 +37,11 @@ def text(name: str, default: str = "", *, environ: Mapping[str, str] = os.enviro
         raise ConfigurationError(f"{name}_FILE: can't read {path}: {error.strerror}") from error
 
 
-def boolean(name: str, default: bool, *, environ: Mapping[str, str] = os.environ) -> bool:
+def boolean(name: str, default: bool) -> bool:
     """True for 1/true/yes/on, False for 0/false/no/off; raises ConfigurationError for anything
     else.
     """
-    value = text(name, environ=environ).strip().lower()
+    value = text(name).strip().lower()
     if not value:
         return default
     if value in ("1", "true", "yes", "on"):
@@ -52,11 +51,9 @@ def boolean(name: str, default: bool, *, environ: Mapping[str, str] = os.environ
     raise ConfigurationError(f"{name}: expected true or false, not {value!r}")
 
 
-def integer(
-    name: str, default: int, *, low: int, high: int, environ: Mapping[str, str] = os.environ
-) -> int:
+def integer(name: str, default: int, *, low: int, high: int) -> int:
     """A whole number in [low, high]; raises ConfigurationError for anything else."""
-    value = text(name, environ=environ).strip()
+    value = text(name).strip()
     if not value:
         return default
     try:
@@ -68,17 +65,17 @@ def integer(
     return number
 
 
-def words(name: str, default: list[str], *, environ: Mapping[str, str] = os.environ) -> list[str]:
+def words(name: str, default: list[str]) -> list[str]:
     """A comma-separated list."""
-    value = text(name, environ=environ)
+    value = text(name)
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
-def address(name: str, default: str, *, environ: Mapping[str, str] = os.environ) -> str:
+def address(name: str, default: str) -> str:
     """An address like https://fleetwatch.example.com, without a slash at its end; raises
     ConfigurationError for anything else.
     """
-    value = text(name, environ=environ).strip().rstrip("/") or default
+    value = text(name).strip().rstrip("/") or default
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ConfigurationError(
@@ -93,14 +90,12 @@ def host_of(url: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def networks(
-    name: str, *, environ: Mapping[str, str] = os.environ
-) -> list[IPv4Network | IPv6Network]:
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
     """A comma-separated list of addresses and networks (10.0.0.7, 10.0.0.0/8, fd00::/8); raises
     ConfigurationError.
     """
     try:
-        return [ip_network(word) for word in words(name, [], environ=environ)]
+        return [ip_network(word) for word in words(name, [])]
     except ValueError as error:
         raise ConfigurationError(
             f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})"
@@ -115,13 +110,13 @@ def refuse_published(name: str, secret: str) -> None:
         )
 
 
-def password_of(variable: str, *, environ: Mapping[str, str] = os.environ) -> str:
+def password_of(variable: str) -> str:
     """The password in the address that the variable holds; "" without one.
 
     Raises ConfigurationError for what is no address.
     """
     try:
-        return unquote(urlsplit(text(variable, environ=environ)).password or "")
+        return unquote(urlsplit(text(variable)).password or "")
     except ValueError as error:
         raise ConfigurationError(f"{variable}: {error}") from error
 
@@ -136,16 +131,16 @@ def check_secret_key(key: str) -> None:
         )
 
 
-def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+def data_dir() -> Path:
     """Where the embedded stack keeps its files: FLEETWATCH_DATA, else the platform's usual
     place.
     """
-    given = environ.get("FLEETWATCH_DATA")
+    given = os.environ.get("FLEETWATCH_DATA")
     if given:
         return Path(given).expanduser().absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/fleetwatch/default")
-    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "fleetwatch"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "fleetwatch"
 
 
 def folder_trouble(folder: Path, error: OSError) -> str:

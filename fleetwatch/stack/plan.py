@@ -93,13 +93,13 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
     command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port",
     str(listen.port),
                "--workers",
-               str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64, environ=env)))  # fmt: skip
+               str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64)))  # fmt: skip
     return Spec("web", command, {"FLEETWATCH_DB_STATEMENT_S": STATEMENT_S, **env}, folder=ROOT)
 
 
 def worker(env: Mapping[str, str]) -> Spec:
     """The Celery worker; what it does not finish in time is done by the next start."""
-    processes = str(integer("FLEETWATCH_WORKERS", 2, low=1, high=64, environ=env))
+    processes = str(integer("FLEETWATCH_WORKERS", 2, low=1, high=64))
     command = _celery("worker", "--concurrency", processes, "--without-gossip", "--without-mingle")
     return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)
 

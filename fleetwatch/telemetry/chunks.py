@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetwatch.lib import rows
-from fleetwatch.lib.batched import columns, integers, run
+from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
 from fleetwatch.telemetry.window_tables import (
@@ -79,13 +79,4 @@ def _once(parts: Sequence[Table], ints: Sequence[str], keys: Sequence[str]) -> T
 def store(chunks: Sequence[Packed]) -> None:
     """Writes the chunks; one with the same node and start is replaced."""
     if chunks:
-        given = columns(
-            chunks,
-            node_id=integers,
-            start=list,
-            end=list,
-            window_count=integers,
-            payload=list,
-            host=list,
-        )
-        run(STORE, {"version": codec.VERSION, **given})
+        run(STORE, {"version": codec.VERSION, **columns(chunks)})

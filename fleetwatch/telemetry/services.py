@@ -201,21 +201,10 @@ def append_new(batches: Sequence[Continued], touched: Mapping[int, Span]) -> set
         _ensure_partition(received_at)
     marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
     posted = [(node_id, hour) for node_id, span in touched.items() for hour in _hours_of(*span)]
-    given = columns(
-        batches,
-        node_id=integers,
-        boot_id=list,
-        boot_start_ms=integers,
-        sequence=integers,
-        received_at=list,
-        start_ms=integers,
-        end_ms=integers,
-        payload=list,
-    )
     new = run(
         APPEND_STEADY,
         {
-            **given,
+            **columns(batches),
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
             "touched_nodes": integers(node_id for node_id, _ in posted),

@@ -8,40 +8,48 @@ from fleetwatch.lib import env
 from fleetwatch.lib.env import ConfigurationError
 
 
-def test_a_value_may_come_from_a_file(tmp_path):
+def test_a_value_may_come_from_a_file(tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("from-file\n")
+    monkeypatch.setenv("KEY_FILE", str(tmp_path / "secret"))
 
-    assert env.text("KEY", environ={"KEY_FILE": str(tmp_path / "secret")}) == "from-file"
-    assert (
-        env.text("KEY", environ={"KEY": "direct", "KEY_FILE": str(tmp_path / "secret")}) == "direct"
-    )
+    assert env.text("KEY") == "from-file"
+    monkeypatch.setenv("KEY", "direct")
+    assert env.text("KEY") == "direct"
 
 
-def test_a_file_that_is_not_there_names_the_variable():
+def test_a_file_that_is_not_there_names_the_variable(monkeypatch):
+    monkeypatch.setenv("KEY_FILE", "/nowhere/secret")
+
     with pytest.raises(ConfigurationError, match="KEY_FILE: can't read /nowhere/secret"):
-        env.text("KEY", environ={"KEY_FILE": "/nowhere/secret"})
+        env.text("KEY")
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [("1", True), ("Yes", True), ("off", False), ("false", False), ("", True)],
 )
-def test_a_boolean_is_read_in_the_usual_spellings(value, expected):
-    assert env.boolean("FLAG", True, environ={"FLAG": value}) is expected
+def test_a_boolean_is_read_in_the_usual_spellings(value, expected, monkeypatch):
+    monkeypatch.setenv("FLAG", value)
+
+    assert env.boolean("FLAG", True) is expected
 
 
-def test_a_wrong_boolean_says_what_was_expected():
+def test_a_wrong_boolean_says_what_was_expected(monkeypatch):
+    monkeypatch.setenv("FLAG", "maybe")
+
     with pytest.raises(ConfigurationError, match="FLAG: expected true or false, not 'maybe'"):
-        env.boolean("FLAG", True, environ={"FLAG": "maybe"})
+        env.boolean("FLAG", True)
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [("x", "a whole number"), ("0", "1 to 9, not 0"), ("10", "1 to 9, not 10")],
 )
-def test_a_wrong_number_says_what_was_expected(value, message):
+def test_a_wrong_number_says_what_was_expected(value, message, monkeypatch):
+    monkeypatch.setenv("NUMBER", value)
+
     with pytest.raises(ConfigurationError, match=message):
-        env.integer("NUMBER", 5, low=1, high=9, environ={"NUMBER": value})
+        env.integer("NUMBER", 5, low=1, high=9)
 
 
 def test_a_database_url_may_name_a_socket_folder():
@@ -87,27 +95,34 @@ def test_a_damaged_runtime_file_says_what_to_do(tmp_path):
         env.read_runtime(tmp_path)
 
 
-def test_the_data_folder_is_the_one_named():
-    assert env.data_dir({"FLEETWATCH_DATA": "/srv/fw"}) == Path("/srv/fw")
-    assert env.data_dir({"XDG_DATA_HOME": "/x"}) == (
+def test_the_data_folder_is_the_one_named(monkeypatch):
+    monkeypatch.setenv("FLEETWATCH_DATA", "/srv/fw")
+    assert env.data_dir() == Path("/srv/fw")
+
+    monkeypatch.delenv("FLEETWATCH_DATA")
+    monkeypatch.setenv("XDG_DATA_HOME", "/x")
+    assert env.data_dir() == (
         Path("/var/lib/fleetwatch/default") if os.geteuid() == 0 else Path("/x/fleetwatch")
     )
 
 
 @pytest.mark.parametrize("value", ["nourl", "ftp://hub", "https://", "https://hub?x=1", "//hub"])
-def test_an_address_that_is_none_is_named(value):
+def test_an_address_that_is_none_is_named(value, monkeypatch):
+    monkeypatch.setenv("PUBLIC", value)
+
     with pytest.raises(
         env.ConfigurationError,
         match="PUBLIC: expected an address like https://fleetwatch.example.com",
     ):
-        env.address("PUBLIC", "http://127.0.0.1", environ={"PUBLIC": value})
+        env.address("PUBLIC", "http://127.0.0.1")
 
 
-def test_an_address_has_no_slash_at_its_end_and_names_a_host():
-    address = env.address(
-        "PUBLIC", "http://127.0.0.1", environ={"PUBLIC": "https://hub.example.com:8443/"}
-    )
+def test_an_address_has_no_slash_at_its_end_and_names_a_host(monkeypatch):
+    monkeypatch.setenv("PUBLIC", "https://hub.example.com:8443/")
+
+    address = env.address("PUBLIC", "http://127.0.0.1")
 
     assert (address, env.host_of(address)) == ("https://hub.example.com:8443", "hub.example.com")
     assert env.host_of("http://[fd00::7]:8000") == "[fd00::7]"
-    assert env.address("PUBLIC", "http://127.0.0.1", environ={}) == "http://127.0.0.1"
+    monkeypatch.delenv("PUBLIC")
+    assert env.address("PUBLIC", "http://127.0.0.1") == "http://127.0.0.1"

@@ -1,5 +1,5 @@
 -- Adds time to the reports of nodes' job sources; one row per reason that was not given before: its node.
--- In:  node_ids, kinds, oks, whys, asserted (int8multirange text), by position; each node, kind, answer and reason once.
+-- In:  node_id, kind, ok, why, asserted (int8multirange text), by position; each node, kind, answer and reason once.
 -- Sorted, so that two batches of the same sources wait for each other and do not deadlock.
 -- Again: safe; a union does not care for order, and a report that says nothing new writes nothing.
 WITH written AS (
@@ -7,7 +7,7 @@ WITH written AS (
     SELECT
         node_id, kind, ok, why, asserted::int8multirange
     FROM unnest(
-        %(node_ids)s::bigint[], %(kinds)b::text[], %(oks)b::boolean[], %(whys)b::text[], %(asserted)b::text[]
+        %(node_id)s::bigint[], %(kind)b::text[], %(ok)b::boolean[], %(why)b::text[], %(asserted)b::text[]
     ) AS given (node_id, kind, ok, why, asserted)
     ORDER BY node_id, kind, ok, why
     ON CONFLICT (node_id, kind, ok, why) DO UPDATE SET

@@ -5,7 +5,6 @@ alone, on standard output.
 import argparse
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.ingest.models import Rights
@@ -14,6 +13,7 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
+    refusals = (ValueError,)
     help = (
         "Makes a token that speaks for one node, and prints it once. The node is made when it is"
         " new."
@@ -39,7 +39,4 @@ class Command(HubCommand):
 
     def handle(self, *args: object, **options: Any) -> None:
         rights = Rights(options["may_import"], options["speaks_for"])
-        try:
-            self.stdout.write(create_agent_token(options["node"], timezone.now(), rights))
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        self.stdout.write(create_agent_token(options["node"], timezone.now(), rights))

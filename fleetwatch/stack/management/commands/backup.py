@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.lib.commands import HubCommand
@@ -12,6 +11,7 @@ from fleetwatch.stack import backup
 
 
 class Command(HubCommand):
+    refusals = (backup.BackupError,)
     help = (
         "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be"
         " read without it."
@@ -22,13 +22,10 @@ class Command(HubCommand):
         parser.add_argument("--force", action="store_true", help="overwrite FILE where it exists")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            backup.write(
-                options["file"],
-                now=timezone.now(),
-                say=lambda table: self.stdout.write(f"saved {table}"),
-                overwrites=options["force"],
-            )
-        except backup.BackupError as error:
-            raise CommandError(str(error)) from error
+        backup.write(
+            options["file"],
+            now=timezone.now(),
+            say=lambda table: self.stdout.write(f"saved {table}"),
+            overwrites=options["force"],
+        )
         self.stdout.write(f"{options['file']}: {options['file'].stat().st_size:,} bytes")

@@ -2,10 +2,9 @@
 sentence where it can't be.
 """
 
-import getpass
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.ledger.months import closing
@@ -13,6 +12,7 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
+    refusals = (closing.ClosingError,)
     help = (
         "Closes a month: its entries stay as they are, and what is judged otherwise later is booked"
         " as an adjustment."
@@ -23,15 +23,12 @@ class Command(HubCommand):
         parser.add_argument("--reason", default="", help="kept with who closed it and when")
 
     def handle(self, *args: Any, month: str, reason: str, **options: Any) -> None:
-        try:
-            closed = closing.close_month(
-                closing.read_month(month),
-                by=f"{getpass.getuser()}, by manage.py",
-                now=timezone.now(),
-                reason=reason,
-            )
-        except closing.ClosingError as error:
-            raise CommandError(str(error)) from error
+        closed = closing.close_month(
+            closing.read_month(month),
+            by=self.by,
+            now=timezone.now(),
+            reason=reason,
+        )
         self.stdout.write(
             f"{month} is closed: nothing before {closed.end:%Y-%m-%d %H:%M} UTC changes any more"
         )

@@ -2,10 +2,9 @@
 one reports it too.
 """
 
-import getpass
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.ingest.services import MoveError, move_gpu
@@ -13,6 +12,7 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
+    refusals = (MoveError,)
     help = (
         "Believes that a GPU moved to the node: the windows that it sent of it, and that waited,"
         " count from now on."
@@ -23,8 +23,5 @@ class Command(HubCommand):
         parser.add_argument("node", help="the name of the node that it is with now")
 
     def handle(self, *args: Any, uuid: str, node: str, **options: Any) -> None:
-        try:
-            move_gpu(uuid, node, by=f"{getpass.getuser()}, by manage.py", now=timezone.now())
-        except MoveError as error:
-            raise CommandError(str(error)) from error
+        move_gpu(uuid, node, by=self.by, now=timezone.now())
         self.stdout.write(f"{uuid} is with {node}: what it sent counts")

@@ -1,9 +1,8 @@
 """`manage.py remove_node NODE --reason ...`: an admin says that a silent node is gone."""
 
-import getpass
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.ingest.services import RemovalError, remove_node
@@ -11,6 +10,7 @@ from fleetwatch.lib.commands import HubCommand
 
 
 class Command(HubCommand):
+    refusals = (RemovalError,)
     help = (
         "Takes a silent node off the bill as of its last window; it comes back by reporting again."
     )
@@ -20,12 +20,7 @@ class Command(HubCommand):
         parser.add_argument("--reason", required=True, help="why, for who asks later")
 
     def handle(self, *args: Any, node: str, reason: str, **options: Any) -> None:
-        try:
-            remove_node(
-                node, reason=reason, by=f"{getpass.getuser()}, by manage.py", now=timezone.now()
-            )
-        except RemovalError as error:
-            raise CommandError(str(error)) from error
+        remove_node(node, reason=reason, by=self.by, now=timezone.now())
         self.stdout.write(
             f"{node} is off the bill as of its last window, and comes back by reporting again"
         )

@@ -16,6 +16,7 @@ from fleetwatch.lib.intervals import from_ms
 
 
 class Command(HubCommand):
+    refusals = (ValueError,)
     help = (
         "Puts a new version of the policy in force: the newest one with other values for the named"
         " thresholds."
@@ -38,13 +39,8 @@ class Command(HubCommand):
         self, *args: Any, changes: list[str], repost_from: str | None, **options: Any
     ) -> None:
         now = timezone.now()
-        try:
-            since = (
-                None if repost_from is None else services.repost_start(_day(repost_from), now=now)
-            )
-            row = services.set_policy(changed(current_policy()[1], changes), now=now)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        since = None if repost_from is None else services.repost_start(_day(repost_from), now=now)
+        row = services.set_policy(changed(current_policy()[1], changes), now=now)
         self.stdout.write(f"policy {row.version} is in force")
         if since is not None:
             hours = services.repost_since(since)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.alerts import services as alerts
@@ -79,18 +78,16 @@ def _steps_from_the_ledger_on(now: datetime) -> tuple[Step, ...]:
 
 
 class Command(HubCommand):
+    refusals = (ledger.PostingError,)
     help = (
         "Post (open hours included), seal, evaluate and deliver everything that is due; for"
         " operators after an import."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            with record_run("settle") as did:
-                for step in steps(timezone.now()):
-                    did[step.name] = self._do(step)
-        except ledger.PostingError as error:
-            raise CommandError(str(error)) from error
+        with record_run("settle") as did:
+            for step in steps(timezone.now()):
+                did[step.name] = self._do(step)
 
     def _do(self, step: Step) -> dict[str, Any]:
         total: Counter[str] = Counter(step.work(timezone.now()))
