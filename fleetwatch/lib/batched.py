@@ -3,6 +3,7 @@ whole columns at a time.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, get_type_hints
 
 import psycopg
@@ -43,10 +44,17 @@ def columns(rows: Iterable[object]) -> dict[str, Any]:
     attribute of all of them, whole numbers as `integers` writes them.
     """
     every = list(rows)
+    row_class: Any = type(every[0])
     return {
         name: _written(kind, [getattr(row, name) for row in every])
-        for name, kind in get_type_hints(type(every[0])).items()
+        for name, kind in _kinds(row_class).items()
     }
+
+
+@cache
+def _kinds(row_class: type) -> dict[str, object]:
+    """Name -> annotation; kept, as to work them out takes longer than to write one row."""
+    return get_type_hints(row_class)
 
 
 def _written(kind: object, values: list[Any]) -> str | list[Any]:
