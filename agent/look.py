@@ -7,9 +7,10 @@ import platform
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from agent import __version__, batch, report, wire
 from agent.assembly import identity, source, workloads
@@ -82,16 +83,13 @@ def check(chosen: Config) -> int:
     """Prints what this host offers; FAILED when nothing can be read, or the hub or its token does
     not work.
     """
-    listener = _Listener()
-    logging.getLogger("agent").addHandler(listener)
-    logging.getLogger("agent").propagate = False  # a report says it in its place
-    look = _host(chosen)
-    try:
-        look = _gpus(chosen, look, listener)
-    except SourceError as error:
-        look = replace(
-            look, failure=str(error), host=[look_for_driver(), *look.host], notes=listener.notes()
-        )
+    with _listening() as listener:
+        look = _host(chosen)
+        try:
+            look = _gpus(chosen, look, listener)
+        except SourceError as error:
+            host = [look_for_driver(), *look.host]
+            look = replace(look, failure=str(error), host=host, notes=listener.notes())
     if chosen.is_json:
         print(json.dumps(report.as_json(look), indent=2))
     else:
@@ -121,6 +119,22 @@ class _Listener(logging.Handler):
     def notes(self) -> List[str]:
         """Each once."""
         return list(dict.fromkeys(self._lines))[:MAX_NOTES]
+
+
+@contextmanager
+def _listening() -> Iterator[_Listener]:
+    """What the agent's parts log meanwhile is heard, and not printed: a report says it in its
+    place.
+    """
+    listener = _Listener()
+    logger = logging.getLogger("agent")
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield listener
+    finally:
+        logger.propagate = True
+        logger.removeHandler(listener)
 
 
 def _host(chosen: Config) -> Look:

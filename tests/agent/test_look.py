@@ -1,4 +1,5 @@
 import json
+import logging
 
 import pytest
 
@@ -32,3 +33,11 @@ def test_books_that_are_here_and_are_not_asked_come_with_the_reason(kind, is_aut
     (finding,) = _job_sources([], [Finding(kind, "ok", "it is here")], {}, is_auto=is_auto)
 
     assert (finding.state, finding.text) == ("-", "it is here; not asked: " + reason)
+
+
+def test_what_is_logged_after_a_check_is_printed_as_before(caplog):
+    main(["check", "--source", "simulated:1xH100", "--json"])
+
+    logging.getLogger("agent.sources").warning("a reading was lost")
+
+    assert "a reading was lost" in caplog.text
