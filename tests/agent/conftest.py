@@ -1,4 +1,3 @@
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,13 +69,3 @@ def books(fake, tmp_path):
         )
 
     return open_books
-
-
-@pytest.fixture(autouse=True)
-def _heard_log():
-    """The agent's warnings are heard, whatever another room's test made of the process's log."""
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.partition(".")[0] == "agent" and isinstance(logger, logging.Logger):
-            logger.disabled = False
-            logger.propagate = True
-    logging.disable(logging.NOTSET)

@@ -1,6 +1,8 @@
 """The clock and the hands: asked for, planned, handed through the broker to real workers."""
 
+import logging
 import time
+from collections.abc import Iterator
 
 import pytest
 import time_machine
@@ -15,6 +17,15 @@ from tests.reports.factories import NOW, a_fleet
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture
+def _log_as_before() -> Iterator[None]:
+    """A worker in the tests' own process sets the root's level to its own; it is put back."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_log_as_before")
 def test_a_month_that_was_asked_for_goes_through_the_broker_to_the_workers():
     a_fleet()
     monthly.ask("2026-10", now=NOW)
