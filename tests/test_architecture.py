@@ -88,10 +88,8 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
 LARGE_FUNCTIONS = {
-    "agent": 1,
     "budgets": 6,
     "costs": 1,
-    "demo": 4,
     "diagnosis": 7,
     "figures": 6,
     "finance": 6,

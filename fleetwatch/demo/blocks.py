@@ -7,7 +7,7 @@ resumes, a repeated one stores nothing, and a later start adds a fill for the ga
 
 import itertools
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
@@ -74,7 +74,8 @@ def blocks(fill: Fill) -> list[Block]:
     windows.
     """
     fine_from = max(fill.start_ms, (fill.end_ms - FINE_MS) // HOUR_MS * HOUR_MS)
-    edges = sorted({fill.start_ms, fine_from, fill.end_ms, *_grid(fill)})
+    on_grid = range(-(-fill.start_ms // BLOCK_MS) * BLOCK_MS, fill.end_ms, BLOCK_MS)
+    edges = sorted({fill.start_ms, fine_from, fill.end_ms, *on_grid})
     return [
         Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000)
         for start, end in itertools.pairwise(edges)
@@ -96,11 +97,6 @@ def as_delivered(blocks: Sequence[Item], *, seed: str) -> list[Item]:
         if rng.random() < TWICE_CHANCE
     ]
     return [block for _, block in sorted(placed, key=itemgetter(0))]
-
-
-def _grid(fill: Fill) -> Iterator[int]:
-    first = -(-fill.start_ms // BLOCK_MS) * BLOCK_MS
-    yield from range(first, fill.end_ms, BLOCK_MS)
 
 
 def missing(

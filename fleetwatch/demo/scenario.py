@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from agent import __version__, wire
 from agent.batch import ClosedWindow, Sender, build
-from agent.readings import Event
 from agent.sources.simulated import Simulated, Spec
 from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.source import DRIVER
 from agent.sources.simulated.troubles import (
     OMENS_MS,
     ecc_errors,
-    events_between,
     faults_between,
     outages_between,
     pending_gpus,
@@ -24,7 +22,7 @@ from agent.sources.simulated.troubles import (
 from fleetwatch.demo.blocks import Block
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.demo.signals import Span, whole
-from fleetwatch.demo.window_columns import NodeColumns, draw
+from fleetwatch.demo.window_columns import Columns, NodeColumns, draw
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what
 # history says.
@@ -39,18 +37,21 @@ DIGITS = {
     "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1, "memory_temperature_c": 1,
     "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
-Columns = dict[str, NDArray[Any]]
 
 
 def batch(node: DemoNode, block: Block) -> wire.Batch:
     """The node's block: windows, jobs, allocations and events, as its agent would have sent it."""
     seen = windows(node, block)
-    columns = [_as_lists(columns) for columns in seen.gpus]
-    of_gpus: wire.Columns = {
-        "gpu": [index for index, lists in enumerate(columns) for _ in lists["start_ms"]]
+    gpus = range(len(seen.gpus))
+    one_after_another = {
+        "gpu": np.repeat(gpus, len(seen.host["start_ms"])),
+        **{name: np.concatenate([gpu[name] for gpu in seen.gpus]) for name in seen.gpus[0]},
     }
-    of_gpus |= {name: [value for lists in columns for value in lists[name]] for name in columns[0]}
-    return replace(without_windows(node, block), windows=of_gpus, host=_as_lists(seen.host))
+    return replace(
+        without_windows(node, block),
+        windows=_as_lists(one_after_another),
+        host=_as_lists(seen.host),
+    )
 
 
 def without_windows(node: DemoNode, block: Block) -> wire.Batch:
@@ -69,7 +70,7 @@ def without_windows(node: DemoNode, block: Block) -> wire.Batch:
             "dropped_windows": 0,
             "spool_bytes": 0,
         },
-        events=_events(simulated, block),
+        events=simulated.events_between(block.start_ms, block.end_ms),
     )
     return replace(built, sequence=block.sequence)
 
@@ -79,38 +80,32 @@ def windows(node: DemoNode, block: Block) -> NodeColumns:
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
     spec = simulated.spec
     window_ms = block.window_s * 1000
-    starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
-    span = Span(block.start_ms // 1000, len(starts) * block.window_s, block.window_s)
-    parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
-    drawn = draw(simulated.cards, parts, span, seed=spec.seed)
-    keys = {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms)}
-    gpus: list[Columns] = [keys | gpu for gpu in drawn.gpus]
+    drawn = _drawn(simulated, block)
+    starts = drawn.host["start_ms"]
     if spec.faulty is not None:
-        _lose(gpus[spec.faulty], spec, window_ms)
-    host = {"start_ms": starts, **drawn.host, **_queue(spec, starts)}
+        _lose(drawn.gpus[spec.faulty], spec, window_ms)
+    if spec.queue:
+        pending = [pending_gpus(spec.cluster, start) for start in starts.tolist()]
+        drawn.host["pending_gpus"] = np.array(pending, dtype=np.float64)
     is_seen = ~_is_hit(starts, window_ms, outages_between(spec, block.start_ms, block.end_ms))
-    return NodeColumns([_only(columns, is_seen) for columns in gpus], _only(host, is_seen))
-
-
-def _queue(spec: Spec, starts: NDArray[np.int64]) -> Columns:
-    if not spec.queue:
-        return {}
-    pending = [float(pending_gpus(spec.cluster, start)) for start in starts.tolist()]
-    return {"pending_gpus": np.array(pending)}
-
-
-def _events(simulated: Simulated, block: Block) -> list[Event]:
-    """What the driver said of the faulty GPU within the block."""
-    faulty = simulated.spec.faulty
-    if faulty is None:
-        return []
-    return events_between(
-        simulated.spec, simulated.cards[faulty].uuid, block.start_ms, block.end_ms
+    return NodeColumns(
+        [_only(columns, is_seen) for columns in drawn.gpus], _only(drawn.host, is_seen)
     )
 
 
+def _drawn(simulated: Simulated, block: Block) -> NodeColumns:
+    """What the node would show without its troubles, with KEYS."""
+    window_ms = block.window_s * 1000
+    starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
+    span = Span(block.start_ms // 1000, len(starts) * block.window_s, block.window_s)
+    parts = whole(jobs_between(simulated.spec, block.start_ms, block.end_ms))
+    drawn = draw(simulated.cards, parts, span, seed=simulated.spec.seed)
+    keys = {"start_ms": starts, "observed_ms": np.full(len(starts), window_ms)}
+    return NodeColumns([keys | gpu for gpu in drawn.gpus], {"start_ms": starts, **drawn.host})
+
+
 def _only(columns: Columns, is_seen: NDArray[np.bool_]) -> Columns:
-    return columns if is_seen.all() else {name: values[is_seen] for name, values in columns.items()}
+    return {name: values[is_seen] for name, values in columns.items()}
 
 
 def _lose(columns: Columns, spec: Spec, window_ms: int) -> None:
@@ -143,13 +138,12 @@ def _as_lists(columns: Columns) -> wire.Columns:
     """Rounded to what a sensor resolves: None where nothing was read, whole numbers without a
     point.
     """
-    return {
-        name: values.tolist() if name in KEYS else _as_list(values, DIGITS.get(name, 4))
-        for name, values in columns.items()
-    }
+    return {name: _as_list(values, DIGITS.get(name, 4)) for name, values in columns.items()}
 
 
-def _as_list(values: NDArray[np.float64], digits: int) -> list[float | int | None]:
+def _as_list(values: NDArray[Any], digits: int) -> list[float | int | None]:
+    if values.dtype.kind == "i":  # places, times and lengths
+        return list(values.tolist())
     unread = np.isnan(values)
     rounded = np.round(values, digits)
     as_list: list[float | int | None] = (

@@ -55,9 +55,8 @@ def _dips(samples: Percents, before: Floats) -> dict[str, Floats]:
     row, place = np.nonzero(_falls(samples[may], before[may]))
     row = may[row]
     same = np.diff(row) == 0
-    cycle_s, cycle_cv = _cycles(
-        row[1:][same], np.diff(place)[same] / SAMPLES_PER_S, windows=len(samples)
-    )
+    gaps_s = np.diff(place)[same] / SAMPLES_PER_S
+    cycle_s, cycle_cv = _cycles(row[1:][same], gaps_s, windows=len(samples))
     return {
         "util_dips": np.bincount(row, minlength=len(samples)).astype(np.float64),
         "util_cycle_s": cycle_s,
@@ -80,19 +79,19 @@ def _falls(samples: Percents, before: Floats) -> NDArray[np.bool_]:
     return falls
 
 
-def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> tuple[Floats, Floats]:
+def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> Floats:
     """Median and coefficient of variation of each window's gaps, whose rows come in order; NaN
     where there are too few.
     """
+    cycles = np.full((2, windows), np.nan)
     some, first, count = np.unique(rows, return_index=True, return_counts=True)
     sorted_s = gaps_s[np.lexsort((gaps_s, rows))]
     mean = np.add.reduceat(gaps_s, first) / count
     variance = np.maximum(np.add.reduceat(gaps_s**2, first) / count - mean**2, 0.0)
     variance[count < 2] = np.nan
-    median_s, variation = np.full((2, windows), np.nan)
-    median_s[some] = (sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]) / 2
-    variation[some] = np.sqrt(variance) / mean
-    return median_s, variation
+    cycles[0, some] = (sorted_s[first + (count - 1) // 2] + sorted_s[first + count // 2]) / 2
+    cycles[1, some] = np.sqrt(variance) / mean
+    return cycles
 
 
 def _longest_low(samples: Percents) -> Floats:

@@ -9,8 +9,10 @@ little noise.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.idle_watts import idle_power_w
 from agent.sources.simulated.card import (
@@ -43,7 +45,7 @@ LIVELY = (
     "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
     "nvlink_tx_bytes_s",
 )  # fmt: skip
-Columns = dict[str, Floats]
+Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,14 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
         **{name: mean(span.back(read[name])) for name in read if name not in MOMENTARY},
         **utilisation(samples, util[: -2 : span.window_s]),
         **_momentary(hardware, read, span),
+        **_unchanging(hardware, span),
         "spin_fraction": _spin_fraction(hardware, read, util, span),
         **_job_columns(ranks, span),
     }
 
 
 def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
-    """What the driver tells of a moment, by window, and what never changes."""
+    """What the driver tells of a moment, by window."""
     power_w = span.held(read["power_w"])
     columns = {
         "memory_used_bytes": np.rint(mean(span.held(read["memory_used_bytes"]))),
@@ -112,14 +115,20 @@ def _momentary(hardware: Hardware, read: Columns, span: Span) -> Columns:
         "energy_j": mean(span.back(read["power_w"])) * span.window_s,
         "sm_clock_hz": mean(span.held(read["sm_clock_hz"])),
         "process_count": span.back(read["process_count"])[:, -1],
-        "memory_reserved_bytes": np.full(span.windows, float(RESERVED_BYTES)),
-        "sm_clock_max_hz": np.full(span.windows, hardware.clock_max_hz),
-        "ecc_uncorrected": np.zeros(span.windows),
     }
     if hardware.has_gpm:
         columns["sm_active_max"] = span.back(read["sm_active"]).max(axis=1)
         columns["memory_util_mean"] = mean(span.held(read["dram_active"]))
     return columns
+
+
+def _unchanging(hardware: Hardware, span: Span) -> Columns:
+    values = {
+        "memory_reserved_bytes": float(RESERVED_BYTES),
+        "sm_clock_max_hz": hardware.clock_max_hz,
+        "ecc_uncorrected": 0.0,
+    }
+    return {name: np.full(span.windows, value) for name, value in values.items()}
 
 
 def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
@@ -184,14 +193,11 @@ def _own(
 ) -> Columns:
     """One GPU's columns: its own board, its rank's part of the work, and noise."""
     factor = np.ones(span.windows)
-    hot = np.full(span.windows, np.nan)
     for rank in ranks:
         factor += rank.track.here * (rank.track.signal.factor(card.index) - 1.0)
-        hot = np.where(np.isnan(rank.track.hot_c), hot, rank.track.hot_c)
     lively = factor * _noise(rng, span.windows)
     own = shared | _own_work(shared, lively) | _own_power(shared, card, lively, span)
-    warm = _lagging(temperature_c(card.hardware, own["power_w"]), span.window_s)
-    own["temperature_c"] = np.where(np.isnan(hot), warm, hot)
+    own["temperature_c"] = _temperature_c(card.hardware, ranks, own["power_w"], span.window_s)
     own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
     for name in ("job_cpu_ratio", "job_main_thread_ratio"):
         own[name] = np.minimum(own[name] * _noise(rng, span.windows), 1.0)
@@ -217,13 +223,19 @@ def _own_power(shared: Columns, card: Card, lively: Floats, span: Span) -> Colum
     }
 
 
-def _lagging(aim_c: Floats, window_s: int) -> Floats:
-    """First-order lag towards each window's temperature."""
+def _temperature_c(
+    hardware: Hardware, ranks: Sequence[Rank], power_w: Floats, window_s: int
+) -> Floats:
+    """First-order lag towards what fits each window's power; a throttled job has its own."""
     part = 1.0 - float(np.exp(-window_s / WARMING_S))
     lagging = itertools.accumulate(
-        aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c)
+        temperature_c(hardware, power_w).tolist(),
+        lambda before_c, aim_c: before_c + part * (aim_c - before_c),
     )
-    return np.array(list(lagging))
+    celsius = np.array(list(lagging))
+    for rank in ranks:
+        celsius = np.where(np.isnan(rank.track.hot_c), celsius, rank.track.hot_c)
+    return celsius
 
 
 def _noise(rng: np.random.Generator, count: int) -> Floats:

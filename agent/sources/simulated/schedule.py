@@ -153,17 +153,19 @@ def _lane(
         end_ms = min(at_ms + _length_ms(rng, archetype), end_of_slot)
         if archetype.name != "free":
             number = next(numbers)
+            user = _weighed(rng, team.weights)
+            name = rng.choice(archetype.names)
             yield SimulatedJob(
-                number=number,
-                cluster=spec.cluster,
-                user=_weighed(rng, team.weights),
-                name=rng.choice(archetype.names),
-                account=team.account,
-                archetype=archetype,
-                gpus=gpus,
-                start_ms=at_ms,
-                end_ms=end_ms,
-                seed="%d/%d" % (spec.seed, number),
+                number,
+                spec.cluster,
+                name,
+                user,
+                team.account,
+                archetype,
+                gpus,
+                at_ms,
+                end_ms,
+                "%d/%d" % (spec.seed, number),
             )
         at_ms = end_ms + _pause_ms(rng)
 

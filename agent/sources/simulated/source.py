@@ -101,13 +101,16 @@ class Simulated:
         """What the driver says of the faulty GPU since the last call; at first also that it is lost
         already.
         """
-        if self.spec.faulty is None:
-            return []
-        events = events_between(
-            self.spec, self.cards[self.spec.faulty].uuid, self._events_ms + 1, now_ms + 1
-        )
+        events = self.events_between(self._events_ms + 1, now_ms + 1)
         self._events_ms = max(self._events_ms, now_ms)
         return events
+
+    def events_between(self, start_ms: int, end_ms: int) -> List[Event]:
+        """What the driver says of the faulty GPU in [start, end)."""
+        faulty = self.spec.faulty
+        if faulty is None:
+            return []
+        return events_between(self.spec, self.cards[faulty].uuid, start_ms, end_ms)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -226,7 +229,7 @@ class _Counter:
             temperature_c=round(temperature_c, 1),
             memory_temperature_c=round(temperature_c + MEMORY_WARMER_C, 1),
             sm_clock_hz=seen["sm_clock_hz"],
-            ecc_uncorrected=self._ecc_errors(now_ms),
+            ecc_uncorrected=ecc_errors(self._spec, now_ms) if self._is_faulty else 0,
             means=means,
         )
 
@@ -240,9 +243,6 @@ class _Counter:
         shares = signal.shares(start_s, end_s)
         seen = shown(self.card.hardware, signal, role, shares, start_s=start_s, end_s=end_s)
         return seen, signal.factor(self.card.index)
-
-    def _ecc_errors(self, now_ms: int) -> int:
-        return ecc_errors(self._spec, now_ms) if self._is_faulty else 0
 
     def _power_w(self, usual_w: float) -> float:
         """Watts of this board, which differs from a usual one."""

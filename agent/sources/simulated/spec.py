@@ -1,15 +1,12 @@
 """What a simulated node is, from its specification on the command line."""
 
 from dataclasses import dataclass
-from typing import Dict, Iterable, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple
 
 from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.recurring import GPUS as RECURRING_GPUS
 from agent.sources.simulated.teams import MIXES
-
-SWITCHES = ("outages", "queue", "recurring")
-OPTIONS = ("seed", "mix", "cluster", "faulty", *SWITCHES)
 
 
 @dataclass(frozen=True)
@@ -41,25 +38,17 @@ def parse_spec(text: str) -> Spec:
 def _spec(text: str) -> Spec:
     head, *options = text.strip().split(",")
     count, model = _gpus(head.strip())
-    values = _options(options)
-    mix = values.get("mix", "mixed")
-    if mix not in MIXES:
-        raise _unknown("mix", mix, MIXES)
-    faulty = _number(values, "faulty")
-    if faulty is not None and faulty >= count:
-        raise ValueError("there is no GPU %d to be faulty" % faulty)
-    switches = {name: _switch(values, name) for name in SWITCHES}
-    if switches["recurring"] and count <= RECURRING_GPUS:
+    texts = dict(map(_option, options))
+    others = sorted(texts.keys() - OPTIONS.keys())
+    if others:
+        raise _unknown("option", ", ".join(others), OPTIONS)
+    values = {name: OPTIONS[name](name, texts[name]) for name in OPTIONS if name in texts}
+    spec = Spec(count, model, **values)
+    if spec.faulty is not None and spec.faulty >= count:
+        raise ValueError("there is no GPU %d to be faulty" % spec.faulty)
+    if spec.recurring and count <= RECURRING_GPUS:
         raise ValueError("recurring=yes needs more than %d GPUs" % RECURRING_GPUS)
-    return Spec(
-        count,
-        model,
-        seed=_number(values, "seed") or 0,
-        mix=mix,
-        cluster=values.get("cluster", "sim"),
-        faulty=faulty,
-        **switches,
-    )
+    return spec
 
 
 def _gpus(head: str) -> Tuple[int, str]:
@@ -71,34 +60,46 @@ def _gpus(head: str) -> Tuple[int, str]:
     return int(count), model.upper()
 
 
+def _option(option: str) -> Tuple[str, str]:
+    name, equals, text = option.strip().partition("=")
+    if not equals or not text:
+        raise ValueError("expected key=value, not %r" % option)
+    return name, text
+
+
 def _unknown(what: str, name: str, names: Iterable[str]) -> ValueError:
     return ValueError("unknown %s %s; known: %s" % (what, name, ", ".join(names)))
 
 
-def _options(options: Sequence[str]) -> Dict[str, str]:
-    values = dict(map(_option, options))
-    others = sorted(set(values) - set(OPTIONS))
-    if others:
-        raise _unknown("option", ", ".join(others), OPTIONS)
-    return values
+def _whole(name: str, text: str) -> int:
+    if not text.isdigit():
+        raise ValueError("%s must be a whole number, not %r" % (name, text))
+    return int(text)
 
 
-def _option(option: str) -> Tuple[str, str]:
-    key, equals, value = option.strip().partition("=")
-    if not equals or not value:
-        raise ValueError("expected key=value, not %r" % option)
-    return key, value
+def _mix(name: str, text: str) -> str:
+    if text not in MIXES:
+        raise _unknown(name, text, MIXES)
+    return text
 
 
-def _switch(values: Dict[str, str], name: str) -> bool:
-    value = values.get(name, "no")
-    if value not in ("yes", "no"):
-        raise ValueError("%s must be yes or no, not %r" % (name, value))
-    return value == "yes"
+def _text(name: str, text: str) -> str:
+    return text
 
 
-def _number(values: Dict[str, str], key: str) -> Optional[int]:
-    value = values.get(key)
-    if value is not None and not value.isdigit():
-        raise ValueError("%s must be a whole number, not %r" % (key, value))
-    return None if value is None else int(value)
+def _switch(name: str, text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("%s must be yes or no, not %r" % (name, text))
+    return text == "yes"
+
+
+# What may follow the GPUs: the fields of Spec, and how each is read.
+OPTIONS: Dict[str, Callable[[str, str], Any]] = {
+    "seed": _whole,
+    "mix": _mix,
+    "cluster": _text,
+    "faulty": _whole,
+    "outages": _switch,
+    "queue": _switch,
+    "recurring": _switch,
+}

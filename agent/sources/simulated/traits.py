@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, Optional, Sequence, Tuple, TypeVar
 
 from agent.sources.simulated.archetype import Archetype, Level, Load
 from agent.sources.simulated.hardware import Range
@@ -124,25 +124,14 @@ class Draw:
 
 
 def draw_traits(kind: Archetype, draw: Draw, *, ranks: int) -> Traits:
-    """The numbers of a job on so many GPUs."""
+    """The numbers of a job on so many GPUs; drawn in another order they would be others."""
     levels = (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP)
     return Traits(
         levels=tuple(draw.numbers(level) for level in levels),
         loads=_loads(kind, draw),
         culprit=draw.numbers(kind.culprit) if kind.culprit else None,
         culprit_rank=int(draw.chance() * ranks),
-        period_s=draw.value(kind.period_s),
-        duty=draw.duty(kind.duty),
-        jitter=draw.value(kind.jitter),
-        warmup_s=draw.value(kind.warmup_s),
-        pause_every_s=draw.value(kind.pause_every_s, otherwise=NEVER_S),
-        pause_share=draw.value(kind.pause_share),
-        onset_s=kind.onset_s,
-        hangs_after_s=draw.value(kind.hangs_after_s, otherwise=NEVER_S),
-        mean_gap_s=draw.value(kind.gap_s),
-        thermal_share=draw.value(kind.thermal, most=0.95),
-        thermal_period_s=draw.value((40.0, 160.0)),
-        thermal_peak_c=86.0 + 4.0 * draw.chance(),
+        **_course(kind, draw),
         memory_share=draw.value(kind.memory, most=MAX_MEMORY),
         cores_per_gpu=draw.whole((8, 16)),
         workers=draw.whole(kind.workers),
@@ -150,6 +139,24 @@ def draw_traits(kind: Archetype, draw: Draw, *, ranks: int) -> Traits:
         idle_ranks_have_context=draw.chance() < 0.5,
         rank_factors=tuple(1.0 + 0.02 * (2.0 * draw.chance() - 1.0) for _ in range(ranks)),
     )
+
+
+def _course(kind: Archetype, draw: Draw) -> Dict[str, float]:
+    """How the levels follow each other in time, by the names of Traits."""
+    return {
+        "period_s": draw.value(kind.period_s),
+        "duty": draw.duty(kind.duty),
+        "jitter": draw.value(kind.jitter),
+        "warmup_s": draw.value(kind.warmup_s),
+        "pause_every_s": draw.value(kind.pause_every_s, otherwise=NEVER_S),
+        "pause_share": draw.value(kind.pause_share),
+        "onset_s": kind.onset_s,
+        "hangs_after_s": draw.value(kind.hangs_after_s, otherwise=NEVER_S),
+        "mean_gap_s": draw.value(kind.gap_s),
+        "thermal_share": draw.value(kind.thermal, most=0.95),
+        "thermal_period_s": draw.value((40.0, 160.0)),
+        "thermal_peak_c": 86.0 + 4.0 * draw.chance(),
+    }
 
 
 def _loads(kind: Archetype, draw: Draw) -> Tuple[Load, ...]:
