@@ -13,9 +13,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fleetwatch.costs import tco
+from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.rates import exchange
-from fleetwatch.costs.rates.changing import OpenBook, open_book, read_again, write
 from fleetwatch.costs.rates.example_prices import example_price
 from fleetwatch.costs.rates.subjects import BEGINNING, KINDS, LONGEST_NAME, RateError, Subject
 from fleetwatch.costs.tco import Component
@@ -49,8 +49,9 @@ def set_rate(
 
     Who sets many in one transaction opens the `book` once, for all of them.
     """
-    book = book or open_book()
-    _check_moments(book, rate.valid_from, rate.valid_to)
+    book = book or open_book(RATES)
+    book.check_moment(rate.valid_from, field="valid_from")
+    book.check_end(rate.valid_from, rate.valid_to)
     subject = _checked_subject(Subject.of_rate(rate))
     book.check_open(rate.valid_from)
     usd_per_unit = exchange.usd_per_unit(rate.currency, rate.valid_from)
@@ -79,8 +80,9 @@ def withdraw_rate(rate: Rate) -> None:
     The dollars of its whole time change: call it only on a person's word.
     Raises RateError where some of that is closed.
     """
-    read_again(rate)
-    write(rate.valid_from)
+    book = open_book(RATES)
+    book.read_again(rate)
+    book.check_open(rate.valid_from)
     subject = Subject.of_rate(rate)
     _say("rate withdrawn", subject, rate)
     rate.delete()
@@ -176,15 +178,6 @@ def _checked_components(components: Sequence[Component], whole: Decimal) -> list
         {"name": part.name, "usd_per_gpu_hour": f"{part.usd_per_gpu_hour:f}", "how": part.how}
         for part in components
     ]
-
-
-def _check_moments(book: OpenBook, valid_from: datetime, valid_to: datetime | None) -> None:
-    book.check_moment(valid_from, field="valid_from")
-    if valid_to is None:
-        return
-    book.check_moment(valid_to, field="valid_to")
-    if valid_to <= valid_from:
-        raise RateError("A rate has to end after it begins.", field="valid_to")
 
 
 def _checked_subject(subject: Subject) -> Subject:

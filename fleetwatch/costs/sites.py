@@ -10,9 +10,9 @@ from itertools import pairwise
 from django.db import transaction
 from django.db.models import QuerySet
 
+from fleetwatch.costs.changing import RATES, open_book
 from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
-from fleetwatch.costs.rates.changing import check_moment, write
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.services import check_name
 from fleetwatch.figures.selectors import totals_by
@@ -86,8 +86,9 @@ def set_region(region: Region) -> Region:
         value = getattr(region, field)
         if value is not None and not (value.is_finite() and low <= value <= high):
             raise RateError(f"A number from {low} to {high}, please.", field=field)
-    check_moment(region.valid_from, field="valid_from")
-    write(region.valid_from)
+    book = open_book(RATES)
+    book.check_moment(region.valid_from, field="valid_from")
+    book.check_open(region.valid_from)
     facts = {name: getattr(region, name) for name in (*BOUNDS, "source_date")}
     return Region.objects.update_or_create(
         name=region.name,
@@ -102,7 +103,7 @@ def withdraw_region(region: Region) -> None:
 
     Raises RateError in a closed month.
     """
-    write(region.valid_from)
+    open_book(RATES).check_open(region.valid_from)
     region.delete()
 
 

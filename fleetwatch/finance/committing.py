@@ -8,9 +8,9 @@ from functools import partial
 import structlog
 from django.db import transaction
 
+from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment
 from fleetwatch.costs.rates import exchange
-from fleetwatch.costs.rates.changing import check_moment, read_again, write
 from fleetwatch.costs.rates.subjects import LONGEST_NAME, RateError
 from fleetwatch.costs.services import MAX_USD_PER_GPU_HOUR
 from fleetwatch.figures.pricing import usd
@@ -43,8 +43,9 @@ def commit(commitment: Commitment, *, now: datetime) -> Commitment:
 
     Raises RateError for what can't be, and where it would begin in a closed month.
     """
-    _check(commitment)
-    write(commitment.valid_from)
+    book = open_book(RATES)
+    _check(commitment, book)
+    book.check_open(commitment.valid_from)
     _check_price(commitment)
     terms = {name: getattr(commitment, name) for name in TERMS}
     if Commitment.objects.filter(**terms).exists():  # a form sent twice would be paid twice
@@ -65,9 +66,10 @@ def end_commitment(commitment: Commitment, at: datetime) -> None:
 
     Raises RateError in a closed month, and for an end that is not after its beginning.
     """
-    _check_end(commitment.valid_from, at)
-    read_again(commitment)
-    write(min(at, commitment.valid_to or at))
+    book = open_book(RATES)
+    book.check_end(commitment.valid_from, at, row="commitment")
+    book.read_again(commitment)
+    book.check_open(min(at, commitment.valid_to or at))
     commitment.valid_to = at
     commitment.save(update_fields=["valid_to"])
     _say("commitment ended", commitment)
@@ -79,13 +81,14 @@ def withdraw_commitment(commitment: Commitment) -> None:
 
     Raises RateError where some of its time is closed: end it instead.
     """
-    read_again(commitment)
-    write(commitment.valid_from)
+    book = open_book(RATES)
+    book.read_again(commitment)
+    book.check_open(commitment.valid_from)
     _say("commitment withdrawn", commitment)
     commitment.delete()
 
 
-def _check(terms: Commitment) -> None:
+def _check(terms: Commitment, book: OpenBook) -> None:
     if not 1 <= terms.gpus <= MAX_GPUS:
         raise RateError(f"A commitment is for 1 to {MAX_GPUS:,} GPUs.", field="gpus")
     if not terms.name:
@@ -100,16 +103,8 @@ def _check(terms: Commitment) -> None:
             f"A class is {', '.join(PRICING_CLASSES)}, not {terms.node_class[:40]!r}.",
             field="node_class",
         )
-    check_moment(terms.valid_from, field="valid_from")
-    _check_end(terms.valid_from, terms.valid_to)
-
-
-def _check_end(valid_from: datetime, valid_to: datetime | None) -> None:
-    if valid_to is None:
-        return
-    check_moment(valid_to, field="valid_to")
-    if valid_to <= valid_from:
-        raise RateError("A commitment has to end after it begins.", field="valid_to")
+    book.check_moment(terms.valid_from, field="valid_from")
+    book.check_end(terms.valid_from, terms.valid_to, row="commitment")
 
 
 def _check_price(terms: Commitment) -> None:

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.reports.models import Report
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
@@ -185,7 +185,7 @@ def test_a_period_narrows_rates_and_mappings_to_those_that_held_in_it(api):
             valid_to=None if end is None else HOUR + end * days,
         )
         add_rule(
-            NewRule(Conditions(user=usd), Gives(team="nlp"), valid_from=HOUR + start * days),
+            Terms(Conditions(user=usd), Gives(team="nlp"), valid_from=HOUR + start * days),
             now=HOUR,
         )
     second = {"from": (HOUR + days).isoformat(), "to": (HOUR + 2 * days).isoformat()}
@@ -273,7 +273,7 @@ def test_reports_are_listed_with_what_they_said(api):
 def test_mapping_rules_are_listed_in_the_order_in_which_they_are_asked(api):
     for user, priority in (("bob", 200), ("ann", 1)):
         add_rule(
-            NewRule(Conditions(user=user), Gives(team="nlp"), valid_from=HOUR, priority=priority),
+            Terms(Conditions(user=user), Gives(team="nlp"), valid_from=HOUR, priority=priority),
             now=HOUR,
         )
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
 from tests.dashboard import factories
@@ -32,7 +32,7 @@ def test_a_stranger_is_sent_to_the_log_in(client, method):
 
 def test_a_viewer_reads_the_rules_and_changes_none(viewer):
     add_rule(
-        NewRule(Conditions(user="ann"), Gives(team="vision"), valid_from=BEGINNING),
+        Terms(Conditions(user="ann"), Gives(team="vision"), valid_from=BEGINNING),
         now=factories.NOW,
     )
 

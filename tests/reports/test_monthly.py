@@ -10,8 +10,8 @@ import pytest
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
@@ -423,7 +423,7 @@ def test_a_new_correction_makes_a_new_version():
 def test_statements_follow_mapping_rules_moment_by_moment_and_tell_projects_and_cost_centres():
     a_fleet()
     gives = Gives(team="vision", project="Apollo")
-    add_rule(NewRule(Conditions(user="ann"), gives, valid_from=OCTOBER + HOUR), now=NOW)
+    add_rule(Terms(Conditions(user="ann"), gives, valid_from=OCTOBER + HOUR), now=NOW)
 
     computed()
 
@@ -448,7 +448,7 @@ def test_a_rule_makes_a_new_version_and_one_of_another_month_does_not():
     computed()
 
     add_rule(
-        NewRule(
+        Terms(
             Conditions(user="ann"),
             Gives(team="vision"),
             valid_from=datetime(2026, 11, 1, tzinfo=UTC),
@@ -458,6 +458,6 @@ def test_a_rule_makes_a_new_version_and_one_of_another_month_does_not():
     computed(now=NOW + HOUR)
     assert not Report.objects.filter(version=2).exists()
 
-    add_rule(NewRule(Conditions(user="ann"), Gives(team="vision"), valid_from=OCTOBER), now=NOW)
+    add_rule(Terms(Conditions(user="ann"), Gives(team="vision"), valid_from=OCTOBER), now=NOW)
     computed(now=NOW + 2 * HOUR)
     assert newest("vision").version == 2

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Commitment
 from fleetwatch.finance.committing import commit
 from fleetwatch.reports import monthly
@@ -64,7 +64,7 @@ def a_month_of_teams():
     # and what else a report says: projects and cost centres from a moment on, GPUs that were
     # committed to and not there
     gives = Gives(project="p", cost_centre="4711")
-    add_rule(NewRule(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR), now=NOW)
+    add_rule(Terms(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR), now=NOW)
     commit(
         Commitment(
             gpu_model=gpus[0].model,

@@ -14,8 +14,8 @@ from django.core.management import call_command
 
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping.attribution import attribute_changed
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
@@ -88,7 +88,7 @@ def mapped(chance):
     ):
         asks = Conditions(user=chance.choice(["ann", "bob", "*"]))
         since = from_ms(T0 + chance.randrange(HOURS) * HOUR_MS)
-        add_rule(NewRule(asks, gives, valid_from=since, priority=chance.randrange(1, 9)), now=THEN)
+        add_rule(Terms(asks, gives, valid_from=since, priority=chance.randrange(1, 9)), now=THEN)
 
 
 def billed(chance, model):

@@ -8,6 +8,7 @@ nothing is written, and a job that came a moment ago is in no wrong place, only 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from fleetwatch.costs.mapping import rule_terms
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
@@ -43,14 +44,19 @@ def rules() -> list[MappingRule]:
 
 def conditions(rule: MappingRule) -> Conditions:
     """What the rule asks of a job."""
-    return Conditions(
-        rule.user, rule.account, rule.namespace, rule.partition, rule.label, rule.label_value
-    )
+    return Conditions(*(getattr(rule, field.name) for field in fields(Conditions)))
 
 
 def gives(rule: MappingRule) -> Gives:
     """Whose time it is by the rule."""
     return Gives(rule.team.slug if rule.team else "", rule.project, rule.cost_centre)
+
+
+def terms(rule: MappingRule) -> Terms:
+    """What the rule says, and when."""
+    return Terms(
+        conditions(rule), gives(rule), rule.valid_from, rule.valid_to, rule.priority, rule.note
+    )
 
 
 @transaction.atomic

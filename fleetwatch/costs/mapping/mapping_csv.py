@@ -1,17 +1,16 @@
 """Mapping rules as CSV: a file as it came in becomes checked rows, or a list of what is wrong with
-it by line and field. Pure.
+it by line and field.
 
 Columns: what a rule asks (user, account, namespace, partition, label as key=value), what it gives
 (team, project, cost_centre), priority ("" = 100), valid_from and valid_to ("" = open) as dates of
 the organisation, times with an offset, or "beginning"; note.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from fleetwatch.costs.mapping import rule_terms
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError, Terms
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.lib import csv_cells, csv_rows
 from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
 
@@ -30,21 +29,11 @@ FORM = Form(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One rule as a file has it; valid_from None = from the beginning, valid_to None = open."""
-
-    line: int
-    asks: Conditions
-    gives: Gives
-    priority: int
-    valid_from: datetime | None
-    valid_to: datetime | None
-    note: str
+Row = tuple[int, Terms]  # a rule, and in which line it stands
 
 
 def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
-    """The rows of a file, and what is wrong with its other lines.
+    """The rules of a file, and what is wrong with its other lines.
 
     Raises RefusedError where its columns or its form can't be.
     """
@@ -56,19 +45,18 @@ def _row(line: int, cells: Cells, zone: ZoneInfo) -> Row:
     try:
         label, value = rule_terms.read_label(cells["label"])
         asks = {name: cells[name] for name in rule_terms.CONDITIONS if name != "label"}
-        row = Row(
-            line=line,
+        terms = Terms(
             asks=Conditions(**asks, label=label, label_value=value),
             gives=Gives(**{name: cells[name] for name in rule_terms.GIVES}),
             priority=_priority(cells["priority"]),
-            valid_from=csv_cells.begins("valid_from", cells["valid_from"], zone),
+            valid_from=csv_cells.begins("valid_from", cells["valid_from"], zone) or BEGINNING,
             valid_to=csv_cells.moment("valid_to", cells["valid_to"], zone),
             note=cells["note"],
         )
-        rule_terms.checked(row.asks, row.gives, priority=row.priority, note=row.note)
+        rule_terms.check(terms)
     except MappingError as error:
         raise FieldError(error.field, str(error)) from error
-    return row
+    return line, terms
 
 
 def _priority(text: str) -> int:

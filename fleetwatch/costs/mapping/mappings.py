@@ -2,51 +2,38 @@
 month.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 
 import structlog
 from django.db import transaction
 
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.services import ensure_teams
+from fleetwatch.costs.changing import Book, OpenBook, open_book
 from fleetwatch.costs.mapping import attribution, rule_terms
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping.rule_terms import MappingError, Terms
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.figures import boundaries
-from fleetwatch.ledger.months.closing import keep_open
-from fleetwatch.ledger.selectors import closed_until
-from fleetwatch.lib.sql import wait_for_lock
 
 MAX_RULES = 2_000  # each is asked of each job: more make a change of rules slow
+RULES = Book(
+    attribution.LOCK,
+    MappingError,
+    "rule",
+    "All before {day} is closed and keeps its lines: begin there.",
+)
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NewRule:
-    """What a rule says over [valid_from, valid_to), None = until it is ended."""
-
-    asks: Conditions
-    gives: Gives
-    valid_from: datetime
-    valid_to: datetime | None = None
-    priority: int = rule_terms.USUAL
-    note: str = ""
-
-
 @transaction.atomic
-def add_rule(new: NewRule, *, now: datetime, by: str = "") -> MappingRule:
+def add_rule(terms: Terms, *, now: datetime, by: str = "") -> MappingRule:
     """The new rule; the jobs that it matches belong where it says at once.
 
     Raises MappingError, also for moments in a closed month.
     """
-    with writing():
-        rule = create(new, by=by, now=now)
-        attribution.attribute(attribution.touched([rule]))
+    rule = create(terms, open_book(RULES), by=by, now=now)
+    attribution.attribute(attribution.touched([rule]))
     return rule
 
 
@@ -56,19 +43,19 @@ def end_rule(rule: MappingRule, at: datetime) -> None:
 
     Raises MappingError where that is no moment of it, or lies in a closed month.
     """
-    with writing():
-        _read_again(rule)
-        _check_moment(at, field="valid_to")
-        if at <= rule.valid_from or (rule.valid_to is not None and at >= rule.valid_to):
-            raise MappingError(
-                "A rule ends after it begins, and not after it ended: withdraw it or add another.",
-                field="valid_to",
-            )
-        _check_open(at, field="valid_to")
-        rule.valid_to = at
-        rule.save(update_fields=["valid_to"])
-        attribution.attribute(attribution.touched([rule]))
-        _say("mapping rule ended", rule)
+    book = open_book(RULES)
+    book.read_again(rule)
+    book.check_moment(at, field="valid_to")
+    if at <= rule.valid_from or (rule.valid_to is not None and at >= rule.valid_to):
+        raise MappingError(
+            "A rule ends after it begins, and not after it ended: withdraw it or add another.",
+            field="valid_to",
+        )
+    book.check_open(at, field="valid_to")
+    rule.valid_to = at
+    rule.save(update_fields=["valid_to"])
+    attribution.attribute(attribution.touched([rule]))
+    _say("mapping rule ended", rule)
 
 
 @transaction.atomic
@@ -77,102 +64,38 @@ def withdraw_rule(rule: MappingRule) -> None:
 
     Raises MappingError where some of its time is closed: such a one is ended.
     """
-    with writing():
-        _read_again(rule)
-        closed = closed_until()
-        if closed is not None and rule.valid_from < closed:
-            day = f"{closed.astimezone(zone()):%Y-%m-%d}"
-            raise MappingError(
-                f"It held in a closed month, which keeps its lines: end it from {day} on instead.",
-                field="",
-            )
-        jobs = attribution.touched([rule])
-        _say("mapping rule withdrawn", rule)
-        rule.delete()
-        attribution.attribute(jobs)
+    book = open_book(RULES)
+    book.read_again(rule)
+    lines = "It held in a closed month, which keeps its lines: end it from {day} on instead."
+    book.check_open(rule.valid_from, field="", text=lines)
+    jobs = attribution.touched([rule])
+    _say("mapping rule withdrawn", rule)
+    rule.delete()
+    attribution.attribute(jobs)
 
 
-@contextmanager
-def writing() -> Iterator[None]:
-    """Others who change rules, or close a month, wait until the caller's transaction ends."""
-    wait_for_lock(attribution.LOCK)
-    keep_open()
-    yield
-
-
-def create(new: NewRule, *, by: str, now: datetime) -> MappingRule:
-    """The new rule, not yet applied to jobs: the caller does that, inside of writing().
-
-    Raises MappingError.
-    """
-    asks = new.asks
-    gives = new.gives
-    rule_terms.checked(asks, gives, priority=new.priority, note=new.note)
-    _check_span(new.valid_from, new.valid_to)
+def create(terms: Terms, book: OpenBook, *, by: str, now: datetime) -> MappingRule:
+    """The new rule, not yet applied to jobs: the caller does that. Raises MappingError."""
+    rule_terms.check(terms)
+    book.check_moment(terms.valid_from, field="valid_from")
+    book.check_open(terms.valid_from)
+    book.check_end(terms.valid_from, terms.valid_to)
     if MappingRule.objects.count() >= MAX_RULES:
         raise MappingError(
             f"There are {MAX_RULES:,} rules already: withdraw some, or ask with patterns.", field=""
         )
+    gives = terms.gives
     rule = MappingRule.objects.create(
-        priority=new.priority,
-        user=asks.user,
-        account=asks.account,
-        namespace=asks.namespace,
-        partition=asks.partition,
-        label=asks.label,
-        label_value=asks.label_value,
+        **asdict(terms.asks),
         team_id=ensure_teams({gives.team})[gives.team] if gives.team else None,
         project=gives.project,
         cost_centre=gives.cost_centre,
-        valid_from=new.valid_from,
-        valid_to=new.valid_to,
-        note=new.note,
+        **{name: getattr(terms, name) for name in ("valid_from", "valid_to", "priority", "note")},
         created_at=now,
         created_by=by[:200],
     )
     _say("mapping rule added", rule)
     return rule
-
-
-def _read_again(rule: MappingRule) -> None:
-    """The rule becomes what it is now.
-
-    Raises MappingError where somebody withdrew it while we waited.
-    """
-    try:
-        rule.refresh_from_db()
-    except MappingRule.DoesNotExist:
-        raise MappingError("Somebody withdrew it meanwhile.", field="") from None
-
-
-def _check_span(valid_from: datetime, valid_to: datetime | None) -> None:
-    _check_moment(valid_from, field="valid_from")
-    _check_open(valid_from, field="valid_from")
-    if valid_to is None:
-        return
-    _check_moment(valid_to, field="valid_to")
-    if valid_to <= valid_from:
-        raise MappingError("A rule has to end after it begins.", field="valid_to")
-
-
-def _check_moment(moment: datetime, *, field: str) -> None:
-    organisation_zone = zone()
-    if not boundaries.is_cut(moment, organisation_zone):
-        raise MappingError(
-            f"A rule changes on a full UTC hour or at midnight in {organisation_zone.key}, not at"
-            f" {moment}.",
-            field=field,
-        )
-
-
-def _check_open(moment: datetime, *, field: str) -> None:
-    closed = closed_until()
-    if closed is not None and moment < closed:
-        raise MappingError(
-            f"All before {closed.astimezone(zone()):%Y-%m-%d} is closed and keeps its lines: begin"
-            " there.",
-            field=field,
-        )
 
 
 def _say(event: str, rule: MappingRule) -> None:

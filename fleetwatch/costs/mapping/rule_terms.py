@@ -6,7 +6,8 @@ each on its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.refusal import RefusedFieldError, is_name
@@ -80,6 +81,20 @@ class Gives:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a rule says over [valid_from, valid_to), None = until it is ended; a note makes no two
+    rules of one.
+    """
+
+    asks: Conditions
+    gives: Gives
+    valid_from: datetime
+    valid_to: datetime | None = None
+    priority: int = USUAL
+    note: str = field(default="", compare=False)
+
+
 def place(priority: int, asks: Conditions, number: int) -> tuple[int, int, int, int, int]:
     """What rules are sorted by: priority, then more conditions, fewer patterns, more characters
     that are given, then the older rule.
@@ -106,36 +121,36 @@ def read_label(text: str) -> tuple[str, str]:
     return name, (value or ANY) if name else ""
 
 
-def checked(asks: Conditions, gives: Gives, *, priority: int, note: str) -> None:
+def check(terms: Terms) -> None:
     """Raises MappingError where one of them can't be."""
-    if not asks.patterns:
+    asks = asdict(terms.asks)
+    gives = asdict(terms.gives)
+    if not terms.asks.patterns:
         raise MappingError(
             "Which jobs? At least one of user, account, namespace, partition and label.",
             field="user",
         )
-    if not any(getattr(gives, field.name) for field in fields(gives)):
+    if not any(gives.values()):
         raise MappingError(
             "What do they belong to? A team, a project or a cost centre.", field="team"
         )
-    if not FIRST <= priority <= LAST:
+    if not FIRST <= terms.priority <= LAST:
         raise MappingError(
-            f"A priority is {FIRST} (asked first) to {LAST}, not {priority}.", field="priority"
+            f"A priority is {FIRST} (asked first) to {LAST}, not {terms.priority}.",
+            field="priority",
         )
-    _check_texts({field.name: getattr(asks, field.name) for field in fields(asks)}, LONGEST_PATTERN)
-    _check_texts({field.name: getattr(gives, field.name) for field in fields(gives)}, LONGEST_NAME)
-    _check_texts({"note": note}, LONGEST_NOTE)
-    for field in GIVES:
-        if getattr(gives, field) in WHY:
-            raise MappingError(
-                f"{getattr(gives, field)} is what jobs without one are listed under.", field=field
-            )
+    _check_texts(asks, LONGEST_PATTERN)
+    _check_texts(gives, LONGEST_NAME)
+    _check_texts({"note": terms.note}, LONGEST_NOTE)
+    for name, owner in gives.items():
+        if owner in WHY:
+            raise MappingError(f"{owner} is what jobs without one are listed under.", field=name)
 
 
 def _check_texts(texts: Mapping[str, str], longest: int) -> None:
-    for field, text in texts.items():
+    for name, text in texts.items():
         if not is_name(text, longest=longest):
-            field = "label" if field == "label_value" else field
             raise MappingError(
                 f"At most {longest} characters, none of them control characters, please.",
-                field=field,
+                field="label" if name == "label_value" else name,
             )

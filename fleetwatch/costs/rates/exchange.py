@@ -9,8 +9,8 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
+from fleetwatch.costs.changing import RATES, open_book
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
-from fleetwatch.costs.rates.changing import check_moment, read_again, write
 from fleetwatch.costs.rates.subjects import RateError
 
 USD = "USD"
@@ -54,8 +54,9 @@ def set_exchange_rate(
             f"A unit is up to {MAX_USD_PER_UNIT:,} dollars, with at most eight places, not {rate}.",
             field="usd_per_unit",
         )
-    check_moment(valid_from, field="valid_from")
-    write(valid_from)
+    book = open_book(RATES)
+    book.check_moment(valid_from, field="valid_from")
+    book.check_open(valid_from)
     if ExchangeRate.objects.filter(currency=currency, valid_from=valid_from).exists():
         raise RateError(
             f"One of {currency} begins at that moment: withdraw it first.", field="valid_from"
@@ -77,8 +78,9 @@ def withdraw_exchange_rate(rate: ExchangeRate) -> None:
 
     Raises RateError in a closed month, and where prices would have none left.
     """
-    read_again(rate)
-    write(rate.valid_from)
+    book = open_book(RATES)
+    book.read_again(rate)
+    book.check_open(rate.valid_from)
     others = ExchangeRate.objects.filter(currency=rate.currency).exclude(pk=rate.pk)
     if not others.filter(valid_from__lt=rate.valid_from).exists():
         following = others.order_by("valid_from").first()

@@ -12,9 +12,9 @@ from itertools import pairwise
 from django.db import transaction
 
 from fleetwatch.costs import difference, services
+from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.rates.changing import OpenBook, open_book
 from fleetwatch.costs.rates.rate_csv import Row, read
 from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject, find
 from fleetwatch.lib.csv_rows import Fault, refuse
@@ -40,7 +40,7 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
-    book = open_book()
+    book = open_book(RATES)
     rows, faults = read(content, book.zone)
     wanted = _wanted(rows, faults)
     new = [each for each in wanted if not _stands(each)]

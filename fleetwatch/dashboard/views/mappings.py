@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.parameters import takes
@@ -142,7 +142,7 @@ def _add(asked: Asked) -> Change:
     if asked.text("priority"):
         priority = asked.number("priority", low=rule_terms.FIRST, high=rule_terms.LAST)
     end = asked.text("valid_to")
-    rule = mappings.NewRule(
+    rule = Terms(
         asks,
         gives,
         valid_from=read_since(asked.text("valid_from"), asked.now),

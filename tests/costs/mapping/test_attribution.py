@@ -14,8 +14,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.mapping import attribution, rule_terms
 from fleetwatch.costs.mapping.attribution import attribute_changed, into_teams, touched
-from fleetwatch.costs.mapping.mappings import NewRule, add_rule, end_rule, withdraw_rule
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError
+from fleetwatch.costs.mapping.mappings import add_rule, end_rule, withdraw_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError, Terms
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.pricing import usd
@@ -54,7 +54,7 @@ def a_rule(
 ):
     given_to = gives or Gives(team, project, cost_centre)
     return add_rule(
-        NewRule(
+        Terms(
             Conditions(**asks),
             given_to,
             valid_from=valid_from,

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.costs.mapping import mapping_csv
-from fleetwatch.costs.mapping.mapping_csv import FORM, Row
-from fleetwatch.costs.mapping.rule_terms import Conditions, Gives
+from fleetwatch.costs.mapping.mapping_csv import FORM
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.lib.csv_rows import RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -35,18 +36,22 @@ def test_each_line_is_a_rule():
         + "ann,,project=vision-*,vision,Apollo,4711,7,2026-11-01,2026-12-01T00:00+01:00,agreed\n,ml-*,,nlp,,,,Beginning,,\n"
     )
 
-    assert read(text.encode(), BERLIN) == [
-        Row(
-            line=2,
-            asks=Conditions(user="ann", label="project", label_value="vision-*"),
-            gives=Gives("vision", "Apollo", "4711"),
-            priority=7,
-            valid_from=datetime(2026, 10, 31, 23, tzinfo=UTC),
-            valid_to=datetime(2026, 11, 30, 23, tzinfo=UTC),
-            note="agreed",
+    rows = read(text.encode(), BERLIN)
+
+    assert rows == [
+        (
+            2,
+            Terms(
+                asks=Conditions(user="ann", label="project", label_value="vision-*"),
+                gives=Gives("vision", "Apollo", "4711"),
+                priority=7,
+                valid_from=datetime(2026, 10, 31, 23, tzinfo=UTC),
+                valid_to=datetime(2026, 11, 30, 23, tzinfo=UTC),
+            ),
         ),
-        Row(3, Conditions(account="ml-*"), Gives("nlp"), 100, None, None, ""),
+        (3, Terms(Conditions(account="ml-*"), Gives("nlp"), BEGINNING, None, 100)),
     ]
+    assert [terms.note for _, terms in rows] == ["agreed", ""]
 
 
 @pytest.mark.parametrize(

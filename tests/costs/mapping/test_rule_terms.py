@@ -1,16 +1,21 @@
 """Mapping rules by themselves: what can be one, and which is asked first."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from fleetwatch.costs.mapping.rule_terms import (
     Conditions,
     Gives,
     MappingError,
-    checked,
+    Terms,
+    check,
     like,
     place,
     read_label,
 )
+from fleetwatch.costs.rates.subjects import BEGINNING
 
 TO_NLP = Gives(team="nlp")
 
@@ -97,7 +102,7 @@ def test_a_label_is_written_as_key_and_value(text, label):
 )
 def test_what_can_be_no_rule_is_told_by_its_field(asks, gives, changed, field):
     with pytest.raises(MappingError) as refused:
-        checked(asks, gives, **{"priority": 100, "note": ""} | changed)
+        check(Terms(asks, gives, BEGINNING, **changed))
 
     assert refused.value.field == field
 
@@ -108,4 +113,19 @@ def test_a_rule_says_itself_in_words():
         == "user ann, label project=v-*"
     )
     assert Gives(team="nlp", cost_centre="4711").words == "team nlp, cost centre 4711"
-    checked(Conditions(user="a" * 128), Gives(project="x" * 100), priority=1, note="x" * 300)
+    asks, gives = Conditions(user="a" * 128), Gives(project="x" * 100)
+    check(Terms(asks, gives, BEGINNING, priority=1, note="x" * 300))
+
+
+def test_a_note_makes_no_two_rules_of_one_and_all_else_does():
+    terms = Terms(Conditions(user="ann"), TO_NLP, BEGINNING)
+
+    assert replace(terms, note="agreed") == terms
+    for name, value in {
+        "asks": Conditions(user="bob"),
+        "gives": Gives(team="cv"),
+        "valid_from": BEGINNING + timedelta(hours=1),
+        "valid_to": BEGINNING + timedelta(hours=1),
+        "priority": 99,
+    }.items():
+        assert replace(terms, **{name: value}) != terms
