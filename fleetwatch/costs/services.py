@@ -54,8 +54,7 @@ def set_rate(
     book.check_end(rate.valid_from, rate.valid_to)
     subject = _checked_subject(Subject.of_rate(rate))
     book.check_open(rate.valid_from)
-    usd_per_unit = exchange.usd_per_unit(rate.currency, rate.valid_from)
-    rate.price_per_gpu_hour = _checked_price(rate.price_per_gpu_hour, usd_per_unit=usd_per_unit)
+    rate.price_per_gpu_hour = _checked_price(rate)
     rate.pricing_class = _checked_class(rate.pricing_class or rate.node_class)
     rate.components = _checked_components(components, rate.price_per_gpu_hour)
     rate.created_at = now
@@ -157,7 +156,9 @@ def _say(event: str, subject: Subject, rate: Rate) -> None:
     transaction.on_commit(partial(log.info, event, valid_from=rate.valid_from.isoformat(), **facts))
 
 
-def _checked_price(amount: Decimal, *, usd_per_unit: Decimal) -> Decimal:
+def _checked_price(rate: Rate) -> Decimal:
+    amount = rate.price_per_gpu_hour
+    usd_per_unit = exchange.usd_per_unit(rate.currency, rate.valid_from)
     if not amount.is_finite():
         raise RateError(f"{amount} is no price.", field="price")
     if not 0 <= amount <= MAX_USD_PER_GPU_HOUR / usd_per_unit:

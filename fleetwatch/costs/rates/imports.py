@@ -4,7 +4,6 @@ written.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
@@ -16,22 +15,11 @@ from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.rate_csv import Row, read
-from fleetwatch.costs.rates.subjects import BEGINNING, RateError, Subject, find
+from fleetwatch.costs.rates.subjects import RateError, Subject, find
 from fleetwatch.lib.csv_rows import Fault, refuse
 
 # field of the service -> column of the file
 _COLUMNS = {"node_class": "class", "subject": ""}
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A line of the file, its subject and its rate, which ends where the file's next one of the
-    subject begins.
-    """
-
-    row: Row
-    subject: Subject
-    rate: Rate
 
 
 @transaction.atomic
@@ -42,13 +30,13 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
     """
     book = open_book(RATES)
     rows, faults = read(content, book.zone)
-    wanted = _wanted(rows, faults)
-    new = [each for each in wanted if not _stands(each)]
-    for each in new:
-        _set(book, each, now, faults)
+    rows = _of_subjects(rows, faults)
+    new = [row for row in rows if not _stands(row.rate)]
+    for row in new:
+        _set(book, row, now, faults)
     # of all lines at once: who puts the first one right would only be told the next
     refuse(faults)
-    return Imported(set=len(new), stood=len(wanted) - len(new), doubts=tuple(_doubts(wanted)))
+    return Imported(set=len(new), stood=len(rows) - len(new), doubts=tuple(_doubts(rows)))
 
 
 def dry_run(content: bytes, *, now: datetime) -> DryRun:
@@ -58,69 +46,59 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
     return difference.dry_run(partial(import_rates, content, now=now), now)
 
 
-def _wanted(rows: Sequence[Row], faults: list[Fault]) -> list[_Wanted]:
-    """The rows with their subjects, of each the oldest first; what is wrong with others is added to
-    the faults.
+def _of_subjects(rows: Sequence[Row], faults: list[Fault]) -> list[Row]:
+    """The rows, each rate with its subject, of each the oldest first; what is wrong with others is
+    added to the faults.
     """
-    by_subject: dict[Subject, list[_Wanted]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.valid_from or BEGINNING):
+    by_subject: dict[Subject, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.rate.valid_from):
+        rate = row.rate
         try:
-            subject = find(row.kind, row.name, node_class=row.node_class, region=row.region)
+            subject = find(row.kind, row.name, node_class=rate.node_class, region=rate.region)
         except RateError as error:
             faults.append(Fault(row.line, error.field, str(error)))
             continue
-        by_subject[subject].append(_Wanted(row, subject, _rate(row, subject)))
-    return [each for several in by_subject.values() for each in _in_turn(several, faults)]
+        setattr(rate, row.kind, getattr(subject, row.kind))
+        by_subject[subject].append(row)
+    return [
+        row for subject, several in by_subject.items() for row in _in_turn(subject, several, faults)
+    ]
 
 
-def _rate(row: Row, subject: Subject) -> Rate:
-    return Rate(
-        **subject.fields,
-        price_per_gpu_hour=row.price,
-        currency=row.currency,
-        valid_from=row.valid_from or BEGINNING,
-        valid_to=row.valid_to,
-        pricing_class=row.pricing_class,
-        source=row.source or "imported",
-        source_date=row.source_date,
-    )
-
-
-def _in_turn(several: Sequence[_Wanted], faults: list[Fault]) -> list[_Wanted]:
-    """The rates of one subject, each ending where the next one begins; two for one time are a
-    fault.
+def _in_turn(subject: Subject, several: Sequence[Row], faults: list[Fault]) -> list[Row]:
+    """The rates of one subject, each ending where the file's next one begins; two for one time are
+    a fault.
     """
     clashing: set[int] = set()
     for earlier, later in pairwise(several):
         begins = later.rate.valid_from
         earlier.rate.valid_to = earlier.rate.valid_to or begins
         if earlier.rate.valid_from == begins or earlier.rate.valid_to > begins:
-            clashing |= {earlier.row.line, later.row.line}
-            text = f"Line {earlier.row.line} has a rate of {later.subject.name} for that time too."
-            faults.append(Fault(later.row.line, "valid_from", text))
-    return [each for each in several if each.row.line not in clashing]
+            clashing |= {earlier.line, later.line}
+            text = f"Line {earlier.line} has a rate of {subject.name} for that time too."
+            faults.append(Fault(later.line, "valid_from", text))
+    return [row for row in several if row.line not in clashing]
 
 
-def _doubts(wanted: Sequence[_Wanted]) -> list[Fault]:
+def _doubts(rows: Sequence[Row]) -> list[Fault]:
     """What can be set and is like a slip of the pen, by line."""
-    by_line = sorted(wanted, key=lambda each: each.row.line)
     return [
-        Fault(each.row.line, each.row.kind, doubt)
-        for each in by_line
-        if (doubt := each.subject.doubt)
+        Fault(row.line, row.kind, doubt)
+        for row in sorted(rows, key=lambda row: row.line)
+        if (doubt := Subject.of_rate(row.rate).doubt)
     ]
 
 
-def _stands(wanted: _Wanted) -> bool:
+def _stands(rate: Rate) -> bool:
     """Whether the book has this very rate."""
     names = ("valid_from", "valid_to", "price_per_gpu_hour", "currency", "is_example")
-    wants = {name: getattr(wanted.rate, name) for name in names}
-    return wanted.subject.rates.filter(**wants).exists()
+    wants = {name: getattr(rate, name) for name in names}
+    return Subject.of_rate(rate).rates.filter(**wants).exists()
 
 
-def _set(book: OpenBook, wanted: _Wanted, now: datetime, faults: list[Fault]) -> None:
+def _set(book: OpenBook, row: Row, now: datetime, faults: list[Fault]) -> None:
     try:
-        services.set_rate(wanted.rate, now=now, book=book)
+        services.set_rate(row.rate, now=now, book=book)
     except RateError as error:
         field = _COLUMNS.get(error.field, error.field)
-        faults.append(Fault(wanted.row.line, field, str(error)))
+        faults.append(Fault(row.line, field, str(error)))

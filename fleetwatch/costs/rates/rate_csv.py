@@ -1,5 +1,5 @@
 """Rates as CSV: a file as it came in becomes checked rows, or a list of what is wrong with it by
-line and field. Pure.
+line and field.
 
 Columns: one of gpu (UUID), node, pool, gpu_model; class and region narrow a model's rate; price
 (per GPU-hour); valid_from and valid_to ("" = open) as dates of the organisation, times with an
@@ -7,10 +7,11 @@ offset, or "beginning"; currency ("" = USD), pricing_class, source, source_date.
 """
 
 from dataclasses import dataclass
-from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from fleetwatch.costs.models import Rate
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.lib import amounts, csv_cells, csv_rows
 from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
 
@@ -36,23 +37,14 @@ FORM = Form(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rate as a file has it.
-
-    `kind` is one of SUBJECTS; valid_from None = from the beginning.
+    """One rate as a file has it, not yet stored and of no subject yet: that is one of SUBJECTS, of
+    this name.
     """
 
     line: int
     kind: str
     name: str
-    node_class: str
-    region: str
-    price: Decimal
-    currency: str
-    valid_from: datetime | None
-    valid_to: datetime | None
-    pricing_class: str
-    source: str
-    source_date: date | None
+    rate: Rate
 
 
 def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
@@ -70,20 +62,19 @@ def _row(line: int, cells: Cells, zone: ZoneInfo) -> Row:
         raise FieldError(
             named[1] if named else "", f"Exactly one of {', '.join(SUBJECTS)}, please."
         )
-    return Row(
-        line=line,
-        kind=named[0],
-        name=cells[named[0]],
+    [kind] = named
+    rate = Rate(
         node_class=cells["class"],
         region=cells["region"],
-        price=_price(cells["price"]),
+        price_per_gpu_hour=_price(cells["price"]),
         currency=cells["currency"].upper() or "USD",
-        valid_from=csv_cells.begins("valid_from", cells["valid_from"], zone),
+        valid_from=csv_cells.begins("valid_from", cells["valid_from"], zone) or BEGINNING,
         valid_to=csv_cells.moment("valid_to", cells["valid_to"], zone),
         pricing_class=cells["pricing_class"],
-        source=cells["source"],
+        source=cells["source"] or "imported",
         source_date=csv_cells.day("source_date", cells["source_date"]),
     )
+    return Row(line, kind, cells[kind], rate)
 
 
 def _price(text: str) -> Decimal:

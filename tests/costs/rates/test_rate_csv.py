@@ -5,11 +5,14 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.forms import model_to_dict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates import rate_csv
-from fleetwatch.costs.rates.rate_csv import FORM, Row
+from fleetwatch.costs.rates.rate_csv import FORM
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -34,22 +37,29 @@ def test_each_line_is_a_rate():
         " 7,2026-10-20\nL4,,,0.5,Beginning,,,,\n"
     )
 
-    assert read(text.encode(), BERLIN) == [
-        Row(
-            line=2,
-            kind="gpu_model",
-            name="H100 SXM",
-            node_class="spot",
-            region="eu-1",
-            price=Decimal("2.10"),
-            currency="USD",
-            valid_from=datetime(2026, 10, 31, 23, tzinfo=UTC),
-            valid_to=datetime(2026, 11, 30, 23, tzinfo=UTC),
-            pricing_class="reserved",
-            source="contract 7",
-            source_date=date(2026, 10, 20),
+    rows = read(text.encode(), BERLIN)
+
+    assert [(row.line, row.kind, row.name) for row in rows] == [
+        (2, "gpu_model", "H100 SXM"),
+        (3, "gpu_model", "L4"),
+    ]
+    assert [model_to_dict(row.rate) for row in rows] == [
+        model_to_dict(
+            Rate(
+                node_class="spot",
+                region="eu-1",
+                price_per_gpu_hour=Decimal("2.10"),
+                currency="USD",
+                valid_from=datetime(2026, 10, 31, 23, tzinfo=UTC),
+                valid_to=datetime(2026, 11, 30, 23, tzinfo=UTC),
+                pricing_class="reserved",
+                source="contract 7",
+                source_date=date(2026, 10, 20),
+            )
         ),
-        Row(3, "gpu_model", "L4", "", "", Decimal("0.5"), "USD", None, None, "", "", None),
+        model_to_dict(
+            Rate(price_per_gpu_hour=Decimal("0.5"), valid_from=BEGINNING, source="imported")
+        ),
     ]
 
 
@@ -66,7 +76,7 @@ def test_empty_columns_on_the_right_and_empty_lines_above_are_a_spreadsheets(emp
         f"{empty}\n\nnode,price,valid_from{empty}\nx,1,beginning{empty}\n{empty}\n".encode(), BERLIN
     )
 
-    assert (row.name, row.price) == ("x", 1)
+    assert (row.name, row.rate.price_per_gpu_hour) == ("x", 1)
 
 
 def test_a_value_under_no_name_is_not_left_aside():
