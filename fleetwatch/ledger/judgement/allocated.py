@@ -10,21 +10,19 @@ import numpy as np
 from fleetwatch.ledger.judgement.columns import (
     IDLE_RUN,
     NO_RUN,
-    QUIET_BIT,
-    SOURCE_AND_SIGNAL_SHIFT,
     STARTING_RUN,
-    UNSEEN_MASK,
-    ZERO_BIT,
     Activity,
     Segments,
     Stretches,
     Timelines,
+    of_rows,
 )
 from fleetwatch.ledger.judgement.labels import (
-    GAP,
+    GAPS,
     IDLE,
     INTERACTIVE,
     LABEL_SHIFT,
+    NO_WINDOW,
     UNSEEN,
     WITHIN,
     Kinds,
@@ -36,9 +34,6 @@ from fleetwatch.ledger.judgement.shares import largest_remainder
 from fleetwatch.ledger.policy import JOB_KINDS, Policy
 
 RUNS = 4  # NO_RUN to STARTING_RUN
-# what a window says of idle time: context and whether activity was exactly 0
-_SHADES_SHIFT = ZERO_BIT.bit_length() - 1
-_SHADES = 8
 
 
 def tier(kind: str) -> int:
@@ -50,44 +45,52 @@ def _label(job_kind: str, run: int, shade: int) -> Label:
     if run == NO_RUN:
         return WITHIN[tier(job_kind)]
     if run != IDLE_RUN:
-        return GAP[tier(job_kind)]
-    return INTERACTIVE[shade % 2] if job_kind == "interactive" else IDLE[shade % len(IDLE)]
+        return GAPS[tier(job_kind)]
+    return INTERACTIVE[shade % 2] if job_kind == "interactive" else IDLE[shade]
 
 
-# kinds of inactive time by job kind, run and shade
+_SHADES = range(len(IDLE))
+# kinds of inactive time: job kinds x runs x shades
 _REST = (
-    numbers(_label(*case) for case in itertools.product(JOB_KINDS, range(RUNS), range(_SHADES)))
+    numbers(_label(*case) for case in itertools.product(JOB_KINDS, range(RUNS), _SHADES))
     << LABEL_SHIFT
 )
-_UNSEEN = numbers(UNSEEN[:1] + UNSEEN) << LABEL_SHIFT  # by why a window says nothing, from 1 on
+# by why a window says nothing, from 1 on
+_UNSEEN = numbers(UNSEEN[:1] + UNSEEN) << LABEL_SHIFT
 
 
 def kinds(
-    timelines: Timelines, stretches: Stretches, segments: Segments, position: Ints
+    activity: Activity,
+    segments: Segments,
+    timelines: Timelines,
+    stretches: Stretches,
+    position: Ints,
 ) -> tuple[Kinds, Mask, Mask]:
     """Of positions in holders' timelines: the kind of what is not active there, with the signal
     and, where it is active too, the source of efficiency; where it is active; and where it starts.
     """
-    word = timelines.word[position]
-    base = stretches.spread(_bases(timelines, stretches))[position]
-    kind = _REST[base + (word >> _SHADES_SHIFT & (_SHADES - 1))]
-    kind += (word >> SOURCE_AND_SIGNAL_SHIFT).astype(np.int16)
-    is_lost = word & UNSEEN_MASK != 0
-    kind[is_lost] = _UNSEEN[word[is_lost]]
+    row = timelines.row[position]
+    rest, is_starting = (
+        stretches.spread(values)[position] for values in _of_stretches(timelines, stretches)
+    )
+    kind = _REST[rest + of_rows(activity.shade, row)]
+    kind += of_rows(activity.signal_and_source, row)
+    unseen = of_rows(activity.unseen, row, none=NO_WINDOW)
+    is_lost = unseen != 0
+    kind[is_lost] = _UNSEEN[unseen[is_lost]]
     is_down = timelines.is_down[position]
     kind[is_down] = segments.down[timelines.segment[position[is_down]]] << LABEL_SHIFT
     is_lost |= is_down
-    is_starting = base // _SHADES % RUNS == STARTING_RUN
-    return kind, ~is_lost & (word & QUIET_BIT == 0), ~is_lost & is_starting
+    return kind, ~is_lost & ~of_rows(activity.quiet, row), ~is_lost & is_starting
 
 
-def _bases(timelines: Timelines, stretches: Stretches) -> np.ndarray:
-    """Of each stretch where in _REST its shades begin."""
-    job_kinds = [
-        JOB_KINDS.index(owner.kind) if owner.kind in JOB_KINDS else 0 for owner in timelines.owners
-    ]
-    job_kind = np.array(job_kinds, dtype=np.uint8)[stretches.timeline]
-    return (job_kind * np.uint8(RUNS) + stretches.verdict.astype(np.uint8)) * np.uint8(_SHADES)
+def _of_stretches(timelines: Timelines, stretches: Stretches) -> tuple[Ints, Mask]:
+    """Of each stretch where in _REST its shades begin, and whether it is a job's start."""
+    numbered = {kind: number for number, kind in enumerate(JOB_KINDS)}
+    # an unknown job kind is judged as batch
+    job_kinds = np.array([numbered.get(owner.kind, 0) for owner in timelines.owners])
+    case = RUNS * job_kinds[stretches.timeline] + stretches.verdict
+    return case * len(IDLE), stretches.verdict == STARTING_RUN
 
 
 def split(activity: Activity, row: Ints, total: Ints) -> Ints:
@@ -105,19 +108,12 @@ def split(activity: Activity, row: Ints, total: Ints) -> Ints:
 
 
 def starting_ms(
-    timelines: Timelines,
-    stretches: Stretches,
-    segments: Segments,
-    policy: Policy,
-    *,
-    position: Ints,
-    rest_ms: Ints,
+    timelines: Timelines, stretches: Stretches, policy: Policy, *, position: Ints, rest_ms: Ints
 ) -> Ints:
     """How much of the rest is `starting`: in a run that starts, the time up to the grace."""
     grace_ms = np.array([policy.grace_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
-    segment = timelines.segment[position]
-    start_ms = segments.start_ms[segment]
-    length_ms = segments.end_ms[segment] - start_ms
+    start_ms = timelines.start_ms[position]
+    length_ms = timelines.end_ms[position] - start_ms
     end_ms = stretches.run_start_ms[stretches.at(position)] + grace_ms[timelines.timeline[position]]
     within = np.clip(end_ms - start_ms, 0, length_ms)
     return np.asarray(rest_ms * within // length_ms)

@@ -16,6 +16,7 @@ from fleetwatch.ledger.judgement.labels import (
     LABEL_SHIFT,
     SIGNAL_MASK,
     SOURCE_MASK,
+    SOURCE_SHIFT,
     SPINNING,
     STARTING,
     UNDERUSED,
@@ -25,22 +26,17 @@ from fleetwatch.ledger.judgement.labels import (
     Label,
     numbers,
 )
-from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask, Outage, Question, Spans
+from fleetwatch.ledger.judgement.observations import (
+    DRAINED,
+    Floats,
+    Ints,
+    Mask,
+    Outage,
+    Question,
+    Spans,
+)
 
-WindowWords = NDArray[np.uint16]
-
-# A window's word: why it says nothing (3 bits; 4: there is none), else these bits, and above them
-# signal and source as in a kind; no source where it is quiet.
-NO_WINDOW = 4
-UNSEEN_MASK = 7
-QUIET_BIT = 1 << 3
-BLIP_BIT = 1 << 4
-ZERO_BIT = 1 << 5
-CONTEXT_SHIFT = 6
-SPINNING_BIT = 1 << 8
-SOURCE_AND_SIGNAL_SHIFT = 9
-
-# What a segment is to a timeline.
+# What a window, or none, is to a holder; and a segment to a timeline.
 BARRIER, GAP, QUIET, BLIP, BUSY = range(5)
 # What a quiet stretch is part of: no run, one that is too short to be idle, that is idle, that is
 # a job's start.
@@ -99,6 +95,26 @@ class Activity:
     spin_unresolved: Mask
     context: Codes
 
+    @property
+    def code(self) -> Codes:
+        """What each window is to a holder: a gap, quiet, a blip, or busy."""
+        code = np.full(len(self.quiet), BUSY, dtype=np.int8)
+        code[self.blip] = BLIP
+        code[self.quiet] = QUIET
+        code[self.unseen != 0] = GAP
+        return code
+
+    @property
+    def shade(self) -> Codes:
+        """What each says of idle time: the context, and whether activity was exactly 0."""
+        return 2 * self.context + self.zero
+
+    @property
+    def signal_and_source(self) -> Kinds:
+        """Both as in a kind; no source of efficiency where it is quiet."""
+        source = np.where(self.quiet, np.int16(0), self.efficiency_source)
+        return (source << SOURCE_SHIFT) + self.evidence.signal
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -145,10 +161,6 @@ class Segments:
     held: Ints  # by how many
     rest_is_free: Mask
     down: Codes  # label of the outage, -1: none
-    is_drained: Mask  # the outage is a drain: what is held goes on, what is not can't be had
-    word: WindowWords
-    works: Mask  # counters or power show work, also where no activity signal was read
-    window_ms: Ints  # length of the whole window, 0: none
     joules_per_ms: Floats  # 0 where it was not read
     is_metered: Mask
     is_by_power: Mask  # the counter's joules are more than the board can draw: watts stand for them
@@ -158,6 +170,12 @@ class Segments:
     def is_unobserved(self) -> Mask:
         """Which labels say so, by their numbers."""
         return np.array([label.state == "unobserved" for label in self.labels], dtype=bool)
+
+    @property
+    def is_down(self) -> Mask:
+        """Which have an outage that a holder suffers: under a drain what is held goes on."""
+        is_drain = np.array([label.reason == DRAINED for label in self.labels])
+        return np.asarray((self.down >= 0) & ~is_drain[self.down])
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +204,13 @@ class Timelines:
     job_id: Ints  # of each timeline, NOBODY: none
     timeline: Ints
     segment: Ints
-    word: WindowWords
+    row: Ints  # of the window that speaks, -1: none
+    start_ms: Ints
+    end_ms: Ints
+    bridge_ms: Floats  # the longest gap after it that a run continues across
     is_own: Mask  # of the timeline's owner, not only beside it
     gpu_ms: Ints  # of what is its own
-    is_down: Mask  # an outage that a holder suffers: no drain
+    is_down: Mask  # an outage that a holder suffers
     code: Codes
 
 

@@ -9,10 +9,11 @@ from fleetwatch.ledger.judgement.columns import (
     BUSY,
     GAP,
     QUIET,
-    SPINNING_BIT,
+    Activity,
     Segments,
     Stretches,
     Timelines,
+    of_rows,
 )
 from fleetwatch.ledger.judgement.labels import Codes
 from fleetwatch.ledger.judgement.observations import Ints, Mask
@@ -30,22 +31,22 @@ _OF_CODE[[QUIET, _IN_RUN + QUIET, _IN_RUN + BLIP, _IN_RUN + BUSY]] = _QUIET
 
 
 def of_positions(
-    timelines: Timelines, stretches: Stretches, segments: Segments
+    activity: Activity, segments: Segments, timelines: Timelines, stretches: Stretches
 ) -> tuple[Ints, Codes, Mask]:
     """The timelines' own positions, the condition of each, and whether the run before goes on
     there.
     """
     run = stretches.spread(stretches.run)
-    number = _over_gaps(stretches, _of_windows(timelines, segments, run))
+    number = _over_gaps(stretches, _of_windows(activity, segments, timelines, run))
     position = np.flatnonzero(timelines.is_own)
     return position, number[position], _joins_previous(timelines, stretches, position, number, run)
 
 
-def _of_windows(timelines: Timelines, segments: Segments, run: Ints) -> Codes:
+def _of_windows(activity: Activity, segments: Segments, timelines: Timelines, run: Ints) -> Codes:
     """The condition of each position; UNSEEN in gaps and where it is not the timeline's own."""
     number: Codes = _OF_CODE[timelines.code + np.int8(_IN_RUN) * (run >= 0)]
     busy = np.flatnonzero(number == CONDITION_NUMBER["active"])
-    is_spinning = timelines.word[busy] & SPINNING_BIT > 0
+    is_spinning = of_rows(activity.spinning > activity.working, timelines.row[busy])
     number[busy[is_spinning]] = CONDITION_NUMBER["spinning"]
     number[timelines.is_own & timelines.is_down] = CONDITION_NUMBER["unavailable"]
     of_nobody = np.array(

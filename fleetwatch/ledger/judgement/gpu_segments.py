@@ -27,8 +27,36 @@ class Pieces:
     row: Ints
 
 
-def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
-    """A rank per window of these rows: where two cover a millisecond, the higher speaks.
+def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
+    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
+    frame.
+    """
+    rows = rows[np.lexsort((windows.end_ms[rows], windows.start_ms[rows]))]
+    start = windows.start_ms[rows]
+    end = windows.end_ms[rows]
+    if bool((end[:-1] <= start[1:]).all()):
+        return Pieces(start, end, rows)
+    return _resolve_overlaps(start, end, rows, _by_precedence(windows, rows, is_seen))
+
+
+def _resolve_overlaps(start: Ints, end: Ints, rows: Ints, order: Ints) -> Pieces:
+    """The pieces of windows that overlap; `order`: their positions by precedence."""
+    edges = np.unique(np.concatenate([start, end]))
+    low = np.searchsorted(edges, start)
+    high = np.searchsorted(edges, end)
+    owner = np.full(len(edges) - 1, -1, dtype=np.int64)
+    # later writes win: each span keeps the window of the highest precedence that covers it
+    for position in order:
+        owner[low[position] : high[position]] = rows[position]
+    # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
+    is_edge = np.diff(owner, prepend=-2, append=-2) != 0
+    first = np.flatnonzero(is_edge[:-1] & (owner >= 0))
+    last = np.flatnonzero(is_edge[1:] & (owner >= 0))
+    return Pieces(edges[first], edges[last + 1], owner[first])
+
+
+def _by_precedence(windows: Windows, rows: Ints, is_seen: Mask) -> Ints:
+    """The positions in these rows, ascending: where two cover a millisecond, the later speaks.
 
     One that says what the GPU did wins, then the higher observed fraction, then the later
     (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
@@ -37,43 +65,9 @@ def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
     start = windows.start_ms[rows]
     end = windows.end_ms[rows]
     fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
-    order = np.lexsort(
+    return np.lexsort(
         (end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows])
     )
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
-
-
-def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
-    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
-    frame.
-    """
-    start = windows.start_ms[rows]
-    end = windows.end_ms[rows]
-    if bool((end[:-1] <= start[1:]).all()):
-        return Pieces(start, end, rows)
-    rows = rows[np.lexsort((end, start))]
-    start = windows.start_ms[rows]
-    end = windows.end_ms[rows]
-    if bool((end[:-1] <= start[1:]).all()):
-        return Pieces(start, end, rows)
-    return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, is_seen=is_seen))
-
-
-def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Pieces:
-    edges = np.unique(np.concatenate([start, end]))
-    low = np.searchsorted(edges, start)
-    high = np.searchsorted(edges, end)
-    owner = np.full(len(edges) - 1, -1, dtype=np.int64)
-    # later writes win: ascending precedence, so each span keeps the highest that covers it
-    for position in np.argsort(rank, kind="stable"):
-        owner[low[position] : high[position]] = rows[position]
-    # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
-    is_edge = np.diff(owner, prepend=-2, append=-2) != 0
-    first = np.flatnonzero(is_edge[:-1] & (owner >= 0))
-    last = np.flatnonzero(is_edge[1:] & (owner >= 0))
-    return Pieces(edges[first], edges[last + 1], owner[first])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ UNSEEN_REASONS = ("", "unreadable", "under_observed", "no_signal")
 UNREADABLE = 1
 UNDER_OBSERVED = 2
 NO_SIGNAL = 3
+NO_WINDOW = 4
 
 # What holds a GPU that nobody was given.
 NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN, WORK = range(6)
@@ -68,7 +69,7 @@ HOLDER = (
 STALL_TIERS = ("probable", "potential")
 SPINNING = tuple(Label("stalled", kind="spinning", tier=tier) for tier in STALL_TIERS)
 WITHIN = tuple(Label("stalled", kind="within", tier=tier) for tier in STALL_TIERS)
-GAP = tuple(Label("stalled", kind="gap", tier=tier) for tier in STALL_TIERS)
+GAPS = tuple(Label("stalled", kind="gap", tier=tier) for tier in STALL_TIERS)
 CERTAINTIES = ("probable", "certain")
 # by context, then by certainty
 IDLE = tuple(
@@ -85,7 +86,7 @@ FIXED = (
     STARTING,
     *SPINNING,
     *WITHIN,
-    *GAP,
+    *GAPS,
     *IDLE,
     *INTERACTIVE,
 )

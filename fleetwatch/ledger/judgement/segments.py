@@ -1,5 +1,5 @@
-"""The segments of all GPUs of a node, one after the other, and what their windows say in one number
-each. Pure numpy.
+"""The segments of all GPUs of a node, one after the other, with their outages and energy. Pure
+numpy.
 """
 
 from collections.abc import Sequence
@@ -7,27 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fleetwatch.ledger.judgement.columns import (
-    BLIP_BIT,
-    CONTEXT_SHIFT,
-    NO_WINDOW,
-    QUIET_BIT,
-    SOURCE_AND_SIGNAL_SHIFT,
-    SPINNING_BIT,
-    ZERO_BIT,
-    Activity,
-    Member,
-    Segments,
-    WindowWords,
-    of_rows,
-)
-from fleetwatch.ledger.judgement.labels import SOURCE_SHIFT, Codes, Label, with_outages
+from fleetwatch.ledger.judgement.columns import Member, Segments, of_rows
+from fleetwatch.ledger.judgement.labels import Codes, Label, with_outages
 from fleetwatch.ledger.judgement.observations import (
-    DRAINED,
     Columns,
     Floats,
     Ints,
-    Mask,
     Outage,
     Question,
 )
@@ -39,27 +24,19 @@ _OF_MEMBERS = (
 MOST_W = 1500.0  # where no limit is known: no board has a higher one
 
 
-def joined(
-    members: Sequence[Member], question: Question, activity: Activity, limit_w: Floats
-) -> Segments:
+def joined(members: Sequence[Member], question: Question, limit_w: Floats) -> Segments:
     """The segments of these members; there is at least one."""
     columns = {
         name: np.concatenate([getattr(member, name) for member in members]) for name in _OF_MEMBERS
     }
     first = [0, *np.cumsum([len(member.row) for member in members]).tolist()]
-    down, is_drained, labels = _outages(members, first)
-    row = columns["row"]
-    window_ms = question.windows.end_ms - question.windows.start_ms
+    down, labels = _outages(members, first)
     return Segments(
         **columns,
         **_energy(question, limit_w, columns["energy_row"]),
         members=members,
         first=first,
         down=down,
-        is_drained=is_drained,
-        word=of_rows(_words(activity), row, none=NO_WINDOW),
-        works=of_rows(activity.evidence.works, row),
-        window_ms=of_rows(window_ms, row),
         labels=labels,
     )
 
@@ -82,32 +59,8 @@ def _energy(question: Question, limit_w: Floats, row: Ints) -> dict[str, Any]:
     }
 
 
-def _words(activity: Activity) -> WindowWords:
-    word = activity.evidence.signal.astype(np.uint16)
-    word += activity.efficiency_source.astype(np.uint16) << SOURCE_SHIFT
-    word[activity.quiet] &= (1 << SOURCE_SHIFT) - 1
-    word <<= SOURCE_AND_SIGNAL_SHIFT
-    word += activity.context.astype(np.uint16) << CONTEXT_SHIFT
-    spins = activity.spinning > activity.working
-    bits = (
-        (activity.quiet, QUIET_BIT),
-        (activity.blip, BLIP_BIT),
-        (activity.zero, ZERO_BIT),
-        (spins, SPINNING_BIT),
-    )
-    for mask, bit in bits:
-        word += mask * np.uint16(bit)
-    is_unseen = activity.unseen != 0
-    word[is_unseen] = activity.unseen[is_unseen]
-    return word
-
-
-def _outages(
-    members: Sequence[Member], first: Sequence[int]
-) -> tuple[Codes, Mask, tuple[Label, ...]]:
-    """Of each segment the label of its outage, -1: none; whether that is a drain; and all labels by
-    their numbers.
-    """
+def _outages(members: Sequence[Member], first: Sequence[int]) -> tuple[Codes, tuple[Label, ...]]:
+    """Of each segment the label of its outage, -1: none; and all labels by their numbers."""
     reasons = sorted({outage.reason for member in members for outage in member.outages})
     labels = with_outages(reasons)
     number = {label.reason: place for place, label in enumerate(labels)}
@@ -118,7 +71,7 @@ def _outages(
             span = [outage.start_ms, outage.end_ms]
             here = slice(*begin + np.searchsorted(member.start_ms, span))
             down[here] = number[outage.reason]
-    return down, down == number.get(DRAINED, len(labels)), labels
+    return down, labels
 
 
 def _rank(outage: Outage) -> tuple[bool, int, str]:

@@ -46,11 +46,11 @@ def judged_places(question: Question) -> Judged | None:
     members = mig_members.members(question, window_activity)
     if not members:
         return None
-    node_segments = segments.joined(members, question, window_activity, limit_w)
+    node_segments = segments.joined(members, question, limit_w)
     beside = unallocated.beside(node_segments)
-    label = unallocated.labels(question, node_segments, beside)
-    node_timelines = timelines.of_owners(node_segments, beside, label)
-    node_stretches = stretches.of_timelines(node_timelines, node_segments, policy)
+    label = unallocated.labels(question, window_activity, node_segments, beside)
+    node_timelines = timelines.of_owners(question, window_activity, node_segments, beside, label)
+    node_stretches = stretches.of_timelines(node_timelines, policy)
     return _places(question, window_activity, node_segments, node_timelines, node_stretches)
 
 
@@ -62,39 +62,32 @@ def _places(
     node_stretches: Stretches,
 ) -> Judged | None:
     """The places within the target, those of nobody first; None where there are none."""
-    position, condition, joins_previous = conditions.of_positions(
-        node_timelines, node_stretches, node_segments
-    )
-    segment = node_timelines.segment[position]
-    start_ms = node_segments.start_ms[segment]
+    tables = (window_activity, node_segments, node_timelines, node_stretches)
+    position, condition, joins_previous = conditions.of_positions(*tables)
+    start_ms = node_timelines.start_ms[position]
     is_asked = (start_ms >= question.target[0]) & (start_ms < question.target[1])
     if not is_asked.any():
         return None
     position = position[is_asked]
-    segment = segment[is_asked]
-    kind, busy, starting = _kinds(question, node_segments, node_timelines, node_stretches, position)
+    kind, busy, starting = _kinds(question, *tables, position)
     rest_ms = node_timelines.gpu_ms[position]
     *active_ms, rest_ms[busy] = allocated.split(
-        window_activity, node_segments.row[segment[busy]], rest_ms[busy]
+        window_activity, node_timelines.row[position[busy]], rest_ms[busy]
     )
     starting_ms = allocated.starting_ms(
         node_timelines,
         node_stretches,
-        node_segments,
         question.policy,
         position=position[starting],
         rest_ms=rest_ms[starting],
     )
     rest_ms[starting] -= starting_ms
     return Judged(
-        question=question,
-        activity=window_activity,
-        segments=node_segments,
-        timelines=node_timelines,
-        stretches=node_stretches,
+        question,
+        *tables,
         position=position,
         timeline=node_timelines.timeline[position],
-        segment=segment,
+        segment=node_timelines.segment[position],
         condition=condition[is_asked],
         joins_previous=joins_previous[is_asked],
         kind=kind,
@@ -109,6 +102,7 @@ def _places(
 
 def _kinds(
     question: Question,
+    window_activity: Activity,
     node_segments: Segments,
     node_timelines: Timelines,
     node_stretches: Stretches,
@@ -120,10 +114,10 @@ def _kinds(
     # of nobody all time is of one kind; of holders it may be active in part, or a start
     nobodys = int(np.searchsorted(position, node_timelines.unallocated))
     held, is_busy, is_starting = allocated.kinds(
-        node_timelines, node_stretches, node_segments, position[nobodys:]
+        window_activity, node_segments, node_timelines, node_stretches, position[nobodys:]
     )
     kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
-    start_ms = node_segments.start_ms[node_timelines.segment[position]]
+    start_ms = node_timelines.start_ms[position]
     is_silent = (start_ms >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
     kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
     return kind, np.flatnonzero(is_busy) + nobodys, np.flatnonzero(is_starting) + nobodys

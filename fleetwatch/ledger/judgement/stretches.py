@@ -16,30 +16,29 @@ from fleetwatch.ledger.judgement.columns import (
     QUIET,
     STALLED_RUN,
     STARTING_RUN,
-    Segments,
     Stretches,
     Timelines,
     changes,
 )
 from fleetwatch.ledger.judgement.labels import Codes
-from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
+from fleetwatch.ledger.judgement.observations import Ints, Mask
 from fleetwatch.ledger.policy import Policy
 
 TIME_BITS = 46  # milliseconds up to the year 4199
 
 
-def of_timelines(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
+def of_timelines(timelines: Timelines, policy: Policy) -> Stretches:
     """The stretches of all timelines, of which there are some; each with its quiet run and what
     that is.
     """
-    stretches = _alike(timelines, segments, policy)
+    stretches = _alike(timelines)
     quiet = np.flatnonzero(stretches.closed == QUIET)
     if len(quiet) == 0:
         return stretches
     linked = _linked(stretches, quiet, policy)
     first = quiet[np.append(True, ~linked)]
     last = quiet[np.append(~linked, True)]
-    verdict = _verdicts(timelines, stretches, segments, policy, first=first, last=last)
+    verdict = _verdicts(timelines, stretches, policy, first=first, last=last)
     run = _runs(len(stretches.first), first, last)
     return replace(
         stretches,
@@ -60,63 +59,48 @@ def _runs(count: int, first: Ints, last: Ints) -> Ints:
 
 
 def _verdicts(
-    timelines: Timelines,
-    stretches: Stretches,
-    segments: Segments,
-    policy: Policy,
-    *,
-    first: Ints,
-    last: Ints,
+    timelines: Timelines, stretches: Stretches, policy: Policy, *, first: Ints, last: Ints
 ) -> Codes:
     """What each quiet run is that begins and ends with these stretches."""
     idle_ms = np.array([policy.idle_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
     length_ms = stretches.end_ms[last] - stretches.start_ms[first]
     is_idle = length_ms >= idle_ms[stretches.timeline[first]]
     verdict = np.where(is_idle, IDLE_RUN, STALLED_RUN).astype(np.int8)
-    starts = _quiet_starts(timelines, stretches, segments, idle_ms, policy)
+    starts = _quiet_starts(timelines, stretches, idle_ms)
     started = np.flatnonzero(~is_idle & np.isin(stretches.first[first], starts))
-    ends_active = _ends_in_activity(timelines, stretches, segments, last[started], policy)
+    ends_active = _ends_in_activity(timelines, stretches, last[started])
     verdict[started[ends_active]] = STARTING_RUN
     return verdict
 
 
-def _alike(timelines: Timelines, segments: Segments, policy: Policy) -> Stretches:
+def _alike(timelines: Timelines) -> Stretches:
     """The stretches, as if none were part of a run."""
     first = np.flatnonzero(changes(timelines.code) | changes(timelines.timeline))
     last = np.append(first[1:], len(timelines.code)) - 1
     timeline = timelines.timeline[first]
     code = timelines.code[first]
     is_first = changes(timeline)
-    start_ms = segments.start_ms[timelines.segment[first]]
-    ending = timelines.segment[last]
-    end_ms = segments.end_ms[ending]
-    stretches = Stretches(
+    is_last = np.append(is_first[1:], True)
+    start_ms = timelines.start_ms[first]
+    end_ms = timelines.end_ms[last]
+    gap_ms = np.append(start_ms[1:], 0) - np.append(0, end_ms[:-1])
+    is_long = gap_ms > np.append(0, timelines.bridge_ms[last[:-1]])
+    is_closed = (code == GAP) & (is_first | is_last | is_long)
+    return Stretches(
         first=first,
         last=last,
         timeline=timeline,
         code=code,
-        closed=code,
+        closed=np.where(is_closed, np.int8(BARRIER), code),
         start_ms=start_ms,
         end_ms=end_ms,
         is_first=is_first,
-        is_last=np.append(is_first[1:], True),
+        is_last=is_last,
         run=np.full(len(first), -1),
         verdict=np.full(len(first), NO_RUN, dtype=np.int8),
         run_start_ms=start_ms,
         run_end_ms=end_ms,
     )
-    bridge_ms = policy.bridge_windows * segments.window_ms[ending]
-    return replace(stretches, closed=_closed(stretches, bridge_ms))
-
-
-def _closed(stretches: Stretches, bridge_ms: Floats) -> Codes:
-    """The codes, with every gap that no run continues across turned into a barrier; `bridge_ms`: of
-    each stretch, the longest gap that a run continues across after it.
-    """
-    gap_ms = np.append(stretches.start_ms[1:], 0) - np.append(0, stretches.end_ms[:-1])
-    is_long = gap_ms > np.append(0, bridge_ms[:-1])
-    is_closed = (stretches.code == GAP) & (stretches.is_first | stretches.is_last | is_long)
-    return np.where(is_closed, np.int8(BARRIER), stretches.code)
 
 
 def _linked(stretches: Stretches, quiet: Ints, policy: Policy) -> Mask:
@@ -140,59 +124,49 @@ def _beyond_gap(stretches: Stretches, at: Ints, step: int) -> tuple[Ints, Mask]:
     return np.clip(at + step * is_gap, 0, len(is_end) - 1), is_gap & is_end[at]
 
 
-def _quiet_starts(
-    timelines: Timelines, stretches: Stretches, segments: Segments, idle_ms: Ints, policy: Policy
-) -> Ints:
+def _quiet_starts(timelines: Timelines, stretches: Stretches, idle_ms: Ints) -> Ints:
     """The positions with which the first quiet window after an observed allocation start begins.
 
     A span that begins after the timeline's first segment and not before the capacity is an observed
     start.
     """
-    timeline, start_ms, position = _starts(timelines, segments)
+    start_ms, position = _starts(timelines)
     at = stretches.at(position)
     following, is_open = _beyond_gap(stretches, at, 1)
     quiet = np.where(following > at, stretches.first[following], position)
-    segment = timelines.segment[quiet]
-    bridge_ms = policy.bridge_windows * segments.window_ms[segment]
     is_begun = (
         ~is_open
         & (stretches.code[following] == QUIET)
-        & (segments.start_ms[segment] - start_ms <= bridge_ms)
+        & (timelines.start_ms[quiet] - start_ms <= timelines.bridge_ms[quiet])
     )
-    resumes = _resumes(timelines, stretches, segments, position, start_ms, idle_ms[timeline])
-    is_first = position == timelines.first[timeline]
-    return np.asarray(quiet[is_begun & (is_first | ~resumes)])
+    resumes = _resumes(timelines, stretches, position, idle_ms)
+    return np.asarray(quiet[is_begun & ~resumes])
 
 
-def _resumes(
-    timelines: Timelines,
-    stretches: Stretches,
-    segments: Segments,
-    position: Ints,
-    start_ms: Ints,
-    idle_ms: Ints,
-) -> Mask:
-    """Whether these starts only go on with a hold after an outage of telemetry: they are none."""
+def _resumes(timelines: Timelines, stretches: Stretches, position: Ints, idle_ms: Ints) -> Mask:
+    """Whether the starts at these positions only go on with a hold after an outage of telemetry:
+    they are none.
+    """
+    timeline = timelines.timeline[position]
     earlier = np.maximum(position - 1, 0)
     at = stretches.at(earlier)
     before, is_lost = _beyond_gap(stretches, at, -1)
     last = np.where(before < at, stretches.last[before], earlier)
-    outage_ms = start_ms - segments.end_ms[timelines.segment[last]]
-    is_short = (outage_ms > 0) & (outage_ms <= idle_ms)
-    return np.asarray(timelines.is_own[last] & is_short & ~is_lost)
+    outage_ms = timelines.start_ms[position] - timelines.end_ms[last]
+    is_short = (outage_ms > 0) & (outage_ms <= idle_ms[timeline])
+    is_later = position > timelines.first[timeline]
+    return np.asarray(is_later & timelines.is_own[last] & is_short & ~is_lost)
 
 
-def _starts(timelines: Timelines, segments: Segments) -> tuple[Ints, Ints, Ints]:
-    """Of each allocation start that was observed its timeline, its time and the position that
-    begins with it.
-    """
+def _starts(timelines: Timelines) -> tuple[Ints, Ints]:
+    """Of each allocation start that was observed its time and the position that begins with it."""
     starts = [
         (timeline, owner.member.first_ms, start_ms)
         for timeline, owner in enumerate(timelines.owners)
         for start_ms, _ in owner.spans
     ]
     timeline, first_ms, start_ms = np.array(starts, dtype=np.int64).reshape(-1, 3).T
-    begins = timelines.timeline << TIME_BITS | segments.start_ms[timelines.segment]
+    begins = timelines.timeline << TIME_BITS | timelines.start_ms
     wanted = timeline << TIME_BITS | start_ms
     position = np.searchsorted(begins, wanted)
     is_after = position > timelines.first[timeline]
@@ -201,19 +175,17 @@ def _starts(timelines: Timelines, segments: Segments) -> tuple[Ints, Ints, Ints]
         & (start_ms >= first_ms)
         & (is_after | (start_ms == first_ms))
     )
-    return timeline[is_observed], start_ms[is_observed], position[is_observed]
+    return start_ms[is_observed], position[is_observed]
 
 
-def _ends_in_activity(
-    timelines: Timelines, stretches: Stretches, segments: Segments, last: Ints, policy: Policy
-) -> Mask:
+def _ends_in_activity(timelines: Timelines, stretches: Stretches, last: Ints) -> Mask:
     """Whether runs that end with these stretches ended in activity, or may yet: they are still
     open.
     """
     live_ms = [owner.member.live_end_ms for owner in timelines.owners]
     # None becomes NaN, which is near nothing
     live_end_ms = np.array(live_ms, dtype=np.float64)[stretches.timeline[last]]
-    bridge_ms = policy.bridge_windows * segments.window_ms[timelines.segment[stretches.last[last]]]
+    bridge_ms = timelines.bridge_ms[stretches.last[last]]
     at = np.minimum(last + 1, len(stretches.first) - 1)
     following, is_open = _beyond_gap(stretches, at, 1)
     is_active = np.isin(stretches.code[following], (BLIP, BUSY))

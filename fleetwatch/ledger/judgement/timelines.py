@@ -6,38 +6,24 @@ import numpy as np
 
 from fleetwatch.ledger.judgement.columns import (
     BARRIER,
-    BLIP,
-    BLIP_BIT,
     BUSY,
     GAP,
-    QUIET,
-    QUIET_BIT,
-    UNSEEN_MASK,
+    Activity,
     Owner,
     Segments,
     Timelines,
-    WindowWords,
+    of_rows,
 )
 from fleetwatch.ledger.judgement.labels import Codes, Kinds
-from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Mask
-
-
-def _code(word: int) -> int:
-    if word & UNSEEN_MASK:
-        return GAP
-    if word & QUIET_BIT:
-        return QUIET
-    return BLIP if word & BLIP_BIT else BUSY
-
+from fleetwatch.ledger.judgement.observations import NOBODY, Floats, Ints, Mask, Question
 
 # segments, which of them are the owner's own, and its milliseconds
 Column = tuple[Ints, Mask, Ints]
-# the code of what a window says, by its lowest bits
-_LOW_BITS = UNSEEN_MASK | QUIET_BIT | BLIP_BIT
-_CODES = np.array([_code(word) for word in range(_LOW_BITS + 1)], dtype=np.int8)
 
 
-def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
+def of_owners(
+    question: Question, activity: Activity, segments: Segments, beside: Ints, label: Kinds
+) -> Timelines:
     """The timelines of all members: what nobody holds (of the segments `beside` it, with its
     label), then each holder.
     """
@@ -48,9 +34,10 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
     )
     sizes = [len(segment) for segment, _, _ in columns]
     segment, is_own, gpu_ms = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    is_down = ((segments.down >= 0) & ~segments.is_drained)[segment]
-    word = segments.word[segment]
-    code = _codes(word, is_own, is_down, is_gap[segment])
+    row = segments.row[segment]
+    is_down = segments.is_down[segment]
+    code = np.where(is_down, np.int8(BARRIER), of_rows(activity.code, row, none=GAP))
+    code[~is_own] = np.where(is_gap[segment[~is_own]], GAP, BARRIER)
     code[: len(beside)] = nobodys
     return Timelines(
         owners=owners,
@@ -61,12 +48,21 @@ def of_owners(segments: Segments, beside: Ints, label: Kinds) -> Timelines:
         job_id=np.array([owner.job_id for owner in owners]),
         timeline=np.repeat(np.arange(len(sizes)), sizes),
         segment=segment,
-        word=word,
+        row=row,
+        start_ms=segments.start_ms[segment],
+        end_ms=segments.end_ms[segment],
+        bridge_ms=of_rows(_bridges(question), row),
         is_own=is_own,
         gpu_ms=gpu_ms,
         is_down=is_down,
         code=code,
     )
+
+
+def _bridges(question: Question) -> Floats:
+    """The longest gap beside each window that a run continues across."""
+    windows = question.windows
+    return np.asarray(question.policy.bridge_windows * (windows.end_ms - windows.start_ms))
 
 
 def _codes_of_nobody(segments: Segments, beside: Ints, label: Kinds) -> Codes:
@@ -80,13 +76,6 @@ def _is_gap(segments: Segments, unknown: Ints) -> Mask:
     is_gap = np.zeros(len(segments.row), dtype=bool)
     is_gap[unknown] = segments.held[unknown] == 0
     return is_gap
-
-
-def _codes(word: WindowWords, is_own: Mask, is_down: Mask, is_gap: Mask) -> Codes:
-    """What each position is to its holder."""
-    code: Codes = np.where(is_down, BARRIER, _CODES[word & _LOW_BITS])
-    code[~is_own] = np.where(is_gap[~is_own], GAP, BARRIER)
-    return code
 
 
 def _of_nobody(segments: Segments, beside: Ints) -> Iterator[tuple[Owner, Column]]:

@@ -3,13 +3,14 @@
 import numpy as np
 
 from fleetwatch.ledger.judgement import gpu_segments
-from fleetwatch.ledger.judgement.columns import UNSEEN_MASK, Segments
+from fleetwatch.ledger.judgement.columns import Activity, Segments, of_rows
 from fleetwatch.ledger.judgement.labels import (
     DEAD_PROCESS,
     FREE,
     HOLDER,
     MEMORY,
     NO_SIGNAL,
+    NO_WINDOW,
     NOTHING,
     NUMBER,
     PROCESS,
@@ -43,33 +44,38 @@ def beside(segments: Segments) -> Ints:
     return np.flatnonzero(is_near)
 
 
-def labels(question: Question, segments: Segments, segment: Ints) -> Kinds:
+def labels(question: Question, activity: Activity, segments: Segments, segment: Ints) -> Kinds:
     """The label of what nobody holds of each of these segments."""
-    label = _by_windows(question, segments, segment)
+    label = _by_windows(question, activity, segments, segment)
     label[segments.rest_is_free[segment]] = NUMBER[FREE]
     down = segments.down[segment]
     return np.where(down >= 0, down, label)
 
 
-def _by_windows(question: Question, segments: Segments, segment: Ints) -> Kinds:
+def _by_windows(question: Question, activity: Activity, segments: Segments, segment: Ints) -> Kinds:
     """What the windows say."""
-    unseen = segments.word[segment] & UNSEEN_MASK
+    unseen = of_rows(activity.unseen, segments.row[segment], none=NO_WINDOW)
     label: Kinds = _UNSEEN[unseen]
     speaks = np.flatnonzero((unseen == 0) | (unseen == NO_SIGNAL))
     if len(speaks) == 0:
         return label
     is_mute = unseen[speaks] == NO_SIGNAL
-    holder = _holder(question, segments, segment[speaks], is_mute=is_mute)
+    works = activity.evidence.works[segments.row[segment[speaks]]]
+    holder = _holder(question, segments, segment[speaks], is_mute=is_mute, works=works)
     # that nobody holds it needs no activity signal; whatever else does
     label[speaks] = np.where(is_mute & (holder != NOTHING), label[speaks], _HOLDER[holder])
     return label
 
 
-def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: Mask) -> Codes:
-    """What holds it, of segments whose windows speak; `is_mute`: not of its activity."""
+def _holder(
+    question: Question, segments: Segments, segment: Ints, *, is_mute: Mask, works: Mask
+) -> Codes:
+    """What holds it, of segments whose windows speak; `is_mute`: not of its activity; `works`:
+    counters or power show work.
+    """
     start_ms = segments.start_ms[segment]
     answered, unknown = gpu_segments.scheduler_status(question.sources)
-    scheduled, bare = _by_work(question, segments, segment, is_mute)
+    scheduled, bare = _by_work(question, segments, segment, is_mute, works)
     holder = np.where(gpu_segments.is_within(start_ms, answered), scheduled, bare)
     holder[gpu_segments.is_within(start_ms, unknown)] = UNKNOWN
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
@@ -79,14 +85,14 @@ def _holder(question: Question, segments: Segments, segment: Ints, *, is_mute: M
 
 
 def _by_work(
-    question: Question, segments: Segments, segment: Ints, is_mute: Mask
+    question: Question, segments: Segments, segment: Ints, is_mute: Mask, works: Mask
 ) -> tuple[Codes, Codes]:
     """What holds it where a scheduler answers, and on a bare host, by processes and work."""
     row = segments.row[segment]
     columns = Columns(question.windows)
     # whose work it is may be unknown to the scheduler too: a GPU that works is not free
     scheduled, bare = (
-        np.where(segments.works[segment] & (holder == NOTHING), WORK, holder)
+        np.where(works & (holder == NOTHING), WORK, holder)
         for holder in _by_processes(columns, row, question.policy)
     )
     # a window without any activity signal did not see that whoever left was still there
