@@ -94,7 +94,7 @@ LARGE_FUNCTIONS = {
     "figures": 6,
     "finance": 6,
     "inventory": 6,
-    "ledger": 19,
+    "ledger": 17,
 }
 
 

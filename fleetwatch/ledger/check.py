@@ -2,25 +2,28 @@
 much.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import pairwise
-from typing import TypeVar
+from math import inf
+from typing import Any
 
-from django.db.models import F, QuerySet, Value
+import numpy as np
+from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.selectors import claimed_by
 from fleetwatch.jobs.job_writes import MAX_SLUG
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs, observed
+from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
 from fleetwatch.ledger import retention as ledger_retention
-from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
-from fleetwatch.ledger.models import Adjustment, Entry, Run
+from fleetwatch.ledger.judgement.observations import Capacity, Ints, Judgement, spans_by_gpu
+from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, Run
 from fleetwatch.ledger.months import adjustments, policy_plan
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS
 from fleetwatch.ledger.selectors import longest_reach_ms
@@ -33,13 +36,17 @@ from fleetwatch.lib.intervals import (
     from_ms,
     to_ms,
 )
-from fleetwatch.lib.spans import clip, length_ms
-from fleetwatch.lib.sql import execute
-from fleetwatch.telemetry import retention
+from fleetwatch.lib.spans import Span, clip, difference, length_ms
+from fleetwatch.lib.sql import execute, read_statement
+from fleetwatch.telemetry import frames, retention
 from fleetwatch.telemetry.models import TouchedHour
 
 HOURS_PER_PASS = 24
-Row = TypeVar("Row", Entry, Adjustment)
+
+_SPENT = read_statement("ledger/sql/spent.sql")
+_SPENT_TWICE = read_statement("ledger/sql/spent_twice.sql")
+_CALLED_MISSING = read_statement("ledger/sql/called_missing.sql")
+_RUNS_BESIDE_ENTRIES = read_statement("ledger/sql/runs_beside_entries.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +76,35 @@ def unbalanced_of(
     With `now`, hours whose columns still exist are judged afresh and compared too. Hours that wait
     to be posted are left out of what compares with telemetry: they are not wrong but late.
     """
-    low = to_ms(floor_hour(start))
-    high = to_ms(ceil_hour(end))
-    gpus = judgement_inputs.capacities(node)
-    if not gpus and not Entry.objects.filter(node=node).exists():
+    whole = _Span(
+        node=node,
+        gpus=judgement_inputs.capacities(node),
+        start_ms=to_ms(floor_hour(start)),
+        end_ms=to_ms(ceil_hour(end)),
+        waiting=_waiting(node),
+    )
+    if not whole.gpus and not Entry.objects.filter(node=node).exists():
         return
-    whole = _Span(node, gpus, low, high, _waiting(node))
     for span in whole.days():
         for rule in RULES:
             yield from rule(span)
     if now is not None:
-        kept_ms = to_ms(retention.horizon(now) + timedelta(hours=6))
-        kept = replace(whole, start_ms=max(low, kept_ms))
-        for span in kept.days():
-            yield from _observed(span)
-        yield from _judged_otherwise(kept)
+        yield from _unlike_telemetry(whole, to_ms(retention.horizon(now) + timedelta(hours=6)))
 
 
 def _waiting(node: Node) -> set[int]:
     hours = TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)
     return set(map(to_ms, hours))
+
+
+def _unlike_telemetry(whole: "_Span", kept_ms: int) -> Iterator[Imbalance]:
+    """What is not as telemetry says it, of the hours whose columns, and all beside them, are kept:
+    those from `kept_ms` on.
+    """
+    kept = replace(whole, start_ms=max(whole.start_ms, kept_ms))
+    for span in kept.days():
+        yield from _observed(span)
+    yield from _judged_otherwise(kept)
 
 
 def waiting_hours(start: datetime, end: datetime) -> int:
@@ -117,6 +133,8 @@ def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
+    """Clock hours of a node, its GPUs, and which of its hours wait to be posted."""
+
     node: Node
     gpus: list[Capacity]
     start_ms: int
@@ -128,169 +146,212 @@ class _Span:
         for start_ms, end_ms in hour_cuts.passes(self.start_ms, self.end_ms, hours=HOURS_PER_PASS):
             yield replace(self, start_ms=start_ms, end_ms=end_ms)
 
-    def rows(self, model: type[Row]) -> QuerySet[Row]:
-        """The node's rows of these hours."""
-        return model._default_manager.filter(
-            node=self.node, start__gte=from_ms(self.start_ms), start__lt=from_ms(self.end_ms)
-        )
+    def bounds(self) -> dict[str, Any]:
+        """The node and the hours, as statements take them."""
+        start = from_ms(self.start_ms)
+        return {"node": self.node.pk, "start": start, "end": from_ms(self.end_ms)}
 
     def fault(self, rule: str, at_ms: int, detail: str) -> Imbalance:
         return Imbalance(rule, self.node.name, from_ms(at_ms), detail)
 
 
-def _spent(span: _Span) -> dict[tuple[int, int], int]:
-    """(physical GPU, cut) -> milliseconds in all states, its instances' and adjustments' too."""
-    rows = execute(
-        "WITH spent AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
-        " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
-        " SELECT coalesce(gpu.parent_id, gpu.id), spent.start, sum(spent.gpu_ms) FROM spent"
-        " JOIN inventory_gpu AS gpu ON gpu.id = spent.gpu_id"
-        " WHERE spent.node_id = %(node)s AND spent.start >= %(start)s AND spent.start < %(end)s"
-        " GROUP BY 1, 2 HAVING sum(spent.gpu_ms) <> 0",
-        {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
-    )
-    return {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in rows}
-
-
 def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
     """Per physical GPU and cut, all states sum to its capacity exactly."""
+    capacity = _capacity(span)
+    spent = {
+        (gpu_id, to_ms(start)): gpu_ms for gpu_id, start, gpu_ms in execute(_SPENT, span.bounds())
+    }
+    for gpu_id, cut in sorted(capacity.keys() | spent.keys()):
+        total = spent.get((gpu_id, cut), 0)
+        own = capacity.get((gpu_id, cut))
+        if total == own or floor_hour_ms(cut) in span.waiting:
+            continue
+        if own is None:
+            rule = "no time outside capacity"
+            detail = f"{total} ms where there is no capacity or no cut"
+        else:
+            rule = "states sum to capacity"
+            detail = f"{total} ms in states, {own} ms of capacity"
+        yield span.fault(rule, cut, f"GPU {gpu_id}: {detail}")
+
+
+def _capacity(span: _Span) -> dict[tuple[int, int], int]:
+    """Of each physical GPU and cut the milliseconds of its capacity."""
     edges = hour_cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
-    spent = _spent(span)
-    for gpu_id, spans in spans_by_gpu(gpu for gpu in span.gpus if gpu.parent_id is None).items():
-        for cut, following in pairwise(edges):
-            capacity = length_ms(clip(spans, cut, following))
-            total = spent.pop((gpu_id, cut), 0)
-            if total != capacity and floor_hour_ms(cut) not in span.waiting:
-                yield span.fault(
-                    "states sum to capacity",
-                    cut,
-                    f"GPU {gpu_id}: {total} ms in states, {capacity} ms of capacity",
-                )
-    for (gpu_id, cut), total in spent.items():
-        if floor_hour_ms(cut) not in span.waiting:
-            yield span.fault(
-                "no time outside capacity",
-                cut,
-                f"GPU {gpu_id}: {total} ms where there is no capacity or no cut",
-            )
+    whole = spans_by_gpu(gpu for gpu in span.gpus if gpu.parent_id is None)
+    return {
+        (gpu_id, cut): length_ms(clip(spans, cut, following))
+        for gpu_id, spans in whole.items()
+        for cut, following in pairwise(edges)
+    }
 
 
-def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
-    """No negative time or energy, no unknown state, kind or tier; holders only where somebody can
-    hold.
-    """
-    for row in span.rows(Entry).iterator():
-        for rule, amiss in _amiss(row):
-            yield span.fault(rule, to_ms(row.start), f"entry {row.pk}: {amiss}")
+@dataclass(frozen=True, slots=True)
+class _RowRule:
+    """What no entry or adjustment may be, and the words that say what one is."""
+
+    rule: str
+    model: type[Entry] | type[Adjustment]
+    broken: Q
+    words: str
 
 
-def _amiss(row: Entry) -> Iterator[tuple[str, str]]:
-    """(rule, what breaks it) of one entry."""
-    if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
-        yield "time and energy are positive", f"{row.gpu_ms} ms, {row.energy_j} J"
-    if row.state not in STATES or row.kind not in ("", *KINDS) or row.tier not in ("", *TIERS):
-        yield "known words", f"{row.state} {row.kind} {row.tier}"
-    if row.job_id is not None and row.state in ("free", "orphaned"):
-        yield "held time is its holder's", f"{row.state} of job {row.job_id}"
+# No negative time or energy (NaN is above all numbers), no unknown word; holders only where
+# somebody can hold. Adjustments correct closed cuts alone, and say why.
+_ROW_RULES = (
+    _RowRule(
+        "time and energy are positive",
+        Entry,
+        Q(gpu_ms__lte=0) | Q(energy_j__lt=0) | Q(energy_j__gte=inf),
+        "entry {row.pk}: {row.gpu_ms} ms, {row.energy_j} J",
+    ),
+    _RowRule(
+        "known words",
+        Entry,
+        ~Q(state__in=STATES, kind__in=("", *KINDS), tier__in=("", *TIERS)),
+        "entry {row.pk}: {row.state} {row.kind} {row.tier}",
+    ),
+    _RowRule(
+        "held time is its holder's",
+        Entry,
+        Q(job__isnull=False, state__in=("free", "orphaned")),
+        "entry {row.pk}: {row.state} of job {row.job_id}",
+    ),
+    _RowRule(
+        "adjustments correct closed months",
+        Adjustment,
+        Q(~Exists(ClosedMonth.objects.filter(end__gt=OuterRef("start")))),
+        "adjustment {row.pk}: its month is open",
+    ),
+    _RowRule(
+        "known words",
+        Adjustment,
+        ~Q(cause__in=adjustments.CAUSES, state__in=STATES)
+        | Q(gpu_ms=0) & (Q(energy_j=None) | Q(energy_j=0)),
+        "adjustment {row.pk}: {row.state} {row.cause} {row.gpu_ms} ms",
+    ),
+)
 
 
-def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
-    """Adjustments correct closed cuts alone, say why, and were booked after these were closed."""
-    until_ms = policy_plan.frontier().until_ms
-    for row in span.rows(Adjustment).iterator():
-        if to_ms(row.start) >= until_ms:
-            yield span.fault(
-                "adjustments correct closed months",
-                to_ms(row.start),
-                f"adjustment {row.pk}: its month is open",
-            )
-        if (
-            row.cause not in adjustments.CAUSES
-            or row.state not in STATES
-            or not (row.gpu_ms or row.energy_j)
-        ):
-            yield span.fault(
-                "known words",
-                to_ms(row.start),
-                f"adjustment {row.pk}: {row.state} {row.cause} {row.gpu_ms} ms",
-            )
+def _rows_are_possible(span: _Span) -> Iterator[Imbalance]:
+    """Each row on its own is one that posting may write."""
+    hours = {"start__gte": from_ms(span.start_ms), "start__lt": from_ms(span.end_ms)}
+    for rule in _ROW_RULES:
+        rows = rule.model._default_manager.filter(rule.broken, node=span.node, **hours)
+        for row in rows.order_by("start", "pk").iterator():
+            yield span.fault(rule.rule, to_ms(row.start), rule.words.format(row=row))
 
 
-def _run_parts(span: _Span) -> QuerySet[Run]:
-    """The parts that begin in the span."""
-    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries
-    # without runs
-    ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
-    return Run.objects.filter(
-        node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends
+def _runs_lie_in_their_hour(span: _Span) -> Iterator[Imbalance]:
+    """No run is reversed, leaves its hour or has an unknown condition."""
+    next_hour_ms = F("start_ms") - F("start_ms") % HOUR_MS + HOUR_MS
+    parts = Run.objects.filter(
+        Q(end_ms__lte=F("start_ms")) | Q(end_ms__gt=next_hour_ms) | ~Q(condition__in=CONDITIONS),
+        node=span.node,
+        start_ms__gte=span.start_ms,
+        start_ms__lt=span.end_ms,
+        # lets the index be used; a part that lies beyond leaves its entries without runs
+        end_ms__gt=span.start_ms,
+        end_ms__lte=span.end_ms + HOUR_MS,
     )
+    for part in parts.order_by("start_ms", "pk").iterator():
+        yield span.fault(
+            "runs lie in their hour",
+            floor_hour_ms(part.start_ms),
+            f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}",
+        )
 
 
-def _runs_match(span: _Span) -> Iterator[Imbalance]:
-    """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments;
-    no run is reversed or leaves its hour.
+def _runs_hold_the_entries(span: _Span) -> Iterator[Imbalance]:
+    """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and
+    adjustments.
     """
-    sums = _milliseconds(span)
-    for part in _run_parts(span).iterator():
-        hour = floor_hour_ms(part.start_ms)
-        if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
-            yield span.fault(
-                "runs lie in their hour",
-                hour,
-                f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}",
-            )
-        for state, gpu_ms in part.state_ms.items():
-            sums[part.gpu_id, part.job_id, state, hour] -= gpu_ms
-    for (gpu, job, name, hour), left in sums.items():
-        if left:
-            yield span.fault(
-                "runs hold the entries",
-                hour,
-                f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs",
-            )
-
-
-def _milliseconds(span: _Span) -> Counter[tuple[int, int | None, str, int]]:
-    """By GPU, holder, state and clock hour those of entries and adjustments."""
-    sums: Counter[tuple[int, int | None, str, int]] = Counter()
-    for rows in (span.rows(Entry), span.rows(Adjustment)):
-        columns = rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms")
-        for gpu_id, job_id, state, start, gpu_ms in columns.iterator():
-            sums[gpu_id, job_id, state, floor_hour_ms(to_ms(start))] += gpu_ms
-    return sums
+    asked = span.bounds() | {
+        "start_ms": span.start_ms,
+        "end_ms": span.end_ms,
+        "hour_ms": HOUR_MS,
+        "states": list(STATES),
+    }
+    for gpu_id, job_id, state, hour, gpu_ms in execute(_RUNS_BESIDE_ENTRIES, asked):
+        yield span.fault(
+            "runs hold the entries",
+            to_ms(hour),
+            f"GPU {gpu_id}, job {job_id}, {state}: {gpu_ms} ms more in entries than in runs",
+        )
 
 
 RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (
     _capacity_is_spent,
-    _words_and_signs,
-    _adjusted_in_closed_months,
-    _runs_match,
+    _rows_are_possible,
+    _runs_lie_in_their_hour,
+    _runs_hold_the_entries,
 )
 
 
 def _observed(span: _Span) -> Iterator[Imbalance]:
-    """No window is called missing, and each belongs to a stay of its GPU with the node."""
-    windows = observed.read_windows(span.node.pk, span.start_ms, span.end_ms)
-    for gpu_id, hour, gpu_ms in observed.seen_but_missing(
-        span.node, span.gpus, windows, span.start_ms, span.end_ms
-    ):
-        if hour not in span.waiting:
+    """No window is called missing, and each belongs to a stay of its GPU with the node, a believed
+    or a disputed one.
+    """
+    windows = _windows(span)
+    unseen = _unseen(span.gpus, windows)
+    for gpu_id, start, missing_ms in execute(_CALLED_MISSING, span.bounds()):
+        hour = to_ms(start)
+        gpu_ms = missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS))
+        if gpu_ms > 0 and hour not in span.waiting:
             yield span.fault(
                 "what windows tell is not missing",
                 hour,
                 f"GPU {gpu_id}: {gpu_ms} ms are called missing, and windows cover them",
             )
-    for gpu_id, (start_ms, end_ms) in observed.unclaimed(span.node, windows):
-        yield span.fault(
-            "every window has its stay",
-            start_ms,
-            f"GPU {gpu_id}: windows of {end_ms - start_ms} ms that no stay claims",
-        )
+    claimed = claimed_by(span.node)
+    for gpu_id, spans in windows.items():
+        for start_ms, end_ms in difference(spans, claimed.get(gpu_id, [])):
+            yield span.fault(
+                "every window has its stay",
+                start_ms,
+                f"GPU {gpu_id}: windows of {end_ms - start_ms} ms that no stay claims",
+            )
+
+
+def _windows(span: _Span) -> dict[int, list[Span]]:
+    """GPU id -> the time of the span that its windows cover, by id."""
+    frame = frames.read_windows(span.node.pk, span.start_ms, span.end_ms, ())
+    gpu_ids, first = np.unique(frame.gpu_id, return_index=True)
+    starts, ends = (np.split(column, first[1:]) for column in (frame.start_ms, frame.end_ms))
+    return {
+        gpu_id: clip(_covered(*of_gpu), span.start_ms, span.end_ms)
+        for gpu_id, *of_gpu in zip(gpu_ids.tolist(), starts, ends, strict=False)
+    }
+
+
+def _covered(starts: Ints, ends: Ints) -> list[Span]:
+    """The union of spans in order of their starts."""
+    reach = np.maximum.accumulate(ends)
+    first = np.flatnonzero(np.append(True, starts[1:] > reach[:-1]))
+    last = np.append(first[1:], len(starts)) - 1
+    return list(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
+
+
+def _unseen(
+    gpus: Iterable[Capacity], windows: Mapping[int, Sequence[Span]]
+) -> Mapping[int, list[Span]]:
+    """Physical GPU id -> its capacity of which no window told, neither its own nor one of each of
+    its instances.
+    """
+    covered: dict[int, list[Span]] = defaultdict(list)
+    for gpu in gpus:
+        for gpu_id in {gpu.gpu_id, gpu.whole_id}:
+            covered[gpu_id] += windows.get(gpu.gpu_id, [])
+    unseen: dict[int, list[Span]] = defaultdict(list)
+    for gpu in gpus:
+        unseen[gpu.whole_id] += difference([(gpu.start_ms, gpu.end_ms)], covered[gpu.gpu_id])
+    return unseen
 
 
 def spent_twice(start: datetime, end: datetime) -> Iterator[Imbalance]:
-    """GPUs that are billed on two nodes at once."""
-    for uuid, cut, gpu_ms in observed.spent_twice(floor_hour(start), ceil_hour(end)):
+    """GPUs that have more time in a cut than an hour: they are billed on two nodes at once."""
+    asked = {"start": floor_hour(start), "end": ceil_hour(end), "hour_ms": HOUR_MS}
+    for uuid, cut, gpu_ms in execute(_SPENT_TWICE, asked):
         yield Imbalance(
             "one node at a time", "any", cut, f"GPU {uuid}: {gpu_ms} ms on all nodes together"
         )

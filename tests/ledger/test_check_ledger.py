@@ -10,7 +10,7 @@ from django.db.models import F, Sum
 from fleetwatch.accounts.models import Team
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Adjustment, Entry, Run
 from fleetwatch.telemetry.services import touch_hours
 from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import BUSY, HALF, NOW, QUIET, T0, Sender, a_job, held, hour, post
@@ -119,6 +119,38 @@ def test_wrong_energy_tier_word_and_holder_are_found(posted):
     Entry.objects.filter(state="useful").update(state="free")
 
     assert {"known words", "time and energy are positive", "held time is its holder's"} <= rules()
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "is_wrong"),
+    [(None, False), (0.0, False), (-1.0, True), (float("inf"), True), (float("nan"), True)],
+)
+def test_energy_that_no_meter_gives_is_found(posted, energy_j, is_wrong):
+    Entry.objects.filter(state="idle").update(energy_j=energy_j)
+
+    assert ("time and energy are positive" in rules()) == is_wrong
+
+
+def test_an_adjustment_of_an_open_month_is_found_and_one_that_corrects_nothing(posted):
+    entry = Entry.objects.filter(state="idle").get()
+    columns = {name: getattr(entry, name) for name in ("node", "gpu", "job", "state", "policy")}
+    Adjustment.objects.create(
+        **columns, start=entry.start, gpu_ms=0, energy_j=0.0, cause="late data", booked_at=NOW
+    )
+
+    assert rules() == {"adjustments correct closed months", "known words"}
+
+
+def test_a_run_that_ends_before_it_begins_is_found(posted):
+    Run.objects.filter(condition="active").update(start_ms=F("end_ms"), end_ms=F("start_ms"))
+
+    assert "runs lie in their hour" in rules()
+
+
+def test_a_run_of_an_unknown_condition_is_found(posted):
+    Run.objects.filter(condition="active").update(condition="resting")
+
+    assert "runs lie in their hour" in rules()
 
 
 def test_a_run_that_leaves_its_hour_is_found(posted):

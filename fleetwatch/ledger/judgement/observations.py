@@ -79,6 +79,11 @@ class Capacity:
     # (from when on, watts) of this one GPU, which count before idle_w
     idle_steps: Sequence[tuple[int, float]] = ()
 
+    @property
+    def whole_id(self) -> int:
+        """The physical GPU that it is, or is a part of."""
+        return self.gpu_id if self.parent_id is None else self.parent_id
+
 
 def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[Span]]:
     """GPU id -> when it is capacity."""
