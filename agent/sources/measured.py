@@ -1,24 +1,30 @@
 """What a source read of a GPU, by the names of Reading's fields and in base units, as a reading."""
 
+from dataclasses import fields
 from typing import Any, Dict, Mapping
 
-from agent.readings import Reading
+from agent.readings import GPUInfo, Reading
+from agent.wire import WINDOW_COLUMNS
 
-SLOTS = (
-    "util", "memory_util", "memory_used_bytes", "memory_reserved_bytes", "power_w", "energy_j",
-    "temperature_c", "memory_temperature_c", "sm_clock_hz", "ecc_uncorrected",
-)  # fmt: skip
+SLOTS = frozenset(field.name for field in fields(Reading))
+LIMITS = frozenset(field.name for field in fields(GPUInfo))
+# the other columns of the wire: averages since the reading before
+MEANS = frozenset(WINDOW_COLUMNS) - SLOTS - LIMITS
 WHOLE = frozenset(("memory_used_bytes", "memory_reserved_bytes", "ecc_uncorrected"))
 
 
-def reading_of(values: Mapping[str, float], *, at_ms: int, means: Mapping[str, float]) -> Reading:
-    """The reading; other slots are left out, and what has no value was not read."""
-    read: Dict[str, Any] = {
+def reading_of(values: Mapping[str, float], *, at_ms: int, ratios: Mapping[str, float]) -> Reading:
+    """The reading, with these averages besides; what has no value was not read, and what is
+    neither measured nor averaged is left out.
+    """
+    measured: Dict[str, Any] = {
         slot: round(value) if slot in WHOLE else value
         for slot, value in values.items()
         if slot in SLOTS
     }
-    return Reading(at_ms, means=means, **read)
+    means = {slot: value for slot, value in values.items() if slot in MEANS}
+    means.update(ratios)
+    return Reading(at_ms, means=means, **measured)
 
 
 def throttle_ratios(

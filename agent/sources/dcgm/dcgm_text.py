@@ -8,12 +8,12 @@ exporter's own.
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from agent.readings import GPUInfo, Reading
 from agent.sources import measured
 from agent.sources.dcgm.prometheus_text import Sample
-from agent.sources.measured import SLOTS
+from agent.wire import RATIO_COLUMNS, WINDOW_COLUMNS
 
 MIB = 1024.0 * 1024
 PERCENT = 0.01
@@ -25,10 +25,12 @@ _BLANKS = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # of 32 bits, of 64
 _BLANK_REASONS = {2: "not_supported", 3: "no_permission"}
 NOT_EXPORTED = "not_exported"
 
+Fields = Tuple[Tuple[str, float, Tuple[str, ...]], ...]
+
 # Slot -> (factor to base units, the names the field has had). The ratios of DCGM_FI_PROF_* are 0 to
 # 1, the utilisations of DCGM_FI_DEV_* percent; new names keep the old unit, but for those that say
 # another.
-_FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
+_OF_PARTS: Fields = (
     ("util", PERCENT, ("DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization")),
     ("memory_util", PERCENT, ("DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization")),
     ("memory_util", 1, ("DCGM_FI_DEV_MEMORY_UTIL_RATIO",)),
@@ -44,24 +46,6 @@ _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("memory_reserved_bytes", 1, ("DCGM_FI_DEV_FB_RESERVED_BYTES",)),
     ("memory_total_bytes", MIB, ("DCGM_FI_DEV_FB_TOTAL",)),
     ("memory_total_bytes", 1, ("DCGM_FI_DEV_FB_CAPACITY_BYTES",)),
-    ("power_w", 1,
-    ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage")),
-    ("power_limit_w", 1,
-    ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS")),
-    ("power_limit_w", 1,
-    ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS")),
-    ("energy_j", 1e-3, ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption")),
-    ("energy_j", 1, ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",)),
-    ("temperature_c", 1, ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp")),
-    ("memory_temperature_c", 1,
-    ("DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp")),
-    ("sm_clock_hz", 1e6, ("DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock")),
-    ("sm_clock_max_hz", 1e6, ("DCGM_FI_DEV_MAX_SM_CLOCK",)),
-    ("xid", 1, ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors")),
-    ("ecc_uncorrected", 1, ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total")),
-    ("persistence", 1, ("DCGM_FI_DEV_PERSISTENCE_MODE", "DCGM_FI_DEV_GPU_PERSISTENCE_MODE")),
-    ("throttled_power_s", 1e-9, ("DCGM_FI_DEV_POWER_VIOLATION", "dcgm_power_violation")),
-    ("throttled_thermal_s", 1e-9, ("DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation")),
     ("gr_engine_active", 1,
     ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
     "dcgm_fi_prof_gr_engine_active")),
@@ -83,45 +67,56 @@ _FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
     ("fp16_active", 1,
     ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO",
     "dcgm_fi_prof_pipe_fp16_active")),
+)  # fmt: skip
+# Of the board alone: the exporter says them again for every MIG instance, and their sum would be
+# nobody's.
+_OF_BOARD: Fields = (
+    ("power_w", 1,
+    ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage")),
+    ("power_limit_w", 1,
+    ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS")),
+    ("power_limit_w", 1,
+    ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS")),
+    ("energy_j", 1e-3, ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption")),
+    ("energy_j", 1, ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",)),
+    ("temperature_c", 1, ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp")),
+    ("memory_temperature_c", 1,
+    ("DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp")),
+    ("sm_clock_hz", 1e6, ("DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock")),
+    ("sm_clock_max_hz", 1e6, ("DCGM_FI_DEV_MAX_SM_CLOCK",)),
+    ("xid", 1, ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors")),
+    ("ecc_uncorrected", 1, ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total")),
+    ("persistence", 1, ("DCGM_FI_DEV_PERSISTENCE_MODE", "DCGM_FI_DEV_GPU_PERSISTENCE_MODE")),
+    ("throttled_power_s", 1e-9, ("DCGM_FI_DEV_POWER_VIOLATION", "dcgm_power_violation")),
+    ("throttled_thermal_s", 1e-9, ("DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation")),
     ("pcie_tx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes")),
     ("pcie_rx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes")),
     ("nvlink_tx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_TX_BYTES",)),
     ("nvlink_rx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_RX_BYTES",)),
 )  # fmt: skip
+_FIELDS = (*_OF_PARTS, *_OF_BOARD)
 _BY_NAME = {name: (slot, factor) for slot, factor, names in _FIELDS for name in names}
 # The one name with two units: percent as a whole number where it renames field 203, a ratio where
 # it is field 1613.
 _UTIL_OF_TWO_UNITS = "DCGM_FI_DEV_GPU_UTIL_RATIO"
 _BY_NAME[_UTIL_OF_TWO_UNITS] = ("util", 1)
-MEANS = (
-    "encoder_ratio", "decoder_ratio", "gr_engine_active", "sm_active", "sm_occupancy",
-    "tensor_active", "dram_active", "fp64_active",
-    "fp32_active", "fp16_active", "pcie_tx_bytes_s", "pcie_rx_bytes_s", "nvlink_tx_bytes_s",
-    "nvlink_rx_bytes_s",
-)  # fmt: skip
-_RATIOS = frozenset(MEANS[:10]) | {"util", "memory_util"}
-# Of the board alone: the exporter says them again for every MIG instance, and their sum would be
-# nobody's.
-_BOARD = frozenset((
-    "power_w", "power_limit_w", "energy_j", "temperature_c", "memory_temperature_c", "sm_clock_hz",
-    "sm_clock_max_hz", "xid",
-    "ecc_uncorrected", "persistence", "throttled_power_s", "throttled_thermal_s", "pcie_tx_bytes_s",
-    "pcie_rx_bytes_s",
-    "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
-))  # fmt: skip
+_RATIOS = frozenset((*RATIO_COLUMNS, "util", "memory_util"))
+_BOARD = frozenset(slot for slot, _, _ in _OF_BOARD)
 # Wire column -> the counter of seconds that clocks were held down.
 _THROTTLED = {
     "throttle_power_ratio": "throttled_power_s",
     "throttle_thermal_ratio": "throttled_thermal_s",
 }
-_NO_COLUMN = ("util", "memory_util", "memory_reserved_bytes")  # not of these
+_OF_NO_WINDOW = ("memory_reserved_bytes", "sm_clock_max_hz")  # facts of the GPU
 # Wire column -> slot: what `gpus[].unread` speaks of.
 _UNREAD = {
     "util_mean": "util",
-    **{slot: slot for slot in SLOTS if slot not in _NO_COLUMN},
+    **{
+        slot: slot for slot, _, _ in _FIELDS if slot in WINDOW_COLUMNS and slot not in _OF_NO_WINDOW
+    },
     **_THROTTLED,
-    **{name: name for name in MEANS},
 }
+_SCHEDULERS = {"pod": "kubernetes", "pod_name": "kubernetes", "hpc_job": "slurm"}  # by label
 
 
 class Holder(NamedTuple):
@@ -143,38 +138,42 @@ class Card:
     holders: Set[Holder] = field(default_factory=set)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Scrape:
     """One answer of the exporter.
 
     `schedulers` are those whose labels stood on any GPU, empty labels too.
     """
 
-    cards: Mapping[str, Card]
+    cards: Dict[str, Card] = field(default_factory=dict)
     driver: Optional[str] = None
-    schedulers: FrozenSet[str] = frozenset()
+    schedulers: Set[str] = field(default_factory=set)
 
 
 def cards_of(samples: Iterable[Sample]) -> Scrape:
     """The GPUs of a scrape; a MIG instance comes with its parent, of which it says what the board
     reads.
     """
-    cards: Dict[str, Card] = {}
-    driver: Optional[str] = None
-    schedulers: Set[str] = set()
+    scrape = Scrape()
     for sample in samples:
-        slot, factor = _BY_NAME.get(sample.name, ("", 0))
-        labels = sample.labels
-        card = _card(cards, labels) if slot else None
-        if card is None:
-            continue
-        driver = driver or labels.get("DCGM_FI_DRIVER_VERSION") or None
-        schedulers |= _schedulers(labels)
-        card.holders.update(_holders(labels))
-        _take(_subject(cards, card, slot), slot, sample, factor)
-    for card in cards.values():
+        if sample.name in _BY_NAME:
+            _take(scrape, sample)
+    for card in scrape.cards.values():
         card.info = _described(card)
-    return Scrape(cards, driver, frozenset(schedulers))
+    return scrape
+
+
+def _take(scrape: Scrape, sample: Sample) -> None:
+    labels = sample.labels
+    card = _card(scrape.cards, labels)
+    if card is None:
+        return
+    scrape.driver = scrape.driver or labels.get("DCGM_FI_DRIVER_VERSION") or None
+    scrape.schedulers.update(kind for label, kind in _SCHEDULERS.items() if label in labels)
+    card.holders.update(_holders(labels))
+    slot, factor = _BY_NAME[sample.name]
+    board = card.info.parent_uuid if slot in _BOARD else None
+    _take_value(card if board is None else scrape.cards[board], slot, sample, factor)
 
 
 def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:
@@ -183,8 +182,7 @@ def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, f
     Without a new collection the energy counter stands still, which is not the GPU's doing: left
     out.
     """
-    means = {name: card.values[name] for name in MEANS if name in card.values}
-    reading = measured.reading_of(card.values, at_ms=at_ms, means={**means, **ratios})
+    reading = measured.reading_of(card.values, at_ms=at_ms, ratios=ratios)
     return reading if is_fresh else replace(reading, energy_j=None)
 
 
@@ -205,13 +203,13 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
     """The card that the labels name, taken up where it is new; None where they name no GPU, or too
     many.
     """
-    uuid = (labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or "")[:64]
+    uuid = _label(labels, "UUID", "uuid", "gpu_uuid")[:64]
     if not uuid or len(cards) >= MAX_GPUS:
         return None
     info = GPUInfo(
         uuid=uuid,
         index=_number(labels.get("gpu", "")),
-        model=labels.get("modelName") or labels.get("model_name") or None,
+        model=_label(labels, "modelName", "model_name") or None,
         bus_id=labels.get("pci_bus_id") or None,
     )
     card = cards.setdefault(uuid, Card(info))
@@ -235,16 +233,16 @@ def _instance(cards: Dict[str, Card], board: GPUInfo, labels: Mapping[str, str])
     return cards.setdefault(part.uuid, Card(part))
 
 
-def _subject(cards: Mapping[str, Card], card: Card, slot: str) -> Card:
-    """Whose value stands beside the card's labels: what the board reads is its parent's."""
-    return cards[card.info.parent_uuid or card.info.uuid] if slot in _BOARD else card
+def _label(labels: Mapping[str, str], *names: str) -> str:
+    """The first of these labels that says anything; "" where none does."""
+    return next(filter(None, map(labels.get, names)), "")
 
 
 def _number(label: str) -> Optional[int]:
     return int(label) if label.isdecimal() and len(label) < 6 else None
 
 
-def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
+def _take_value(card: Card, slot: str, sample: Sample, factor: float) -> None:
     """The sample's value into its slot; the first that says something counts (a GPU with two pods
     says everything twice).
     """
@@ -294,17 +292,12 @@ def _described(card: Card) -> GPUInfo:
     )
 
 
-def _schedulers(labels: Mapping[str, str]) -> Set[str]:
-    kinds = {"kubernetes"} if "pod" in labels or "pod_name" in labels else set()
-    return kinds | ({"slurm"} if "hpc_job" in labels else set())
-
-
 def _holders(labels: Mapping[str, str]) -> List[Holder]:
     """The pod and the batch job that the labels name; an empty label names nobody."""
     holders = []
-    pod = labels.get("pod") or labels.get("pod_name") or ""
+    pod = _label(labels, "pod", "pod_name")
     if pod:
-        namespace = labels.get("namespace") or labels.get("pod_namespace") or ""
+        namespace = _label(labels, "namespace", "pod_namespace")
         name = "%s/%s" % (namespace, pod) if namespace else pod
         holders.append(Holder("kubernetes", (labels.get("pod_uid") or name)[:200], name, namespace))
     job = re.match(r"\s*(\S{1,64})", labels.get("hpc_job", ""))

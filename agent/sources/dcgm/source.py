@@ -59,7 +59,7 @@ class DCGMSource:
         self.interval_ms = SCRAPE_MS
         self._url = url
         self._fetch = fetch or fetch_text
-        self._scrape = Scrape({})
+        self._scrape = Scrape()
         self._notes: List[str] = []
         self._slot: Optional[int] = None
         self._trouble: Optional[str] = None

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from agent.readings import GPUInfo, Reading
-from agent.sources.measured import reading_of
+from agent.sources.measured import LIMITS, reading_of
 
 MIB = 1024 * 1024
 _FACTORS = {
@@ -55,8 +55,6 @@ FIELDS = {
     "sm_clock_max_hz": Field(("clocks.max.sm",), "MHz"),
     "ecc_uncorrected": Field(("ecc.errors.uncorrected.volatile.total",), ""),
 }
-MEANS = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
-LIMITS = ("memory_total_bytes", "power_limit_w", "sm_clock_max_hz")
 MEASURED = tuple(slot for slot in FIELDS if slot not in LIMITS)
 SHARES = frozenset(slot for slot in MEASURED if FIELDS[slot].unit == "%")
 # of a GPU that works at least one is read; each is unread where it is not even asked for
@@ -175,9 +173,7 @@ def quantity(text: str, unit: str) -> Optional[float]:
 
 def csv_reading(row: Row, *, at_ms: int) -> Reading:
     """The row as a reading."""
-    values = row.values()
-    means = {name: values[name] for name in MEANS if name in values}
-    return reading_of(values, at_ms=at_ms, means={**means, **_throttled_now(row)})
+    return reading_of(row.values(), at_ms=at_ms, ratios=_throttled_now(row))
 
 
 def _throttled_now(row: Row) -> Dict[str, float]:
