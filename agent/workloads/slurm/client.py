@@ -47,7 +47,8 @@ class Slurm:
         cgroup_root: str = "/sys/fs/cgroup",
     ) -> None:
         self._wanted_cluster = cluster
-        self._watch = Watch(files or HPCFiles(), cgroup_root)
+        self._files = files or HPCFiles()
+        self._watch = Watch(self._files, cgroup_root)
         self._queue = queue.Queue(commands or Commands())
         self._books = JobBooks(self._queue, nodes)
         self._conf_folders = conf_folders
@@ -72,7 +73,7 @@ class Slurm:
         Raises SchedulerError.
         """
         self._traces = self._watch.look()
-        claims = self._watch.claims()
+        claims = self._files.claims()
         cluster = self._cluster_name()
         try:
             answer = self._ask(claims, now_ms)
@@ -208,14 +209,10 @@ class Slurm:
 
     def _claimed(self, claims: Claims, gpus: GPUs) -> Dict[str, List[int]]:
         """GPU -> the jobs that the files name on it."""
-        by_index = devices.by_index(gpus)
-        uuids = {gpu.uuid for gpu in gpus}
-        jobs: Dict[str, List[int]] = {}
+        jobs: Dict[Optional[str], Dict[int, Claim]] = {}
         for claim in claims:
-            uuid = uuid_of(claim, by_index, self._order, gpus)
-            if uuid in uuids and uuid is not None and claim.job_id not in jobs.get(uuid, ()):
-                jobs.setdefault(uuid, []).append(claim.job_id)
-        return jobs
+            jobs.setdefault(uuid_of(claim, self._order, gpus), {})[claim.job_id] = claim
+        return {gpu.uuid: list(jobs[gpu.uuid]) for gpu in gpus if gpu.uuid in jobs}
 
     def _devices(self, gpus: GPUs, node: NodeRecord, *, is_needed: bool) -> Order:
         """UUIDs by Slurm's index. Raises SchedulerError when the driver shows other GPUs than Slurm

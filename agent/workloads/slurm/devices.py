@@ -6,7 +6,7 @@ differ, and taking one for the other moves GPU hours from one job to another.
 """
 
 import re
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from agent.readings import GPUInfo, GPUs, SchedulerError
 from agent.workloads.slurm.lists import hosts, split
@@ -58,13 +58,6 @@ def order(gpus: GPUs, by_minor: Optional[Sequence[int]]) -> List[Optional[str]]:
         gpu_of = {gpu.minor: gpu for gpu in parents}
         by_place = [gpu_of.get(minor) for minor in by_minor]
     return [uuid for gpu in by_place for uuid in ([None] if gpu is None else _parts(gpu, gpus))]
-
-
-def by_index(gpus: GPUs) -> Dict[int, str]:
-    """UUID by the driver's own index, as DCGM counts GPUs."""
-    return {
-        gpu.index: gpu.uuid for gpu in gpus if gpu.parent_uuid is None and gpu.index is not None
-    }
 
 
 def _is_ours(names: Optional[str], nodes: Sequence[str]) -> bool:

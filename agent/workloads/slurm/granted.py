@@ -41,24 +41,21 @@ def _shares_of(grant: Grant, node: NodeRecord, gpus: int) -> Mapping[int, Share]
     return {index: min(1.0, grant.count * part) if share is None else share}
 
 
-def uuid_of(
-    claim: Claim,
-    by_index: Mapping[int, str],
-    order: Sequence[Optional[str]],
-    gpus: GPUs,
-) -> Optional[str]:
+def uuid_of(claim: Claim, order: Order, gpus: GPUs) -> Optional[str]:
     """The GPU that a prolog's file names; None where this node has none such."""
     if claim.uuid:
         return claim.uuid
     if claim.slurm_index is not None:
         return uuid_at(order, claim.slurm_index)
-    parent = by_index.get(-1 if claim.driver_index is None else claim.driver_index)
-    if claim.instance is None:
-        return parent
-    instances = [gpu for gpu in gpus if gpu.parent_uuid == parent]
-    return next((gpu.uuid for gpu in instances if gpu.gpu_instance == claim.instance), None)
+    parts = [gpu for gpu in gpus if gpu.parent_uuid is None and gpu.index == claim.driver_index]
+    if parts and claim.instance is not None:
+        parent = parts[0].uuid
+        parts = [
+            gpu for gpu in gpus if (gpu.parent_uuid, gpu.gpu_instance) == (parent, claim.instance)
+        ]
+    return parts[0].uuid if parts else None
 
 
-def uuid_at(order: Sequence[Optional[str]], index: int) -> Optional[str]:
+def uuid_at(order: Order, index: int) -> Optional[str]:
     """The GPU of that index of Slurm's; None where it has none."""
     return order[index] if 0 <= index < len(order) else None

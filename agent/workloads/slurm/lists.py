@@ -8,6 +8,8 @@ MAX_HOSTS = 100_000
 MAX_INDEX = 1023  # no node has more devices; a longer range is no list of devices
 SHARED = ("shard", "mps")  # parts of a GPU
 
+# what is in a bracket, or after one that does not end, is of its part
+_PART = re.compile(r"(?:[^,\[(]|\[[^\]]*\]|\([^)]*\)|[\[(].*)+", re.DOTALL)
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _GRES = re.compile(
     r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?P<type>[^:()=]*?))?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?",
@@ -66,18 +68,7 @@ def gpu_count(tres: str) -> Optional[int]:
 
 def split(text: str) -> List[str]:
     """The parts between the commas that stand in no bracket."""
-    parts = []
-    depth = 0
-    start = 0
-    for place, character in enumerate(text):
-        if character in "[(":
-            depth += 1
-        elif character in "])":
-            depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [part for part in [*parts, text[start:]] if part]
+    return _PART.findall(text)
 
 
 def indices(text: str) -> List[int]:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from agent.json_parts import Object
+from agent.json_parts import Object, part, parts
 from agent.readings import Job
 from agent.wire import MAX_COUNT
 from agent.workloads.slurm.lists import gpu_count, grants, hosts
@@ -371,22 +371,11 @@ def _gres_here(job: Object, nodes: Sequence[str]) -> Optional[str]:
 
 
 def _job_nodes(job: Object) -> List[str]:
-    resources = job.get("job_resources")
-    if isinstance(resources, Mapping):
-        listed = resources.get("nodes")
-        allocated = (
-            listed.get("allocation")
-            if isinstance(listed, Mapping)
-            else resources.get("allocated_nodes")
-        )
-        if isinstance(allocated, list) and allocated:
-            given = [
-                item.get("name") or item.get("nodename")
-                for item in allocated
-                if isinstance(item, Mapping)
-            ]
-            if len(given) == len(allocated) and all(given):
-                return [str(name) for name in given]
+    resources = part(job, "job_resources")
+    allocated = parts(part(resources, "nodes"), "allocation") or parts(resources, "allocated_nodes")
+    names = [item.get("name") or item.get("nodename") for item in allocated]
+    if names and all(names):
+        return [str(name) for name in names]
     try:
         return hosts(text(job.get("nodes")))
     except ValueError:
@@ -408,12 +397,8 @@ def _gres_in_groups(rest: str, nodes: Sequence[str]) -> Optional[str]:
 
 def _fields(line: str) -> Dict[str, str]:
     """The `Name=value` pairs; of a name that stands twice the first."""
-    fields: Dict[str, str] = {}
-    for word in line.split(" "):
-        name, sign, value = word.partition("=")
-        if sign:
-            fields.setdefault(name, value)
-    return fields
+    words = reversed(line.split(" "))  # of a dict the last would count
+    return dict(word.partition("=")[::2] for word in words if "=" in word)
 
 
 def _absent(value: str) -> str:

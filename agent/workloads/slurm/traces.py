@@ -49,10 +49,6 @@ class Watch:
             } | set(self._files.claims())
         return Traces(self._job_cgroups(), stamps)
 
-    def claims(self) -> List[Claim]:
-        """What the files say now."""
-        return self._files.claims()
-
     def _job_cgroups(self) -> FrozenSet[str]:
         """The names of the jobs' control groups, of either version: a changed set is a job that
         came or went.
