@@ -8,9 +8,7 @@ more.
 import re
 from typing import Dict, FrozenSet, Mapping, Optional, Tuple
 
-from agent import procfs
-
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024  # of an environment
 MAX_VALUE = 200  # longer is no id and no name
 
 # A job of a scheduler that this host's control groups do not show: its name, and the variable that
@@ -37,11 +35,6 @@ _PRESENCE_ONLY = frozenset((NOTEBOOK,))
 ALLOWED: FrozenSet[str] = frozenset(
     (*(variable for _, variable in JOB_CLAIMS), SLUID, NOTEBOOK, *LABELS, *NAMES)
 )
-
-
-def read_variables(proc_root: str, pid: int) -> Dict[str, str]:
-    """The allowed variables of the process; empty where it is not ours to read."""
-    return parse(procfs.text(proc_root, pid, "environ", limit=MAX_BYTES))
 
 
 def parse(text: str) -> Dict[str, str]:

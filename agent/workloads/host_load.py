@@ -8,7 +8,6 @@ without a group of its own is the tree of its processes.
 import os
 from dataclasses import dataclass, field
 from typing import (
-    Any,
     Dict,
     Iterable,
     List,
@@ -18,6 +17,7 @@ from typing import (
     Sequence,
     Set,
     Tuple,
+    TypeVar,
 )
 
 from agent import procfs
@@ -41,6 +41,8 @@ HELPERS = (
 )
 # what PyTorch calls them since 2.6; before, they have their parent's name
 DATA_WORKER = "pt_data_worker"
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 class Member(NamedTuple):
@@ -106,10 +108,10 @@ class FactsReader:
         now_s = self._clock_s()
         jobs = set(holders.values())
         self._remember(jobs, members)
-        of_job = _grouped((member.job_key, member.pid) for member in members)
-        on_gpu = _grouped(((member.uuid, member.job_key), member.pid) for member in members)
+        of_job = grouped((member.job_key, member.pid) for member in members)
+        on_gpu = grouped(((member.uuid, member.job_key), member.pid) for member in members)
         of_jobs = {
-            key: self._of_job(key, load, of_job.get(key, ()), now_s)
+            key: self._of_job(key, load, of_job.get(key, set()), now_s)
             for key, load in self._loads.items()
         }
         columns = {
@@ -118,8 +120,8 @@ class FactsReader:
         }
         return {uuid: values for uuid, values in columns.items() if values}
 
-    def _of_job(self, key: str, load: _Load, pids: Sequence[int], now_s: float) -> Values:
-        tree = self._tree(load, set(pids), now_s) if pids else None
+    def _of_job(self, key: str, load: _Load, pids: Set[int], now_s: float) -> Values:
+        tree = self._tree(load, pids, now_s) if pids else None
         usage = self._cgroups.usage(load.path, key, now_s=now_s)
         if usage is None and tree is not None:
             usage = self._tree_usage(load.before, tree, now_s)
@@ -197,7 +199,7 @@ class FactsReader:
         total_s = (earlier.cpu_s if earlier is not None else 0.0) + gained / self._ticks_per_s
         return Usage(now_s, total_s, self._cgroups.cores("", now_s=now_s))
 
-    def _busiest(self, pids: Sequence[int], now_s: float) -> Values:
+    def _busiest(self, pids: Iterable[int], now_s: float) -> Values:
         """The share of one core that the busiest thread on this GPU used."""
         ratios = [self._busiest_of(pid, now_s) for pid in pids]
         read = [ratio for ratio in ratios if ratio is not None]
@@ -238,11 +240,11 @@ class FactsReader:
         self._cgroups.forget_others(jobs)
 
 
-def _grouped(pids: Iterable[Tuple[Any, int]]) -> Dict[Any, List[int]]:
-    """By what each belongs to."""
-    groups: Dict[Any, List[int]] = {}
-    for key, pid in pids:
-        groups.setdefault(key, []).append(pid)
+def grouped(pairs: Iterable[Tuple[Key, Item]]) -> Dict[Key, Set[Item]]:
+    """What belongs to each key."""
+    groups: Dict[Key, Set[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, set()).add(item)
     return groups
 
 

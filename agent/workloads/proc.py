@@ -8,7 +8,7 @@ import os
 import pwd
 import re
 from dataclasses import dataclass, field, replace
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Dict, Iterable, Mapping, Optional, Tuple
 
 from agent import procfs
 from agent.clock import Timer, elapsed_s
@@ -102,18 +102,18 @@ class Proc:
         self._facts: Dict[Identity, Tuple[float, ProcessFacts]] = {}
         self._users: Dict[int, Tuple[float, str]] = {}
 
-    def facts(self, pid: int) -> Optional[ProcessFacts]:
-        """The process; None when it is gone, hidden (hidepid), or of another pid namespace."""
-        stat = read_stat(self._root, pid)
-        if stat is None:
-            return None
-        return replace(self._identified(pid, stat), name=stat.name, state=stat.state)
-
-    def forget_others(self, identities: List[Identity]) -> None:
-        """Keeps what is known of these processes only."""
-        self._facts = {
-            identity: self._facts[identity] for identity in identities if identity in self._facts
+    def read(self, pids: Iterable[int]) -> Dict[int, ProcessFacts]:
+        """The processes by pid, without those that are gone, hidden (hidepid), or of another pid
+        namespace. Of others nothing is kept.
+        """
+        stats = {pid: read_stat(self._root, pid) for pid in pids}
+        processes = {
+            pid: replace(self._identified(pid, stat), name=stat.name, state=stat.state)
+            for pid, stat in stats.items()
+            if stat is not None
         }
+        self._facts = {facts.identity: self._facts[facts.identity] for facts in processes.values()}
+        return processes
 
     def _identified(self, pid: int, stat: Stat) -> ProcessFacts:
         identity = (pid, stat.start_ticks)
@@ -124,13 +124,13 @@ class Proc:
         elif now_s - read_s < IDENTITY_S:
             return facts
         owner = owner_of(procfs.text(self._root, pid, "cgroup", limit=MAX_BYTES))
+        command = procfs.text(self._root, pid, "cmdline", limit=programs.MAX_BYTES)
         is_notebook = environment.NOTEBOOK in facts.environment
         facts = replace(
             facts,
             user=self._user(pid, owner),
             owner=owner,
-            kind=programs.kind_of_process(self._root, pid)
-            or ("interactive" if is_notebook else None),
+            kind=programs.kind_of(command.split("\0")) or ("interactive" if is_notebook else None),
         )
         self._facts[identity] = (now_s, facts)
         return facts
@@ -147,7 +147,9 @@ class Proc:
             stat.name,
             stat.state,
             user="",
-            environment=environment.read_variables(self._root, pid),
+            environment=environment.parse(
+                procfs.text(self._root, pid, "environ", limit=environment.MAX_BYTES)
+            ),
             launcher=launcher,
             launched_ms=self._started_ms(launcher[1]),
         )

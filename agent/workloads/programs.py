@@ -8,9 +8,7 @@ import os
 import re
 from typing import Optional, Sequence
 
-from agent import procfs
-
-MAX_BYTES = 4096
+MAX_BYTES = 4096  # of a command line
 _PYTHON = re.compile(r"python[\d.]*$|pypy[\d.]*$")
 # By what is run (the program, the module or the script), never by its arguments: a path may hold
 # any of these words.
@@ -22,13 +20,8 @@ _SERVICE = re.compile(
 )
 
 
-def kind_of_process(proc_root: str, pid: int) -> Optional[str]:
-    """interactive or service; None where the command line says neither."""
-    return kind_of(procfs.text(proc_root, pid, "cmdline", limit=MAX_BYTES).split("\0"))
-
-
 def kind_of(arguments: Sequence[str]) -> Optional[str]:
-    """The kind of the program; None where it is not one of those known."""
+    """interactive or service; None where the command line says neither."""
     whole = arguments[0].lower() if arguments else ""
     if ".vscode-server/" in whole or ".cursor-server/" in whole:
         return "interactive"

@@ -1,6 +1,18 @@
 """From the processes on the GPUs and the schedulers' books to who holds which GPU."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from itertools import islice
+from typing import (
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from agent.host import kernel_boot_id
 from agent.readings import (
@@ -14,7 +26,7 @@ from agent.readings import (
     SourceStatus,
     Workload,
 )
-from agent.workloads.host_load import FactsReader, Member
+from agent.workloads.host_load import FactsReader, Member, grouped
 from agent.workloads.naming import ENGINES, SCHEDULERS, Books, Hints, Naming, books_of, with_hints
 from agent.workloads.poller import Answer, Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts
@@ -27,17 +39,6 @@ MAX_PROCESSES = 1024  # of all GPUs together; a batch takes four times as many j
 
 UNSEEN = ProcessFacts(0, 0, None, name="", state="", user="")
 Hold = Tuple[str, str]  # GPU uuid, job key
-
-
-class SeenProcess(NamedTuple):
-    """A process on a GPU; `facts` is None where /proc does not know it, `job` where it belongs to
-    none.
-    """
-
-    uuid: str
-    reading: ProcessReading
-    facts: Optional[ProcessFacts]
-    job: Optional[Job]
 
 
 class Holder(NamedTuple):
@@ -84,9 +85,7 @@ class Resolver:
         answers = self.look(gpus)
         books = books_of(answers)
         self._naming.learn(books)
-        seen = self._find(processes, books)
-        holders = _holders(seen)
-        self._note_stuck(seen, start_ms)
+        seen, holders = self._find(processes, books, start_ms)
         allocations = self._allocations(holders, books, gpus, start_ms=start_ms, end_ms=end_ms)
         members = [
             Member(uuid, job.key, facts.pid, _path(job, facts)) for uuid, facts, job in holders
@@ -94,7 +93,7 @@ class Resolver:
         return Workload(
             jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
-            processes=[_process(process) for process in seen],
+            processes=seen,
             sources=[
                 *(answer.status for answer in answers),
                 *self._own_statuses(processes, books, holders, end_ms),
@@ -113,28 +112,27 @@ class Resolver:
                 self._pollers[scheduler.kind] = Poller(scheduler)
         return [poller.look(gpus) for poller in self._pollers.values()]
 
-    def _find(self, processes: Processes, books: Books) -> List[SeenProcess]:
-        listed = [
-            (uuid, reading) for uuid, readings in processes.items() for reading in readings or ()
-        ]
-        seen = []
-        for uuid, reading in listed[:MAX_PROCESSES]:
-            facts = self._proc.facts(reading.pid)
+    def _find(
+        self, processes: Processes, books: Books, start_ms: int
+    ) -> Tuple[List[Process], Holders]:
+        """All processes on the GPUs, and those of them that are of a job."""
+        listed = list(islice(_listed(processes), MAX_PROCESSES))
+        by_pid = self._proc.read(reading.pid for _, reading in listed)
+        self._note_stuck(by_pid.values(), start_ms)
+        seen: List[Process] = []
+        holders: List[Holder] = []
+        for uuid, reading in listed:
+            facts = by_pid.get(reading.pid)
             job = self._declared
-            if facts is not None and job is None:
-                job = self._naming.job(facts, books)
-            seen.append(SeenProcess(uuid, reading, facts, job))
-        self._proc.forget_others(
-            [process.facts.identity for process in seen if process.facts is not None]
-        )
-        return seen
+            if facts is not None:
+                job = job or self._naming.job(facts, books)
+            if facts is not None and job is not None:
+                holders.append(Holder(uuid, facts, job))
+            seen.append(_process(uuid, reading, facts or UNSEEN, job))
+        return seen, holders
 
-    def _note_stuck(self, seen: List[SeenProcess], start_ms: int) -> None:
-        stuck = {
-            process.facts.identity
-            for process in seen
-            if process.facts is not None and process.facts.state == STUCK_STATE
-        }
+    def _note_stuck(self, processes: Iterable[ProcessFacts], start_ms: int) -> None:
+        stuck = {facts.identity for facts in processes if facts.state == STUCK_STATE}
         self._stuck_ms = {identity: self._stuck_ms.get(identity, start_ms) for identity in stuck}
 
     def _is_alive(self, facts: ProcessFacts, now_ms: int) -> bool:
@@ -239,27 +237,25 @@ class Resolver:
         return statuses
 
 
-def _holders(seen: List[SeenProcess]) -> List[Holder]:
-    """The processes that are of jobs."""
-    return [
-        Holder(process.uuid, process.facts, process.job)
-        for process in seen
-        if process.facts is not None and process.job is not None
-    ]
+def _listed(processes: Processes) -> Iterator[Tuple[str, ProcessReading]]:
+    for uuid, readings in processes.items():
+        for reading in readings or ():
+            yield uuid, reading
 
 
-def _process(process: SeenProcess) -> Process:
+def _process(
+    uuid: str, reading: ProcessReading, facts: ProcessFacts, job: Optional[Job]
+) -> Process:
     """For people; a process that /proc does not know is named by its pid alone."""
-    facts = process.facts or UNSEEN
     return Process(
-        process.uuid,
-        process.reading.pid,
-        process.job.key if process.job is not None else None,
+        uuid,
+        reading.pid,
+        None if job is None else job.key,
         facts.started_ms,
         facts.user,
         facts.name,
         facts.state,
-        process.reading.memory_bytes,
+        reading.memory_bytes,
     )
 
 
@@ -272,19 +268,17 @@ def _path(job: Job, facts: ProcessFacts) -> str:
 
 
 def _sole_jobs(
-    seen: List[SeenProcess], allocations: Sequence[Allocation], start_ms: int
+    seen: List[Process], allocations: Sequence[Allocation], start_ms: int
 ) -> Dict[str, str]:
     """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's
     waiting.
 
     Where no books speak, the one job whose processes are on it.
     """
-    booked: Dict[str, Set[str]] = {}
-    for item in allocations:
-        if item.end_ms is None or item.end_ms > start_ms:
-            booked.setdefault(item.uuid, set()).add(item.job_key)
-    used: Dict[str, Set[str]] = {}
-    for process in seen:
-        if process.job is not None:
-            used.setdefault(process.uuid, set()).add(process.job.key)
-    return {uuid: next(iter(keys)) for uuid, keys in {**used, **booked}.items() if len(keys) == 1}
+    booked = grouped(
+        (item.uuid, item.job_key)
+        for item in allocations
+        if item.end_ms is None or item.end_ms > start_ms
+    )
+    used = grouped((item.uuid, item.job_key) for item in seen if item.job_key is not None)
+    return {uuid: keys.pop() for uuid, keys in {**used, **booked}.items() if len(keys) == 1}

@@ -10,6 +10,7 @@ from agent import batch, wire
 from agent.readings import GPUInfo, ProcessReading
 from agent.window import GPUWindow
 from agent.workloads import Resolver, environment, programs
+from agent.workloads.proc import Proc
 from tests.agent import fake_proc
 
 NOW = 1_794_000_100_000
@@ -64,7 +65,7 @@ def test_a_very_long_environment_is_read_to_its_limit(tmp_path):
         root, 4711, environment={"A": "x" * environment.MAX_BYTES, "SLURM_JOB_ID": "11"}
     )
 
-    assert environment.read_variables(str(root), 4711) == {}
+    assert Proc(str(root)).read([4711])[4711].environment == {}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class Watch:
 def test_a_process_is_known_by_boot_pid_and_start(root):
     fake_proc.process(root, 4711, name="python (a) b", start_ticks=100 * os.sysconf("SC_CLK_TCK"))
 
-    facts = Proc(str(root)).facts(4711)
+    facts = Proc(str(root)).read([4711])[4711]
 
     assert (facts.name, facts.state, facts.started_ms, facts.user) == (
         "python (a) b",
@@ -42,7 +42,7 @@ def test_a_process_is_known_by_boot_pid_and_start(root):
 def test_a_user_that_this_host_does_not_know_is_his_number(root):
     fake_proc.process(root, 4711, uid=3_999_123)
 
-    assert Proc(str(root)).facts(4711).user == "3999123"
+    assert Proc(str(root)).read([4711])[4711].user == "3999123"
 
 
 def test_the_hosts_users_are_named_by_its_own_file_where_the_agent_lives_in_a_container(root):
@@ -52,24 +52,24 @@ def test_the_hosts_users_are_named_by_its_own_file_where_the_agent_lives_in_a_co
         "root:x:0:0::/root:/bin/sh\nbroken\nann:x:3999123:100::/home/ann:/bin/sh\n"
     )
 
-    assert Proc(str(root)).facts(4711).user == "ann"
+    assert Proc(str(root)).read([4711])[4711].user == "ann"
 
 
 def test_what_a_user_runs_as_root_is_the_users(root):
     fake_proc.process(root, 4711, uid=0, cgroup=SESSION)
 
-    assert Proc(str(root)).facts(4711).user == "1000"
+    assert Proc(str(root)).read([4711])[4711].user == "1000"
 
 
 def test_this_very_process_is_read_from_the_real_table():
-    facts = Proc().facts(os.getpid())
+    facts = Proc().read([os.getpid()])[os.getpid()]
 
     assert facts.user == pwd.getpwuid(os.getuid()).pw_name
     assert facts.state == "R"
 
 
 def test_a_process_that_is_gone_or_hidden_is_none(root):
-    assert Proc(str(root)).facts(99) is None
+    assert Proc(str(root)).read([99]) == {}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_line_that_is_cut_is_no_process(root, text):
     fake_proc.process(root, 4711)
     (root / "4711/stat").write_text(text)
 
-    assert Proc(str(root)).facts(4711) is None
+    assert Proc(str(root)).read([4711]) == {}
 
 
 @pytest.mark.parametrize(
@@ -89,22 +89,22 @@ def test_a_process_that_a_job_adopts_is_seen_within_a_minute(root, age_s, job):
     watch = Watch()
     proc = Proc(str(root), clock_s=watch)
     fake_proc.process(root, 4711, cgroup="0::/")
-    proc.facts(4711)
+    proc.read([4711])
     fake_proc.process(root, 4711, cgroup="0::/system.slice/slurmstepd.scope/job_4/step_extern")
     watch.s += age_s
 
-    assert proc.facts(4711).owner == job
+    assert proc.read([4711])[4711].owner == job
 
 
 def test_a_pid_that_is_used_again_is_another_process(root):
     proc = Proc(str(root))
     fake_proc.process(root, 4711, uid=0, environment={"WANDB_RUN_ID": "first"})
-    proc.facts(4711)
+    proc.read([4711])
     fake_proc.process(
         root, 4711, uid=7_777, start_ticks=101, environment={"WANDB_RUN_ID": "second"}
     )
 
-    facts = proc.facts(4711)
+    facts = proc.read([4711])[4711]
 
     assert (facts.user, facts.environment["WANDB_RUN_ID"]) == ("7777", "second")
 
@@ -112,10 +112,10 @@ def test_a_pid_that_is_used_again_is_another_process(root):
 def test_state_and_name_are_those_of_now(root):
     proc = Proc(str(root))
     fake_proc.process(root, 4711)
-    proc.facts(4711)
+    proc.read([4711])
     fake_proc.process(root, 4711, state="D", name="VLLM::EngineCor")
 
-    facts = proc.facts(4711)
+    facts = proc.read([4711])[4711]
 
     assert (facts.state, facts.name) == ("D", "VLLM::EngineCor")
 
@@ -124,9 +124,8 @@ def test_what_left_the_gpu_is_forgotten(root):
     proc = Proc(str(root))
     fake_proc.process(root, 4711)
     fake_proc.process(root, 4712)
-    kept = proc.facts(4711)
-    proc.facts(4712)
+    proc.read([4711, 4712])
 
-    proc.forget_others([kept.identity])
+    kept = proc.read([4711])[4711]
 
     assert list(proc._facts) == [kept.identity]
