@@ -4,31 +4,24 @@ The hub refuses a batch for one wrong value, and all its windows with it. So wha
 take is cut, or left out as not read, whoever said it: drivers, exporters, schedulers and users.
 """
 
-import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent import wire
 from agent.readings import (
     NO_WORKLOAD,
     Allocation,
-    Event,
     Events,
     GPUInfo,
     GPUs,
     Job,
-    Process,
     SourceStatus,
     Workload,
     unanswered,
 )
 from agent.store import Entry
 from agent.window import GPUWindow
-
-# of a GPU: for matching and for windows, not for the wire
-_LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")
-_GPU_FIELDS = tuple(item.name for item in fields(GPUInfo) if item.name not in _LOCAL)
-
+from agent.wire_values import Labels, clipped
 
 Positions = Mapping[str, int]  # in the list of GPUs or jobs, by what names them
 
@@ -78,9 +71,13 @@ def build(
         sequence=0,
         window_s=sender.window_s,
         gpus=[_gpu(gpu) for gpu in gpus],
-        windows=_columns(closed, positions),
-        agent={key: value for key, value in agent.items() if value is not None},
-        node_labels=_labels(sender.labels),
+        windows=_windows(closed, positions),
+        agent={
+            name: wire.FIELDS["agent"][name].fit(value)
+            for name, value in agent.items()
+            if value not in (None, "")
+        },
+        node_labels=Labels().fit(sender.labels),
         host=_host(closed),
         events=_events(events, positions),
         **_items_of(workload, positions),
@@ -97,20 +94,23 @@ def _items_of(workload: Workload, positions: Positions) -> Dict[str, Any]:
     """The lists that tell of jobs."""
     jobs = {job.key: place for place, job in enumerate(workload.jobs)}
     allocations = [
-        _allocation(item, positions, jobs)
-        for item in workload.allocations
-        if item.uuid in positions and item.job_key in jobs
+        _allocation(held, positions, jobs)
+        for held in workload.allocations
+        if held.uuid in positions and held.job_key in jobs
     ]
     processes = [
-        _process(item, positions, jobs)
-        for item in workload.processes
-        if item.uuid in positions and _count(item.pid, wire.MAX_BYTE_COUNT) is not None
+        _item(
+            "processes", process, gpu=positions[process.uuid], job=jobs.get(process.job_key or "")
+        )
+        for process in workload.processes
+        if process.uuid in positions
     ]
+    sources = [_source(source) for source in workload.sources]
     return {
-        "jobs": [_job(job) for job in workload.jobs],
+        "jobs": [_item("jobs", job) for job in workload.jobs],
         "allocations": allocations,
-        "processes": processes[: wire.MAX_LIST],
-        "sources": [_source(source) for source in workload.sources][: wire.MAX_LIST],
+        "processes": [item for item in processes if item["pid"] is not None][: wire.MAX_LIST],
+        "sources": sources[: wire.MAX_LIST],
     }
 
 
@@ -132,11 +132,6 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
         for until, item in held.values()
     ]
     return Workload(list(jobs.values()), allocations, last.processes, last.sources)
-
-
-def clipped(text: str, limit: int) -> str:
-    """The text as the wire takes it: without NUL and half surrogates, not longer than the limit."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")[:limit]
 
 
 def _fitting_gpus(gpus: GPUs) -> List[GPUInfo]:
@@ -162,135 +157,82 @@ def _fitting(workload: Workload) -> Workload:
 
 
 def _events(events: Events, positions: Positions) -> List[wire.Item]:
-    dated = [event for event in events if _count(event.at_ms, wire.MAX_TIME_MS) is not None]
-    return [_event(event, positions) for event in dated[-wire.MAX_LIST :]]
+    items = [_item("events", event, gpu=positions.get(event.uuid or "")) for event in events]
+    return [item for item in items if item["at_ms"] is not None][-wire.MAX_LIST :]
 
 
-def _columns(closed: Sequence[ClosedWindow], positions: Positions) -> wire.Columns:
+def _windows(closed: Sequence[ClosedWindow], positions: Positions) -> wire.Columns:
     windows = [window for part in closed for window in part.windows if window.uuid in positions]
-    columns: wire.Columns = {
+    return {
         "gpu": [positions[window.uuid] for window in windows],
         "start_ms": [window.start_ms for window in windows],
         "observed_ms": [window.observed_ms for window in windows],
+        **_columns(wire.WINDOW_COLUMNS, [window.columns for window in windows]),
     }
-    read = {
-        name for window in windows for name, value in window.columns.items() if value is not None
-    }
-    for name in wire.WINDOW_COLUMNS:
-        if name in read:
-            columns[name] = _column(name, [window.columns.get(name) for window in windows])
-    return columns
-
-
-def _column(name: str, values: List[Optional[float]]) -> List[Optional[float]]:
-    """Rounding of weighted means may leave 0 to 1 by a hair."""
-    if name not in wire.RATIOS:
-        return values
-    return [
-        value if value is None or 0 <= value <= 1 else min(1.0, max(0.0, value)) for value in values
-    ]
 
 
 def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
     read = [window for window in closed if window.host]
     if not read:
         return {}
-    columns: wire.Columns = {"start_ms": [window.start_ms for window in read]}
-    for name in wire.HOST_COLUMNS:
-        column = [_amount(name, window.host.get(name)) for window in read]
-        if any(value is not None for value in column):
-            columns[name] = _column(name, column)
+    columns = _columns(wire.HOST_COLUMNS, [window.host for window in read])
+    return {"start_ms": [window.start_ms for window in read], **columns}
+
+
+def _columns(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> wire.Columns:
+    """Those of these columns that any of the rows tells."""
+    named = {name for row in rows for name in row}
+    columns = {}
+    for name in names:
+        if name in named:
+            column = _fitting_numbers(name, [row.get(name) for row in rows])
+            if any(value is not None for value in column):
+                columns[name] = column
     return columns
 
 
-def _gpu(gpu: GPUInfo) -> wire.Item:
+def _fitting_numbers(name: str, values: List[Optional[float]]) -> List[Optional[float]]:
+    """The values as the column takes them; None for NaN, infinity and what is no reading of its
+    kind.
+    """
+    try:
+        return wire.as_numbers(name, values, name)
+    except wire.WireError:
+        if len(values) == 1:
+            return [None]
+        return [number for value in values for number in _fitting_numbers(name, [value])]
+
+
+def _item(place: str, record: Any, **values: Any) -> wire.Item:
+    """The record as an item of the wire: what fits of each field but those given as values."""
     # asdict copies deeply: a fifth of a window's cost
     return {
-        **{name: getattr(gpu, name) for name in _GPU_FIELDS},
-        **_fitting_values("gpus", gpu),
-        "power_limit_w": _amount("power_w", gpu.power_limit_w),
-        "unread": _labels(gpu.unread),
+        name: values[name] if name in values else field.fit(getattr(record, name))
+        for name, field in wire.FIELDS[place].items()
     }
 
 
-def _job(job: Job) -> wire.Item:
-    return {
-        "key": job.key,
-        **_fitting_values("jobs", job),
-        "labels": _labels(job.labels),
-    }
+def _gpu(gpu: GPUInfo) -> wire.Item:
+    (limit_w,) = _fitting_numbers("power_w", [gpu.power_limit_w])
+    return _item("gpus", gpu, power_limit_w=limit_w)
 
 
-def _fitting_values(place: str, item: Any) -> wire.Item:
-    """The item's texts as the wire takes them, and its counts where they are any."""
-    texts = ((name, limit, getattr(item, name)) for name, limit in wire.TEXTS[place].items())
-    return {
-        **{name: text and clipped(text, limit) for name, limit, text in texts},
-        **{name: _count(getattr(item, name), most) for name, most in wire.COUNTS[place].items()},
-    }
-
-
-def _allocation(item: Allocation, positions: Positions, jobs: Positions) -> wire.Item:
-    values = _fitting_values("allocations", item)
-    start_ms = values["start_ms"]
-    end_ms = values["end_ms"]
-    if start_ms is not None and end_ms is not None and end_ms < start_ms:
-        start_ms = end_ms
-    return {
-        "gpu": positions[item.uuid],
-        "job": jobs[item.job_key],
-        **values,
-        "start_ms": start_ms,
-        "share": item.share if item.share is not None and 0 < item.share <= 1 else None,
-    }
-
-
-def _process(item: Process, positions: Positions, jobs: Positions) -> wire.Item:
-    return {
-        "gpu": positions[item.uuid],
-        "job": jobs.get(item.job_key) if item.job_key is not None else None,
-        "pid": item.pid,
-        **_fitting_values("processes", item),
-    }
-
-
-def _event(event: Event, positions: Positions) -> wire.Item:
-    return {
-        "gpu": positions.get(event.uuid) if event.uuid is not None else None,
-        "at_ms": event.at_ms,
-        "kind": event.kind,
-        "code": None if event.code is None or abs(event.code) > wire.MAX_COUNT else event.code,
-        "text": clipped(event.text, wire.TEXTS["events"]["text"]),
-    }
+def _allocation(held: Allocation, positions: Positions, jobs: Positions) -> wire.Item:
+    share = held.share if held.share is not None and 0 < held.share <= 1 else None
+    gpu = positions[held.uuid]
+    item = _item("allocations", held, gpu=gpu, job=jobs[held.job_key], share=share)
+    if item["start_ms"] is not None and item["end_ms"] is not None:
+        item["start_ms"] = min(item["start_ms"], item["end_ms"])
+    return item
 
 
 def _source(source: SourceStatus) -> wire.Item:
-    values = _fitting_values("sources", source)
+    item = _item("sources", source)
     if not source.why:
-        del values["why"]
-    return {"kind": clipped(source.kind, 32), "ok": source.ok, **values}
-
-
-def _labels(given: Mapping[str, str]) -> Dict[str, str]:
-    cleaned = (
-        (clipped(key, 128), clipped(str(value), wire.MAX_TEXT)) for key, value in given.items()
-    )
-    return dict(list(dict(cleaned).items())[: wire.MAX_LABELS])
+        del item["why"]
+    return item
 
 
 def _is_name(text: str, limit: int) -> bool:
     """True for what may name a GPU or a job: anything cut off or put in would name another."""
     return bool(text.strip()) and clipped(text, limit) == text
-
-
-def _count(value: Optional[int], limit: int) -> Optional[int]:
-    """The whole number from 0 to the limit; None for any other, which is no count."""
-    return value if value is not None and 0 <= value <= limit else None
-
-
-def _amount(name: str, value: Optional[float]) -> Optional[float]:
-    """What may be a value of the column, ratios of any size among them; None for NaN, infinity and
-    any other.
-    """
-    high = math.inf if name.endswith("_ratio") else wire.LIMITS[name][1]
-    return value if value is not None and math.isfinite(value) and 0 <= value <= high else None

@@ -69,7 +69,7 @@ def once(chosen: Config) -> int:
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
     agent = {
         "version": __version__,
-        "driver": batch.clipped(seen.driver, 64) or None,
+        "driver": seen.driver,
         "source": seen.source,
     }
     content = batch.build(

@@ -56,7 +56,7 @@ class Loop:
     def __post_init__(self) -> None:
         self._window_ms = self.sender.window_s * 1000
         self._grace_ms = GRACE_MS + self.phase_ms
-        self._seen: Optional[Observed] = None
+        self._gpus: GPUs = ()  # of the closed windows
         self._closed: List[batch.ClosedWindow] = []
         self._events: List[Event] = []
         self._drafted_events = 0
@@ -129,7 +129,7 @@ class Loop:
         observed = self.sampler.take(start_ms, end_ms)
         if self._closed and not self._joins(observed, start_ms):
             self.flush()
-        self._seen = observed
+        self._gpus = observed.gpus
         until_ms = min(end_ms, max(start_ms, now_ms))
         self._closed.append(close_all(observed, self.host, start_ms=start_ms, end_ms=until_ms))
         self._events = [*self._events, *self.sampler.take_events()][-MAX_EVENTS:]
@@ -141,34 +141,29 @@ class Loop:
     def flush(self) -> None:
         """Puts the closed windows into the spool as one batch."""
         closed = self._closed
-        seen = self._seen
         events = self._events
-        if not closed or seen is None:
+        if not closed:
             return
         self._closed = []
         self._events = []
         self._drafted_events = 0
         windows = sum(len(window.windows) for window in closed)
         try:
-            self.spool.append(self._maker(closed, seen.gpus, events))
+            self.spool.append(self._maker(closed, events))
         # a fact that can't be written must not end the agent, nor cost the windows it came with
         except Exception:
             log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
-            self._append_bare(closed, seen.gpus, windows, events)
+            self._append_bare(closed, windows, events)
         self.pump.wake()
 
     def _append_bare(
-        self,
-        closed: Sequence[batch.ClosedWindow],
-        gpus: GPUs,
-        windows: int,
-        events: Events,
+        self, closed: Sequence[batch.ClosedWindow], windows: int, events: Events
     ) -> None:
         """Without jobs; if need be without events too."""
         bare = [replace(window, workload=window.workload.unknown()) for window in closed]
         for kept in (events, ()):
             try:
-                self.spool.append(self._maker(bare, gpus, kept))
+                self.spool.append(self._maker(bare, kept))
                 return
             except Exception:
                 log.exception("windows can't be written windows=%d events=%d", windows, len(kept))
@@ -176,14 +171,13 @@ class Loop:
 
     def _draft(self) -> None:
         """Notes the newest window, so that a kill -9 before the flush does not take it."""
-        if self._seen is not None:
-            events = self._events[self._drafted_events :]
-            self._drafted_events = len(self._events)
-            self.spool.draft(self._maker(self._closed[-1:], self._seen.gpus, events))
+        events = self._events[self._drafted_events :]
+        self._drafted_events = len(self._events)
+        self.spool.draft(self._maker(self._closed[-1:], events))
 
-    def _maker(self, closed: Sequence[batch.ClosedWindow], gpus: GPUs, events: Events) -> Maker:
+    def _maker(self, closed: Sequence[batch.ClosedWindow], events: Events) -> Maker:
         content = batch.build(
-            closed, sender=self.sender, gpus=gpus, agent=self._about_agent(), events=events
+            closed, sender=self.sender, gpus=self._gpus, agent=self._about_agent(), events=events
         )
         # jobs alone would be an import of accounting
         if not content.windows["start_ms"] and not content.host:
@@ -209,8 +203,7 @@ class Loop:
         """
         last = self._closed[-1]
         return (
-            self._seen is not None
-            and [gpu.uuid for gpu in observed.gpus] == [gpu.uuid for gpu in self._seen.gpus]
+            [gpu.uuid for gpu in observed.gpus] == [gpu.uuid for gpu in self._gpus]
             and observed.workload.answers() == last.workload.answers()
             and 0 < start_ms - last.start_ms <= LAG_MS
         )
@@ -274,7 +267,7 @@ class Loop:
     def _about_agent(self) -> Dict[str, Any]:
         return {
             "version": __version__,
-            "driver": batch.clipped(self.sampler.driver, 64) or None,
+            "driver": self.sampler.driver,
             "source": self.sampler.name,
             "dropped_windows": self.spool.dropped_windows,
             "spool_bytes": self.spool.size_bytes,
@@ -312,13 +305,8 @@ def close_all(
     columns = host.read() if workload.host is None else dict(workload.host)
     if workload.pending_gpus is not None:
         columns["pending_gpus"] = workload.pending_gpus
-    windows = windows_of(observed, start_ms=start_ms, end_ms=end_ms)
+    windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=end_ms) for gpu in observed.gpus]
     return batch.ClosedWindow(start_ms, windows, workload, columns)
-
-
-def windows_of(observed: Observed, *, start_ms: int, end_ms: int) -> List[GPUWindow]:
-    """The windows of all GPUs."""
-    return [window_of(observed, gpu, start_ms=start_ms, end_ms=end_ms) for gpu in observed.gpus]
 
 
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:

@@ -142,8 +142,7 @@ class Sampler:
             if source is not None:
                 self._read_all(source, now_ms, began)
                 self._finish_until(now_ms - now_ms % self._window_ms)
-        except DriverChangedError as error:
-            self.is_driver_changed = True
+        except SourceError as error:
             self._lose(now_ms, error)
         finally:
             with self._mutex:
@@ -169,8 +168,7 @@ class Sampler:
         are forgotten.
         """
         with self._mutex:
-            unheld: Tuple[Processes, Workload] = {}, self._unknown_workload()
-            processes, workload = self._held.pop(end_ms, unheld)
+            processes, workload = self._held.pop(end_ms, ({}, self._unknown_workload()))
             kept = {
                 uuid: _around(readings, start_ms, end_ms)
                 for uuid, readings in self._readings.items()
@@ -229,8 +227,6 @@ class Sampler:
         self._tell_drain(workload.drained, end_ms)
         try:
             self._refresh_gpus()
-        except DriverChangedError:
-            raise
         except SourceError as error:
             self._lose(end_ms, error)
 
@@ -281,17 +277,12 @@ class Sampler:
         return self._released_until is not None
 
     def _open(self, now_ms: int) -> Optional[Source]:
+        """The source; None before it is time to try again. Raises SourceError."""
         if time.monotonic() < self._retry_at:
             return None
-        try:
-            source = self._source = self._open_source()
-            self._workloads = self._choose_workloads(source)
-            self._refresh_gpus()
-        except DriverChangedError:
-            raise
-        except SourceError as error:
-            self._lose(now_ms, error)
-            return None
+        source = self._source = self._open_source()
+        self._workloads = self._choose_workloads(source)
+        self._refresh_gpus()
         self.name = source.name
         self.driver = source.driver() or ""
         if isinstance(source, PacedSource):
@@ -314,9 +305,11 @@ class Sampler:
         """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
         if self._is_open is not False:
             log.warning("no GPU can be read: %s; trying again", error)
-        if not isinstance(error, UnreachableError):
-            kind = "driver_mismatch" if isinstance(error, DriverChangedError) else "driver_missing"
-            self._note(Event(now_ms, kind, text=str(error)))
+        if isinstance(error, DriverChangedError):
+            self.is_driver_changed = True
+            self._note(Event(now_ms, "driver_mismatch", text=str(error)))
+        elif not isinstance(error, UnreachableError):
+            self._note(Event(now_ms, "driver_missing", text=str(error)))
         if self._source is not None:
             self._source.close()
         self._is_open = False
@@ -391,13 +384,12 @@ class Sampler:
             answer = question(uuid, *more)
         except DriverChangedError:
             raise
-        except SourceError as error:
-            if self._is_new_trouble(uuid, about, error):
-                log.warning("GPU can't be read uuid=%s: %s", uuid, error)
-            return None
         except Exception as error:  # a bug in what one GPU said must not blind the others
             if self._is_new_trouble(uuid, about, error):
-                log.exception("GPU's answer was not understood uuid=%s", uuid)
+                if isinstance(error, SourceError):
+                    log.warning("GPU can't be read uuid=%s: %s", uuid, error)
+                else:
+                    log.exception("GPU's answer was not understood uuid=%s", uuid)
             return None
         finally:
             self.stuck_gpu = None
@@ -433,14 +425,14 @@ class Sampler:
         return int(COUNTS_INTERVALS * self._interval_ms)
 
     def _keep(self, readings_since_ms: int, held_since_ms: int, until_ms: float) -> None:
-        """Forgets the readings and windows of other times, and GPUs that are gone without any."""
-        uuids = {gpu.uuid for gpu in self._gpus}
-        for uuid, readings in list(self._readings.items()):
-            kept = [item for item in readings if readings_since_ms <= item.at_ms <= until_ms]
-            if kept or uuid in uuids:
-                self._readings[uuid] = deque(kept, maxlen=MAX_READINGS)
-            else:
-                del self._readings[uuid]
+        """Forgets the readings and windows of other times, and GPUs that have none left."""
+        kept = {
+            uuid: [item for item in readings if readings_since_ms <= item.at_ms <= until_ms]
+            for uuid, readings in self._readings.items()
+        }
+        self._readings = {
+            uuid: deque(readings, MAX_READINGS) for uuid, readings in kept.items() if readings
+        }
         self._held = {
             end_ms: held
             for end_ms, held in self._held.items()
@@ -455,14 +447,13 @@ def within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
     One that began long after it is held now nevertheless, whatever it says: the clock was set back
     since.
     """
-    if all(item.start_ms is None or item.start_ms < end_ms for item in workload.allocations):
-        return workload
     late_ms = end_ms + (end_ms - start_ms)
     held = []
     for item in workload.allocations:
-        if item.start_ms is None or item.start_ms < end_ms:
+        began_ms = start_ms if item.start_ms is None else item.start_ms
+        if began_ms < end_ms:
             held.append(item)
-        elif item.start_ms >= late_ms:
+        elif began_ms >= late_ms:
             held.append(replace(item, start_ms=start_ms, end_ms=None))
     return replace(workload, allocations=held)
 

@@ -25,18 +25,19 @@ from typing import (
 
 from agent import wire_values
 from agent.wire_values import (
-    as_boolean,
-    as_integer,
+    Amount,
+    Field,
+    Flag,
+    Labels,
+    Position,
+    Text,
+    Whole,
     as_integers,
     as_list,
     as_object,
-    as_text,
-    check_counts,
     check_distinct,
     check_length,
-    check_position,
-    check_texts,
-    is_clean,
+    is_storable,
     wrong,
 )
 
@@ -45,11 +46,11 @@ MAX_SPAN_MS = 6 * 3_600_000
 MAX_BYTES = 8 * 1024 * 1024
 MIN_WINDOW_S = 1
 MAX_WINDOW_S = 300
-MAX_TEXT = 400
+MAX_TEXT = wire_values.MAX_TEXT
 MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
 MAX_GPUS = 256  # of a batch, MIG instances included: 16 GPUs of seven instances are 128
-MAX_LABELS = 64
+MAX_LABELS = wire_values.MAX_LABELS
 # Keys that this version does not know are kept as they came and read by nobody: more of them than a
 # newer agent will ever add.
 MAX_UNKNOWN = 64  # in one object
@@ -60,7 +61,6 @@ MAX_TIME_MS = 32_503_680_000_000
 MAX_SEQUENCE = 2**62
 MAX_COUNT = 2**31 - 1
 MAX_BYTE_COUNT = 2**62
-MAX_AMOUNT = 1e18  # of what nobody reads: as much as a JSON column and a page take
 MIN_CELSIUS = -273.15
 MAX_CELSIUS = 1000.0
 RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no ratio
@@ -127,46 +127,77 @@ BOOKED_LABELS = {
     "slurm_job_qos": "qos",
 }
 
-# Of each object its texts, with the most characters they hold, and its counts, with the most.
-TEXTS: Mapping[str, Mapping[str, int]] = {
-    "agent": {"version": 64, "driver": 64, "source": 64},
-    "gpus": {"model": 100, "parent_uuid": 96, "mig_profile": 32},
-    "jobs": {
-        "scheduler": 64,
-        "cluster": 128,
-        "id": 200,
-        "name": 300,
-        "user": 128,
-        "account": 128,
-        "kind": 64,
-        "state": 32,
+# Of each object what is read of it, or was ever sent.
+FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "agent": {
+        "version": Text(64),
+        "driver": Text(64),
+        "source": Text(64),
+        "last_refusal": Field(),
+        "stopping": Field(),
+        **{name: Amount(MAX_AGENT_AMOUNT) for name in AGENT_AMOUNTS},
     },
-    "allocations": {"source": 32},
-    "processes": {"user": 128, "name": 300, "state": 8},
-    "events": {"text": 300},
-    "sources": {"why": MAX_WHY},
-}
-COUNTS: Mapping[str, Mapping[str, int]] = {
-    "gpus": {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT},
-    "jobs": {
-        "submit_ms": MAX_TIME_MS,
-        "start_ms": MAX_TIME_MS,
-        "end_ms": MAX_TIME_MS,
-        "restarts": MAX_COUNT,
+    "gpus": {
+        "uuid": Text(96, is_required=True),
+        "index": Whole(MAX_COUNT),
+        "model": Text(100),
+        "memory_total_bytes": Whole(MAX_BYTE_COUNT),
+        "power_limit_w": Field(),
+        "sm_count": Whole(MAX_COUNT),
+        "parent_uuid": Text(96),
+        "mig_profile": Text(32),
+        "persistence": Flag(),
+        "unread": Labels(),
     },
-    "allocations": {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS},
-    "processes": {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT},
-    "sources": {"seen_ms": MAX_TIME_MS},
-}
-# What else is read of it, or was ever sent.
-_OTHERS = {
-    "agent": ("last_refusal", "stopping", *AGENT_AMOUNTS),
-    "gpus": ("uuid", "power_limit_w", "persistence", "unread"),
-    "jobs": ("key", "labels"),
-    "allocations": ("gpu", "job", "share"),
-    "processes": ("gpu", "job", "pid"),
-    "events": ("gpu", "at_ms", "kind", "code"),
-    "sources": ("kind", "ok"),
+    "jobs": {
+        "key": Text(400, is_required=True),
+        "scheduler": Text(64),
+        "cluster": Text(128),
+        "id": Text(200),
+        "name": Text(300),
+        "user": Text(128),
+        "account": Text(128),
+        "kind": Text(64),
+        "state": Text(32),
+        "submit_ms": Whole(MAX_TIME_MS),
+        "start_ms": Whole(MAX_TIME_MS),
+        "end_ms": Whole(MAX_TIME_MS),
+        "restarts": Whole(MAX_COUNT),
+        "labels": Labels(),
+    },
+    "allocations": {
+        "gpu": Field(),
+        "job": Field(),
+        "source": Text(32),
+        "start_ms": Whole(MAX_TIME_MS),
+        "end_ms": Whole(MAX_TIME_MS),
+        "share": Field(),
+    },
+    "processes": {
+        "gpu": Field(),
+        "job": Field(),
+        "pid": Whole(MAX_BYTE_COUNT, is_required=True),
+        "user": Text(128),
+        "name": Text(300),
+        "state": Text(8),
+        "started_ms": Whole(MAX_TIME_MS),
+        "memory_bytes": Whole(MAX_BYTE_COUNT),
+    },
+    # of any kind: a newer agent's kinds are no error
+    "events": {
+        "gpu": Field(),
+        "at_ms": Whole(MAX_TIME_MS, is_required=True),
+        "kind": Text(32, is_required=True),
+        "code": Whole(MAX_COUNT, -MAX_COUNT),
+        "text": Text(300),
+    },
+    # one that does not say it is ok is not ok; `why` is for people
+    "sources": {
+        "kind": Text(32, is_required=True),
+        "ok": Flag(is_required=True),
+        "why": Text(MAX_WHY),
+        "seen_ms": Whole(MAX_TIME_MS),
+    },
 }
 
 # NVML's form: of a GPU, of a MIG instance, and of one as drivers before R470 named it.
@@ -177,10 +208,10 @@ _UUID = re.compile(
 )
 
 Columns = Dict[str, List[Any]]
-Item = Dict[str, Any]
+Item = wire_values.Item
 WireError = wire_values.WireError
-Positions = Mapping[str, int]  # length of each list into which others point
-Check = Callable[[Item, Positions], Item]
+# name, what checks the value, whether it is required
+Checks = Sequence[Tuple[str, Callable[[str, Any], Any], bool]]
 
 
 @dataclass(frozen=True)
@@ -261,31 +292,30 @@ def parse(mapping: Any) -> Batch:
     what was expected.
     """
     top = as_object("", mapping)
-    _bound_unknown("batch", [top], _BATCH_KEYS)
-    as_integer("version", top.get("version"), VERSION, VERSION)
-    window_s = as_integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
-    gpus = _items("gpus", top.get("gpus"), _gpu, most=MAX_GPUS)
+    _bound_unknown("batch", [top])
+    Whole(VERSION, VERSION).check("version", top.get("version"))
+    window_s = Whole(MAX_WINDOW_S, MIN_WINDOW_S).check("window_s", top.get("window_s"))
+    gpus = _items("gpus", top, most=MAX_GPUS)
     if top.get("gpus") is None:
         raise wrong("gpus", "is required")
     check_distinct("gpus", [gpu["uuid"] for gpu in gpus])
-    windows = _windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus))
-    labels = _labels("node_labels", top.get("node_labels"))
-    work = parse_work(top, gpu_count=len(gpus))
     return parse_rest(
-        top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels, work=work
+        top,
+        gpus=gpus,
+        windows=_windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus)),
+        node_labels=Labels().check("node_labels", top.get("node_labels")),
+        work=parse_work(top, gpu_count=len(gpus)),
+        host=_host(top.get("host")),
     )
 
 
 def parse_work(top: Item, *, gpu_count: int) -> Work:
     """What a decoded JSON object says of jobs and of who holds which GPU. Raises WireError."""
-    jobs = _items("jobs", top.get("jobs"), _job)
+    jobs = _items("jobs", top)
     check_distinct("jobs", [job["key"] for job in jobs])
-    return Work(
-        jobs,
-        _items(
-            "allocations", top.get("allocations"), _allocation, {"gpu": gpu_count, "job": len(jobs)}
-        ),
-    )
+    gpu = ("gpu", Position(gpu_count).check, True)
+    job = ("job", Position(len(jobs)).check, True)
+    return Work(jobs, _items("allocations", top, (gpu, job)))
 
 
 def parse_rest(
@@ -294,68 +324,59 @@ def parse_rest(
     """The batch in a decoded JSON object of which these parts, version and window_s were checked
     already. Raises WireError.
     """
-    positions = {"gpu": len(gpus), "job": len(work.jobs)}
+    in_gpus = Position(len(gpus)).check
+    in_jobs = Position(len(work.jobs)).check
     return Batch(
-        node=as_text("node", top.get("node"), 253, required=True),
-        boot_id=as_text("boot_id", top.get("boot_id"), 128, required=True),
-        boot_start_ms=as_integer("boot_start_ms", top.get("boot_start_ms"), 0, MAX_TIME_MS),
-        sequence=as_integer("sequence", top.get("sequence"), 0, MAX_SEQUENCE),
+        **{name: field.check(name, top.get(name)) for name, field in _NAMES.items()},
         window_s=top["window_s"],
         gpus=gpus,
         windows=windows,
         agent=_agent(top.get("agent")),
         node_labels=node_labels,
-        sources=_items("sources", top.get("sources"), _source),
+        sources=_items("sources", top),
         host=host,
         jobs=work.jobs,
         allocations=work.allocations,
-        processes=_items("processes", top.get("processes"), _process, positions),
-        events=_items("events", top.get("events"), _event, positions),
+        processes=_items("processes", top, (("gpu", in_gpus, True), ("job", in_jobs, False))),
+        events=_items("events", top, (("gpu", in_gpus, False),)),
     )
 
 
 def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
     given = as_object("windows", value)
-    _bound_unknown("windows", [given], _WINDOW_KEYS)
+    _bound_unknown("windows", [given])
+    observed = given.get("observed_ms")
     columns: Columns = {
         "gpu": as_integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
         "start_ms": _starts("windows.start_ms", given.get("start_ms"), window_s),
-        "observed_ms": as_integers(
-            "windows.observed_ms", given.get("observed_ms"), 0, window_s * 1000
-        ),
+        "observed_ms": as_integers("windows.observed_ms", observed, 0, window_s * 1000),
     }
     for name in ("start_ms", "observed_ms"):
-        check_length("windows." + name, columns[name], columns["gpu"])
-    return _add_columns(
-        columns, given, room="windows", names=WINDOW_COLUMNS, length=len(columns["gpu"])
-    )
+        check_length("windows." + name, columns[name], len(columns["gpu"]))
+    return {**columns, **_read_columns("windows", given, WINDOW_COLUMNS)}
 
 
 def _host(value: Any) -> Columns:
-    given = as_object("host", value) if value is not None else {}
-    _bound_unknown("host", [given], _HOST_KEYS)
+    given = as_object("host", {} if value is None else value)
+    _bound_unknown("host", [given])
     if not given:
         return {}
-    columns: Columns = {"start_ms": _starts("host.start_ms", given.get("start_ms"), MIN_WINDOW_S)}
-    return _add_columns(
-        columns, given, room="host", names=HOST_COLUMNS, length=len(columns["start_ms"])
-    )
+    starts = _starts("host.start_ms", given.get("start_ms"), MIN_WINDOW_S)
+    return {"start_ms": starts, **_read_columns("host", given, HOST_COLUMNS)}
 
 
-def _add_columns(
-    columns: Columns, given: Item, *, room: str, names: Sequence[str], length: int
-) -> Columns:
+def _read_columns(room: str, given: Item, names: Sequence[str]) -> Columns:
+    """Those of these columns that were read."""
+    columns = {}
     for name in names:
         if given.get(name) is not None:
-            field_name = room + "." + name
-            column = as_list(field_name, given[name])
-            if len(column) != length:
-                raise wrong(field_name, "has %d values for %d windows" % (len(column), length))
-            columns[name] = _numbers(field_name, column, name)
+            place = room + "." + name
+            check_length(place, as_list(place, given[name]), len(given["start_ms"]))
+            columns[name] = as_numbers(place, given[name], name)
     return columns
 
 
-def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
+def as_numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
     """The column of finite numbers and nulls within its kind's limits; in C, because the hub checks
     millions.
     """
@@ -402,15 +423,6 @@ def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
     return starts
 
 
-def _gpu(item: Item, _: Positions) -> Item:
-    as_text("uuid", item.get("uuid"), 96, required=True)
-    if item.get("power_limit_w") is not None:
-        _numbers("power_limit_w", [item["power_limit_w"]], "power_w")
-    as_boolean("persistence", item.get("persistence"))
-    names = {name: canonical_uuid(item[name]) for name in ("uuid", "parent_uuid") if item.get(name)}
-    return {**item, **names, "unread": _labels("unread", item.get("unread"))}
-
-
 def canonical_uuid(uuid: str) -> str:
     """The UUID as NVML writes it (`GPU-` or `MIG-` and lower-case hex), however it was written; any
     other name as it is.
@@ -420,130 +432,80 @@ def canonical_uuid(uuid: str) -> str:
     return uuid.lower().replace("gpu-", "GPU-").replace("mig-", "MIG-")
 
 
-def _job(item: Item, _: Positions) -> Item:
-    as_text("key", item.get("key"), 400, required=True)
+def _gpu(item: Item) -> None:
+    if item.get("power_limit_w") is not None:
+        as_numbers("power_limit_w", [item["power_limit_w"]], "power_w")
+    for name in ("uuid", "parent_uuid"):
+        if item.get(name):
+            item[name] = canonical_uuid(item[name])
+
+
+def _job(item: Item) -> None:
     if "~" in item["key"]:
         raise wrong("key", "has a ~, by which the hub tells jobs of one key apart")
-    kind = item.get("kind") if item.get("kind") in JOB_KINDS else "batch"
-    return dict(item, kind=kind, labels=_labels("labels", item.get("labels")))
+    if item.get("kind") not in JOB_KINDS:
+        item["kind"] = "batch"
 
 
-def _allocation(item: Item, positions: Positions) -> Item:
-    check_position("gpu", item.get("gpu"), positions["gpu"])
-    check_position("job", item.get("job"), positions["job"])
+def _allocation(item: Item) -> None:
     start_ms = item.get("start_ms")
     end_ms = item.get("end_ms")
     share = item.get("share")
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
         raise wrong("end_ms", "is before its start_ms")
-    if share is not None and not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):
+    if share is None:
+        return
+    if not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):
         raise wrong("share", "is not above 0 and at most 1")
-    return item if share is None else dict(item, share=min(1.0, float(share)))
-
-
-def _process(item: Item, positions: Positions) -> Item:
-    check_position("gpu", item.get("gpu"), positions["gpu"])
-    if item.get("job") is not None:
-        check_position("job", item["job"], positions["job"])
-    as_integer("pid", item.get("pid"), 0, MAX_BYTE_COUNT)
-    return item
-
-
-def _event(item: Item, positions: Positions) -> Item:
-    """An event of any kind: a newer agent's kinds are no error."""
-    if item.get("gpu") is not None:
-        check_position("gpu", item["gpu"], positions["gpu"])
-    as_integer("at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
-    as_text("kind", item.get("kind"), 32, required=True)
-    if item.get("code") is not None:
-        as_integer("code", item["code"], -MAX_COUNT, MAX_COUNT)
-    return item
-
-
-def _source(item: Item, _: Positions) -> Item:
-    """A source that does not say it is ok is not ok; `why` is for people."""
-    as_text("kind", item.get("kind"), 32, required=True)
-    return dict(item, ok=bool(as_boolean("ok", item.get("ok"))))
+    item["share"] = min(1.0, float(share))
 
 
 def _agent(value: Any) -> Item:
     """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left
     out.
     """
-    given = as_object("agent", value) if value is not None else {}
-    _bound_unknown("agent", [given], _KNOWN["agent"])
-    try:
-        check_texts(given, TEXTS["agent"])
-    except WireError as error:
-        raise WireError("agent." + error.field, "agent.%s" % error) from None
-    for name in AGENT_AMOUNTS:
-        value = given.get(name)
-        if value is not None and not (
-            type(value) in (int, float) and 0 <= value <= MAX_AGENT_AMOUNT
-        ):
-            raise WireError(
-                "agent." + name,
-                "agent.%s is %.60r, expected a number from 0 to %g"
-                % (name, value, MAX_AGENT_AMOUNT),
-            )
-    return {key: item for key, item in given.items() if _is_storable(key) and _is_storable(item)}
+    given = as_object("agent", {} if value is None else value)
+    _bound_unknown("agent", [given])
+    checked = _checked("agent", "agent", given, _CHECKS["agent"])
+    return {key: item for key, item in checked.items() if is_storable(key) and is_storable(item)}
 
 
-def _labels(place: str, value: Any) -> Item:
-    """Names and plain values; {} for null."""
-    given = as_object(place, value) if value is not None else {}
-    if len(given) > MAX_LABELS:
-        raise wrong(place, "has more than %d entries" % MAX_LABELS)
-    for key, item in given.items():
-        if not (_is_storable(key) and _is_storable(item)):
-            raise wrong(
-                place, "holds a name or value that is no plain short text, number or boolean"
-            )
-    return dict(given)
-
-
-def _is_storable(value: Any) -> bool:
-    """True for what a Postgres JSON column takes and a page can show: no nesting, no NUL, no half
-    surrogate.
-    """
-    if isinstance(value, str):
-        return len(value) <= MAX_TEXT and is_clean(value)
-    return (
-        value is None
-        or isinstance(value, bool)
-        or (isinstance(value, (int, float)) and abs(value) <= MAX_AMOUNT)
-    )
-
-
-def _items(
-    place: str, value: Any, check: Check, positions: Mapping[str, int] = {}, *, most: int = MAX_LIST
-) -> List[Item]:
-    """The checked items; each check speaks of its own fields, the place is put before them only
-    when something is wrong.
-    """
-    items = as_list(place, value) if value is not None else []
+def _items(place: str, top: Item, positions: Checks = (), *, most: int = MAX_LIST) -> List[Item]:
+    """The checked items of the list, which point into others; none of null."""
+    value = top.get(place)
+    items = as_list(place, [] if value is None else value)
     if len(items) > most:
         raise wrong(place, "has %d entries, at most %d" % (len(items), most))
-    _bound_unknown(place, [item for item in items if isinstance(item, dict)], _KNOWN[place])
+    _bound_unknown(place, [item for item in items if isinstance(item, dict)])
+    checks = (*_CHECKS[place], *positions)
     return [
-        _checked(place, "%s[%d]" % (place, number), item, check, positions)
+        _checked(place, "%s[%d]" % (place, number), item, checks)
         for number, item in enumerate(items)
     ]
 
 
-def _checked(place: str, where: str, value: Any, check: Check, positions: Positions) -> Item:
-    item = as_object(where, value)
+def _checked(place: str, where: str, value: Any, checks: Checks) -> Item:
+    """The item; each check speaks of its own field, where it lies is put before it only when
+    something is wrong.
+    """
+    item = dict(as_object(where, value))
     try:
-        check_texts(item, TEXTS[place])
-        check_counts(item, COUNTS.get(place, {}))
-        return check(item, positions)
+        for name, check, is_required in checks:
+            given = item.get(name)
+            if given is not None or is_required:
+                kept = check(name, given)
+                if kept is not given:
+                    item[name] = kept
+        if place in _RULES:
+            _RULES[place](item)
     except WireError as error:
         raise WireError("%s.%s" % (where, error.field), "%s.%s" % (where, error)) from None
+    return item
 
 
-def _bound_unknown(place: str, items: Sequence[Item], keys: AbstractSet[str]) -> None:
+def _bound_unknown(place: str, items: Sequence[Item]) -> None:
     """Raises WireError where the items hold more of what nobody reads than is kept."""
-    unknown = [(key, item[key]) for item in items for key in item.keys() - keys]
+    unknown = [(key, item[key]) for item in items for key in item.keys() - _KEYS[place]]
     allowed = max(MAX_UNKNOWN, MAX_UNKNOWN_EACH * len(items))
     if len(unknown) > allowed:
         raise wrong(place, "has %d keys that are not known, at most %d" % (len(unknown), allowed))
@@ -560,12 +522,32 @@ def _json_bytes(place: str, value: Any) -> int:
         raise wrong(place, "is nested too deeply") from None
 
 
-_BATCH_KEYS = frozenset(item.name for item in fields(Batch))
-_WINDOW_KEYS = frozenset(("gpu", "start_ms", "observed_ms", *WINDOW_COLUMNS))
-_HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
-_KNOWN = {
-    place: frozenset((*texts, *COUNTS.get(place, ()), *_OTHERS[place]))
-    for place, texts in TEXTS.items()
+_NAMES: Mapping[str, Field] = {
+    "node": Text(253, is_required=True),
+    "boot_id": Text(128, is_required=True),
+    "boot_start_ms": Whole(MAX_TIME_MS),
+    "sequence": Whole(MAX_SEQUENCE),
+}
+# what of an item can't be said of one of its fields
+_RULES: Mapping[str, Callable[[Item], None]] = {
+    "gpus": _gpu,
+    "jobs": _job,
+    "allocations": _allocation,
+}
+# bound once, for the millions of items that a hub reads
+_CHECKS: Mapping[str, Checks] = {
+    place: [
+        (name, field.check, field.is_required)
+        for name, field in of_place.items()
+        if type(field) is not Field
+    ]
+    for place, of_place in FIELDS.items()
+}
+_KEYS: Mapping[str, AbstractSet[str]] = {
+    "batch": {item.name for item in fields(Batch)},
+    "windows": {"gpu", "start_ms", "observed_ms", *WINDOW_COLUMNS},
+    "host": {"start_ms", *HOST_COLUMNS},
+    **{place: set(of_place) for place, of_place in FIELDS.items()},
 }
 _NUMBER_TYPES = {int, float, type(None)}
 # Of windows and of the host.
