@@ -1,5 +1,10 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
     name = "fleetwatch.accounts"
+
+    def ready(self) -> None:
+        import_module("fleetwatch.accounts.logins")

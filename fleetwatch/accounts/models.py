@@ -4,12 +4,26 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 
+class OthersShown(models.TextChoices):
+    """What engineers and leads see of what is not theirs; the other roles see everything."""
+
+    EVERYTHING = "everything"
+    OWN_TEAMS = "teams", "only what is of their teams"
+    PSEUDONYMS = "pseudonyms", "everything, but others' names"
+
+
 class Organisation(models.Model):
     """The one row of facts about the customer; read it through selectors.organisation()."""
 
     name = models.CharField(max_length=100, default="My organisation")
     time_zone = models.CharField(
         max_length=64, default="UTC", help_text="IANA name; entries are cut at its midnight"
+    )
+    others_shown = models.CharField(
+        max_length=16, choices=OthersShown.choices, default=OthersShown.EVERYTHING
+    )
+    needs_second_factor = models.BooleanField(
+        default=False, help_text="whether everybody logs in with a second factor"
     )
 
     class Meta:
@@ -30,13 +44,101 @@ class Team(models.Model):
 
 
 class User(AbstractUser):
-    """Someone who logs in. Admins change settings; viewers read."""
+    """A person: an account here, teams, and names in other systems (Identity)."""
 
     class Role(models.TextChoices):
-        ADMIN = "admin"
-        VIEWER = "viewer"
+        """What each may do is in permissions.RIGHTS."""
 
-    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+        ENGINEER = "engineer"
+        LEAD = "lead"
+        FINANCE = "finance"
+        OPERATOR = "operator"
+        ADMIN = "admin"
+
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.ENGINEER)
+
+
+class Membership(models.Model):
+    """A person's time in a team: [valid_from, valid_until), without end None."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    valid_from = models.DateTimeField()
+    valid_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "team"],
+                condition=models.Q(valid_until=None),
+                name="a_person_is_in_a_team_once",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(valid_until=None)
+                | models.Q(valid_until__gt=models.F("valid_from")),
+                name="a_membership_lasts",
+            ),
+        ]
+
+
+class Identity(models.Model):
+    """A person's name in another system: who is told of a job that this name holds.
+
+    A claim of the person's own counts from `confirmed_at` on: until then somebody else could be
+    meant.
+    """
+
+    class System(models.TextChoices):
+        UNIX = "unix", "Unix or Slurm user"
+        KUBERNETES = "kubernetes", "Kubernetes namespace or annotation"
+        EMAIL = "email", "e-mail address"
+        SLACK = "slack", "Slack member"
+        OIDC = "oidc", "identity provider's subject"
+
+    class Source(models.TextChoices):
+        ADMIN = "admin", "set by an admin"
+        CSV = "csv", "from a CSV file"
+        DIRECTORY = "directory", "from the directory"
+        PROVIDER = "provider", "from the identity provider"
+        CLAIM = "claim", "claimed by the person"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    system = models.CharField(max_length=16, choices=System.choices)
+    cluster = models.CharField(
+        max_length=128, blank=True, default="", help_text="of Unix users; empty: on every cluster"
+    )
+    name = models.CharField(max_length=255)
+    source = models.CharField(max_length=16, choices=Source.choices)
+    created_at = models.DateTimeField()
+    confirmed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["system", "cluster", "name"],
+                condition=models.Q(confirmed_at__isnull=False),
+                name="a_name_is_one_persons",
+            ),
+            models.UniqueConstraint(
+                fields=["user", "system", "cluster", "name"], name="a_name_is_claimed_once"
+            ),
+        ]
+
+
+class Invitation(models.Model):
+    """A link that makes one account: 256 random bits, kept as SHA-256, shown once."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    email = models.EmailField(blank=True, default="")
+    role = models.CharField(max_length=16, choices=User.Role.choices)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True)
+    by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+    accepted_by = models.OneToOneField(
+        User, on_delete=models.CASCADE, null=True, related_name="invitation"
+    )
 
 
 class ApiToken(models.Model):
@@ -49,7 +151,37 @@ class ApiToken(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     hint = models.CharField(max_length=8, help_text="first characters, to recognise it by")
     scope = models.CharField(max_length=16, default="read")
+    role = models.CharField(
+        max_length=16, blank=True, default="", help_text="what it may; empty: what its user may"
+    )
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+
+
+class AuditEntry(models.Model):
+    """One thing that somebody did (audit.py); the database lets nobody change or delete it.
+
+    `user` has no constraint: an entry stays as it was whatever becomes of the account.
+    """
+
+    at = models.DateTimeField()
+    user = models.ForeignKey(
+        User, on_delete=models.DO_NOTHING, null=True, db_constraint=False, related_name="+"
+    )
+    name = models.CharField(max_length=200)
+    via = models.CharField(max_length=16)
+    address = models.CharField(max_length=45, blank=True, default="")
+    action = models.CharField(max_length=64)
+    subject = models.CharField(max_length=500, blank=True, default="")
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index("at", "id", name="audit_by_time")]
+
+    @property
+    def facts(self) -> str:
+        """The detail in words: each fact with its value, without those that say nothing."""
+        filled = [(name, value) for name, value in self.detail.items() if value not in ("", None)]
+        return ", ".join(f"{name} {value}" for name, value in filled)

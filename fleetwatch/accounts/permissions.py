@@ -1,6 +1,10 @@
-"""Who may do what. Everybody who is logged in reads; admins change settings."""
+"""Who may do what: a role has rights, a view or a service asks for one.
+
+Everybody who is logged in reads; what an engineer or a lead may do besides is about what is theirs.
+"""
 
 from collections.abc import Callable
+from enum import Enum
 from functools import wraps
 
 from django.contrib.auth.models import AnonymousUser
@@ -13,31 +17,70 @@ from fleetwatch.accounts.models import User
 View = Callable[..., HttpResponseBase]
 
 
-def can_administer(user: User | AnonymousUser) -> bool:
-    """Whether the user may change settings: the role admin, or Django's superuser flag
-    (createsuperuser).
+class Right(Enum):
+    """Each in the words of a refusal."""
+
+    MONEY = "rates, budgets, statements, invoices and months are finance's"
+    FLEET = "nodes, agents, rules and channels are the operators'"
+    PEOPLE = "accounts and what the organisation decides are the admins'"
+
+
+RIGHTS: dict[str, frozenset[Right]] = {
+    User.Role.ENGINEER: frozenset(),
+    User.Role.LEAD: frozenset(),
+    User.Role.FINANCE: frozenset({Right.MONEY}),
+    User.Role.OPERATOR: frozenset({Right.FLEET}),
+    User.Role.ADMIN: frozenset(Right),
+}
+
+
+def rights(user: User | AnonymousUser) -> frozenset[Right]:
+    """What the user may, beside what is his: by his role, or by Django's superuser flag
+    (createsuperuser) everything; a stranger, and whoever left, nothing.
     """
-    return (
-        isinstance(user, User)
-        and user.is_active
-        and (user.is_superuser or user.role == User.Role.ADMIN)
-    )
+    if not isinstance(user, User) or not user.is_active:
+        return frozenset()
+    return RIGHTS[User.Role.ADMIN] if user.is_superuser else RIGHTS[user.role]
+
+
+def may(user: User | AnonymousUser, right: Right) -> bool:
+    """Whether the user has the right."""
+    return right in rights(user)
+
+
+def is_engineer(user: User | AnonymousUser) -> bool:
+    """Whether the user is here for the own jobs alone."""
+    if not isinstance(user, User) or user.is_superuser:
+        return False
+    return user.role == User.Role.ENGINEER
 
 
 def for_templates(request: HttpRequest) -> dict[str, Callable[[], bool]]:
-    """`is_admin`, which only a template that uses it asks for."""
-    return {"is_admin": lambda: can_administer(request.user)}
+    """`may_money`, `may_fleet`, `may_people`: only a template that uses one asks."""
+    return {f"may_{right.name.lower()}": _asking(request, right) for right in Right}
 
 
-def admin_required(view: View) -> View:
-    """The view, for admins only: a visitor goes to the log-in, a viewer gets 403."""
+def _asking(request: HttpRequest, right: Right) -> Callable[[], bool]:
+    return lambda: may(request.user, right)
 
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        if not can_administer(request.user):
-            raise PermissionDenied("only admins change settings")
-        return view(request, *args, **kwargs)
 
-    return guarded
+def needs(right: Right) -> Callable[[View], View]:
+    """The view, for those with the right: a visitor goes to the log-in, others get 403."""
+
+    def guard(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return redirect_to_login(request.get_full_path())
+            check(request.user, right)
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return guard
+
+
+def check(user: User | AnonymousUser, right: Right) -> None:
+    """Raises PermissionDenied, in words, for a user without the right."""
+    if not may(user, right):
+        raise PermissionDenied(right.value)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.db.models import Q
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import ApiToken, Organisation, Team, User
 
 ADMIN = "admin"
@@ -34,6 +35,7 @@ def hint(text: str) -> str:
     return text[:HINT_CHARACTERS]
 
 
+@transaction.atomic
 def create_api_token(
     user: User, *, scope: str, now: datetime, name: str = "", expires_at: datetime | None = None
 ) -> str:
@@ -53,6 +55,7 @@ def create_api_token(
         created_at=now,
         expires_at=expires_at,
     )
+    record("token.create", f"API token {hint(text)}… of {user.username}", scope=scope, name=name)
     return text
 
 
@@ -78,9 +81,15 @@ def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> Us
     return token.user
 
 
+@transaction.atomic
 def revoke_api_token(token_id: int, now: datetime) -> None:
     """Ends the token at once; one that was revoked before keeps its time."""
-    ApiToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)
+    token = ApiToken.objects.filter(pk=token_id, revoked_at=None).select_related("user").first()
+    if token is None:
+        return
+    token.revoked_at = now
+    token.save(update_fields=["revoked_at"])
+    record("token.revoke", f"API token {token.hint}… of {token.user.username}")
 
 
 @transaction.atomic
@@ -113,9 +122,11 @@ def ensure_teams(slugs: set[str]) -> dict[str, int]:
     return ids
 
 
+@transaction.atomic
 def set_organisation(*, name: str, time_zone: ZoneInfo) -> None:
     """The organisation's name and zone.
 
     Another zone moves the cuts of the ledger: the caller has its hours posted again.
     """
     Organisation.objects.update_or_create(pk=1, defaults={"name": name, "time_zone": time_zone.key})
+    record("organisation.set", name, time_zone=time_zone.key)

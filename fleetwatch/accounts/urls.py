@@ -1,14 +1,17 @@
-"""Log in, log out, change the password: accounts are made by an admin, so nothing else of allauth
-is here.
+"""Log in, log out, change the password, follow an invitation: accounts are made by an admin, so
+nothing else of allauth is here.
 """
 
 from allauth.account import views
 from django.urls import path
+
+from fleetwatch.accounts import invitations
 
 urlpatterns = [
     path("login/", views.login, name="account_login"),
     path("logout/", views.logout, name="account_logout"),
     path("inactive/", views.account_inactive, name="account_inactive"),
     path("password/change/", views.password_change, name="account_change_password"),
+    path("invitations/<str:secret>/", invitations.accept, name="invitation"),
     path("reauthenticate/", views.reauthenticate, name="account_reauthenticate"),
 ]

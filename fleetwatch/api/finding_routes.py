@@ -6,6 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Literal
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body, Query, Router, Schema
@@ -297,22 +298,19 @@ def decide(
     wanted: Body[Asked],
     period: PeriodAsked,
 ) -> Joined:
-    """Accept, dismiss, snooze, assign, fixed, reopen: for admins.
+    """Accept, dismiss, snooze, assign, fixed, reopen: for operators, whose job it is, who leads the
+    team, and whom it was given to.
 
     Confirm, reject: for everybody, is the diagnosis right?
     """
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
-    if not deciding.may_decide(user, action):
-        raise RequestError(
-            "only admins decide about findings; confirm and reject are for everybody",
-            field="action",
-            status=403,
-        )
     _finding(number)
     try:
         whose = deciding.assignee(wanted.assignee) if action == "assign" else None
         decision = Decision(action, wanted.note, wanted.until, whose)
         deciding.decide(number, decision, by=user, now=timezone.now())
+    except PermissionDenied as error:
+        raise RequestError(str(error), field="action", status=403) from error
     except DecisionError as error:
         raise RequestError(str(error), field=error.field) from error
     except Finding.DoesNotExist:

@@ -4,6 +4,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from fleetwatch.dashboard.views import (
+    audit,
     budgets,
     charts,
     explain,
@@ -13,8 +14,10 @@ from fleetwatch.dashboard.views import (
     jobs,
     machines,
     mappings,
+    me,
     misc,
     overview,
+    people,
     rates,
     reports,
     settings,
@@ -24,7 +27,13 @@ from fleetwatch.dashboard.views import (
 )
 
 urlpatterns = [
-    path("", overview.overview, name="overview"),
+    path("", overview.home, name="home"),
+    path("overview", overview.overview, name="overview"),
+    path("me", me.me, name="me"),
+    path("me/names", me.claim, name="claim"),
+    path("me/names/<int:pk>/remove", me.drop_name, name="drop_name"),
+    path("me/tokens", me.make_token, name="make_token"),
+    path("me/tokens/<int:pk>/revoke", me.revoke_token, name="revoke_token"),
     path("now", overview.overview_now, name="overview_now"),
     path("worst", overview.overview_worst, name="overview_worst"),
     path("fleet", machines.fleet, name="fleet"),
@@ -67,6 +76,14 @@ urlpatterns = [
     path("settings/mappings/import", imports.mappings_import, name="mappings_import"),
     path("settings/rates/import", imports.rates_import, name="rates_import"),
     path("settings/rates/calculator", rates.rates_calculator, name="rates_calculator"),
+    path("settings/people", people.people, name="people"),
+    path("settings/people/invite", people.invite, name="invite"),
+    path("settings/people/invitations/<int:pk>/withdraw", people.withdraw, name="withdraw"),
+    path("settings/people/<int:pk>", people.person, name="person"),
+    path("settings/people/<int:pk>/<slug:action>", people.change_person, name="person_change"),
+    path("settings/audit", audit.audit, name="audit"),
+    path("settings/audit.csv", audit.audit_file, {"form": "csv"}, name="audit_csv"),
+    path("settings/audit.jsonl", audit.audit_file, {"form": "jsonl"}, name="audit_jsonl"),
     path("settings", settings.settings, name="settings"),
     path("settings/<slug:action>", settings.change, name="settings_change"),
 ]

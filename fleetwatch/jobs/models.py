@@ -66,6 +66,8 @@ class Job(models.Model):
         indexes = [
             # read by: store and selectors, the jobs that share a key
             models.Index(fields=["said_key"], name="jobs_by_said_key"),
+            # read by: selectors.held_by
+            models.Index(fields=["user"], name="jobs_by_user"),
             # read by: selectors.waits, the jobs that began in a day
             models.Index(fields=["start_ms"], name="jobs_by_start"),
             # read by: selectors.pending_jobs

@@ -4,10 +4,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 from django.db.models import Min, Q
 
+from fleetwatch.accounts.models import Identity
+from fleetwatch.accounts.names import KUBERNETES
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
@@ -249,6 +253,21 @@ def job_ids(
         return None
     named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
     return list(Job.objects.filter(named, **facts).values_list("pk", flat=True))
+
+
+def held_by(names: Iterable[Identity], *, since_ms: int) -> list[int]:
+    """The ids of the jobs under one of these names that had not ended by then."""
+    theirs = [_is_held_by(name) for name in names]
+    if not theirs:
+        return []
+    lasts = Q(end_ms=None) | Q(end_ms__gt=since_ms)
+    return list(Job.objects.filter(reduce(or_, theirs), lasts).values_list("pk", flat=True))
+
+
+def _is_held_by(name: Identity) -> Q:
+    is_pod = Q(scheduler=KUBERNETES)
+    cluster = Q(cluster=name.cluster) if name.cluster else Q()
+    return Q(user=name.name) & cluster & (is_pod if name.system == KUBERNETES else ~is_pod)
 
 
 def namesakes(job: Job) -> list[Job]:

@@ -1,6 +1,7 @@
 """What all of our management commands are."""
 
 import getpass
+import os
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from fleetwatch.lib.actor import COMMAND, Actor, acting
 
 
 class HubCommand(BaseCommand):
@@ -18,15 +21,16 @@ class HubCommand(BaseCommand):
     refusals: tuple[type[Exception], ...] = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        try:
-            return super().execute(*args, **options)
-        except self.refusals as error:
-            raise CommandError(str(error)) from error
+        with acting(_at_the_shell):
+            try:
+                return super().execute(*args, **options)
+            except self.refusals as error:
+                raise CommandError(str(error)) from error
 
     @property
     def by(self) -> str:
         """Who runs it, as it is kept."""
-        return f"{getpass.getuser()}, by manage.py"
+        return f"{_at_the_shell().name}, by manage.py"
 
     def refuse_argument(self, sentence: str) -> NoReturn:
         """Says what is wrong with an argument; exit 2."""
@@ -42,6 +46,13 @@ class HubCommand(BaseCommand):
                 f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}"
             )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _at_the_shell() -> Actor:
+    try:
+        return Actor(getpass.getuser(), via=COMMAND)
+    except (OSError, KeyError):  # a container's user may have no name
+        return Actor(f"uid {os.getuid()}", via=COMMAND)
 
 
 class FileCommand(HubCommand):

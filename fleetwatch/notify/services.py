@@ -18,6 +18,7 @@ from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.transports import transport
 from fleetwatch.notify.transports.base import ConfigError, MessageRefusedError, TransportError
+from fleetwatch.notify.transports.email import Email
 
 BACK_OFF_MINUTES = (1, 2, 4, 8, 16, 32, 60)  # then each hour
 JITTER = 0.2  # share of the wait: many deliveries that failed together do not come back together
@@ -153,6 +154,23 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
     return SendResult(True, answer)
 
 
+def mail(address: str, message: Message, *, now: datetime) -> SendResult:
+    """Sends a message to one address at once, by the first e-mail channel that is on."""
+    channel = Channel.objects.filter(kind=Email.kind, is_enabled=True).order_by("pk").first()
+    if channel is None:
+        return SendResult(False, "no e-mail channel is on")
+    try:
+        answer = _send(
+            channel,
+            message,
+            identity=_identity(channel.pk, f"{address}/{now.isoformat()}"),
+            to={"recipients": address},
+        )
+    except TransportError as error:
+        return SendResult(False, one_line(str(error), MAX_ANSWER))
+    return SendResult(True, answer)
+
+
 def deliver_due(
     now: datetime,
     limit: int,
@@ -275,9 +293,12 @@ def _note(delivery: Delivery, state: Delivery.State, text: str, at: datetime) ->
     return outcome
 
 
-def _send(channel: Channel, message: Message, *, identity: str) -> str:
+def _send(
+    channel: Channel, message: Message, *, identity: str, to: Mapping[str, str] | None = None
+) -> str:
+    """`to` is said instead of the channel's own."""
     try:
-        config = config_of(channel)
+        config = config_of(channel) | dict(to or {})
     except secrets.SecretsUnreadableError as error:
         raise TransportError(str(error), permanent=True) from error
     try:

@@ -8,7 +8,7 @@ from django.test import RequestFactory
 from django.urls import NoReverseMatch, reverse
 
 from fleetwatch.accounts.models import Organisation, Team, User
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import Right, needs, rights
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.accounts.services import ensure_admin, ensure_teams
 
@@ -42,34 +42,40 @@ def test_an_instance_with_another_admin_is_left_alone():
     assert not User.objects.filter(username="admin").exists()
 
 
+EVERYTHING = {Right.MONEY, Right.FLEET, Right.PEOPLE}
+
+
 @pytest.mark.parametrize(
-    ("fields", "may"),
+    ("fields", "expected"),
     [
-        ({"role": "admin"}, True),
-        ({"role": "viewer"}, False),
-        ({"role": "viewer", "is_superuser": True}, True),
-        ({"role": "viewer", "is_staff": True}, False),
-        ({"role": "admin", "is_active": False}, False),
+        ({"role": "engineer"}, set()),
+        ({"role": "lead"}, set()),
+        ({"role": "finance"}, {Right.MONEY}),
+        ({"role": "operator"}, {Right.FLEET}),
+        ({"role": "admin"}, EVERYTHING),
+        ({"role": "engineer", "is_superuser": True}, EVERYTHING),
+        ({"role": "engineer", "is_staff": True}, set()),
+        ({"role": "admin", "is_active": False}, set()),
     ],
 )
-def test_who_may_administer(fields, may):
-    assert can_administer(User(username="ann", **fields)) is may
+def test_a_role_has_rights(fields, expected):
+    assert rights(User(username="ann", **fields)) == expected
 
 
-def test_a_visitor_may_not_administer():
-    assert not can_administer(AnonymousUser())
+def test_a_visitor_has_no_right():
+    assert rights(AnonymousUser()) == set()
 
 
-def test_the_door_for_admins():
+def test_the_door_of_a_right():
     request = RequestFactory().get("/settings?tab=rates")
-    view = admin_required(lambda request: HttpResponse("in"))
+    view = needs(Right.MONEY)(lambda request: HttpResponse("in"))
 
     request.user = AnonymousUser()
     assert view(request).url == "/accounts/login/?next=/settings%3Ftab%3Drates"
-    request.user = User(username="ann", role="viewer")
-    with pytest.raises(PermissionDenied):
+    request.user = User(username="ann", role="operator")
+    with pytest.raises(PermissionDenied, match="are finance's"):
         view(request)
-    request.user = User(username="ann", role="admin")
+    request.user = User(username="ann", role="finance")
     assert view(request).content == b"in"
 
 

@@ -19,7 +19,7 @@ def at_midnight():
 
 @pytest.fixture
 def user(db):
-    return User.objects.create(username="ann", role=User.Role.VIEWER)
+    return User.objects.create(username="ann", role=User.Role.ENGINEER)
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_a_moment_without_its_zone_is_refused(found):
 
 
 def test_a_viewer_says_whether_it_is_right_and_decides_nothing(found):
-    viewer = client("viewer", "write")
+    viewer = client("engineer", "write")
 
     assert decide(viewer, found.pk, "reject", note="it was compiling").status_code == 200
     refused = decide(viewer, found.pk, "accept")

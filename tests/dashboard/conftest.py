@@ -24,5 +24,5 @@ def admin(db, client, _frozen):
 
 @pytest.fixture
 def viewer(db, client, _frozen):
-    client.force_login(factories.user(role="viewer", username="vera"))
+    client.force_login(factories.user(role="engineer", username="vera"))
     return client

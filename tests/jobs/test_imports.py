@@ -216,7 +216,7 @@ def test_from_a_file_of_sacct_to_the_api(tmp_path, client, django_user_model):
     chosen = config.parse(arguments, {"HOME": str(tmp_path)})
     for _ in range(2):
         assert import_file(path, chosen, deliver) == 1
-    client.force_login(django_user_model.objects.create(username="vera", role="viewer"))
+    client.force_login(django_user_model.objects.create(username="vera", role="engineer"))
     answer = client.get("/api/v1/jobs/slurm/della/503").json()
 
     assert (answer["state"], answer["start_at"], answer["end_at"]) == (

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
@@ -41,7 +41,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@admin_required
+@needs(Right.MONEY)
 @never_cache
 def set_budget(request: HttpRequest) -> HttpResponse:
     """One budget more: what the form asks for, or what is wrong with it."""

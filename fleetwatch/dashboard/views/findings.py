@@ -3,14 +3,13 @@ cause.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -19,27 +18,26 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
-from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, of_kind, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, title
 from fleetwatch.diagnosis.findings import (
-    advice,
     deciding,
-    evidence,
     fixes,
     inbox,
     machine_findings,
     recurrence,
     rules_in_words,
 )
-from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
+from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
 from fleetwatch.diagnosis.findings.ranked_findings import Line
@@ -84,17 +82,6 @@ _DONE = {
     "confirm": "Thank you: the diagnosis was right.",
     "reject": "Thank you: the diagnosis was wrong, and why is written down.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the inbox with its words."""
-
-    line: Line
-    cause: Cause
-    confidence: str
-    step: Step
-    alternatives: list[Alternative]
 
 
 @shows(
@@ -158,7 +145,7 @@ def _lines(request: HttpRequest, period: Period, every: Inbox, status: str) -> C
     lines = selectors.with_jobs(ranked, before=period.interval.end)
     places = shown.of_places
     return {
-        "lines": [_row(line) for line in lines],
+        **finding_rows.context(lines, request.user, period.now),
         "pager": pager,
         "places": [place_pages.row(line) for line in places[:MAX_PLACES]],
         "places_left": max(len(places) - MAX_PLACES, 0),
@@ -210,19 +197,6 @@ def _fixed(period: Period) -> Context:
     }
 
 
-def _row(line: Line) -> Row:
-    job = line.job
-    cause = of_kind(line.finding.cause, job.kind)
-    place = evidence.place_of(job, may_work=line.may_work)
-    return Row(
-        line,
-        cause,
-        CONFIDENCES[line.caused.confidence],
-        advice.first_step(cause, place),
-        in_words(line.alternatives, job.kind),
-    )
-
-
 @require_GET
 @login_required
 @never_cache
@@ -235,16 +209,11 @@ def finding(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @never_cache
 def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
-    """One decision, then back to where it was taken.
-
-    Admins decide; everybody says whether a diagnosis is right.
-    """
+    """One decision, then back to where it was taken."""
     if action not in deciding.KINDS:
         raise Http404(action)
     user = cast("User", request.user)
     finding = _find(pk)
-    if not deciding.may_decide(user, action):
-        raise PermissionDenied("only admins decide about findings")
     now = read_period(request).now
     try:
         deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
@@ -291,7 +260,7 @@ def _finding_page(
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),
-        "people": deciding.candidates(finding)[:MAX_CHOICES],
+        **_rights(finding, cast("User", request.user), period.now),
         "snoozes": SNOOZES.items(),
         "action": action,
         "error": error,
@@ -299,6 +268,16 @@ def _finding_page(
     }
     template = "dashboard/finding.html" if is_of_job else "dashboard/place_finding.html"
     return page(request, period, template, "findings", context)
+
+
+def _rights(finding: Finding, user: User, now: datetime) -> Context:
+    """Whether the user may decide about the finding, and whom it may be given to."""
+    runs_fleet = may(user, Right.FLEET)
+    people = deciding.candidates(finding) if runs_fleet else deciding.colleagues(user, now)
+    return {
+        "may_decide": bool(deciding.decidable(user, [finding], now=now)),
+        "people": people[:MAX_CHOICES],
+    }
 
 
 def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:

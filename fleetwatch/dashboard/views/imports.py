@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
 from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
 from fleetwatch.costs.rates import imports, rate_csv
@@ -65,7 +65,7 @@ RULES = Kind(
 
 
 @require_http_methods(["GET", "POST"])
-@admin_required
+@needs(Right.MONEY)
 @never_cache
 @takes()
 def rates_import(request: HttpRequest) -> HttpResponse:
@@ -73,7 +73,7 @@ def rates_import(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@admin_required
+@needs(Right.MONEY)
 @never_cache
 @takes()
 def mappings_import(request: HttpRequest) -> HttpResponse:

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.asked import Asked
@@ -44,7 +44,7 @@ def invoice(request: HttpRequest, month: str) -> HttpResponse:
 
 
 @require_POST
-@admin_required
+@needs(Right.MONEY)
 @never_cache
 def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     """One change; what can't be taken comes back with the page and what was sent."""

@@ -1,7 +1,7 @@
 """Jobs: the list by waste, and one job."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
-from fleetwatch.dashboard import pages, selectors
+from fleetwatch.dashboard import job_lines, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
@@ -24,7 +24,6 @@ from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
-from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS
 from fleetwatch.figures.selectors import Group, Look, Scope
@@ -38,24 +37,6 @@ PAGE_SIZE = 50
 IN_FORM = ("user", "team", "node")  # filters with a field of their own
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """A job's figures in the period; `job` is None when its row is gone."""
-
-    group: Group
-    job: Job | None
-    cause: Primary | None
-
-    @property
-    def cause_title(self) -> str:
-        """Why it wastes; "" where nothing was diagnosed."""
-        if self.cause is None:
-            return ""
-        if self.cause.cause not in BY_CODE:
-            return self.cause.cause
-        return of_job(self.cause.cause, "", self.group.totals.coverage).title
-
-
 @shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
     sort = chosen(request, "sort", SORTS, default="waste")
@@ -65,7 +46,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     asked, filters = _asked(request, period.interval)
     ranked = asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     return {
-        "lines": _lines(ranked.groups, period.interval),
+        "lines": job_lines.lines_of(ranked.groups, period.interval),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
         "other_filters": {
@@ -90,17 +71,6 @@ def _facts(request: HttpRequest) -> dict[str, str]:
     kind = chosen(request, "kind", Job.Kind.values)
     facts = {"kind": kind, "cluster": request.GET.get("cluster", "")}
     return {name: value for name, value in facts.items() if value}
-
-
-def _lines(groups: Sequence[Group], interval: Interval) -> list[JobLine]:
-    jobs = attribution.jobs_by_key((group.key for group in groups), before=interval.end)
-    with_outcomes(jobs.values())
-    causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
-    lines = []
-    for group in groups:
-        job = jobs.get(group.key)
-        lines.append(JobLine(group, job, causes.get(job.pk) if job else None))
-    return lines
 
 
 @require_GET

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, install, maps, selectors, words
@@ -123,7 +123,7 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "jobs": [(jobs.get(group.key), group) for group in groups],
         "findings": _findings(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
-        "may_remove": can_administer(request.user) and _is_silent(node, period.now),
+        "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
         "events": _newest_events(node),
         **_agent(node, gpus),
     }
@@ -186,7 +186,7 @@ def _saying_why_not(request: HttpRequest) -> Iterator[None]:
 
 
 @require_POST
-@admin_required
+@needs(Right.FLEET)
 def remove_node(request: HttpRequest, name: str) -> HttpResponse:
     """An admin says that the silent node is gone, and why."""
     reason = request.POST.get("reason", "").strip()
@@ -241,7 +241,7 @@ def _life(gpu: GPU) -> Context:
 
 
 @require_POST
-@admin_required
+@needs(Right.FLEET)
 def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     """An admin says that the GPU is with the node that the form names: what that node sent of it
     counts.
@@ -256,7 +256,7 @@ def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
 
 
 @require_POST
-@admin_required
+@needs(Right.FLEET)
 def set_idle_power(request: HttpRequest, uuid: str) -> HttpResponse:
     """An admin says what the GPU draws at idle: its open hours are judged by that."""
     with _saying_why_not(request):

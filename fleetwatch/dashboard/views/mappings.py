@@ -9,14 +9,13 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.permissions import can_administer
+from fleetwatch.accounts.permissions import Right, check
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import MappingRule
@@ -52,8 +51,7 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     if request.method == "GET":
         return _page(request, period)
-    if not can_administer(request.user):
-        raise PermissionDenied("only admins change settings")
+    check(request.user, Right.MONEY)
     try:
         return _change(request, period)
     except RefusedFieldError as error:

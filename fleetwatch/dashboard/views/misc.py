@@ -33,7 +33,7 @@ def theme(request: HttpRequest) -> HttpResponse:
     """
     back = request.headers.get("Referer", "")
     response = redirect(
-        back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "overview"
+        back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "home"
     )
     chosen = "light" if request.COOKIES.get("theme") == "dark" else "dark"
     response.set_cookie("theme", chosen, max_age=THEME_MAX_AGE_S, samesite="Lax")

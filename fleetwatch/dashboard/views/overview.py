@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 
+from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
@@ -43,7 +46,17 @@ class Change:
 
 
 @shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
+def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
+    """The overview; an engineer is led to the own page."""
+    return redirect("me") if is_engineer(request.user) else _overview(period)
+
+
+@shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
 def overview(_: HttpRequest, period: Period) -> Context:
+    return _overview(period)
+
+
+def _overview(period: Period) -> Context:
     wasters = costs.wasters(period.interval, TOP)
     incidents = open_incidents()
     return {

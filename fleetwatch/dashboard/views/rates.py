@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.owned import Draw, measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
@@ -24,11 +24,13 @@ from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 
+PARAMETERS = ("gpu_model", *owned_form.NAMES)
+
 
 @require_http_methods(["GET", "POST"])
-@admin_required
+@needs(Right.MONEY)
 @never_cache
-@takes("gpu_model", *owned_form.NAMES)
+@takes(*PARAMETERS)
 def rates_calculator(request: HttpRequest) -> HttpResponse:
     """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's
     rate.
@@ -36,17 +38,18 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     is_sent = request.method == "POST"
     sent = request.POST if is_sent else request.GET
-    subject = _subject(request, sent.get("gpu_model", ""), period.now)
+    name = sent.get("gpu_model", "")
+    subject = _subject(request, name, period.now)
     model = subject["model"]
     parts, errors = _parts(sent, subject["draw"])
     if is_sent:
-        errors |= _unknown(sent.get("gpu_model", ""), model)
+        errors |= _unknown(name, model)
     if is_sent and parts and model and not errors:
         errors = _book(request, model, parts, period)
         if not errors:
-            return redirect(f"{reverse('settings')}#rates")
-    context = subject | _form(sent, parts, errors)
-    return page(request, period, "dashboard/rates_calculator.html", "settings", context)
+            return redirect(reverse("settings") + "#rates")
+    template = "dashboard/rates_calculator.html"
+    return page(request, period, template, "settings", subject | _form(sent, parts, errors))
 
 
 def _subject(request: HttpRequest, name: str, now: datetime) -> Context:

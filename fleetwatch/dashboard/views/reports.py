@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
@@ -51,7 +51,7 @@ def months(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@admin_required
+@needs(Right.MONEY)
 def compute(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("month", "")[:20]
     try:

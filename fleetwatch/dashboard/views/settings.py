@@ -1,4 +1,4 @@
-"""Settings: everybody reads them, admins change them."""
+"""Settings: everybody reads them; who changes a section, says its right."""
 
 from datetime import datetime
 from typing import cast
@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import ApiToken, User
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, check
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
@@ -47,7 +47,7 @@ REPEATED = {
     "commitment-end": "id",
     "agent-token-rights": "id",
 }
-# form -> the section it stands in
+# form -> the section it stands in; the organisation's is the rest
 SECTIONS = {
     "rate": "rates",
     "exchange": "rates",
@@ -61,6 +61,16 @@ SECTIONS = {
     "rule": "rules",
     "month": "months",
     "free": "statements",
+}
+RIGHTS = {
+    "rates": Right.MONEY,
+    "months": Right.MONEY,
+    "statements": Right.MONEY,
+    "agents": Right.FLEET,
+    "channels": Right.FLEET,
+    "rules": Right.FLEET,
+    "api": Right.PEOPLE,
+    "organisation": Right.PEOPLE,
 }
 FREE_WAYS = {
     OWN_LINE: "a line of its own",
@@ -80,12 +90,14 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@admin_required
+@login_required
 @never_cache
 def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
+    section = SECTIONS.get(action.partition("-")[0], "organisation")
+    check(request.user, RIGHTS[section])
     asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
@@ -94,7 +106,6 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     if done.secret:
         return _made(request, action, done)
     messages.success(request, done.text)
-    section = SECTIONS.get(action.partition("-")[0], "organisation")
     return redirect(f"{reverse('settings')}#{section}")
 
 

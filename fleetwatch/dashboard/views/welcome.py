@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
@@ -40,7 +40,7 @@ def _show(request: HttpRequest, command: str = "") -> HttpResponse:
     return render(request, "dashboard/welcome.html", read_period(request).context("", **context))
 
 
-@admin_required
+@needs(Right.FLEET)
 def _make_command(request: HttpRequest) -> HttpResponseBase:
     return _show(
         request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL))

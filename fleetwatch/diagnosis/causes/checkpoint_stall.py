@@ -54,7 +54,8 @@ def find(f: Features) -> Judged:
         signs,
         confidence=confidence,
         hits=hits,
-        recoverable=(0.5 * share, 0.9 * share),
+        low=0.5 * share,
+        high=0.9 * share,
         strengthens=(*writes, together),
     )
 

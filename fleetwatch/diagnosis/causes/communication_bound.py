@@ -41,7 +41,8 @@ def find(f: Features) -> Judged:
         signs,
         confidence=MEDIUM,
         hits=hits,
-        recoverable=(0.3 * waits, 0.7 * waits),
+        low=0.3 * waits,
+        high=0.7 * waits,
         strengthens=(*network, nvlink[0]),
     )
 

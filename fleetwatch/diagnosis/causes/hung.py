@@ -60,7 +60,8 @@ def find(f: Features) -> Judged:
         (busy, rests, one_apart),
         confidence=_sure(f, none_apart),
         hits=hits,
-        recoverable=(1.0, 1.0),
+        low=1.0,
+        high=1.0,
         strengthens=(none_apart, *beside),
     )
 

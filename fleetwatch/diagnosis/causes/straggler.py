@@ -52,11 +52,13 @@ def find(f: Features) -> Judged:
         Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
         at_least(f, "job_corr_median", TOGETHER),
     )
+    low, high = _lost(f, slow_clock)
     return judged(
         signs,
         confidence=MEDIUM,
         hits=all_met(signs) & (any_met(evidence) | all_met(inverted)),
-        recoverable=_lost(f, slow_clock),
+        low=low,
+        high=high,
         strengthens=(*evidence, *inverted),
     )
 

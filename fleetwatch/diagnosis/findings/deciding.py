@@ -1,22 +1,29 @@
 """What people decide about findings, and what they say of them: a row of Said each, and the
 finding's status.
 
-Deciding (accept, dismiss, snooze, assign, fixed, reopen) is for admins; everybody who is logged in
-may say whether a diagnosis is right (confirm, reject): the person who knows the job rarely
-administers the fleet.
+Deciding (accept, dismiss, snooze, assign, fixed, reopen) is for operators, for whose the job is or
+whom the finding was given to, and for who leads the job's team; everybody who is logged in may say
+whether a diagnosis is right (confirm, reject).
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fleetwatch.accounts.models import User
-from fleetwatch.accounts.permissions import can_administer
+from fleetwatch.accounts.names import Holder, people
+from fleetwatch.accounts.people import members, teams_of
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.jobs.models import Job
 
 LONGEST_SNOOZE = timedelta(days=92)
+LONGEST_OWN_SNOOZE = timedelta(days=30)  # of who does not run the fleet
 MAX_NOTE = 500
 
 # What is asked for -> what it is called once it is done.
@@ -32,6 +39,7 @@ KINDS = {
 }
 SAYS = ("confirm", "reject")
 NEEDS_REASON = ("dismiss", "reject")
+NOT_YOURS = "it is for whose job it is, who leads the team, whom it was given to, and operators"
 _STATUS = {
     "accept": Finding.Status.ACCEPTED,
     "dismiss": Finding.Status.DISMISSED,
@@ -59,9 +67,28 @@ class Decision:
     assignee: User | None = None
 
 
-def may_decide(user: User, action: str) -> bool:
-    """Whether this person may do that."""
-    return action in SAYS or can_administer(user)
+def decidable(user: User, findings: Collection[Finding], *, now: datetime) -> set[int]:
+    """The ids of those that this person may decide about; their jobs are loaded."""
+    if may(user, Right.FLEET):
+        return {finding.pk for finding in findings}
+    given = {finding.pk for finding in findings if finding.assignee_id == user.pk}
+    jobs = {finding.pk: finding.job for finding in findings if finding.job is not None}
+    return given | _own(user, jobs) | _led(user, jobs, now)
+
+
+def _own(user: User, jobs: Mapping[int, Job]) -> set[int]:
+    holders = {pk: Holder(job.scheduler, job.cluster, job.user) for pk, job in jobs.items()}
+    owners = people(holders.values())
+    return {pk for pk, holder in holders.items() if owners.get(holder) == user}
+
+
+def _led(user: User, jobs: Mapping[int, Job], now: datetime) -> set[int]:
+    """Of jobs whose time is now a team's that the user leads."""
+    if user.role != User.Role.LEAD:
+        return set()
+    teams = teams_of(user, now)
+    into_teams(jobs.values(), before=now)
+    return {pk for pk, job in jobs.items() if job.team in teams}
 
 
 @transaction.atomic
@@ -70,7 +97,8 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
     twice and changes nothing: a fix that is told again, from a page that was open since, still
     began when it was told first. A snooze ends when the last says.
 
-    Raises DecisionError, and Finding.DoesNotExist.
+    Raises DecisionError, PermissionDenied where the finding is not this person's to decide about,
+    and Finding.DoesNotExist.
     """
     _check(decision, now)
     finding = (
@@ -78,6 +106,7 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
         .select_related("job", "node")
         .get(pk=finding_id)
     )
+    _check_right(finding, decision, by, now)
     Said.objects.create(
         finding=finding, kind=KINDS[decision.action], by=by, at=now, note=_note(decision)
     )
@@ -86,11 +115,15 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
         finding.save(update_fields=["assignee"])
     is_told_again = decision.action == "fixed" and finding.status == Finding.Status.FIXED
     if decision.action in _STATUS and not is_told_again:
-        finding.status = _STATUS[decision.action]
-        finding.snoozed_until = decision.until if decision.action == "snooze" else None
-        finding.decided_at = now
-        finding.save(update_fields=["status", "snoozed_until", "decided_at"])
+        _set_status(finding, decision, now)
     return finding
+
+
+def _set_status(finding: Finding, decision: Decision, now: datetime) -> None:
+    finding.status = _STATUS[decision.action]
+    finding.snoozed_until = decision.until if decision.action == "snooze" else None
+    finding.decided_at = now
+    finding.save(update_fields=["status", "snoozed_until", "decided_at"])
 
 
 def _check(decision: Decision, now: datetime) -> None:
@@ -117,6 +150,19 @@ def _check(decision: Decision, now: datetime) -> None:
         )
 
 
+def _check_right(finding: Finding, decision: Decision, by: User, now: datetime) -> None:
+    if decision.action in SAYS or may(by, Right.FLEET):
+        return
+    if finding.pk not in decidable(by, [finding], now=now):
+        raise PermissionDenied(NOT_YOURS)
+    if decision.until is not None and decision.until > now + LONGEST_OWN_SNOOZE:
+        raise DecisionError(f"at most {LONGEST_OWN_SNOOZE.days} days, please", field="until")
+    if decision.assignee is not None and decision.assignee not in colleagues(by, now):
+        raise DecisionError(
+            f"{decision.assignee.get_username()} is in no team of yours", field="assignee"
+        )
+
+
 def _note(decision: Decision) -> str:
     """What was written; of an assignment also to whom."""
     if decision.action != "assign":
@@ -132,6 +178,15 @@ def candidates(finding: Finding | None = None) -> QuerySet[User]:
     given = Finding.objects.filter(assignee=OuterRef("pk"))
     theirs = given if finding is None else given.filter(pk=finding.pk)
     return User.objects.filter(Q(is_active=True) | Exists(theirs)).order_by("username")
+
+
+def colleagues(user: User, now: datetime) -> QuerySet[User]:
+    """The user and who is in a team with him now, by name."""
+    return (
+        User.objects.filter(Q(pk=user.pk) | Q(pk__in=members(teams_of(user, now), now)))
+        .filter(is_active=True)
+        .order_by("username")
+    )
 
 
 def assignee(name: str) -> User | None:

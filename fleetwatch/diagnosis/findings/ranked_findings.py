@@ -4,7 +4,7 @@ lines.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -63,7 +63,6 @@ class Findings:
     lines: Lines
     pk: Ints
     worth: Ints  # low and high together, whole micro-dollars
-    high_ms: Ints
     group: Ints  # place in groups
     groups: Sequence[tuple[str, int | None]]  # status of now, id of whom it is given to
 
@@ -101,6 +100,10 @@ class Findings:
         jobs = Job.objects.filter(pk__in=np.unique(self.lines.job).tolist(), **facts)
         return self._where(np.isin(self.lines.job, list(jobs.values_list("pk", flat=True))))
 
+    def only(self, job_ids: Collection[int]) -> "Findings":
+        """Those of these jobs."""
+        return self._where(np.isin(self.lines.job, list(job_ids)))
+
     def wasted_in(self, state: str) -> "Findings":
         """Those with wasted time in that state of the ledger."""
         wasted = [
@@ -122,7 +125,8 @@ class Findings:
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""
-        return int(self.worth[position]), int(self.high_ms[position]), int(self.pk[position])
+        high_ms = self.lines.sums(HIGH)[position]
+        return int(self.worth[position]), int(high_ms), int(self.pk[position])
 
     def up_to(self, place: Place) -> int:
         """How many come up to that place, the one that stands there included."""
@@ -140,11 +144,14 @@ class Findings:
 
     def _where(self, chosen: Bools) -> "Findings":
         place = np.flatnonzero(chosen)
-        columns = {name: getattr(self, name)[place] for name in _COLUMNS}
-        return replace(self, lines=self.lines.only(place), **columns)
+        return replace(
+            self,
+            lines=self.lines.only(place),
+            pk=self.pk[place],
+            worth=self.worth[place],
+            group=self.group[place],
+        )
 
-
-_COLUMNS = ("pk", "worth", "high_ms", "group")
 
 # as findings.sql packs it
 RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2")])
@@ -159,19 +166,13 @@ def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
     """
     pk, job, cause, group = _unpacked(rows)
     finding = _matched(lines, job, cause)
-    high_ms = lines.sums(HIGH)
+    high = lines.sums(HIGH)
     worth = lines.worth()
-    place = np.flatnonzero((finding >= 0) & (high_ms > 0))
-    place = place[np.lexsort((pk[finding[place]], -high_ms[place], -worth[place]))]
+    place = np.flatnonzero((finding >= 0) & (high > 0))
+    place = place[np.lexsort((pk[finding[place]], -high[place], -worth[place]))]
     finding = finding[place]
-    return Findings(
-        lines.only(place),
-        pk[finding],
-        worth[place],
-        high_ms[place],
-        group[finding],
-        [row[:2] for row in rows],
-    )
+    groups = [row[:2] for row in rows]
+    return Findings(lines.only(place), pk[finding], worth[place], group[finding], groups)
 
 
 def _matched(lines: Lines, job: Ints, cause: Ints) -> Ints:

@@ -5,7 +5,7 @@ for sure are nodes of which every GPU is free; single free GPUs may be too few f
 waits: they count at most.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 IN_A_ROW = 2
 
 
-class Waited(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Waited:
     """GPUs x cells, in milliseconds: free while jobs waited, and of it what these could have used,
     at least and at most.
     """

@@ -12,7 +12,6 @@ from fleetwatch.diagnosis.findings.deciding import (
     DecisionError,
     assignee,
     decide,
-    may_decide,
 )
 from fleetwatch.diagnosis.models import Finding
 from tests.diagnosis.told import DAY, NOW, finding
@@ -99,13 +98,6 @@ def test_what_can_not_be_taken_says_which_field(admin, decision, field):
         decide(one.pk, decision, by=admin, now=NOW)
 
     assert refused.value.field == field
-
-
-def test_everybody_may_say_whether_it_is_right_and_only_admins_decide(admin):
-    viewer = User(username="bo", role=User.Role.VIEWER)
-
-    assert {action for action in KINDS if may_decide(viewer, action)} == {"confirm", "reject"}
-    assert all(may_decide(admin, action) for action in KINDS)
 
 
 def test_a_fix_that_is_told_again_from_an_old_page_still_began_when_it_was_told_first(admin):

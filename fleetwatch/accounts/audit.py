@@ -1,0 +1,79 @@
+"""Who did what, when and from where. Rows are only added; the database refuses everything else.
+
+Each service that changes what people rely on records it in its own transaction: what was not done
+is not in the log, and what is done is.
+"""
+
+from datetime import UTC
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.lib.actor import actor
+from fleetwatch.lib.intervals import Interval
+
+MAX_NAME = 200
+MAX_SUBJECT = 500
+# what an action begins with -> what such actions are about
+KINDS = {
+    "login": "Log-ins",
+    "person": "People",
+    "name": "Names in other systems",
+    "token": "API tokens",
+    "organisation": "Organisation",
+    "agent": "Agents and nodes",
+    "channel": "Channels",
+    "rule": "Rules",
+    "policy": "Policies",
+    "mapping": "Teams and mapping",
+    "rate": "Rates",
+    "commitment": "Commitments",
+    "budget": "Budgets",
+    "report": "Reports and invoices",
+    "month": "Months",
+    "finding": "Findings",
+    "export": "Exports",
+}
+COLUMNS = ("id", "at", "who", "via", "address", "action", "subject", "detail")
+
+Fact = str | int | float | bool | None | list[str]
+
+
+def record(action: str, subject: str = "", **detail: Fact) -> None:
+    """Adds an entry of the one who acts now.
+
+    `action` is `kind.verb`, such as rate.set; `subject` what it was done to, in words; the detail
+    holds facts, and no secret.
+    """
+    who = actor()
+    AuditEntry.objects.create(
+        at=timezone.now(),
+        user_id=who.user_id,
+        name=who.name[:MAX_NAME],
+        via=who.via,
+        address=who.address,
+        action=action,
+        subject=subject[:MAX_SUBJECT],
+        detail=detail,
+    )
+
+
+def entries(interval: Interval, *, name: str = "", kind: str = "") -> QuerySet[AuditEntry]:
+    """What was done in the interval, the newest first; "" is by anybody, of any kind."""
+    rows = AuditEntry.objects.filter(at__gte=interval.start, at__lt=interval.end)
+    if name:
+        rows = rows.filter(name=name)
+    if kind:
+        rows = rows.filter(action__startswith=f"{kind}.")
+    return rows.order_by("-at", "-pk")
+
+
+def as_row(entry: AuditEntry) -> dict[str, Any]:
+    """The entry as files have it, by COLUMNS."""
+    at = entry.at.astimezone(UTC).isoformat(timespec="microseconds")
+    what = (entry.action, entry.subject, entry.detail)
+    return dict(
+        zip(COLUMNS, (entry.pk, at, entry.name, entry.via, entry.address, *what), strict=True)
+    )

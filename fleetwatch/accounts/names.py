@@ -1,0 +1,47 @@
+"""Whose a name in another system is. A job's user without an account stays a name."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fleetwatch.accounts.models import Identity, User
+
+KUBERNETES = "kubernetes"  # a job's scheduler
+
+
+class Holder(NamedTuple):
+    """Who holds a job, as its scheduler names him."""
+
+    scheduler: str
+    cluster: str
+    user: str
+
+
+def system_of(scheduler: str) -> str:
+    """Where the scheduler has its users' names from."""
+    return Identity.System.KUBERNETES if scheduler == KUBERNETES else Identity.System.UNIX
+
+
+def people(holders: Iterable[Holder]) -> dict[Holder, User]:
+    """Whose account each is; a holder without one is left out.
+
+    A name given for one cluster comes before one that is given for all.
+    """
+    wanted = set(holders)
+    rows = Identity.objects.filter(
+        name__in={holder.user for holder in wanted},
+        confirmed_at__isnull=False,
+        user__is_active=True,
+    ).select_related("user")
+    users = {(row.system, row.cluster, row.name): row.user for row in rows}
+    both = {
+        holder: users.get((system_of(holder.scheduler), holder.cluster, holder.user))
+        or users.get((system_of(holder.scheduler), "", holder.user))
+        for holder in wanted
+    }
+    return {holder: user for holder, user in both.items() if user is not None}
+
+
+def holders_of(user: User) -> list[Identity]:
+    """The names that jobs of this person's run under, as far as they are confirmed."""
+    of_jobs = (Identity.System.UNIX, Identity.System.KUBERNETES)
+    return list(user.identities.filter(system__in=of_jobs, confirmed_at__isnull=False))

@@ -1,0 +1,321 @@
+"""Writes of people: accounts, invitations, teams and names in other systems.
+
+Each refuses with a RefusedFieldError: which field is wrong and what to do.
+"""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
+from fleetwatch.accounts.services import digest, new_secret
+from fleetwatch.lib.refusal import RefusedFieldError, is_name
+
+INVITATION_TTL = timedelta(days=7)
+MAX_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class NewPerson:
+    """An account to be made; without a password it is entered by other ways alone (a provider, a
+    directory, an invitation).
+    """
+
+    username: str
+    email: str = ""
+    role: str = User.Role.ENGINEER
+    team: Team | None = None
+    password: str | None = None
+
+
+@transaction.atomic
+def create_person(new: NewPerson, *, now: datetime) -> User:
+    """The account, in its team from now on. Raises RefusedFieldError."""
+    user = User(username=new.username.strip(), email=new.email.strip(), role=new.role)
+    _check_person(user)
+    if new.password is None:
+        user.set_unusable_password()
+    else:
+        set_password(user, new.password)
+    try:
+        with transaction.atomic():
+            user.save()
+    except IntegrityError as error:
+        raise RefusedFieldError(
+            f"there is a {user.username!r} already", field="username"
+        ) from error
+    record("person.create", user.username, role=user.role, email=user.email)
+    if new.team is not None:
+        join(user, new.team, since=now)
+    return user
+
+
+def _check_person(user: User) -> None:
+    """Raises RefusedFieldError for a name, an address or a role that none can have."""
+    if user.role not in User.Role.values:
+        raise RefusedFieldError(f"there is no role {user.role!r}", field="role")
+    try:
+        user.clean_fields(exclude=["password"])
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        raise RefusedFieldError(messages[0], field=field) from error
+
+
+def set_password(user: User, password: str) -> None:
+    """Sets it on the account, which is not saved.
+
+    Raises RefusedFieldError for one that is too weak.
+    """
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise RefusedFieldError(" ".join(error.messages), field="password") from error
+    user.set_password(password)
+
+
+@transaction.atomic
+def give_password(user: User) -> str:
+    """A random password of 128 bits, shown only here; sessions of before end.
+
+    Raises RefusedFieldError for a person who is out.
+    """
+    if not user.is_active:
+        raise RefusedFieldError(f"{user.username} may not log in: let the person in first")
+    password = secrets.token_urlsafe(16)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    record("person.password", user.username)
+    return password
+
+
+@transaction.atomic
+def set_role(user: User, role: str) -> None:
+    """Raises RefusedFieldError where nobody could administer any more."""
+    if role not in User.Role.values:
+        raise RefusedFieldError(f"there is no role {role!r}", field="role")
+    if role != User.Role.ADMIN:
+        _keep_an_admin(user)
+    before = user.role
+    user.role = role
+    user.save(update_fields=["role"])
+    record("person.role", user.username, before=before, role=role)
+
+
+@transaction.atomic
+def deactivate(user: User, *, now: datetime) -> None:
+    """Ends the person's sessions, password and tokens at once, and the time in teams; what was done
+    stays. Without the password no session of before lives again with the account.
+
+    Raises RefusedFieldError where nobody could administer any more.
+    """
+    _keep_an_admin(user)
+    user.is_active = False
+    user.set_unusable_password()
+    user.save(update_fields=["is_active", "password"])
+    ended = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
+    Membership.objects.filter(user=user, valid_until=None, valid_from__lt=now).update(
+        valid_until=now
+    )
+    Membership.objects.filter(user=user, valid_until=None).delete()
+    record("person.deactivate", user.username, tokens=ended)
+
+
+@transaction.atomic
+def activate(user: User) -> None:
+    """Lets the person log in again, with a new password; tokens and teams of before stay ended."""
+    user.is_active = True
+    user.save(update_fields=["is_active"])
+    record("person.activate", user.username)
+
+
+def _keep_an_admin(user: User) -> None:
+    others = (
+        User.objects.select_for_update()
+        .filter(Q(role=User.Role.ADMIN) | Q(is_superuser=True), is_active=True)
+        .exclude(pk=user.pk)
+    )
+    if not list(others):
+        raise RefusedFieldError("somebody has to stay admin: make another one first", field="role")
+
+
+@transaction.atomic
+def join(user: User, team: Team, *, since: datetime) -> None:
+    """Puts the person into the team; where he is in it already nothing changes."""
+    _, is_new = Membership.objects.get_or_create(
+        user=user, team=team, valid_until=None, defaults={"valid_from": since}
+    )
+    if is_new:
+        record("person.join", user.username, team=team.slug, since=since.isoformat())
+
+
+@transaction.atomic
+def leave(user: User, team: Team, *, at: datetime) -> None:
+    """Ends the person's time in the team; where he is not in it nothing changes.
+
+    Raises RefusedFieldError for a moment before he joined.
+    """
+    membership = Membership.objects.filter(user=user, team=team, valid_until=None).first()
+    if membership is None:
+        return
+    if at <= membership.valid_from:
+        raise RefusedFieldError(
+            f"{user.username} joined {team.slug} at {membership.valid_from:%Y-%m-%d %H:%M} UTC",
+            field="at",
+        )
+    membership.valid_until = at
+    membership.save(update_fields=["valid_until"])
+    record("person.leave", user.username, team=team.slug, at=at.isoformat())
+
+
+def teams_of(user: User, at: datetime) -> list[Team]:
+    """The person's teams at that moment, by slug."""
+    return list(
+        Team.objects.filter(
+            Q(memberships__valid_until=None) | Q(memberships__valid_until__gt=at),
+            memberships__user=user,
+            memberships__valid_from__lte=at,
+        )
+        .distinct()
+        .order_by("slug")
+    )
+
+
+def members(teams: Iterable[Team], at: datetime) -> QuerySet[Membership, Any]:
+    """The ids of who is in one of the teams at that moment, as a query."""
+    return Membership.objects.filter(
+        Q(valid_until=None) | Q(valid_until__gt=at), team__in=list(teams), valid_from__lte=at
+    ).values("user")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in another system; `cluster` "" is every cluster."""
+
+    system: str
+    name: str
+    cluster: str = ""
+
+
+@transaction.atomic
+def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity:
+    """The name is the person's from now on; a claim of his own, once it is confirmed.
+
+    Raises RefusedFieldError for a system that there is not, and for a name that is somebody else's.
+    """
+    if name.system not in Identity.System.values:
+        raise RefusedFieldError(f"there is no system {name.system!r}", field="system")
+    text = name.name.strip()
+    if not text or not is_name(text, longest=MAX_NAME):
+        raise RefusedFieldError("a name has 1 to 255 characters, on one line", field="name")
+    identity, is_new = Identity.objects.get_or_create(
+        user=user,
+        system=name.system,
+        cluster=name.cluster.strip(),
+        name=text,
+        defaults={"source": source, "created_at": now},
+    )
+    if is_new:
+        record("name.give", user.username, system=name.system, name=text, source=source)
+    if source != Identity.Source.CLAIM:
+        confirm_name(identity, now=now)
+    return identity
+
+
+@transaction.atomic
+def confirm_name(identity: Identity, *, now: datetime) -> None:
+    """The name counts from now on; twice changes nothing. Raises RefusedFieldError."""
+    if identity.confirmed_at is not None:
+        return
+    identity.confirmed_at = now
+    try:
+        with transaction.atomic():
+            identity.save(update_fields=["confirmed_at"])
+    except IntegrityError as error:
+        raise RefusedFieldError(f"{identity.name!r} is somebody else’s", field="name") from error
+    record("name.confirm", identity.user.username, system=identity.system, name=identity.name)
+
+
+@transaction.atomic
+def take_name(identity: Identity) -> None:
+    """The name is nobody's any more."""
+    record("name.take", identity.user.username, system=identity.system, name=identity.name)
+    identity.delete()
+
+
+@dataclass(frozen=True, slots=True)
+class Invited:
+    """What an invitation gives."""
+
+    role: str
+    email: str = ""
+    team: Team | None = None
+
+
+@transaction.atomic
+def invite(invited: Invited, *, by: User, now: datetime) -> str:
+    """The secret of the invitation's link, shown only here. Raises RefusedFieldError."""
+    if invited.role not in User.Role.values:
+        raise RefusedFieldError(f"there is no role {invited.role!r}", field="role")
+    text = new_secret()
+    Invitation.objects.create(
+        digest=digest(text),
+        email=invited.email.strip(),
+        role=invited.role,
+        team=invited.team,
+        by=by,
+        created_at=now,
+        expires_at=now + INVITATION_TTL,
+    )
+    record("person.invite", invited.email, role=invited.role)
+    return text
+
+
+def open_invitation(text: str, now: datetime) -> Invitation | None:
+    """The invitation of that secret; None where there is none, or it is over, used or withdrawn."""
+    return (
+        Invitation.objects.filter(
+            digest=digest(text),
+            revoked_at=None,
+            accepted_by=None,
+            expires_at__gt=now,
+            by__is_active=True,
+        )
+        .select_related("team", "by")
+        .first()
+    )
+
+
+@transaction.atomic
+def accept(text: str, *, username: str, password: str, now: datetime) -> User:
+    """The account that the invitation makes, once. Raises RefusedFieldError."""
+    invitation = open_invitation(text, now)
+    if invitation is None or not _is_first(invitation):
+        raise RefusedFieldError("this invitation was used or is over: ask for another", field="")
+    new = NewPerson(username, invitation.email, invitation.role, invitation.team, password)
+    user = create_person(new, now=now)
+    invitation.accepted_by = user
+    invitation.save(update_fields=["accepted_by"])
+    return user
+
+
+def _is_first(invitation: Invitation) -> bool:
+    """Whether nobody else uses it at this moment."""
+    return (
+        Invitation.objects.select_for_update().filter(pk=invitation.pk, accepted_by=None).exists()
+    )
+
+
+@transaction.atomic
+def withdraw(invitation: Invitation, *, now: datetime) -> None:
+    """The link makes no account any more."""
+    invitation.revoked_at = now
+    invitation.save(update_fields=["revoked_at"])
+    record("person.withdraw", invitation.email, role=invitation.role)

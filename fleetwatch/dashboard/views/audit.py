@@ -1,0 +1,109 @@
+"""The audit log: who did what, when and from where; as a page, as CSV and as JSON lines."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from fleetwatch.accounts.audit import COLUMNS, KINDS, as_row, entries, record
+from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.pages import Pager
+from fleetwatch.dashboard.parameters import PERIOD, refused, takes, takes_only
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.reports.exports.files import to_csv
+
+Row = dict[str, Any]
+
+PAGE_SIZE = 100
+MAX_LINES = 100_000  # of a file
+FILTERS = ("who", "kind")
+
+
+@require_GET
+@needs(Right.PEOPLE)
+@never_cache
+@takes(*FILTERS, "after", *PERIOD)
+def audit(request: HttpRequest) -> HttpResponse:
+    period = read_period(request, default="30d")
+    name = request.GET.get("who", "")
+    kind = chosen(request, "kind", KINDS)
+    context = {
+        "name": name,
+        "kind": kind,
+        "kinds": KINDS.items(),
+        "query": f"{period.timeframe.query}&{urlencode({'who': name, 'kind': kind})}",
+        **_shown(request, entries(period.interval, name=name, kind=kind)),
+    }
+    return page(request, period, "dashboard/audit.html", "settings", context)
+
+
+def _shown(request: HttpRequest, every: QuerySet[AuditEntry]) -> Context:
+    """A page of the entries, and what leads on."""
+    rest = _after(request, every)
+    shown = list(rest[: PAGE_SIZE + 1])
+    after = str(shown[PAGE_SIZE - 1].pk) if len(shown) > PAGE_SIZE else ""
+    return {"entries": shown[:PAGE_SIZE], "pager": Pager(after, 0, rest is every)}
+
+
+def _after(request: HttpRequest, every: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    """What follows the entry that the address names; everything where it names none of these."""
+    after = request.GET.get("after", "")
+    last = every.filter(pk=int(after)).first() if after.isdecimal() and len(after) < 19 else None
+    if last is None:
+        first_page(request)
+        return every
+    return every.filter(Q(at__lt=last.at) | Q(at=last.at, pk__lt=last.pk))
+
+
+@require_GET
+@needs(Right.PEOPLE)
+@never_cache
+@takes_only(*FILTERS, *PERIOD)
+def audit_file(request: HttpRequest, form: str) -> HttpResponse:
+    """A file of the entries that the address asks for; that it was taken is an entry itself."""
+    try:
+        rows = _rows(request)
+    except ValueError as error:
+        return refused(str(error))
+    record("export.audit", request.path, lines=len(rows))
+    response = _FORMS[form](rows)
+    response["Content-Disposition"] = f'attachment; filename="fleetwatch-audit.{form}"'
+    return response
+
+
+def _rows(request: HttpRequest) -> list[Row]:
+    """Raises ValueError for an address that can't be answered as it stands."""
+    period = read_period(request, default="30d", is_page=False)
+    kind = request.GET.get("kind", "")
+    if kind and kind not in KINDS:
+        raise ValueError(f"There is no `kind` {kind[:60]!r}; there are {', '.join(KINDS)}.")
+    every = entries(period.interval, name=request.GET.get("who", ""), kind=kind)
+    lines = list(every[: MAX_LINES + 1])
+    if len(lines) > MAX_LINES:
+        raise ValueError(f"More than {MAX_LINES:,} entries: ask for a shorter period.")
+    return [as_row(entry) for entry in lines]
+
+
+def _csv(rows: list[Row]) -> HttpResponse:
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    return HttpResponse(to_csv(COLUMNS, cells), content_type="text/csv; charset=utf-8")
+
+
+def _jsonl(rows: list[Row]) -> HttpResponse:
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    return HttpResponse(text, content_type="application/jsonl; charset=utf-8")
+
+
+def _cell(value: object) -> str | int:
+    return value if isinstance(value, str | int) else json.dumps(value)
+
+
+_FORMS: dict[str, Callable[[list[Row]], HttpResponse]] = {"csv": _csv, "jsonl": _jsonl}

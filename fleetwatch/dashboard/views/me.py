@@ -1,0 +1,193 @@
+"""My page: the jobs that run under the reader's names, what they wasted, and what to do about it;
+with the reader's own names, tokens and log-in.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import ApiToken, Identity, User
+from fleetwatch.accounts.names import holders_of
+from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
+from fleetwatch.accounts.services import READ, create_api_token, revoke_api_token
+from fleetwatch.dashboard import finding_rows, words
+from fleetwatch.dashboard.asked import Asked, Done
+from fleetwatch.dashboard.job_lines import lines_of
+from fleetwatch.dashboard.parameters import PERIOD, takes
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.findings import fixes, inbox
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Which
+from fleetwatch.diagnosis.selectors import with_jobs
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import held_by
+from fleetwatch.lib.refusal import RefusedFieldError
+
+MAX_JOBS = 20
+MAX_FINDINGS = 10
+MAX_FIXES = 10
+CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLACK)
+
+
+@require_GET
+@login_required
+@never_cache
+@takes(*PERIOD)
+def me(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@require_POST
+@login_required
+@never_cache
+def claim(request: HttpRequest) -> HttpResponse:
+    """A name in another system that the reader says to have: an admin confirms it."""
+    asked = _asked(request)
+    name = Name(asked.text("system"), asked.text("name"), asked.text("cluster"))
+    try:
+        if name.system not in CLAIMED:
+            raise RefusedFieldError("Choose one of the list.", field="system")
+        give_name(asked.user, name, source=Identity.Source.CLAIM, now=asked.now)
+    except RefusedFieldError as error:
+        return _page(request, action="claim", errors={error.field: str(error)})
+    messages.success(request, f"{name.name} is yours as soon as an admin has confirmed it.")
+    return redirect("me")
+
+
+@require_POST
+@login_required
+@never_cache
+def drop_name(request: HttpRequest, pk: int) -> HttpResponse:
+    take_name(get_object_or_404(_user(request).identities, pk=pk))
+    messages.success(request, "The name was removed.")
+    return redirect("me")
+
+
+@require_POST
+@login_required
+@never_cache
+def make_token(request: HttpRequest) -> HttpResponse:
+    """A token that reads what the reader may: shown once."""
+    asked = _asked(request)
+    try:
+        name = asked.text("name", needed="What will use it?")
+    except RefusedFieldError as error:
+        return _page(request, action="token", errors={error.field: str(error)})
+    text = create_api_token(asked.user, scope=READ, now=asked.now, name=name[:100])
+    return _page(request, done=Done(f"An API token for {name}:", text))
+
+
+@require_POST
+@login_required
+@never_cache
+def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
+    token = get_object_or_404(ApiToken, pk=pk, user=_user(request))
+    revoke_api_token(token.pk, _asked(request).now)
+    messages.success(request, "The token was revoked.")
+    return redirect("me")
+
+
+def _user(request: HttpRequest) -> User:
+    return cast("User", request.user)
+
+
+def _asked(request: HttpRequest) -> Asked:
+    return Asked(request.POST.dict(), _user(request), read_period(request).now)
+
+
+def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
+    period = read_period(request)
+    user = _user(request)
+    names = holders_of(user)
+    context: Context = {
+        "names": user.identities.order_by("system", "cluster", "name"),
+        "has_names": bool(names),
+        "guess": _guess(user) if not names else "",
+        "systems": [(each.value, each.label) for each in CLAIMED],
+        "teams": teams_of(user, period.now),
+        "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
+        "given": _given(user, period),
+        "action": "",
+        "errors": {},
+        "sent": request.POST,
+        **_of_jobs(user, names, period),
+        **outcome,
+    }
+    return page(request, period, "dashboard/me.html", "me", context)
+
+
+def _guess(user: User) -> str:
+    """The user's name here, where jobs run under it too; else ""."""
+    name = user.get_username()
+    return name if Job.objects.filter(user=name).exists() else ""
+
+
+def _given(user: User, period: Period) -> int:
+    """How many open findings of the period were given to the user, of whomever the jobs are."""
+    which = Which(assignee=user.get_username())
+    return inbox.inbox(period.interval, now=period.now, which=which).counts()["open"]
+
+
+def _of_jobs(user: User, names: Sequence[Identity], period: Period) -> Context:
+    """What jobs under these names did and wasted, what to do about it, and what fixes brought."""
+    if not names:
+        return {}
+    held = held_by(names, since_ms=period.interval.start_ms)
+    return {
+        **_time(names, period, held),
+        **_to_do(user, names, period, held),
+        **_fixed(names, period),
+    }
+
+
+def _to_do(user: User, names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
+    """The open findings about the jobs, and what those that nobody decided about could save."""
+    of_all = inbox.inbox(period.interval, now=period.now, scope=_scope(names))
+    every = of_all.of_jobs.only(held)
+    undecided = every.of_status(*RECOVERABLE)
+    shown = with_jobs(every.of_status("open")[:MAX_FINDINGS], before=period.interval.end)
+    return {
+        "recoverable": undecided.lines.whole().saving,
+        "open_count": every.counts()["open"],
+        **finding_rows.context(shown, user, period.now),
+    }
+
+
+def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
+    """What the jobs did and wasted, those that still run apart."""
+    seen = costs.look(period.interval, "job", scope=_scope(names)).of("job", held)
+    jobs = lines_of(seen.ranked("job", MAX_JOBS).groups, period.interval)
+    running = [line for line in jobs if line.job and line.job.end_ms is None]
+    return {
+        "totals": seen.totals(),
+        "running": running,
+        "ended": [line for line in jobs if line not in running],
+    }
+
+
+def _scope(names: Sequence[Identity]) -> Scope:
+    """As narrow as one reading can be; who has several names is picked out by job."""
+    texts = {name.name for name in names}
+    return Scope(user=texts.pop()) if len(texts) == 1 else Scope(is_allocated=True)
+
+
+def _fixed(names: Sequence[Identity], period: Period) -> Context:
+    """What the own fixes of the quarter brought."""
+    quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
+    texts = {name.name for name in names}
+    effects = [each for each in fixes.top_fixes(quarter) if each.fix.user in texts]
+    return {
+        "realised": fixes.realised(effects),
+        "quarter": words.quarter(quarter.start),
+        "fixes": [(each, title(each.fix.cause)) for each in effects[:MAX_FIXES]],
+    }

@@ -1,0 +1,46 @@
+"""Who acts now: a person at a page, a token at the API, a command at a shell, or the hub itself."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+PAGE = "page"
+API = "api"
+COMMAND = "command"
+HUB = "hub"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """`user_id` None: no account of ours. `address` "": not over the network."""
+
+    name: str
+    user_id: int | None = None
+    via: str = HUB
+    address: str = ""
+
+
+THE_HUB = Actor("FleetWatch")  # what nobody asked for: its clock
+
+
+def _the_hub() -> Actor:
+    return THE_HUB
+
+
+_actor: ContextVar[Callable[[], Actor]] = ContextVar("actor", default=_the_hub)
+
+
+def actor() -> Actor:
+    """Who acts in this request, command or task."""
+    return _actor.get()()
+
+
+@contextmanager
+def acting(who: Callable[[], Actor]) -> Iterator[None]:
+    """What is done within is done by the actor, who is asked for only where that matters."""
+    token = _actor.set(who)
+    try:
+        yield
+    finally:
+        _actor.reset(token)

@@ -1,0 +1,167 @@
+"""My page: the jobs under the reader's own names, what they wasted and what to do about it."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.accounts.models import ApiToken, Identity, User
+from fleetwatch.accounts.people import Name, give_name
+from fleetwatch.diagnosis.models import Fix
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories
+from tests.diagnosis.told import NOW, cause, finding, job, rate
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def vera(db, client, _frozen) -> User:
+    user = factories.user(role="engineer", username="vera")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def found():
+    """An open finding of a job that wasted, held by "vera" of the cluster "della"."""
+    rate("2.40")
+    of = job(name="mine", user="vera")
+    cause(of=of, start=NOW - timedelta(hours=2))
+    return finding(of, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+
+def named(user: User, name: str = "vera", cluster: str = "") -> None:
+    give_name(user, Name("unix", name, cluster), source=Identity.Source.ADMIN, now=NOW)
+
+
+def page(client, address: str = "/me") -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return tight(answer.content.decode())
+
+
+@pytest.mark.usefixtures("_frozen")
+@pytest.mark.parametrize(
+    ("role", "home"), [("engineer", "/me"), ("lead", ""), ("finance", ""), ("operator", "")]
+)
+def test_home_is_an_engineers_own_page_and_the_overview_for_the_others(client, found, role, home):
+    client.force_login(factories.user(role=role, username="vera"))
+
+    answer = client.get("/")
+
+    assert answer.get("Location", "") == home
+    assert "<h1>" in page(client, "/overview")
+
+
+def test_who_has_no_name_yet_is_asked_for_it_and_shown_no_job(client, vera, found):
+    seen = page(client)
+
+    assert "Jobs run under<code>vera</code>" in seen
+    assert "mine" not in seen
+    assert 'value="vera"' in seen
+
+
+def test_without_a_job_of_that_name_nothing_is_guessed(client, vera):
+    assert "Say below which user name your jobs run under" in page(client)
+
+
+def test_jobs_findings_and_dollars_of_the_own_names_are_there(client, vera, found):
+    named(vera)
+
+    seen = page(client)
+
+    assert found.its_job.key in seen
+    assert f'href="/findings/{found.pk}' in seen
+    assert "1 open finding<" in seen
+    assert "formaction" in seen
+
+
+@pytest.mark.parametrize(("name", "cluster"), [("bo", ""), ("vera", "elsewhere")])
+def test_what_is_anothers_or_on_another_cluster_is_not(client, vera, found, name, cluster):
+    named(vera, name, cluster)
+
+    seen = page(client)
+
+    assert found.its_job.key not in seen
+    assert "Nothing to mend" in seen
+
+
+def test_with_two_names_the_jobs_of_both_are_there(client, vera, found):
+    other = job("slurm/della/2", name="second", user="v2")
+    cause(of=other, start=NOW - timedelta(hours=2))
+    finding(other, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+    for name in ("vera", "v2"):
+        named(vera, name)
+
+    assert "2 open findings<" in page(client)
+
+
+def test_what_the_own_fixes_brought_is_there_and_no_others(client, vera, found):
+    named(vera)
+    for user, name in (("vera", "my fix"), ("bo", "his fix")):
+        Fix.objects.create(
+            finding=found if user == "vera" else None, user=user, job_name=name, cause="idle_held",
+            gpus=1, at=NOW - timedelta(days=1), outcome="waiting", was_noticed=False,
+            runs_before=3, runs_after=0, saved_low_ms=0, saved_high_ms=0,
+        )  # fmt: skip
+
+    seen = page(client)
+
+    assert "my fix" in seen
+    assert "his fix" not in seen
+
+
+def test_a_claim_waits_and_gives_nothing_until_it_is_confirmed(client, vera, found):
+    client.post("/me/names", {"system": "unix", "name": "vera", "cluster": ""})
+
+    seen = page(client)
+    assert "waits for an admin" in seen
+    assert found.its_job.key not in seen
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"system": "unix", "name": ""}, "a name has 1 to 255 characters"),
+        ({"system": "oidc", "name": "x"}, "Choose one of the list"),
+        ({"system": "", "name": "x"}, "Choose one of the list"),
+    ],
+)
+def test_a_wrong_claim_is_refused(client, vera, sent, sentence):
+    answer = client.post("/me/names", sent)
+
+    assert answer.status_code == 422
+    assert sentence in answer.content.decode()
+    assert not Identity.objects.exists()
+
+
+def test_only_own_names_and_tokens_are_taken_away(client, vera):
+    bo = factories.user(username="bo")
+    named(bo, "bo")
+    client.post("/me/tokens", {"name": "notebook"})
+    theirs = ApiToken.objects.create(
+        user=bo, digest="x", hint="fw_xxxxx", created_at=NOW, scope="read"
+    )
+
+    assert client.post(f"/me/names/{bo.identities.get().pk}/remove").status_code == 404
+    assert client.post(f"/me/tokens/{theirs.pk}/revoke").status_code == 404
+    assert client.post(f"/me/tokens/{vera.api_tokens.get().pk}/revoke").status_code == 302
+    assert [token.revoked_at is None for token in ApiToken.objects.order_by("pk")] == [False, True]
+
+
+def test_an_own_token_is_shown_once_and_reads(client, vera):
+    answer = client.post("/me/tokens", {"name": "notebook"})
+    [text] = set(re.findall(r"fw_[A-Za-z0-9_-]{43}", answer.content.decode()))
+    client.logout()
+
+    asked = client.get("/api/v1/nodes", headers={"Authorization": f"Bearer {text}"})
+
+    assert asked.status_code == 200
+    assert client.post("/me/tokens", {"name": "x"})["Location"].startswith("/accounts/login/")
+
+
+def test_a_token_without_a_name_is_refused(client, vera):
+    assert client.post("/me/tokens", {"name": " "}).status_code == 422
+    assert not ApiToken.objects.exists()

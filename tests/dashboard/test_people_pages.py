@@ -1,0 +1,329 @@
+"""People and the audit log: an admin invites, gives roles, teams and names, and ends accounts;
+what was done stands in a log that only grows.
+"""
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from fleetwatch.accounts.models import AuditEntry, Identity, Invitation, Team, User
+from fleetwatch.accounts.people import Name, NewPerson, create_person, give_name, teams_of
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.markup import tight
+from tests.notify.factories import email_channel
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+PASSWORD = "correct horse battery staple"
+LINK = re.compile(r"/accounts/invitations/(fw_[A-Za-z0-9_-]{43})/")
+
+
+@pytest.fixture
+def nlp():
+    return Team.objects.create(slug="nlp", name="Language")
+
+
+@pytest.fixture
+def bo(nlp):
+    return create_person(NewPerson("bo", "bo@example.org", team=nlp, password=PASSWORD), now=NOW)
+
+
+@pytest.fixture
+def later():
+    """The clock, to be moved on."""
+    with time_machine.travel(NOW, tick=False) as clock:
+        yield clock
+
+
+def text(answer) -> str:
+    return tight(answer.content.decode())
+
+
+def post(client: Client, user: User, action: str, **sent: str):
+    return client.post(f"/settings/people/{user.pk}/{action}", sent)
+
+
+def link_in(page: str) -> str:
+    return LINK.search(page)[0]
+
+
+POSTS = [
+    "/settings/people/invite",
+    "/settings/people/invitations/1/withdraw",
+    *(f"/settings/people/1/{action}" for action in ("role", "join", "password", "deactivate")),
+]
+PAGES = ["/settings/people", "/settings/people/1", "/settings/audit", "/settings/audit.csv"]
+
+
+@pytest.mark.usefixtures("_frozen")
+@pytest.mark.parametrize("role", ["engineer", "lead", "finance", "operator"])
+def test_who_is_no_admin_sees_no_people_and_changes_none(client, role):
+    client.force_login(factories.user(role=role))
+
+    assert [client.get(page).status_code for page in PAGES] == [403] * len(PAGES)
+    assert [client.post(address).status_code for address in POSTS] == [403] * len(POSTS)
+    assert not AuditEntry.objects.exclude(action="login.enter").exists()
+
+
+def test_a_stranger_is_sent_to_the_log_in(client):
+    answers = [*map(client.get, PAGES), *map(client.post, POSTS)]
+
+    assert all(answer["Location"].startswith("/accounts/login/") for answer in answers)
+
+
+def test_everybody_is_listed_with_role_team_and_names_and_found_by_any_of_them(admin, bo):
+    give_name(bo, Name("unix", "bob", "alps"), source="admin", now=NOW)
+    create_person(NewPerson("cy", "cy@else.org"), now=NOW)
+
+    for asked in ("", "?q=BO", "?q=bob", "?q=bo@exam"):
+        page = text(admin.get(f"/settings/people{asked}"))
+        assert all(each in page for each in ("bo@example.org", "Engineer", "Language", "bob"))
+        assert ("cy@else.org" in page) == (asked == "")
+    assert "Nobody is called so" in text(admin.get("/settings/people?q=zz"))
+
+
+def test_an_invitation_makes_one_account_with_its_role_and_team(admin, nlp):
+    page = text(admin.post("/settings/people/invite", {"email": "", "role": "lead", "team": "nlp"}))
+    guest = Client()
+    link = link_in(page)
+    assert "as lead of Language" in text(guest.get(link))
+
+    answer = guest.post(link, {"username": "cy", "password": PASSWORD})
+
+    cy = User.objects.get(username="cy")
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert (cy.role, teams_of(cy, NOW)) == ("lead", [nlp])
+    assert guest.session["_auth_user_id"] == str(cy.pk)
+    again = Client().post(link, {"username": "di", "password": PASSWORD})
+    assert (again.status_code, User.objects.filter(username="di").exists()) == (404, False)
+
+
+def test_an_invitation_with_an_address_is_sent_by_the_e_mail_channel(admin, smtp):
+    email_channel(smtp.port)
+    page = text(
+        admin.post("/settings/people/invite", {"email": "cy@example.org", "role": "engineer"})
+    )
+    [mail] = smtp.script.mails
+
+    assert "was sent to cy@example.org" in page
+    assert (mail["To"], mail["Subject"]) == ("cy@example.org", "ann invites you to FleetWatch")
+    assert link_in(page) in mail.get_body(("plain",)).get_content()
+
+
+def test_without_a_channel_the_link_is_there_to_copy(admin):
+    page = text(
+        admin.post("/settings/people/invite", {"email": "cy@example.org", "role": "engineer"})
+    )
+
+    assert "was not sent (no e-mail channel is on)" in page
+    assert LINK.search(page)
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"role": "king"}, "there is no role"),
+        ({"role": ""}, "there is no role"),
+        ({"role": "lead", "team": "none"}, "There is no such team"),
+    ],
+)
+def test_a_wrong_invitation_is_refused_at_its_field(admin, sent, sentence):
+    answer = admin.post("/settings/people/invite", sent)
+
+    assert answer.status_code == 422
+    assert sentence in text(answer)
+    assert not Invitation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"username": "", "password": PASSWORD}, "cannot be blank"),
+        ({"username": "ann", "password": PASSWORD}, "already"),
+        ({"username": "cy", "password": "short"}, "too short"),
+        ({"username": "a b", "password": PASSWORD}, "valid username"),
+    ],
+)
+def test_what_a_guest_gets_wrong_is_said_and_the_link_stays_good(admin, sent, sentence):
+    link = link_in(text(admin.post("/settings/people/invite", {"role": "engineer"})))
+
+    answer = Client().post(link, sent)
+
+    assert answer.status_code == 422
+    assert sentence in text(answer)
+    assert Client().post(link, {"username": "cy", "password": PASSWORD}).status_code == 302
+
+
+def test_a_withdrawn_link_leads_nowhere(admin):
+    link = link_in(text(admin.post("/settings/people/invite", {"role": "engineer"})))
+
+    admin.post(f"/settings/people/invitations/{Invitation.objects.get().pk}/withdraw")
+
+    assert "This invitation is over" in text(Client().get(link))
+    assert "a link" not in text(admin.get("/settings/people"))
+
+
+def test_a_person_gets_role_team_and_names_and_loses_them(admin, bo):
+    Team.objects.create(slug="vision", name="Vision")
+
+    post(admin, bo, "role", role="operator")
+    post(admin, bo, "join", team="vision")
+    post(admin, bo, "name", system="unix", name="bob", cluster="alps")
+
+    page = text(admin.get(f"/settings/people/{bo.pk}"))
+    assert User.objects.get(pk=bo.pk).role == "operator"
+    assert all(each in page for each in ("Operator", "Vision", "<code>bob</code>on alps"))
+    post(admin, bo, "take", id=str(bo.identities.get().pk))
+    assert not Identity.objects.exists()
+
+
+def test_what_cannot_be_is_said_on_the_persons_page(admin, bo):
+    root = User.objects.get(username="ann")
+
+    answers = [
+        post(admin, root, "role", role="engineer"),
+        post(admin, root, "deactivate"),
+        post(admin, bo, "name", system="unix", name=""),
+        post(admin, bo, "join", team="none"),
+    ]
+
+    assert [answer.status_code for answer in answers] == [422] * 4
+    assert "somebody has to stay admin" in text(answers[0])
+    assert admin.post(f"/settings/people/{bo.pk}/promote").status_code == 404
+    assert admin.post("/settings/people/999999/role", {"role": "lead"}).status_code == 404
+
+
+def test_who_is_out_is_out_at_once_and_comes_back_with_a_new_password(admin, bo):
+    theirs = Client()
+    theirs.force_login(bo)
+    assert theirs.get("/me").status_code == 200
+
+    post(admin, bo, "deactivate")
+
+    assert theirs.get("/me")["Location"].startswith("/accounts/login/")
+    assert post(admin, bo, "password").status_code == 422
+    post(admin, bo, "activate")
+    assert theirs.get("/me").status_code == 302
+    page = text(post(admin, bo, "password"))
+    password = re.search(r'id="secret">([^<]+)<', page)[1]
+    assert User.objects.get(pk=bo.pk).check_password(password)
+
+
+def test_a_claim_waits_for_an_admin_who_confirms_or_rejects_it(admin, bo):
+    for name in ("bob", "root"):
+        give_name(bo, Name("unix", name), source=Identity.Source.CLAIM, now=NOW)
+    assert "Waiting for you" in text(admin.get("/settings/people"))
+
+    post(admin, bo, "confirm", id=str(bo.identities.get(name="bob").pk))
+    post(admin, bo, "take", id=str(bo.identities.get(name="root").pk))
+
+    assert [each.name for each in bo.identities.filter(confirmed_at__isnull=False)] == ["bob"]
+    assert "Waiting for you" not in text(admin.get("/settings/people"))
+
+
+# --- the log ---
+
+
+def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
+    post(admin, bo, "role", role="lead")
+    later.move_to(NOW + MINUTE)
+
+    page = text(admin.get("/settings/audit"))
+    assert "<code>person.role</code>" in page
+    assert "role lead, before engineer" in page
+    assert "page 127.0.0.1" in page
+    assert "person.role" not in text(admin.get("/settings/audit?kind=login"))
+    assert "person.role" not in text(admin.get("/settings/audit?who=bo"))
+    assert "person.role" in text(admin.get("/settings/audit?who=ann&kind=person"))
+
+
+def test_the_log_is_taken_as_csv_and_as_json_lines_and_that_is_in_it(admin, bo, later):
+    AuditEntry.objects.create(at=NOW, name='=HYPERLINK("x")', via="page", action="rate.set")
+
+    later.move_to(NOW + MINUTE)
+    rows = list(csv.DictReader(io.StringIO(admin.get("/settings/audit.csv").content.decode())))
+    later.move_to(NOW + 2 * MINUTE)
+    lines = [
+        json.loads(line)
+        for line in admin.get("/settings/audit.jsonl").content.decode().splitlines()
+    ]
+
+    assert "=HYPERLINK" not in {row["who"][:10] for row in rows}
+    assert {row["action"] for row in rows} >= {"person.create", "rate.set"}
+    assert lines[0]["action"] == "export.audit"
+    assert lines[0]["subject"] == "/settings/audit.csv"
+    assert {line["who"] for line in lines} >= {'=HYPERLINK("x")'}
+
+
+def test_the_log_goes_on_page_by_page_without_a_gap(admin):
+    AuditEntry.objects.bulk_create(
+        AuditEntry(
+            at=NOW - MINUTE, name="ann", via="page", action="rate.set", subject=f"entry {number:03}"
+        )
+        for number in range(250)
+    )
+
+    seen, address = [], "/settings/audit?kind=rate"
+    while address:
+        page = admin.get(address).content.decode()
+        seen += re.findall(r"entry (\d{3})", page)
+        after = re.search(r"after=(\d+)", page)
+        address = f"/settings/audit?kind=rate&after={after[1]}" if after else ""
+
+    assert seen == [f"{number:03}" for number in reversed(range(250))]
+
+
+@pytest.mark.parametrize("query", ["kind=nap", "from=never", "page=2"])
+def test_a_file_of_what_there_is_not_is_refused(admin, query):
+    assert admin.get(f"/settings/audit.csv?{query}").status_code == 422
+    assert admin.get(f"/settings/audit?{query}").status_code == 200
+
+
+def test_log_ins_are_in_the_log_and_no_mistyped_password(client, bo):
+    client.post("/accounts/login/", {"login": "bo", "password": "wrong"})
+    client.post("/accounts/login/", {"login": PASSWORD, "password": "bo"})
+    client.post("/accounts/login/", {"login": "bo", "password": PASSWORD})
+    client.post("/accounts/logout/")
+
+    entries = AuditEntry.objects.filter(action__startswith="login.").order_by("pk")
+    assert [(entry.action, entry.subject) for entry in entries] == [
+        ("login.fail", "bo"),
+        ("login.fail", "a name that nobody has"),
+        ("login.enter", "bo"),
+        ("login.leave", "bo"),
+    ]
+
+
+# --- at a shell ---
+
+
+def test_create_user_prints_a_password_that_lets_in(nlp, capsys):
+    call_command("create_user", "cy", "--role", "lead", "--team", "nlp", "--email", "cy@x.org")
+
+    cy = User.objects.get(username="cy")
+    assert cy.check_password(capsys.readouterr().out.strip())
+    assert (cy.role, cy.email, teams_of(cy, cy.date_joined)[:1]) == ("lead", "cy@x.org", [nlp])
+    assert AuditEntry.objects.filter(action="person.create", via="command").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["cy", "--team", "none"], "no team 'none'"),
+        (["bo"], "there is a 'bo' already"),
+        (["a b"], "valid username"),
+        (["cy", "--email", "cy"], "valid email"),
+    ],
+)
+def test_create_user_says_what_it_cannot_do(bo, arguments, sentence):
+    with pytest.raises(CommandError, match=sentence):
+        call_command("create_user", *arguments)
