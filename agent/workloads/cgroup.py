@@ -91,10 +91,13 @@ def owner_of(text: str) -> Optional[Owner]:
     entries = [(set(line[1].split(",")), line[2]) for line in lines if len(line) == 3]
     paths = _ordered(entries)
     shared = [path for path in paths if "/user.slice/" not in path]
-    pair = _first(_BATCH, shared) or _first(_KUBERNETES, shared) or _first(_CONTAINERS, paths)
-    if pair is not None:
-        return _owner(*pair)
-    return _nameless(entries) or _unit(paths)
+    return (
+        _first(_BATCH, shared)
+        or _first(_KUBERNETES, shared)
+        or _first(_CONTAINERS, paths)
+        or _nameless(entries)
+        or _unit(paths)
+    )
 
 
 def _ordered(entries: Entries) -> List[str]:
@@ -106,12 +109,12 @@ def _ordered(entries: Entries) -> List[str]:
     return list(dict.fromkeys(first + counted + [path for _, path in entries]))
 
 
-def _first(patterns: Patterns, paths: Sequence[str]) -> Optional[Tuple[str, Match[str]]]:
-    """The innermost match in the first path that has any."""
+def _first(patterns: Patterns, paths: Sequence[str]) -> Optional[Owner]:
+    """By the innermost match in the first path that has any."""
     for path in paths:
         matches = [(kind, match) for kind, pattern in patterns for match in pattern.finditer(path)]
         if matches:
-            return max(matches, key=lambda pair: pair[1].end())
+            return _owner(*max(matches, key=lambda pair: pair[1].end()))
     return None
 
 

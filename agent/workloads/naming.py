@@ -111,7 +111,7 @@ class Naming:
         if owner is not None:
             key = _in_books(owner, books)
             if key is not None:
-                return books.jobs.get(key) or self._bare_job(key, owner.kind, owner.id, facts)
+                return _booked_or_bare(key, owner.kind, owner.id, facts, books)
         named = self._scheduled(facts, books)
         if named is not None or books.has_scheduler:
             return named
@@ -143,18 +143,7 @@ class Naming:
     def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
         cluster = self._clusters.get(kind) or self._cluster or "default"
         key = books.aliases(kind).get(identity, "%s/%s/%s" % (kind, cluster, _clean(identity)))
-        return books.jobs.get(key) or self._bare_job(key, kind, identity, facts)
-
-    def _bare_job(self, key: str, kind: str, identity: str, facts: ProcessFacts) -> Job:
-        """All that the process itself says of the scheduler's job."""
-        names = _NAMES.get(kind, ())
-        variables = facts.environment
-        name = "/".join(variables[word] for word in names if word in variables)
-        if not names or names[-1] not in variables:
-            name = identity
-        account = variables.get("SLURM_JOB_ACCOUNT", "") if kind == "slurm" else ""
-        cluster = key.split("/", 2)[1] if key.count("/") >= 2 else ""
-        return Job(key, kind, cluster, identity, name, facts.user, account, state="RUNNING")
+        return _booked_or_bare(key, kind, identity, facts, books)
 
     def _of_this_node(self, facts: ProcessFacts) -> Job:
         """The container, VM, service or bare process."""
@@ -183,6 +172,20 @@ class Naming:
             kind="service" if is_service else "batch",
             state="RUNNING",
         )
+
+
+def _booked_or_bare(key: str, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
+    """The scheduler's job of that key; all that the process itself says of it where no books do."""
+    if key in books.jobs:
+        return books.jobs[key]
+    names = _NAMES.get(kind, ())
+    variables = facts.environment
+    name = "/".join(variables[word] for word in names if word in variables)
+    if not names or names[-1] not in variables:
+        name = identity
+    account = variables.get("SLURM_JOB_ACCOUNT", "") if kind == "slurm" else ""
+    cluster = key.split("/", 2)[1] if key.count("/") >= 2 else ""
+    return Job(key, kind, cluster, identity, name, facts.user, account, state="RUNNING")
 
 
 @dataclass(frozen=True)

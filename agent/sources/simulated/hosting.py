@@ -18,6 +18,8 @@ MEMORY_PER_GPU_BYTES = 60 * GIB  # what a job takes beside each of its GPUs
 WAITING_SHARE = 0.4  # processors that idle while a task waits for I/O, as part of the I/O pressure
 CROWDED_CPU = 0.6  # part of the processors in use from which tasks begin to wait for each other
 
+NO_LOAD = Load(*[0.0] * len(Load._fields))
+
 
 class Guest(NamedTuple):
     """A job on the node: the shares of a time that it spends at each level (in sum less than 1
@@ -75,12 +77,12 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
 
 def _traffic(loads: Sequence[Tuple[Guest, Load]], nothing: Any) -> Dict[str, Any]:
     """Of disks and network, for all the GPUs of each job."""
-    numbers = ([value * guest.gpus for value in load] for guest, load in loads)
-    totals = [MIB * (nothing + sum(values)) for values in zip(Load(*[0.0] * 6), *numbers)]
-    of_gpus = Load(*totals)
+    gpus = (guest.gpus for guest, _ in loads)
+    of_gpus = mixed([1.0, *gpus], [NO_LOAD, *(load for _, load in loads)])
+    nic = MIB * (nothing + of_gpus.nic_mib_s)
     return {
-        "disk_read_bytes_s": of_gpus.read_mib_s,
-        "disk_write_bytes_s": of_gpus.write_mib_s,
-        "nic_rx_bytes_s": of_gpus.nic_mib_s,
-        "nic_tx_bytes_s": of_gpus.nic_mib_s,
+        "disk_read_bytes_s": MIB * (nothing + of_gpus.read_mib_s),
+        "disk_write_bytes_s": MIB * (nothing + of_gpus.write_mib_s),
+        "nic_rx_bytes_s": nic,
+        "nic_tx_bytes_s": nic,
     }

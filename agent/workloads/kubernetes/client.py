@@ -180,32 +180,25 @@ class Kubernetes:
         return held
 
     def _pod(self, devices: PodDevices, on_node: _Node, now_ms: int) -> Optional[Pod]:
-        """The pod of an entry of the books; None where it has ended."""
-        if devices.uid:
-            return self._of_uid(devices.uid, on_node, now_ms)
-        return self._of_name(devices.namespace, devices.name, on_node, now_ms)
+        """The pod of an entry of the books; None where it has ended.
 
-    def _of_uid(self, uid: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
-        """The pod of an entry of the checkpoint; None where it has ended."""
-        if uid not in (on_node.names if on_node.living is None else on_node.living):
-            return None
-        namespace, name = on_node.names.get(uid, ("", ""))
-        pod = self._asked(namespace, name, on_node, now_ms) if name else None
-        if pod is not None and uid in pod.uids:
-            return None if pod.has_ended else pod
-        return bare_pod(uid, namespace, name, cluster=self._cluster)
-
-    def _of_name(self, namespace: str, name: str, on_node: _Node, now_ms: int) -> Optional[Pod]:
-        """The pod that the socket names; None where it has ended.
-
-        Where no uid is to be had, its names stand for it.
+        The checkpoint names its uid, the socket its names, which stand for a uid that is not to be
+        had.
         """
-        pod = self._asked(namespace, name, on_node, now_ms)
-        if pod is not None and on_node.lives(pod.uids):
+        uid: Optional[str] = devices.uid
+        namespace = devices.namespace
+        name = devices.name
+        if uid:
+            if uid not in (on_node.names if on_node.living is None else on_node.living):
+                return None
+            namespace, name = on_node.names.get(uid, ("", ""))
+        pod = self._asked(namespace, name, on_node, now_ms) if name else None
+        if pod is not None and (uid in pod.uids if uid else on_node.lives(pod.uids)):
             return None if pod.has_ended else pod
-        uid = on_node.uid(namespace, name)
-        if uid is None or (pod is not None and not uid):
-            return None
+        if not uid:
+            uid = on_node.uid(namespace, name)
+            if uid is None or (pod is not None and not uid):
+                return None
         return bare_pod(uid, namespace, name, cluster=self._cluster)
 
     def _asked(self, namespace: str, name: str, on_node: _Node, now_ms: int) -> Optional[Pod]:

@@ -12,7 +12,7 @@ SHARED = ("shard", "mps")  # parts of a GPU
 _PART = re.compile(r"(?:[^,\[(]|\[[^\]]*\]|\([^)]*\)|[\[(].*)+", re.DOTALL)
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _GRES = re.compile(
-    r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?P<type>[^:()=]*?))?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?",
+    r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?!\d+(?:\(|$))[^:()=]*?)?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?",
     re.IGNORECASE,
 )
 _TRES_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
@@ -27,7 +27,6 @@ class Grant:
     """
 
     name: str
-    type: str = ""
     count: int = 0
     shares: Mapping[int, Optional[float]] = field(default_factory=dict)
 
@@ -114,19 +113,14 @@ def _grant(text: str) -> Optional[Grant]:
     match = _GRES.fullmatch(text)
     if match is None:
         return None
-    kind = match.group("type") or ""
-    count = match.group("count")
-    if count is None and kind.isdigit():  # gpu:2, where the type is left out
-        count = kind
-        kind = ""
     name = match.group("name").lower()
     try:
         placed, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)
     except ValueError:
         return None
-    if count is not None:
-        placed = int(count)
-    return Grant(name, kind, len(shares) or 1 if placed is None else placed, shares)
+    if match.group("count") is not None:
+        placed = int(match.group("count"))
+    return Grant(name, len(shares) or 1 if placed is None else placed, shares)
 
 
 def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Optional[float]]]:
