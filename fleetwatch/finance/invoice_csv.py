@@ -1,5 +1,5 @@
-"""Invoices as CSV: a file as it came in becomes lines of one invoice, not yet stored, or a list of
-what is wrong with it by line and field.
+"""Invoices as CSV: a file as it came in becomes an invoice and its lines, not yet stored, or a list
+of what is wrong with it by line and field.
 
 Two forms, told apart by their columns: FOCUS 1.2 (https://focus.finops.org) and a plain one. Rows
 that name the same SKU, region, kind of charge and GPU model are one line.
@@ -8,14 +8,15 @@ that name the same SKU, region, kind of charge and GPU model are one line.
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib import amounts, csv_rows
 from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
-from fleetwatch.reports.models import InvoiceLine
+from fleetwatch.reports.models import Invoice, InvoiceLine
 
 MAX_BYTES = 20_000_000
 MAX_ROWS = 200_000
@@ -70,35 +71,45 @@ _FOCUS_FORM = replace(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A whole invoice as its file has it."""
+class _Thing(NamedTuple):
+    """What rows of one line have in common, as fields of the line."""
 
+    sku: str
+    region: str
+    category: str
+    gpu_model: str
+    gpus_per_hour: int | None  # None = its SKU says it
+
+
+class _Charge(NamedTuple):
+    """One row of the file; in all of them the last four have to be the same."""
+
+    line: int
+    thing: _Thing
+    description: str
+    hours: Decimal | None  # None = not by the hour
+    amount: Decimal
     form: str
-    issuer: str
-    currency: str
-    rows: int
-    lines: list[InvoiceLine]
-
-
-@dataclass(frozen=True, slots=True)
-class _Charge:
-    """One row of the file; what has to be the same in all of them beside it."""
-
-    line: InvoiceLine
-    form: str
-    issuer: str
-    currency: str
     month: str  # "" = not said
+    issuer: str
+    currency: str
 
 
-def read(content: bytes, month: str) -> Read:
-    """The invoice of that month ("2026-10").
+class _Use(NamedTuple):
+    """What was used: of which GPU model ("" = not said), of how many GPUs an hour is, and hours."""
+
+    gpu_model: str
+    gpus_per_hour: int | None
+    hours: Decimal | None = None
+
+
+def read(content: bytes, month: str) -> tuple[Invoice, list[InvoiceLine]]:
+    """The invoice of that month ("2026-10") as its file has it, and its lines; not yet stored.
 
     Raises RefusedError with every fault found, at most MAX_FAULTS.
     """
     charges, faults = csv_rows.read(content, [_FOCUS_FORM, _PLAIN_FORM], _parsed)
-    lines = _summed(charge.line for charge in charges)
+    lines = _summed(charges)
     faults += [fault for charge in charges for fault in _differences(charge, charges[0], month)]
     if len(lines) > MAX_LINES:
         text = (
@@ -106,7 +117,43 @@ def read(content: bytes, month: str) -> Read:
         )
         faults.append(Fault(1, "", text))
     csv_rows.refuse(faults)
-    return Read(charges[0].form, charges[0].issuer, charges[0].currency, len(charges), lines)
+    facts = {name: getattr(charges[0], name) for name in ("form", "issuer", "currency")}
+    return Invoice(month=month, rows=len(charges), **facts), lines
+
+
+def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]:
+    """A file is one invoice: of one month, one issuer and one currency."""
+    columns = FOCUS_COLUMNS if charge.form == FOCUS else {}
+    if charge.month not in ("", month):
+        text = f"It is of {charge.month[:20]}, and this is the invoice of {month}."
+        yield Fault(charge.line, columns.get("month", "month"), text)
+    for field in ("issuer", "currency"):
+        here = getattr(charge, field)
+        before = getattr(first, field)
+        if here != before:
+            text = f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice."
+            yield Fault(charge.line, columns.get(field, field), text)
+
+
+def _summed(charges: Iterable[_Charge]) -> list[InvoiceLine]:
+    """Those of the same thing as one line; a SKU names a thing, whatever is said of it."""
+    lines: dict[tuple[object, ...], InvoiceLine] = {}
+    for charge in charges:
+        described = "" if charge.thing.sku else charge.description
+        thing = (charge.thing, described, charge.hours is None)
+        if line := lines.get(thing):
+            line.amount = EXACT.add(line.amount, charge.amount)
+            if charge.hours is not None:
+                line.hours = EXACT.add(line.hours or ZERO, charge.hours)
+        else:
+            lines[thing] = InvoiceLine(
+                line=charge.line,
+                description=charge.description,
+                hours=charge.hours,
+                amount=charge.amount,
+                **charge.thing._asdict(),
+            )
+    return list(lines.values())
 
 
 def _parsed(form: Form, line: int, cells: Cells) -> _Charge:
@@ -118,89 +165,48 @@ def _parsed(form: Form, line: int, cells: Cells) -> _Charge:
         raise FieldError(FOCUS_COLUMNS.get(error.field, error.field), str(error)) from error
 
 
-def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]:
-    """A file is one invoice: of one month, one issuer and one currency."""
-    columns = FOCUS_COLUMNS if charge.form == FOCUS else {}
-    if charge.month not in ("", month):
-        text = f"It is of {charge.month[:20]}, and this is the invoice of {month}."
-        yield Fault(charge.line.line, columns.get("month", "month"), text)
-    for field in ("issuer", "currency"):
-        here = getattr(charge, field)
-        before = getattr(first, field)
-        if here != before:
-            text = f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice."
-            yield Fault(charge.line.line, columns.get(field, field), text)
-
-
-def _summed(lines: Iterable[InvoiceLine]) -> list[InvoiceLine]:
-    """Those of the same thing as one; a SKU names a thing, whatever is said of it."""
-    sums: dict[tuple[object, ...], InvoiceLine] = {}
-    for line in lines:
-        description = "" if line.sku else line.description
-        thing = (line.sku, description, line.region, line.category, line.gpu_model)
-        first = sums.setdefault((*thing, line.gpus_per_hour, line.hours is None), line)
-        if first is line:
-            continue
-        first.amount = EXACT.add(first.amount, line.amount)
-        if line.hours is not None:
-            first.hours = EXACT.add(first.hours or ZERO, line.hours)
-    return list(sums.values())
-
-
-def _plain(number: int, cells: Cells) -> _Charge:
-    line = InvoiceLine(line=number, gpus_per_hour=1)
-    if cells["gpu_hours"]:
-        line.hours = _number(cells, "gpu_hours", FINEST_HOURS)
-    line.gpu_model = _text(cells, "gpu_model")
+def _plain(line: int, cells: Cells) -> _Charge:
+    hours = _number(cells, "gpu_hours", FINEST_HOURS) if cells["gpu_hours"] else None
+    use = _Use(_text(cells, "gpu_model"), 1, hours)
     usual = {
         "category": cells["category"].capitalize() or "Usage",
         "currency": cells["currency"] or "USD",
     }
-    charge = _charge(line, {**cells, **usual}, CSV)
-    if not (line.sku or line.gpu_model or line.description):
+    charge = _charge(line, {**cells, **usual}, CSV, use)
+    if not (charge.thing.sku or use.gpu_model or charge.description):
         raise FieldError("sku", "What is charged? A sku, a gpu_model or a description, please.")
     return charge
 
 
-def _focus(number: int, cells: Cells) -> _Charge:
+def _focus(line: int, cells: Cells) -> _Charge:
     given = {name: "" if cells[name].lower() == "null" else cells[name] for name in FOCUS_READ}
     ours = {name: given[column] for name, column in FOCUS_COLUMNS.items()}
     if not ours["month"]:
         raise FieldError("month", "Of which month is it? Like 2026-10-01T00:00:00Z.")
     ours["month"] = ours["month"][:7]
-    line = InvoiceLine(line=number)
-    _read_details(line, given[DETAILS])
-    _read_hours(line, given)
-    return _charge(line, ours, FOCUS)
+    return _charge(line, ours, FOCUS, _with_hours(_details(given[DETAILS]), given))
 
 
-def _charge(line: InvoiceLine, cells: Cells, form: str) -> _Charge:
-    """The line with what both forms say alike."""
-    line.category = cells["category"]
-    if line.category not in CATEGORIES:
-        raise FieldError("category", f"One of {', '.join(CATEGORIES)}, not {line.category[:40]!r}.")
-    if line.category != "Usage":
-        line.hours = None
-    line.sku = _text(cells, "sku")
-    line.region = _text(cells, "region")
-    line.description = _sentence(cells["description"])
-    line.amount = _number(cells, "amount", FINEST_AMOUNT)
-    return _Charge(line, form, _text(cells, "issuer"), _currency(cells["currency"]), cells["month"])
+def _charge(line: int, cells: Cells, form: str, use: _Use) -> _Charge:
+    """The row with what both forms say alike."""
+    category = cells["category"]
+    if category not in CATEGORIES:
+        raise FieldError("category", f"One of {', '.join(CATEGORIES)}, not {category[:40]!r}.")
+    sku = _text(cells, "sku")
+    return _Charge(
+        line,
+        _Thing(sku, _text(cells, "region"), category, use.gpu_model, use.gpus_per_hour),
+        _sentence(cells["description"]),
+        use.hours if category == "Usage" else None,
+        _number(cells, "amount", FINEST_AMOUNT),
+        form,
+        cells["month"],
+        _text(cells, "issuer"),
+        _currency(cells["currency"]),
+    )
 
 
-def _read_hours(line: InvoiceLine, cells: Cells) -> None:
-    """The hours that were consumed, else priced, and of how many GPUs one is, where the unit says
-    it.
-    """
-    for quantity, unit in QUANTITIES:
-        name = cells[unit].lower().replace(" ", "-")
-        if name in _HOURS and cells[quantity]:
-            line.hours = _number(cells, quantity, FINEST_HOURS)
-            line.gpus_per_hour = _HOURS[name] or line.gpus_per_hour
-            return
-
-
-def _read_details(line: InvoiceLine, text: str) -> None:
+def _details(text: str) -> _Use:
     """GPU model and number of GPUs, where the SKU's details have them: GpuCount is FOCUS's,
     x_GpuModel our own export's.
     """
@@ -212,10 +218,22 @@ def _read_details(line: InvoiceLine, text: str) -> None:
         raise FieldError(DETAILS, "This is no JSON object.")
     model = details.get("x_GpuModel")
     gpus = details.get("GpuCount")
-    if type(gpus) is int and 1 <= gpus <= MAX_GPUS:
-        line.gpus_per_hour = gpus
-    if isinstance(model, str):
-        line.gpu_model = _checked(DETAILS, model, MAX_TEXT["gpu_model"])
+    is_count = type(gpus) is int and 1 <= gpus <= MAX_GPUS
+    longest = MAX_TEXT["gpu_model"]
+    gpu_model = _checked(DETAILS, model, longest) if isinstance(model, str) else ""
+    return _Use(gpu_model, gpus if is_count else None)
+
+
+def _with_hours(use: _Use, cells: Cells) -> _Use:
+    """With the hours that were consumed, else priced, and of how many GPUs one is, where the unit
+    says it.
+    """
+    for quantity, unit in QUANTITIES:
+        name = cells[unit].lower().replace(" ", "-")
+        if name in _HOURS and cells[quantity]:
+            gpus_per_hour = _HOURS[name] or use.gpus_per_hour
+            return _Use(use.gpu_model, gpus_per_hour, _number(cells, quantity, FINEST_HOURS))
+    return use
 
 
 def _currency(text: str) -> str:

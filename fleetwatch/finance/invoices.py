@@ -65,40 +65,33 @@ def import_invoice(
     issuer stands and `replace` is not said, InvoiceError where the month can't have one.
     """
     start = check_month(month, now)
-    file = invoice_csv.read(content, month)
-    usd_per_unit = _usd_per_unit(file.currency, start, file.lines[0].line)
+    invoice, lines = invoice_csv.read(content, month)
+    invoice.usd_per_unit = _usd_per_unit(invoice.currency, start, lines[0].line)
+    invoice.digest = hashlib.sha256(content).hexdigest()
+    invoice.file_name = _file_name(file_name)
+    invoice.imported_at = now
+    invoice.imported_by = by
     wait_for_lock(LOCK)
-    invoice = Invoice(
-        month=month,
-        issuer=file.issuer,
-        digest=hashlib.sha256(content).hexdigest(),
-        form=file.form,
-        file_name=_file_name(file_name),
-        currency=file.currency,
-        usd_per_unit=usd_per_unit,
-        rows=file.rows,
-        imported_at=now,
-        imported_by=by,
-    )
-    standing = Invoice.objects.filter(month=month, issuer=file.issuer).first()
+    standing = Invoice.objects.filter(month=month, issuer=invoice.issuer).first()
     is_new = standing is None or standing.digest != invoice.digest
     if is_new:
-        if standing is not None:
-            _remove(standing, knowingly=replace)
-        _store(invoice, file.lines, by=by)
-    amount = exact_sum(line.amount for line in file.lines)
-    return Imported(
-        file.rows,
-        len(file.lines),
-        EXACT.multiply(amount, usd_per_unit),
-        is_new,
-        replaced=is_new and standing is not None,
-    )
+        _store(invoice, lines, standing, replace=replace)
+    replaced = is_new and standing is not None
+    return Imported(invoice.rows, len(lines), _usd(invoice, lines), is_new, replaced)
 
 
-def _remove(standing: Invoice, *, knowingly: bool) -> None:
-    """Makes room for another one. Raises StandsError where nobody said so."""
-    if not knowingly:
+def _usd(invoice: Invoice, lines: list[InvoiceLine]) -> Decimal:
+    return EXACT.multiply(exact_sum(line.amount for line in lines), invoice.usd_per_unit)
+
+
+def _store(
+    invoice: Invoice, lines: list[InvoiceLine], standing: Invoice | None, *, replace: bool
+) -> None:
+    """The invoice with its lines, in place of the one that stands.
+
+    Raises StandsError where there is one and nobody said that it is replaced.
+    """
+    if standing is not None and not replace:
         of = f" of {standing.issuer}" if standing.issuer else ""
         day: date = standing.imported_at.date()
         raise StandsError(
@@ -106,17 +99,15 @@ def _remove(standing: Invoice, *, knowingly: bool) -> None:
             " it.",
             field="replace",
         )
-    standing.delete()
-
-
-def _store(invoice: Invoice, lines: list[InvoiceLine], *, by: str) -> None:
-    """The invoice with its lines."""
+    if standing is not None:
+        standing.delete()
     invoice.save(force_insert=True)
     for line in lines:
         line.invoice = invoice
     InvoiceLine.objects.bulk_create(lines)
     facts = {name: getattr(invoice, name) for name in ("month", "issuer", "form", "rows")}
-    transaction.on_commit(partial(log.info, "invoice imported", **facts, lines=len(lines), by=by))
+    facts |= {"lines": len(lines), "by": invoice.imported_by}
+    transaction.on_commit(partial(log.info, "invoice imported", **facts))
 
 
 @transaction.atomic

@@ -24,23 +24,22 @@ def faults(text):
 
 
 def lines(text):
-    told = read(text.encode(), "2026-10")
+    _, rows = read(text.encode(), "2026-10")
     return [
-        (line.sku, line.gpu_model, line.hours, line.gpus_per_hour, line.amount)
-        for line in told.lines
+        (line.sku, line.gpu_model, line.hours, line.gpus_per_hour, line.amount) for line in rows
     ]
 
 
 def test_a_plain_file_is_an_invoice_in_gpu_hours():
-    told = read(
+    invoice, rows = read(
         (
             PLAIN + "p5,H100,eu,700,2800.50,EUR,\n,L4,,10,7,eur,usage\nfee,,,,12,EUR,Purchase\n"
         ).encode(),
         "2026-10",
     )
 
-    assert (told.form, told.issuer, told.currency, told.rows) == (CSV, "", "EUR", 3)
-    first, second, fee = told.lines
+    assert (invoice.form, invoice.issuer, invoice.currency, invoice.rows) == (CSV, "", "EUR", 3)
+    first, second, fee = rows
     assert (first.line, first.region, first.category, first.hours, first.amount) == (
         2,
         "eu",
@@ -60,10 +59,10 @@ def test_rows_of_the_same_thing_are_one_line():
 
 
 def test_focus_bills_hours_of_what_its_sku_is():
-    told = read((FOCUS_HEAD + FOCUS_ROW + FOCUS_ROW).encode(), "2026-10")
+    invoice, rows = read((FOCUS_HEAD + FOCUS_ROW + FOCUS_ROW).encode(), "2026-10")
 
-    [line] = told.lines
-    assert (told.form, told.currency, told.rows) == (FOCUS, "USD", 2)
+    [line] = rows
+    assert (invoice.form, invoice.currency, invoice.rows) == (FOCUS, "USD", 2)
     assert (line.sku, line.region, line.hours, line.gpus_per_hour, line.amount) == (
         "p5.48xlarge",
         "eu-1",
@@ -117,9 +116,9 @@ def test_our_own_focus_export_can_be_read():
     }  # fmt: skip
     text = to_csv(list(focus.COLUMNS), focus.rows([content]))
 
-    told = read(text.encode(), "2026-10")
+    invoice, rows = read(text.encode(), "2026-10")
 
-    assert (told.issuer, [(each.gpu_model, each.hours, each.amount) for each in told.lines]) == (
+    assert (invoice.issuer, [(each.gpu_model, each.hours, each.amount) for each in rows]) == (
         "Acme",
         [
             ("H100", Decimal(2), Decimal(8)),
