@@ -91,7 +91,6 @@ LARGE_FUNCTIONS = {
     "budgets": 6,
     "costs": 1,
     "diagnosis": 7,
-    "figures": 6,
     "finance": 6,
     "inventory": 6,
     "ledger": 17,

@@ -88,7 +88,7 @@ def _by_node(day: Interval, *, with_sums: bool) -> Counter[tuple[int, int, str, 
     gpu_ms: Counter[tuple[int, int, str, str]] = Counter()
     for (node, job), cells in by_groups(columns, "node", "job").items():
         for cell in cells:
-            gpu_ms[node, job, cell.state, cell.tier] += cell.gpu_ms
+            gpu_ms[node, job, cell.kind.state, cell.kind.tier] += cell.gpu_ms
     return gpu_ms
 
 

@@ -48,13 +48,13 @@ def terms(cells: Iterable[Cell]) -> list[Term]:
     """The terms of cells state by state in the ledger's order, of one state the dearest first."""
     sums: dict[_Key, int] = defaultdict(int)
     for cell in cells:
-        sums[cell.state, cell.tier, cell.usd_per_gpu_hour, bool(cell.is_example)] += cell.gpu_ms
+        rate, is_example = cell.price
+        sums[cell.kind.state, cell.kind.tier, rate, bool(is_example)] += cell.gpu_ms
     return sorted(
-        (_term(key, gpu_ms) for key, gpu_ms in sums.items()),
+        (Term(*key, gpu_ms, _usd(gpu_ms, key[2])) for key, gpu_ms in sums.items()),
         key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier),
     )
 
 
-def _term(key: _Key, gpu_ms: int) -> Term:
-    _, _, rate, _ = key
-    return Term(*key, gpu_ms, None if rate is None else pricing.price([(gpu_ms, rate)]))
+def _usd(gpu_ms: int, rate: Decimal | None) -> Decimal | None:
+    return None if rate is None else pricing.price([(gpu_ms, rate)])

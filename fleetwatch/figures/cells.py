@@ -1,7 +1,7 @@
 """What every figure is a sum of: GPU time of one state and tier under one rate. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from functools import cache
@@ -26,13 +26,10 @@ _ENERGY = "energy was read"
 
 
 class Cell(NamedTuple):
-    """GPU time with all this in common, and its energy; None = no rate held, nobody read it."""
+    """GPU time of one kind at one price, and its energy; None = nobody read it."""
 
-    state: str
-    tier: str
-    is_busy_only: bool
-    usd_per_gpu_hour: Decimal | None
-    is_example: bool | None
+    kind: Kind
+    price: Price
     gpu_ms: int
     energy_j: float | None
     energy_ms: int
@@ -46,49 +43,50 @@ def summed(cells: Iterable[Cell]) -> Totals:
     energy_j: float | None = None
     has_example_rates = False
     with localcontext(pricing.EXACT):
-        for cell in cells:
-            dollars = cell.gpu_ms * (cell.usd_per_gpu_hour or 0)
-            for part in _parts(cell.state, cell.tier, cell.is_busy_only):
-                ms[part] += cell.gpu_ms
+        for kind, (rate, is_example), gpu_ms, joules, energy_ms in cells:
+            dollars = gpu_ms * (rate or 0)
+            for part in _parts(kind):
+                ms[part] += gpu_ms
                 usd_ms[part] += dollars
-            if cell.usd_per_gpu_hour is None:
-                ms[_UNPRICED] += cell.gpu_ms
-            ms[_ENERGY] += cell.energy_ms
-            if cell.energy_j is not None and cell.gpu_ms:
-                energy_j = (energy_j or 0.0) + cell.energy_j
-            has_example_rates |= bool(cell.is_example and cell.gpu_ms)
+            if rate is None:
+                ms[_UNPRICED] += gpu_ms
+            ms[_ENERGY] += energy_ms
+            if joules is not None and gpu_ms:
+                energy_j = (energy_j or 0.0) + joules
+            has_example_rates |= bool(is_example and gpu_ms)
     return replace(_totals(ms, usd_ms), has_example_rates=has_example_rates, energy_j=energy_j)
 
 
-def _totals(ms: defaultdict[str, int], usd_ms: defaultdict[str, Decimal]) -> Totals:
+def _totals(ms: defaultdict[str, int], usd_ms: Mapping[str, Decimal]) -> Totals:
     """Of milliseconds, and of dollars x milliseconds, by part."""
+    usd = defaultdict(Decimal, {part: pricing.divided(usd_ms[part]) for part in usd_ms})
     return Totals(
         capacity_ms=ms[_ALL],
         states={state: ms[state] for state in STATES},
-        cost_usd=pricing.divided(usd_ms[_ALL]),
-        cost_by_state={state: pricing.divided(usd_ms[state]) for state in STATES},
+        cost_usd=usd[_ALL],
+        cost_by_state={state: usd[state] for state in STATES},
         waste_ms={tier: ms[tier] for tier in TIERS},
-        waste_usd={tier: pricing.divided(usd_ms[tier]) for tier in TIERS},
+        waste_usd={tier: usd[tier] for tier in TIERS},
         unpriced_ms=ms[_UNPRICED],
         has_example_rates=False,
         energy_j=None,
         energy_ms=ms[_ENERGY],
         busy_only_ms=ms[_BUSY_ONLY],
-        busy_only_usd=pricing.divided(usd_ms[_BUSY_ONLY]),
+        busy_only_usd=usd[_BUSY_ONLY],
         waiting_ms=ms[_WAITING],
-        waiting_usd=pricing.divided(usd_ms[_WAITING]),
+        waiting_usd=usd[_WAITING],
     )
 
 
 @cache
-def _parts(state: str, tier: str, is_busy_only: bool) -> list[str]:
+def _parts(kind: Kind) -> list[str]:
     """What of the totals such time is in."""
-    parts = [_ALL, state]
-    if tier:
-        parts.append(tier)
-    if is_busy_only:
+    parts = [_ALL, kind.state]
+    if kind.tier:
+        parts.append(kind.tier)
+    if kind.is_busy_only:
         parts.append(_BUSY_ONLY)
-    if state == "stalled" and tier == "potential":
+    if kind[:2] == ("stalled", "potential"):
         parts.append(_WAITING)
     return parts
 
@@ -114,17 +112,16 @@ def _ids(columns: Columns[Kind], names: Sequence[str], number: int) -> tuple[int
     return ids
 
 
-def by_line(columns: Columns[Kind], line: Ints) -> dict[int, list[Cell]]:
+def by_line(columns: Columns[Kind], line: Ints) -> defaultdict[int, list[Cell]]:
     """The spans of each line (a number from 0 on), those with all in common as one cell."""
-    cells: dict[int, list[Cell]] = defaultdict(list)
+    cells: defaultdict[int, list[Cell]] = defaultdict(list)
     for number, label, price, gpu_ms, joules, reads, energy_ms in zip(
         *_figures(columns, line), strict=True
     ):
-        kind: Kind = columns.labels[label]
-        rate: Price = columns.prices[price]
-        energy = joules if reads else None
-        cells[number].append(Cell(*kind, *rate, gpu_ms, energy, energy_ms))
-    return dict(cells)
+        energy_j = joules if reads else None
+        cell = Cell(columns.labels[label], columns.prices[price], gpu_ms, energy_j, energy_ms)
+        cells[number].append(cell)
+    return cells
 
 
 def _figures(columns: Columns[Kind], line: Ints) -> Iterator[list[Any]]:

@@ -7,7 +7,7 @@ the time that lies in it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -48,18 +48,19 @@ def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edg
     """The whole cuts in the interval (None: it holds none), and those at its ends of which it takes
     a part.
     """
-    first = boundaries.outward(Interval(interval.start, interval.start + _MOMENT), zone)
-    last = boundaries.outward(Interval(interval.end - _MOMENT, interval.end), zone)
-    if first == last and interval != first:
-        return None, [Edge(first, interval)]
+    first = _cut_of(interval.start, zone)
+    last = _cut_of(interval.end - _MOMENT, zone)
     start = interval.start if interval.start == first.start else first.end
     end = interval.end if interval.end == last.end else last.start
-    edges = []
-    if interval.start < start:
-        edges.append(Edge(first, Interval(interval.start, start)))
-    if end < interval.end:
-        edges.append(Edge(last, Interval(end, interval.end)))
+    if start > end:  # within one cut
+        return None, [Edge(first, interval)]
+    ends = ((first, interval.start, start), (last, end, interval.end))
+    edges = [Edge(cut, Interval(since, until)) for cut, since, until in ends if since < until]
     return (Interval(start, end) if start < end else None), edges
+
+
+def _cut_of(moment: datetime, zone: ZoneInfo) -> Interval:
+    return boundaries.outward(Interval(moment, moment + _MOMENT), zone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,14 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
-from operator import and_
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
-
-import numpy as np
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, edges
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined
-from fleetwatch.figures.priced_columns import Columns, Keys
+from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.priced_spans import Eras, eras, priced
 from fleetwatch.figures.scopes import Limits, limits_of
 from fleetwatch.figures.totals import EVERYTHING, Scope
@@ -41,7 +37,10 @@ class Asked:
     def within(self, interval: Interval) -> dict[str, Any]:
         """The parameters of a statement that reads whole cuts."""
         days = boundaries.days(self.eras.whole, self.zone)
-        return self.eras.wanted | {
+        return {
+            "moments": self.eras.moments,
+            "moved": self.eras.moved,
+            "eras": self.eras.starts[1:],
             "start": interval.start,
             "end": interval.end,
             "day_starts": [day.start for day in days],
@@ -90,7 +89,7 @@ def read(
     One reading is of one moment.
     """
     limits = vocabulary.limits(limits_of(scope))
-    facts = {name for name, limit in limits.items() if limit is not None} | set(by)
+    facts = _facts(limits, by)
     organisation_zone = zone()  # written where nobody read it yet: not within the view
     whole = boundaries.outward(interval, organisation_zone)
     steps = boundaries.steps(whole, step, organisation_zone) if step else []
@@ -99,12 +98,13 @@ def read(
         asked = Asked(eras(whole, facts), step, steps, limits, node_ids, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
         at_prices = priced(spans, eras=asked.eras, asked=facts)
-    keys = {name: at_prices.keys(name) for name in by}
-    if step:
-        keys["step"] = Keys(np.arange(len(steps)), spans.step)
-    columns = at_prices.columns(keys)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]
-    return columns.where(reduce(and_, tests)) if tests else columns
+    return at_prices.columns([*by, "step"] if step else by, tests)
+
+
+def _facts(limits: Limits, by: Collection[str]) -> set[str]:
+    """What has to be known of GPUs and holders: by what they are grouped and limited."""
+    return {*by, *(name for name, limit in limits.items() if limit is not None)}
 
 
 def _spans(vocabulary: Vocabulary[Label], interval: Interval, asked: Asked) -> Spans[Label]:

@@ -59,24 +59,31 @@ def unpacked(
     """
     packed: NDArray[np.void] = np.frombuffer(b"".join(row[4] for row in rows), dtype=record)
     lengths = np.array([len(row[4]) // record.itemsize for row in rows], dtype=np.int64)
-    node, step, era = (
-        np.repeat(np.array([row[place] for row in rows], dtype=np.int64), lengths)
-        for place in range(3)
-    )
-    columns: dict[str, NDArray[Any]] = {
+    node, step, era = _repeated(rows, lengths)
+    figures = _columns(packed, record)
+    gpu, job, label = (figures.pop(name) for name, _ in HEAD)
+    if not labels:
+        label, labels = _renumbered(label, lengths, rows)
+    return Spans(node, step, era, gpu, job, label, labels, figures)
+
+
+def _repeated(rows: Sequence[Row], lengths: Ints) -> Ints:
+    """Node, step and era of each row's spans."""
+    places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    return np.repeat(places.T, lengths, axis=1)
+
+
+def _columns(packed: NDArray[np.void], record: np.dtype[np.void]) -> dict[str, NDArray[Any]]:
+    """Each field as this machine has numbers."""
+    return {
         name: packed[name].astype(np.float64 if kind.base.kind == "f" else np.int64)
         for name, (kind, *_) in (record.fields or {}).items()
     }
-    gpu, job, label = (columns.pop(name) for name, _ in HEAD)
-    if not labels:
-        label, labels = _renumbered(label, lengths, [(row[3] or "").split(",") for row in rows])
-    return Spans(node, step, era, gpu, job, label, labels, columns)
 
 
-def _renumbered(
-    label: Ints, lengths: Ints, names: Sequence[Sequence[str]]
-) -> tuple[Ints, list[str]]:
+def _renumbered(label: Ints, lengths: Ints, rows: Sequence[Row]) -> tuple[Ints, list[str]]:
     """The labels as places in one list of all names."""
+    names = [(row[3] or "").split(",") for row in rows]
     places: dict[str, int] = {}
     # the names of all rows behind each other: a span's number is a place in its row's part
     numbers = [places.setdefault(name, len(places)) for row in names for name in row]
@@ -101,11 +108,6 @@ def joined(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
         for name, values in first.figures.items()
     }
     return Spans(**columns | {"label": np.concatenate(named)}, labels=labels, figures=figures)
-
-
-def ids(packed: bytes) -> Ints:
-    """Ids that Postgres packed by int8send."""
-    return np.frombuffer(packed, dtype=">i8").astype(np.int64)
 
 
 def numbered(values: Ints) -> tuple[Ints, Ints]:

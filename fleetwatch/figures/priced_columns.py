@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.figures.packed_spans import Bools, Floats, Ints, Label, numbered, sums
+from fleetwatch.figures.totals import Line
 
 NO_KEY = 0  # the group of what no job held, and of GPUs of no known model: ids begin with 1
 
@@ -23,23 +24,13 @@ class Price(NamedTuple):
     is_example: bool | None
 
 
-class Owner(NamedTuple):
-    """A team, or the name of a project or cost centre; where a job has neither, whether it names
-    anybody.
-    """
-
-    team_id: int | None
-    text: str
-    is_named: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Groups, and of each span in which it is."""
 
-    ids: Ints  # ascending; of users and owners numbers, n that of names[n - 1]
+    ids: Ints  # ascending; of users and owners numbers, n that of lines[n - 1]
     at: Ints  # position in ids
-    names: Sequence[str | Owner] = ()
+    lines: Sequence[Line] = ()
 
     def where(self, chosen: Bools) -> "Keys":
         return replace(self, at=self.at[chosen])

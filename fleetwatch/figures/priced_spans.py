@@ -3,47 +3,53 @@ and what of it is looked at.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, ids, numbered
-from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Owner, Price
+from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, numbered
+from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
 from fleetwatch.figures.scopes import HELD, OWNED, Limits
+from fleetwatch.figures.totals import NOBODY, OWNERS, Line, without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
-
-OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
 
 _MOMENTS, _HOLDERS, _PRICES, _MACHINES = (
     read_statement(f"figures/sql/{name}.sql")
     for name in ("moments", "holders", "prices", "machines")
 )
-Fact = TypeVar("Fact")
+Row = tuple[Any, ...]
 
 
 class Holder(NamedTuple):
     """Whose a job is; None = not asked, or nobody's."""
 
-    user_name: str | None
-    team_id: int | None
-    project: str | None
-    cost_centre: str | None
-    is_named: bool | None
+    user_name: str | None = None
+    team_id: int | None = None
+    project: str | None = None
+    cost_centre: str | None = None
+    is_named: bool | None = None
+    team_slug: str | None = None
+    team_name: str | None = None
 
     @property
     def has_team(self) -> bool:
         return self.team_id is not None
 
-    def owner(self, kind: str) -> Owner:
-        """Its team, project or cost centre."""
-        text = "" if kind == "team" else getattr(self, kind) or ""
-        team_id = self.team_id if kind == "team" else None
-        return Owner(team_id, text, bool(self.is_named) and team_id is None and not text)
+    def line(self, kind: str) -> Line:
+        """Key and label of its user, team, project or cost centre."""
+        if kind == "team" and self.team_slug is not None:
+            return self.team_slug, self.team_name or self.team_slug
+        name = getattr(self, {"user": "user_name", "team": "team_slug"}.get(kind, kind))
+        if name:
+            return name, name
+        is_named = bool(self.is_named)
+        return (NOBODY, "no user") if kind == "user" else without(kind, is_named=is_named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +70,6 @@ class Eras:
             first, len(self.starts) if valid_to is None else bisect_left(self.starts, valid_to)
         )
 
-    @property
-    def wanted(self) -> dict[str, Any]:
-        """As statements ask for them."""
-        return {
-            "start": self.whole.start,
-            "end": self.whole.end,
-            "moments": self.moments,
-            "moved": self.moved,
-            "eras": self.starts[1:],
-        }
-
 
 def eras(whole: Interval, asked: set[str]) -> Eras:
     """The eras of cuts of the ledger; whose a job's time is matters where owners are asked for."""
@@ -83,19 +78,6 @@ def eras(whole: Interval, asked: set[str]) -> Eras:
     moments = [moment for moment, _ in rows]
     starts = [whole.start, *sorted(set(moments))]
     return Eras(whole, moments, [node_id for _, node_id in rows], starts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Dated(Generic[Fact]):
-    """What holds for ids in each era: `number` (eras x ids) is the place of a fact; the first says
-    that nothing does.
-    """
-
-    facts: list[Fact]
-    number: Ints
-
-    def of(self, era: Ints, place: Ints) -> Ints:
-        return self.number[0][place] if len(self.number) == 1 else self.number[era, place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,85 +98,93 @@ class PricedSpans:
         """Groups of that kind; of users and owners, which have no ids here, numbers in
         their order.
         """
-        if name == "node":
-            return Keys(*numbered(self.spans.node))
-        if name == "job":
-            return Keys(*numbered(np.where(self.holder > 0, self.spans.job, NO_JOB)))
+        if name in ("user", *OWNERS):
+            return self._of_holders([holder.line(name) for holder in self.holders[1:]])
         if name in ("gpu", "gpu_model"):
             ids_of, place = numbered(self.physical if name == "gpu" else self.model)
             return Keys(ids_of, place[self.gpu])
-        groups = [
-            holder.user_name or "" if name == "user" else holder.owner(name)
-            for holder in self.holders[1:]
-        ]
-        names = sorted(set(groups), key=str)
-        numbers = np.array([NO_KEY, *(1 + names.index(group) for group in groups)], dtype=np.int64)
-        return Keys(np.arange(len(names) + 1), numbers[self.holder], names)
+        if name == "job":
+            return Keys(*numbered(np.where(self.holder > 0, self.spans.job, NO_JOB)))
+        return Keys(*numbered(self.spans.node if name == "node" else self.spans.step))
 
-    def columns(self, by: Mapping[str, Keys]) -> Columns[Any]:
-        """The spans with their prices and these groups."""
+    def _of_holders(self, lines: Sequence[Line]) -> Keys:
+        numbers = {line: number for number, line in enumerate(sorted(set(lines)), 1)}
+        of_holder = np.array([NO_KEY, *(numbers[line] for line in lines)], dtype=np.int64)
+        return Keys(np.arange(len(numbers) + 1), of_holder[self.holder], list(numbers))
+
+    def columns(self, by: Collection[str], tests: Sequence[Bools]) -> Columns[Any]:
+        """The spans that pass all of the tests, with their prices and these groups."""
         spans = self.spans
-        return Columns(
+        keys = {name: self.keys(name) for name in by}
+        columns = Columns(
             spans.labels,
             spans.label,
             self.prices,
             self.price,
             spans.gpu,
             spans.job,
-            by,
+            keys,
             spans.figures,
         )
+        return columns.where(np.logical_and.reduce(tests)) if tests else columns
 
     def chosen(self, limits: Limits) -> list[Bools]:
         """Tests of each span: it is looked at where it passes all."""
-        chosen = []
-        if limits["gpu_ids"] is not None:
-            chosen.append(np.isin(self.gpus, limits["gpu_ids"])[self.gpu])
-        if limits["gpu_model_id"] is not None:
-            chosen.append((self.model == limits["gpu_model_id"])[self.gpu])
-        if limits["has_gpu_model"] is not None:
-            chosen.append(((self.model != NO_KEY) == limits["has_gpu_model"])[self.gpu])
-        if limits["job_id"] is not None:
-            chosen.append(self.spans.job == limits["job_id"])
-        if limits["is_allocated"] is not None:
-            chosen.append((self.holder > 0) == limits["is_allocated"])
-        return [*chosen, *self._of_holders(limits)]
+        return [
+            test(self, limits[name]) for name, test in _TESTS.items() if limits[name] is not None
+        ]
 
-    def _of_holders(self, limits: Limits) -> list[Bools]:
-        """What is nobody's has no user and no owner, not even none."""
-        names = [name for name in (*Holder._fields, "has_team") if limits[name] is not None]
-        tests = (
-            [False, *(getattr(holder, name) == limits[name] for holder in self.holders[1:])]
-            for name in names
-        )
-        return [np.array(test)[self.holder] for test in tests]
+
+def _is_holders(name: str, spans: PricedSpans, wanted: Any) -> Bools:
+    """What is nobody's has no user and no owner, not even none."""
+    passes = [False, *(getattr(holder, name) == wanted for holder in spans.holders[1:])]
+    return np.array(passes)[spans.holder]
+
+
+# by name of a limit
+_TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
+    "gpu_ids": lambda spans, wanted: np.isin(spans.gpus, wanted)[spans.gpu],
+    "gpu_model_id": lambda spans, wanted: (spans.model == wanted)[spans.gpu],
+    "has_gpu_model": lambda spans, wanted: ((spans.model != NO_KEY) == wanted)[spans.gpu],
+    "job_id": lambda spans, wanted: spans.spans.job == wanted,
+    "is_allocated": lambda spans, wanted: (spans.holder > 0) == wanted,
+    **{name: partial(_is_holders, name) for name in ("user_name", *OWNED)},
+}
 
 
 def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
     """Spans beside what is known of them and `asked` for."""
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
-    prices = _prices(gpus, eras)
-    holders = _holders(jobs, eras, asked)
+    wanted = {"gpu_ids": gpus, "start": eras.whole.start, "end": eras.whole.end}
+    prices = fetched(_PRICES, wanted)
+    holders = _holders(jobs, asked)
     return PricedSpans(
         spans,
         gpus,
         gpu,
         *_machines(gpus, asked),
-        prices.facts,
-        prices.of(spans.era, gpu),
-        holders.facts,
-        holders.of(spans.era, job),
+        [Price(None, None), *(Price(*row[:2]) for row in prices)],
+        _places(prices, gpus, eras, spans.era, gpu),
+        [Holder(), *(Holder(*row[:-3]) for row in holders)],
+        _places(holders, jobs, eras, spans.era, job),
     )
 
 
-def _prices(gpus: Ints, eras: Eras) -> _Dated[Price]:
-    rows = fetched(_PRICES, {"gpu_ids": gpus, "start": eras.whole.start, "end": eras.whole.end})
-    prices = [(Price(*row[:2]), *row[2:]) for row in rows]
-    return _dated(prices, gpus, eras, Price(None, None))
+def _places(rows: Sequence[Row], every: Ints, eras: Eras, era: Ints, at: Ints) -> Ints:
+    """Of each span the place (from 1 on) of the row that holds for its id, one of `every`, in its
+    era; 0 = none does. A row ends with valid from, valid to and its ids, packed.
+    """
+    places = np.zeros((len(eras.starts), len(every)), dtype=np.int64)
+    for place, (*_, valid_from, valid_to, packed) in enumerate(rows, 1):
+        of_row = np.searchsorted(every, np.frombuffer(packed, dtype=">i8"))
+        places[eras.during(valid_from, valid_to), of_row] = place
+    return places[0][at] if len(places) == 1 else places[era, at]
 
 
-def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
+def _holders(jobs: Ints, asked: set[str]) -> Sequence[Row]:
+    if not asked & {"job", "user", *OWNERS, *HELD}:
+        return []
     wanted = {
         "job_ids": jobs[jobs != NO_JOB],
         "by_user": bool(asked & {"user", "user_name"}),
@@ -203,25 +193,7 @@ def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
         "by_cost_centre": "cost_centre" in asked,
         "by_owner": bool(asked & {*OWNERS, *OWNED}),
     }
-    rows = fetched(_HOLDERS, wanted) if asked & {"job", "user", *OWNERS, *HELD} else []
-    holders = [(Holder(*row[:5]), *row[5:]) for row in rows]
-    return _dated(holders, jobs, eras, Holder(None, None, None, None, None))
-
-
-def _dated(
-    rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]],
-    every: Ints,
-    eras: Eras,
-    nothing: Fact,
-) -> _Dated[Fact]:
-    """Of each fact (valid from, valid to, packed ids) where it holds; `every` are all ids,
-    ascending.
-    """
-    facts = [nothing, *(row[0] for row in rows)]
-    number = np.zeros((len(eras.starts), len(every)), dtype=np.int64)
-    for place, (_, valid_from, valid_to, packed) in enumerate(rows, 1):
-        number[eras.during(valid_from, valid_to), np.searchsorted(every, ids(packed))] = place
-    return _Dated(facts, number)
+    return fetched(_HOLDERS, wanted)
 
 
 def _machines(gpus: Ints, asked: set[str]) -> tuple[Ints, Ints]:

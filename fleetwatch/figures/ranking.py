@@ -83,19 +83,23 @@ def ranked(
     """
     order = _ordered(columns, group_by, sort)
     first = start if isinstance(start, int) else order.up_to(start)
+    return _window(columns, order, names, min(first, len(order.ids)), size)
+
+
+def _window(columns: Columns[Kind], order: "_Order", names: Names, first: int, size: int) -> Ranked:
     shown = order.ids[first : first + size].tolist()
-    last = len(shown) + 1
     # two lines more than are shown: what comes before them, and what after; each span is summed
     # once
-    cells = by_line(columns, np.clip(order.at - first + 1, 0, last))
+    cells = by_line(columns, np.clip(order.at - first + 1, 0, len(shown) + 1))
     lines = names(shown)
-    before = min(first, len(order.ids))
+    groups = [Group(*lines[key], summed(cells[line])) for line, key in enumerate(shown, 1)]
+    last = first + len(shown)
     return Ranked(
-        [Group(*lines[key], summed(cells[line])) for line, key in enumerate(shown, 1)],
-        Rest(before, summed(cells.get(0, []))),
-        Rest(len(order.ids) - before - len(shown), summed(cells.get(last, []))),
+        groups,
+        Rest(first, summed(cells[0])),
+        Rest(len(order.ids) - last, summed(cells[len(shown) + 1])),
         summed(chain.from_iterable(cells.values())),
-        order.place(before + len(shown) - 1) if shown else None,
+        order.place(last - 1) if shown else None,
     )
 
 

@@ -17,23 +17,25 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, engine, pricing, ranking
 from fleetwatch.figures.breakdown import Traced, terms
 from fleetwatch.figures.cells import Cell, by_groups, everything, summed
-from fleetwatch.figures.group_names import Line, lines_of, without
+from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.priced_columns import NO_KEY, Columns
-from fleetwatch.figures.priced_spans import OWNERS
 from fleetwatch.figures.ranking import Place, Ranked, Wasters
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import (
     EVERYTHING,
     NOBODY,
+    OWNERS,
     UNALLOCATED,
     UNMAPPED,
     Bucket,
     Group,
+    Line,
     Scope,
     Series,
     SpendingNow,
     Totals,
+    without,
 )
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
@@ -293,7 +295,7 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
 def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:
     """GPU time and dollars; None without time."""
     gpu_ms = sum(cell.gpu_ms for cell in cells)
-    dollars = pricing.price((cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells)
+    dollars = pricing.price((cell.gpu_ms, cell.price.usd_per_gpu_hour) for cell in cells)
     return (gpu_ms, dollars) if gpu_ms else None
 
 

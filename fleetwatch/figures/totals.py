@@ -25,6 +25,14 @@ NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known m
 # centre)
 UNMAPPED = "(unmapped)"
 WHY = {NOBODY: "the job names no user or account", UNMAPPED: "no rule matched"}
+OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
+Line = tuple[str, str]  # key and label of a group
+
+
+def without(owner: str, *, is_named: bool) -> Line:
+    """Key and label of jobs without a team (project, cost centre), by the reason."""
+    key = UNMAPPED if is_named else NOBODY
+    return (key, f"no {owner.replace('_', ' ')}: {WHY[key]}")
 
 
 @dataclass(frozen=True, slots=True)

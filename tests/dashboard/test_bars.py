@@ -5,6 +5,8 @@ import numpy as np
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
 from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.priced_columns import Price
+from fleetwatch.figures.state_spans import Kind
 
 
 def cells(*runs, end_ms, count):
@@ -68,8 +70,8 @@ def test_neighbours_of_one_state_are_one_segment_and_a_gap_stays_a_gap():
 
 
 def test_what_a_service_waits_is_drawn_apart_from_what_is_waste():
-    waiting = Cell("stalled", "potential", False, None, None, 1_000, None, 0)
-    stalled = Cell("stalled", "probable", False, None, None, 3_000, None, 0)
+    waiting = Cell(Kind("stalled", "potential", False), Price(None, None), 1_000, None, 0)
+    stalled = Cell(Kind("stalled", "probable", False), Price(None, None), 3_000, None, 0)
 
     found = bars.state_bar(summed([waiting, stalled]).shown_states)
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.figures import group_names, selectors
 from fleetwatch.figures.pricing import usd
@@ -246,7 +247,17 @@ def test_every_line_can_be_opened(group_by):
         assert totals(DAY, scope=Scope(**{group_by: line.key})) == line.totals
 
 
-@pytest.mark.parametrize("group_by", ["job", "team", "node", "gpu", "gpu_model"])
+def test_a_team_has_its_name_from_the_moment_at_which_the_ledger_was_read():
+    an_entry(a_gpu(), job=a_job(team="nlp"))
+    seen = selectors.look(DAY, "team")
+
+    Team.objects.all().delete()
+
+    [line] = seen.by("team")
+    assert (line.key, line.label) == ("nlp", "NLP")
+
+
+@pytest.mark.parametrize("group_by", ["job", "node", "gpu", "gpu_model"])
 def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group_by, monkeypatch):
     an_entry(a_gpu(), job=a_job(team="nlp"))
     monkeypatch.setattr(group_names, "_gpus", lambda ids: {})

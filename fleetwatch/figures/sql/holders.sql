@@ -7,9 +7,12 @@ SELECT
     CASE WHEN %(by_project)s::boolean THEN project END AS project,
     CASE WHEN %(by_cost_centre)s::boolean THEN cost_centre END AS cost_centre,
     CASE WHEN %(by_owner)s::boolean THEN is_named END AS is_named,
+    team.slug,
+    team.name,
     CASE WHEN %(by_owner)s::boolean THEN NULLIF(valid_from, '-infinity') END AS valid_from,
     CASE WHEN %(by_owner)s::boolean THEN NULLIF(valid_to, 'infinity') END AS valid_to,
     string_agg(int8send(job_id), ''::bytea) AS job_ids
 FROM costs_owned
 JOIN unnest(%(job_ids)s::bigint[]) AS wanted (id) ON wanted.id = job_id
-GROUP BY 1, 2, 3, 4, 5, 6, 7
+LEFT JOIN accounts_team AS team ON %(by_team)s::boolean AND team.id = team_id
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
