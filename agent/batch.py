@@ -137,7 +137,7 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
 def _fitting_gpus(gpus: GPUs) -> List[GPUInfo]:
     """Those that the wire can name, each once."""
     by_name = {gpu.uuid: gpu for gpu in gpus if _is_name(gpu.uuid, 96)}
-    return list(by_name.values())[: wire.MAX_LIST]
+    return list(by_name.values())[: wire.MAX_GPUS]
 
 
 def _fitting(workload: Workload) -> Workload:

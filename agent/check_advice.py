@@ -48,66 +48,45 @@ METRICS = (
     Metric("encoder", "encoder_ratio", "DEV_ENC_UTIL", group="sensor", is_board=True),
     Metric("processes", "process_count", group="processes"),
 )
-# (reason, group; "" is any) -> what to do. The first that fits counts.
-_WHAT_TO_DO: Tuple[Tuple[str, str, str], ...] = (
-    (
-        "not_supported",
-        "activity",
-        "NVML counts these from Hopper on; for older GPUs run dcgm-exporter and --source dcgm=URL",
+# (reason, group) -> what to do; of a group without advice of its own that of "".
+_WHAT_TO_DO: Mapping[Tuple[str, str], str] = {
+    ("not_supported", "activity"): (
+        "NVML counts these from Hopper on; for older GPUs run dcgm-exporter and --source dcgm=URL"
     ),
-    ("not_supported", "sensor", "this board does not have it: nothing to do"),
-    ("not_supported", "newer", "this GPU or driver does not tell it; a newer driver may"),
-    (
-        "not_supported",
-        "processes",
-        "the driver does not list them (WSL, vGPU): holders come from a scheduler, see job sources",
+    ("not_supported", "sensor"): "this board does not have it: nothing to do",
+    ("not_supported", "newer"): "this GPU or driver does not tell it; a newer driver may",
+    ("not_supported", "processes"): (
+        "the driver does not list them (WSL, vGPU): holders come from a scheduler, see job sources"
     ),
-    (
-        "not_supported",
-        "basic",
-        "this GPU does not tell it (vGPU, or MIG is on: then the instances tell what they can)",
+    ("not_supported", "basic"): (
+        "this GPU does not tell it (vGPU, or MIG is on: then the instances tell what they can)"
     ),
-    (
-        "no_permission",
-        "activity",
-        (
-            "run the agent by its unit or as root, or load the driver with"
-            " NVreg_RestrictProfilingToAdminUsers=0"
-        ),
+    ("no_permission", "activity"): (
+        "run the agent by its unit or as root, or load the driver with"
+        " NVreg_RestrictProfilingToAdminUsers=0"
     ),
-    ("no_permission", "", "run the agent by its systemd unit, or as root"),
-    (
-        "operating_system",
-        "",
-        (
-            "the agent may not open /dev/nvidia*: DeviceAllow=char-nvidia* rw in a unit, --gpus all"
-            " in a container"
-        ),
+    ("no_permission", ""): "run the agent by its systemd unit, or as root",
+    ("operating_system", ""): (
+        "the agent may not open /dev/nvidia*: DeviceAllow=char-nvidia* rw in a unit, --gpus all"
+        " in a container"
     ),
-    ("off", "", "switched off by configuration"),
-    (
-        "not_exported",
-        "processes",
-        "an exporter tells of no processes: holders come from its pod or hpc_job labels",
+    ("off", ""): "switched off by configuration",
+    ("not_exported", "processes"): (
+        "an exporter tells of no processes: holders come from its pod or hpc_job labels"
     ),
-    ("error", "", "the driver fails here: see nvidia-smi -q, and dmesg | grep -i xid"),
-    ("nvidia_smi", "processes", "nvidia-smi has not listed them yet, or hangs: run check again"),
-    (
-        "nvidia_smi",
-        "",
-        "nvidia-smi does not tell it: with NVML (libnvidia-ml.so.1) the agent reads it",
+    ("not_exported", ""): "add FIELDS to dcgm-exporter's list of counters (-f FILE)",
+    ("error", ""): "the driver fails here: see nvidia-smi -q, and dmesg | grep -i xid",
+    ("nvidia_smi", "processes"): "nvidia-smi has not listed them yet, or hangs: run check again",
+    ("nvidia_smi", ""): (
+        "nvidia-smi does not tell it: with NVML (libnvidia-ml.so.1) the agent reads it"
     ),
-    (
-        "silent",
-        "",
-        (
-            "the GPU gave no reading: lost GPUs come back by nvidia-smi -r -i N or a reboot; see"
-            " dmesg | grep -i xid"
-        ),
+    ("silent", ""): (
+        "the GPU gave no reading: lost GPUs come back by nvidia-smi -r -i N or a reboot; see"
+        " dmesg | grep -i xid"
     ),
-    ("not_told", "processes", "holders come from a scheduler, see job sources"),
-    ("not_told", "", "this source does not tell it: nothing to do"),
-)
+    ("not_told", "processes"): "holders come from a scheduler, see job sources",
+    ("not_told", ""): "this source does not tell it: nothing to do",
+}
 
 
 class Row(NamedTuple):
@@ -151,15 +130,16 @@ def advice_of(rows: Rows) -> List[Tuple[str, str, str]]:
     missing = []
     for row in rows:
         for reason in row.why:
-            names = metrics.setdefault((reason, _what_to_do(row.metric, reason)), [])
-            names.append(row.metric.name)
+            of_any = _WHAT_TO_DO.get((reason, ""), "see nvidia-smi -q")
+            what = _WHAT_TO_DO.get((reason, row.metric.group), of_any)
+            metrics.setdefault((reason, what), []).append(row.metric.name)
         if "not_exported" in row.why and row.metric.field:
             missing.append("DCGM_FI_" + row.metric.field)
     return [
         (
             "everything" if reason == "silent" else ", ".join(names),
             words(reason),
-            what % {"fields": ", ".join(missing)},
+            what.replace("FIELDS", ", ".join(missing)),
         )
         for (reason, what), names in metrics.items()
     ]
@@ -178,12 +158,3 @@ def _reason(metric: Metric, gpu: GPUInfo, *, is_silent: bool, source: str) -> st
     if source == "dcgm" and metric.group == "processes":
         return "not_exported"
     return "nvidia_smi" if source == "nvidia-smi" else "not_told"
-
-
-def _what_to_do(metric: Metric, reason: str) -> str:
-    if reason == "not_exported" and metric.group != "processes":
-        return "add %(fields)s to dcgm-exporter's list of counters (-f FILE)"
-    for why, group, what in _WHAT_TO_DO:
-        if why == reason and group in ("", metric.group):
-            return what.replace("%", "%%")
-    return "see nvidia-smi -q"

@@ -4,7 +4,6 @@ import logging
 import random
 import signal
 import threading
-from pathlib import Path
 
 from agent import batch, memory
 from agent.assembly import identity, source, workloads
@@ -31,7 +30,9 @@ def run(chosen: Config) -> int:
     Raises AgentError, OSError or BadArgumentError when it can't start.
     """
     clock = Clock()
-    recorder = _recorder(chosen)
+    recorder = Recorder()
+    if chosen.record is not None:
+        recorder = FileRecorder(chosen.record, interval_ms=INTERVAL_MS)
     sampler = _sampler(chosen, clock, recorder)
     # what is wrong with these, time does not mend
     if chosen.source.startswith(("simulated:", "replay:")):
@@ -51,8 +52,7 @@ def run(chosen: Config) -> int:
         must_restart = loop.run()
     finally:
         spool.close()
-        if isinstance(recorder, FileRecorder):
-            recorder.close()
+        recorder.close()
     if must_restart:
         restart()
     return 0
@@ -96,12 +96,4 @@ def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
         interval_ms=INTERVAL_MS,
         recorder=recorder,
         kmsg=kmsg,
-    )
-
-
-def _recorder(chosen: Config) -> Recorder:
-    return (
-        Recorder()
-        if chosen.record is None
-        else FileRecorder(Path(chosen.record), interval_ms=INTERVAL_MS)
     )

@@ -8,13 +8,13 @@ speaks for one.
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Mapping, Optional
 
 from agent.config import Config, ConfigError, token_in
 from agent.json_parts import object_of
 from agent.sender import Outcome, Sender
+from agent.store import write_safely
 
 log = logging.getLogger("agent.enrolment")
 
@@ -51,7 +51,8 @@ class EnrollingSender:
             return outcome
         self._kept = {"given": _digest(self._given), "token": token}
         try:
-            _write(self._file, self._kept)
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_safely(self._file, json.dumps(self._kept).encode(), mode=0o600)
         # it serves this process all the same: the hub gives no second one
         except OSError as error:
             log.error(
@@ -113,16 +114,3 @@ def _read(path: Path) -> Mapping[str, str]:
         return {}
     is_whole = all(isinstance(kept.get(name), str) for name in ("token", "given"))
     return kept if is_whole else {}
-
-
-def _write(path: Path, content: Mapping[str, str]) -> None:
-    """Readable by its owner only, and there as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)

@@ -139,11 +139,13 @@ def _kernel_log(root: Path) -> Finding:
     log.close()
     if log.why is None:
         return Finding("kernel log", "ok", "XIDs are also read from /dev/kmsg")
-    what = (
+    return Finding(
+        "kernel log",
+        "warn",
+        log.why,
         "AmbientCapabilities=CAP_SYSLOG, as the shipped unit has it; without it XIDs come from NVML"
-        " alone"
+        " alone",
     )
-    return Finding("kernel log", "warn", log.why, what)
 
 
 def _spool(folder: Path) -> Finding:
@@ -151,20 +153,19 @@ def _spool(folder: Path) -> Finding:
     start.
     """
     there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    is_here = there == folder
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        what = "give --spool a folder that the agent's user may write, or run it as root"
         return Finding(
             "spool",
             "no",
-            "%s can't be written" % (folder if there == folder else "%s (in %s)" % (folder, there)),
-            what,
+            "%s%s can't be written" % (folder, "" if is_here else " (in %s)" % there),
+            "give --spool a folder that the agent's user may write, or run it as root",
         )
     free = shutil.disk_usage(there).free
-    text = "%s%s, %.1f GB free" % (folder, "" if there == folder else " will be made", free / 1e9)
     return Finding(
         "spool",
         "ok" if free >= LOW_SPACE_BYTES else "warn",
-        text,
+        "%s%s, %.1f GB free" % (folder, "" if is_here else " will be made", free / 1e9),
         "free some space, or give --spool another disk",
     )
 

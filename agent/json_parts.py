@@ -1,14 +1,13 @@
 """Parts of JSON that somebody else wrote: what is missing, null or of another type is nothing."""
 
-import calendar
 import json
 import re
-import time
+from datetime import datetime
 from typing import Any, List, Mapping, Optional, Union
 
 Object = Mapping[str, Any]  # of JSON
 MAX_COUNT = 2**20
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 def object_of(text: Union[str, bytes]) -> Object:
@@ -49,15 +48,13 @@ def time_ms(value: Any) -> Optional[int]:
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
+    seconds, fraction, zone = match.groups("0")
     try:
-        whole_s = calendar.timegm(time.strptime(match.group(1), "%Y-%m-%dT%H:%M:%S"))
+        moment = datetime.strptime(seconds + zone, "%Y-%m-%dT%H:%M:%S%z")
     except ValueError:
         return None
-    if whole_s <= 0:
-        return None
-    away_s = int(match.group(4) or 0) * 3600 + int(match.group(5) or 0) * 60
-    utc_s = whole_s + away_s if match.group(3) == "-" else whole_s - away_s
-    return utc_s * 1000 + int((match.group(2) or "0").ljust(3, "0")[:3])
+    whole_s = round(moment.timestamp())
+    return whole_s * 1000 + int(fraction.ljust(3, "0")[:3]) if whole_s > 0 else None
 
 
 def _list(answer: Any, name: str) -> List[Any]:

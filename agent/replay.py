@@ -241,11 +241,8 @@ def _batches(
     """Windows in batches within the wire's span and a comfortable size; cut by nothing but the
     windows themselves.
     """
-    span_ms = (
-        wire.MAX_SPAN_MS
-        if speed is None
-        else min(wire.MAX_SPAN_MS, max(window_s * 1000, round(STEP_S * speed * 1000)))
-    )
+    step_ms = STEP_S * 1000 * (speed or math.inf)
+    span_ms = min(wire.MAX_SPAN_MS, max(window_s * 1000, step_ms))
     waiting: List[batch.ClosedWindow] = []
     rows = 0
     for window in windows:

@@ -116,19 +116,13 @@ class Reader:
 
     def _job_of_row(self, row: Mapping[str, str], number: int) -> Job:
         start_s, end_s = self._times(row, number)
-        shown = row.get("jobid", "")
-        array, task = _parts(shown, "_")
-        het, offset = _parts(shown, "+")
         job = {
             **{name: row.get(column) for name, column in _COLUMNS.items()},
+            **_place_in_group(row.get("jobid", "")),
             "job_id": _identity(row, number),
             "submit_time": self._moment_s(row, "submit", number),
             "start_time": start_s,
             "end_time": end_s,
-            "array_job_id": array,
-            "array_task_id": task,
-            "het_job_id": het,
-            "het_job_offset": offset,
         }
         outcome = _outcome(row.get("alloctres", ""), row.get("exitcode", ""))
         return _job(job, row["state"], text(row.get("cluster")) or self.cluster, outcome)
@@ -236,19 +230,24 @@ def _cells(line: str, columns: List[str], number: int) -> List[str]:
     extra = len(cells) - len(columns)
     if extra > 0 and "jobname" in columns:
         place = columns.index("jobname")
-        name = DELIMITER.join(cells[place : place + extra + 1])
-        return [*cells[:place], name, *cells[place + extra + 1 :]]
-    if extra != 0:
+        of_name = slice(place, place + extra + 1)
+        cells[of_name] = [DELIMITER.join(cells[of_name])]
+    elif extra != 0:
         raise HistoryError(
             "line %d has %d values for %d columns" % (number, len(cells), len(columns))
         )
     return cells
 
 
-def _parts(shown: str, sign: str) -> Tuple[str, str]:
-    """The numbers on both sides of the sign; empty where they are none."""
-    match = re.fullmatch(r"(\d{1,18})%s(\d{1,18})" % re.escape(sign), shown.strip())
-    return ("", "") if match is None else (match.group(1), match.group(2))
+def _place_in_group(shown: str) -> Dict[str, str]:
+    """Of an array's task, 7_1, and of a heterogeneous job's part, 7+1, its numbers."""
+    match = re.fullmatch(r"(\d{1,18})([_+])(\d{1,18})", shown.strip())
+    if match is None:
+        return {}
+    number, sign, place = match.groups()
+    if sign == "_":
+        return {"array_job_id": number, "array_task_id": place}
+    return {"het_job_id": number, "het_job_offset": place}
 
 
 def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
@@ -262,11 +261,9 @@ def _exit_code(value: Object) -> str:
     """As text shows it: status and signal, `1:0`."""
     signal = part(value, "signal")
     code = whole(value.get("return_code"))
-    return (
-        "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0)
-        if code is not None or signal
-        else ""
-    )
+    if code is None and not signal:
+        return ""
+    return "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0)
 
 
 def _tres(resources: Sequence[Object]) -> str:

@@ -75,6 +75,9 @@ class Recorder:
     def processes(self, end_ms: int, processes: Processes) -> None:
         """The processes at the end of a window."""
 
+    def close(self) -> None:
+        """Nothing is told afterwards."""
+
 
 class Sampler:
     """Reads one source; opens it again when it was lost."""
@@ -94,7 +97,7 @@ class Sampler:
     _call_began: Optional[float] = None
     stuck_gpu: Optional[str] = None  # the GPU that the present call is about
     _statuses: Sequence[SourceStatus] = ()
-    _lost: FrozenSet[str] = frozenset()  # GPUs told lost, by whatever source
+    _lost: FrozenSet[Optional[str]] = frozenset()  # GPUs told lost, by whatever source
 
     def __init__(
         self,
@@ -414,9 +417,9 @@ class Sampler:
                 if event.kind == self._trouble:
                     return
                 self._trouble = event.kind
-            if event.uuid is not None and event.kind == "gpu_lost":
+            if event.kind == "gpu_lost":
                 self._lost |= {event.uuid}
-            elif event.uuid is not None and event.kind == "gpu_ok":
+            elif event.kind == "gpu_ok":
                 self._lost -= {event.uuid}
             self._events.extend(self._xids.fresh([event]))
 

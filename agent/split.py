@@ -2,7 +2,7 @@
 
 import gzip
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 from agent import wire
 from agent.batch import entry
@@ -20,49 +20,48 @@ def split(whole: Entry) -> Optional[Tuple[Entry, Entry]]:
     is nothing to halve.
     """
     batch = wire.decode(gzip.decompress(whole.payload))
-    starts = sorted(batch.windows["start_ms"])
     place = max(1, whole.sequence >> PLACE_SHIFT)
-    if len(starts) < 2 or 2 * place + 1 >= MAX_PLACE:
+    if len(batch.windows["start_ms"]) < 2 or 2 * place + 1 >= MAX_PLACE:
         return None
-    halves = (
-        _by_time(batch, cut_ms=starts[len(starts) // 2])
-        if starts[0] < starts[-1]
-        else _by_row(batch, len(starts) // 2)
-    )
     number = whole.sequence & ((1 << PLACE_SHIFT) - 1)
     first, second = (
-        entry(half, number | (2 * place + side) << PLACE_SHIFT) for side, half in enumerate(halves)
+        entry(half, number | (2 * place + side) << PLACE_SHIFT)
+        for side, half in enumerate(_halves(batch))
     )
     return first, second
 
 
-def _by_time(batch: wire.Batch, *, cut_ms: int) -> Tuple[wire.Batch, wire.Batch]:
+def _halves(batch: wire.Batch) -> Tuple[wire.Batch, wire.Batch]:
+    """What is of no window lies with the first half where all windows have one start."""
     starts = batch.windows["start_ms"]
-    if min(starts) == cut_ms:  # more than half of the windows have the first start
-        cut_ms = min(start for start in starts if start > cut_ms)
-    return _part(batch, until_ms=cut_ms), _part(batch, from_ms=cut_ms)
+    cut_ms = sorted(starts)[len(starts) // 2]
+    if cut_ms == min(starts):  # more than half of the windows have the first start
+        cut_ms = min((start for start in starts if start > cut_ms), default=wire.MAX_TIME_MS + 1)
+    rows = range(len(starts))
+    later = {row for row in rows if starts[row] >= cut_ms} or set(rows[len(starts) // 2 :])
+    earlier = [row for row in rows if row not in later]
+    return _part(batch, earlier, until_ms=cut_ms), _part(batch, sorted(later), from_ms=cut_ms)
 
 
 def _part(
-    batch: wire.Batch, *, from_ms: int = 0, until_ms: int = wire.MAX_TIME_MS + 1
+    batch: wire.Batch,
+    rows: Sequence[int],
+    *,
+    from_ms: int = 0,
+    until_ms: int = wire.MAX_TIME_MS + 1,
 ) -> wire.Batch:
-    def rows(starts: Sequence[int]) -> List[int]:
-        return [row for row, start_ms in enumerate(starts) if from_ms <= start_ms < until_ms]
-
+    hosts = [
+        row
+        for row, start_ms in enumerate(batch.host.get("start_ms", []))
+        if from_ms <= start_ms < until_ms
+    ]
     return replace(
         batch,
-        windows=_take(batch.windows, rows(batch.windows["start_ms"])),
-        host=_take(batch.host, rows(batch.host.get("start_ms", []))),
+        windows=_take(batch.windows, rows),
+        host=_take(batch.host, hosts),
         events=[event for event in batch.events if from_ms <= event["at_ms"] < until_ms],
     )
 
 
-def _by_row(batch: wire.Batch, middle: int) -> Tuple[wire.Batch, wire.Batch]:
-    count = len(batch.windows["start_ms"])
-    first = replace(batch, windows=_take(batch.windows, range(middle)))
-    second = replace(batch, windows=_take(batch.windows, range(middle, count)), host={}, events=[])
-    return first, second
-
-
-def _take(columns: Dict[str, List[Any]], rows: Sequence[int]) -> Dict[str, List[Any]]:
+def _take(columns: wire.Columns, rows: Sequence[int]) -> wire.Columns:
     return {name: [column[row] for row in rows] for name, column in columns.items()}

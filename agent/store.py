@@ -44,7 +44,6 @@ class Store:
         # a dict is slow at its front once many have left there
         self._sizes: "OrderedDict[str, int]" = OrderedDict()
         self._memory: "OrderedDict[str, bytes]" = OrderedDict()
-        self._memory_bytes = 0
         self._trouble: Optional[int] = None  # the errno last said
         self.size_bytes = 0
 
@@ -58,7 +57,7 @@ class Store:
 
     @property
     def is_memory_full(self) -> bool:
-        return self._memory_bytes > MEMORY_BYTES
+        return sum(map(len, self._memory.values())) > MEMORY_BYTES
 
     def is_last_on_disk(self, name: str) -> bool:
         """True for the only piece that is not in memory."""
@@ -86,7 +85,7 @@ class Store:
                 except OSError as trouble:
                     self.say(trouble)
             return False
-        self._let_go(name)
+        self._memory.pop(name, None)
         self.count(name, len(content))
         if self._trouble is not None:
             log.info("the disk takes batches again folder=%s", self._folder)
@@ -95,9 +94,7 @@ class Store:
 
     def hold(self, name: str, content: bytes) -> None:
         """Keeps the piece in memory."""
-        self._let_go(name)
         self._memory[name] = content
-        self._memory_bytes += len(content)
         self.count(name, len(content))
 
     def settle(self, limit: int = 100) -> bool:
@@ -120,7 +117,7 @@ class Store:
 
     def forget(self, name: str) -> None:
         """The piece counts no longer; its file is not touched."""
-        self._let_go(name)
+        self._memory.pop(name, None)
         self.size_bytes -= self._sizes.pop(name)
 
     def say(self, error: OSError) -> None:
@@ -132,9 +129,6 @@ class Store:
                 error.strerror or error,
             )
             self._trouble = error.errno
-
-    def _let_go(self, name: str) -> None:
-        self._memory_bytes -= len(self._memory.pop(name, b""))
 
     def count(self, name: str, size: int) -> None:
         """A piece of this size is there, on disk or in memory."""
@@ -175,14 +169,16 @@ def _entry_at(content: bytes, place: int) -> Optional[Entry]:
     return Entry(sequence, windows, payload)
 
 
-def write_safely(path: Path, content: bytes) -> None:
+def write_safely(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """The file with this content, or (when anything stops us) as it was; on disk when this returns.
 
     Raises OSError.
     """
     aside = path.with_name(path.name + ".tmp")
     try:
-        with open(aside, "wb") as handle:
+        aside.unlink(missing_ok=True)  # whoever made it could read what is written now
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())

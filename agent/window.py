@@ -85,13 +85,14 @@ def close_window(
     pieces = _pieces(readings, start_ms, end_ms, interval_ms)
     columns: Columns = {}
     if pieces:
-        columns.update(_utilisation(_levels(pieces), _value_before(readings, start_ms)))
-        columns.update(_power(pieces, gpu))
-        columns.update(_means(readings, start_ms, end_ms))
-        columns.update(_other_columns(pieces))
-        columns.update(
-            spin_fraction=_spin_fraction(pieces, gpu), sm_clock_max_hz=gpu.sm_clock_max_hz
-        )
+        columns = {
+            **_utilisation(_levels(pieces), _value_before(readings, start_ms)),
+            **_power(pieces, gpu),
+            **_means(readings, start_ms, end_ms),
+            **_other_columns(pieces),
+            "spin_fraction": _spin_fraction(pieces, gpu),
+            "sm_clock_max_hz": gpu.sm_clock_max_hz,
+        }
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
     read = {
         name: round(value, RATIO_DECIMALS if name in wire.RATIOS else AMOUNT_DECIMALS)
@@ -216,7 +217,7 @@ def _cycle(dips: Sequence[float]) -> Columns:
     if not gaps:
         return {}
     middle = len(gaps) // 2
-    median = gaps[middle] if len(gaps) % 2 else (gaps[middle - 1] + gaps[middle]) / 2
+    median = (gaps[middle] + gaps[-1 - middle]) / 2  # the same one twice where they are odd
     if len(gaps) < 2:
         return {"util_cycle_s": median}
     mean = sum(gaps) / len(gaps)
@@ -256,41 +257,30 @@ def _energy_j(pieces: Pieces, limit_w: Optional[float]) -> Optional[float]:
     """
     total = 0.0
     for piece in pieces:
-        watts = _counter_w(piece, limit_w)
-        if watts is None:
-            watts = _trapezoid_w(piece)
+        watts = _watts(piece, limit_w)
         if watts is None:
             return None
         total += watts * piece.length_ms / 1000
     return total
 
 
-def _counter_w(piece: Piece, limit_w: Optional[float]) -> Optional[float]:
-    """Average watts by the energy counter; None where it was reset (it fell) or claims more than
-    the board can draw.
+def _watts(piece: Piece, limit_w: Optional[float]) -> Optional[float]:
+    """Average watts: by the energy counter, unless it was reset (it fell) or claims more than the
+    board can draw; else of the power at both ends; the reading's own where no other came in time.
     """
-    if (
-        piece.following is None
-        or piece.reading.energy_j is None
-        or piece.following.energy_j is None
-    ):
-        return None
-    seconds = (piece.following.at_ms - piece.reading.at_ms) / 1000
-    watts = (piece.following.energy_j - piece.reading.energy_j) / seconds
-    if watts < 0 or (limit_w is not None and watts > MAX_POWER_OVER_LIMIT * limit_w):
-        return None
-    return watts
-
-
-def _trapezoid_w(piece: Piece) -> Optional[float]:
-    """Average of the power at both ends; the reading's own where no other came in time."""
-    first = piece.reading.power_w
-    second = piece.following.power_w if piece.following is not None else None
-    if first is None or second is None:
-        return first
-    span = (piece.following.at_ms - piece.reading.at_ms) if piece.following is not None else 1
-    middle = (piece.start_ms + piece.end_ms) / 2 - piece.reading.at_ms
-    return first + (second - first) * middle / span
+    first = piece.reading
+    second = piece.following
+    if second is None:
+        return first.power_w
+    elapsed_ms = second.at_ms - first.at_ms
+    if first.energy_j is not None and second.energy_j is not None:
+        watts = (second.energy_j - first.energy_j) / (elapsed_ms / 1000)
+        if watts >= 0 and (limit_w is None or watts <= MAX_POWER_OVER_LIMIT * limit_w):
+            return watts
+    if first.power_w is None or second.power_w is None:
+        return first.power_w
+    middle = (piece.start_ms + piece.end_ms) / 2 - first.at_ms
+    return first.power_w + (second.power_w - first.power_w) * middle / elapsed_ms
 
 
 def _spin_fraction(pieces: Pieces, gpu: GPUInfo) -> Optional[float]:

@@ -243,6 +243,35 @@ def test_more_holders_than_a_batch_takes_are_not_taken_for_free_gpus():
     )
 
 
+def test_more_gpus_than_a_batch_takes_do_not_cost_the_others_their_windows():
+    gpus = [gpu("GPU-%d" % number) for number in range(wire.MAX_GPUS + 1)]
+    windows = [window(uuid=item.uuid, util_mean=0.5) for item in gpus]
+
+    built = build([ClosedWindow(START, windows)], gpus=gpus)
+
+    assert [item["uuid"] for item in built.gpus] == [item.uuid for item in gpus[:-1]]
+    assert built.windows["util_mean"] == [0.5] * wire.MAX_GPUS
+
+
+def test_a_value_that_no_column_takes_costs_itself_alone():
+    closed = [
+        ClosedWindow(
+            START,
+            [
+                window(util_mean=0.5, power_w=float("nan"), sm_active=float("inf")),
+                window(uuid="GPU-2", util_mean=1.5, power_w=300.0, temperature_c=-5.0),
+            ],
+        )
+    ]
+
+    built = build(closed, gpus=[gpu(), gpu("GPU-2")])
+
+    assert built.windows["util_mean"] == [0.5, None]
+    assert built.windows["power_w"] == [None, 300.0]
+    assert built.windows["temperature_c"] == [None, -5.0]
+    assert "sm_active" not in built.windows
+
+
 def test_an_allocation_never_ends_before_it_begins():
     workload = Workload(jobs=[Job("j")], allocations=[held("j", start_ms=START, end_ms=START - 1)])
 
