@@ -93,7 +93,7 @@ LARGE_FUNCTIONS = {
     "diagnosis": 7,
     "finance": 6,
     "inventory": 6,
-    "ledger": 17,
+    "ledger": 16,
 }
 
 

@@ -16,7 +16,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
-from fleetwatch.ledger.judgement.observations import FOREVER_MS, Capacity, spans_by_gpu
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import CapacityRows, NodeFacts, posted_outages
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
@@ -103,6 +103,19 @@ class _Context:
     closed: Frontier
     reach_ms: int
     zone: ZoneInfo
+
+    def facts(self, node: Node, hours: Iterable[int]) -> NodeFacts:
+        """What is known of the node's GPUs, of whose windows none before these hours changed since
+        the last posting.
+        """
+        return judgement_inputs.node_facts(
+            node,
+            self.policy,
+            self.zone,
+            self.capacity_rows,
+            posted=self.posted[node.pk].values(),
+            unchanged_ms=min(hours) - 2 * HOUR_MS,
+        )
 
 
 def _context(node_ids: Collection[int]) -> _Context:
@@ -221,49 +234,54 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
         )
 
 
-def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> dict[str, int]:
+def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> Counter[str]:
     """Posts the hours of one node, and those that what changed in them reaches."""
-    policy = context.policy
     oldest_ms = _oldest_ms(now, context.reach_ms)
-    posted = context.posted.get(node.pk, {})
-    facts = judgement_inputs.node_facts(
-        node,
-        policy,
-        context.zone,
-        context.capacity_rows,
-        posted=posted.values(),
-        unchanged_ms=min(hours) - 2 * HOUR_MS,
-    )
+    posted = context.posted[node.pk]
+    facts = context.facts(node, hours)
+    granted = _granted(facts)
+    changed = [(hour, hour + HOUR_MS) for hour in hours]
+    for row in granted:
+        changed += _changed(posted.get(row.gpu_id), row)
+    pieces = _pieces(changed, [*posted.values(), *granted], context, node.pk, oldest_ms)
     books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
-    did: Counter[str] = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
-    earlier = cache(partial(judgement_inputs.facts_by, node, context.zone))
-    for piece in _pieces(hours, facts, posted, context, oldest_ms):
-        is_current = piece.policy_id == context.policy_id
-        own = (policy, facts) if is_current else earlier(piece.policy_id)
-        did.update(_post_piece(piece, *own, books))
-    did.update(final.write(books, facts, policy, posted, until_ms=oldest_ms))
-    _remember(facts, posted)
+    did = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
+    did.update(_post_pieces(pieces, node, facts, context, books))
+    did.update(final.write(books, facts, context.policy, posted, until_ms=oldest_ms))
+    _remember(granted, posted)
     return did
 
 
 def _pieces(
-    hours: list[int],
-    facts: NodeFacts,
-    posted: Mapping[int, Posted],
-    context: _Context,
-    oldest_ms: int,
+    changed: list[Span], capacity: Iterable[Posted], context: _Context, node_id: int, oldest_ms: int
 ) -> list[Piece]:
-    """What is judged differently within reach of the hours, or of what changed of the GPUs."""
-    changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
+    """What is judged differently within reach of what changed, where some GPU is or was
+    capacity.
+    """
+    spans = [span for row in capacity for span in row.spans]
+    first = min((start for start, _ in spans), default=0)
+    last = max((end for _, end in spans), default=0)
     reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in changed]
-    wanted = hour_cuts.hours_touching(reached, within=_bounds(facts.capacities, posted))
     return policy_plan.to_post(
-        facts.node_id,
-        {hour for hour in wanted if hour >= oldest_ms},
+        node_id,
+        hour_cuts.hours_touching(reached, within=(max(first, oldest_ms), last)),
         policy_id=context.policy_id,
         closed=context.closed,
         at_most=HOURS_PER_PASS,
     )
+
+
+def _post_pieces(
+    pieces: Iterable[Piece], node: Node, facts: NodeFacts, context: _Context, books: Books
+) -> Counter[str]:
+    """How much of the pieces changed."""
+    did: Counter[str] = Counter()
+    earlier = cache(partial(judgement_inputs.facts_by, node, context.zone))
+    for piece in pieces:
+        is_current = piece.policy_id == context.policy_id
+        own = (context.policy, facts) if is_current else earlier(piece.policy_id)
+        did.update(_post_piece(piece, *own, books))
+    return did
 
 
 def _post_piece(piece: Piece, policy: Policy, facts: NodeFacts, books: Books) -> dict[str, int]:
@@ -284,49 +302,49 @@ def _oldest_ms(now: datetime, reach_ms: int) -> int:
     return to_ms(retention.columns_since(now)) + ceil_hour_ms(reach_ms)
 
 
-def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> Span:
-    """From the earliest to the latest time that is or was some GPU's capacity."""
-    spans = [(capacity.start_ms, capacity.end_ms) for capacity in capacities]
-    spans += [span for row in posted.values() for span in row.spans]
-    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
+def _granted(facts: NodeFacts) -> list[Posted]:
+    """What is taken for granted of each GPU, as its row keeps it."""
+    return [
+        Posted(
+            gpu_id=gpu_id,
+            spans=[list(span) for span in spans],
+            outages=[
+                [
+                    outage.start_ms,
+                    None if outage.end_ms >= FOREVER_MS else outage.end_ms,
+                    outage.reason,
+                    outage.is_revived,
+                ]
+                for outage in facts.outages.get(gpu_id, [])
+            ],
+        )
+        for gpu_id, spans in spans_by_gpu(facts.capacities).items()
+    ]
 
 
-def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[Span]:
-    """The time in which some GPU's capacity or unavailability is not what the last posting took it
+def _changed(posted: Posted | None, after: Posted) -> list[Span]:
+    """The time in which a GPU's capacity or unavailability is not what the last posting took it
     for.
     """
-    changed: list[Span] = []
-    for gpu_id, spans in spans_by_gpu(facts.capacities).items():
-        row = posted.get(gpu_id, Posted(spans=[]))
-        changed += changed_time(final.posted_spans(row), spans)
-        before, after = (
-            {(outage.start_ms, outage.reason): outage.end_ms for outage in several}
-            for several in (posted_outages(row), facts.outages.get(gpu_id, []))
-        )
-        for outage in before.keys() | after.keys():
-            # of what was no outage it had ended as it began
-            was_ms, is_ms = (ends.get(outage, outage[0]) for ends in (before, after))
-            if was_ms != is_ms:
-                changed.append((min(was_ms, is_ms), max(was_ms, is_ms)))
+    before = posted or Posted(spans=[])
+    changed = changed_time(*map(final.posted_spans, (before, after)))
+    was, now = (
+        {(outage.start_ms, outage.reason): outage.end_ms for outage in posted_outages(row)}
+        for row in (before, after)
+    )
+    for outage in was.keys() | now.keys():
+        # of what was no outage it had ended as it began
+        ends = [end_ms.get(outage, outage[0]) for end_ms in (was, now)]
+        if len(set(ends)) > 1:
+            changed.append((min(ends), max(ends)))
     return changed
 
 
-def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
-    rows = []
-    for gpu_id, spans in spans_by_gpu(facts.capacities).items():
-        outages = [
-            [
-                outage.start_ms,
-                None if outage.end_ms >= FOREVER_MS else outage.end_ms,
-                outage.reason,
-                outage.is_revived,
-            ]
-            for outage in facts.outages.get(gpu_id, [])
-        ]
-        row = posted.get(gpu_id)
-        kept = [list(span) for span in spans]
-        if row is None or (row.spans, row.outages) != (kept, outages):
-            rows.append(Posted(gpu_id=gpu_id, spans=kept, outages=outages))
+def _remember(granted: Iterable[Posted], posted: Mapping[int, Posted]) -> None:
+    before = {gpu_id: (row.spans, row.outages) for gpu_id, row in posted.items()}
     Posted.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["spans", "outages"]
+        [row for row in granted if (row.spans, row.outages) != before.get(row.gpu_id)],
+        update_conflicts=True,
+        unique_fields=["gpu"],
+        update_fields=["spans", "outages"],
     )

@@ -29,8 +29,6 @@ from fleetwatch.lib.spans import Span, clip, difference, union
 
 # a hold, and when it counts
 Held = tuple[Hold, Spans]
-# the holdings of one job, when it held, and which segments
-Job = tuple[list[Held], list[Span], Mask]
 NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
 
 
@@ -169,6 +167,31 @@ class _Board:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    holds: list[Held]
+    spans: list[Span]
+    mask: Mask  # which segments it held
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it was granted less than all, at least at times."""
+        return any(hold.share is not None and hold.share < 1 for hold, _ in self.holds)
+
+    def share(self, start_ms: Ints) -> Floats:
+        """Its granted share at each segment (NaN: not known).
+
+        Several sources may name one job: an unknown share stays unknown, of known ones the larger
+        counts.
+        """
+        share = np.zeros(len(start_ms))
+        for hold, spans in self.holds:
+            granted = np.nan if hold.share is None else hold.share
+            inside = gpu_segments.inside(start_ms, union(spans))
+            share = np.where(inside, np.maximum(share, granted), share)
+        return share
+
+
 def _holders(
     holdings: Sequence[Held], start_ms: Ints, own_ms: Ints
 ) -> tuple[list[Holder], Ints, Ints]:
@@ -177,39 +200,33 @@ def _holders(
     """
     jobs = _jobs(holdings, start_ms, own_ms > 0)
     count = np.zeros(len(start_ms), dtype=np.int64)
-    for *_, mask in jobs:
-        count += mask
-    if count.max(initial=0) > 1 or any(_is_partial(hold) for hold, _ in holdings):
-        parts, rest_ms = _divided(jobs, start_ms, own_ms)
-    else:
-        parts = [own_ms] * len(jobs)
-        rest_ms = own_ms * (count == 0)
+    is_shared = np.zeros(len(start_ms), dtype=bool)
+    for job in jobs:
+        is_shared |= job.mask & (count > 0) | job.mask & job.is_partial
+        count += job.mask
+    parts = [own_ms] * len(jobs)
+    rest_ms = own_ms * (count == 0)
+    if is_shared.any():
+        parts = [own_ms.copy() for _ in jobs]
+        divided = _divided(jobs, start_ms[is_shared], own_ms[is_shared], is_shared)
+        for part, own in zip([*parts, rest_ms], divided.T, strict=True):
+            part[is_shared] = own
     holders = [
-        Holder(hold.job_id, hold.kind, spans, mask, part)
-        for (((hold, _), *_), spans, mask), part in zip(jobs, parts, strict=True)
+        Holder(job.holds[0][0].job_id, job.holds[0][0].kind, job.spans, job.mask, part)
+        for job, part in zip(jobs, parts, strict=True)
     ]
     return holders, count, rest_ms
 
 
-def _divided(jobs: Sequence[Job], start_ms: Ints, own_ms: Ints) -> tuple[list[Ints], Ints]:
-    """Each job's milliseconds of each segment by its share, and those that none holds."""
-    shares = [_share(of_job, start_ms) for of_job, *_ in jobs]
-    return split_holders(own_ms, holds=[mask for *_, mask in jobs], shares=shares)
-
-
-def _is_partial(hold: Hold) -> bool:
-    return hold.share is not None and hold.share < 1
-
-
-def _jobs(holdings: Sequence[Held], start_ms: Ints, alive: Mask) -> list[Job]:
+def _jobs(holdings: Sequence[Held], start_ms: Ints, alive: Mask) -> list[_Job]:
     """By job id, without those that held no segment that is alive."""
     jobs = []
     for _, group in groupby(sorted(holdings, key=_job_id), key=_job_id):
-        of_job = list(group)
-        spans = union(span for _, own_spans in of_job for span in own_spans)
+        holds = list(group)
+        spans = union(span for _, own_spans in holds for span in own_spans)
         mask = gpu_segments.inside(start_ms, spans) & alive
         if mask.any():
-            jobs.append((of_job, spans, mask))
+            jobs.append(_Job(holds, spans, mask))
     return jobs
 
 
@@ -217,15 +234,8 @@ def _job_id(held: Held) -> int:
     return held[0].job_id
 
 
-def _share(of_job: Sequence[Held], start_ms: Ints) -> Floats:
-    """A job's granted share at each segment (NaN: not known).
-
-    Several sources may name one job: an unknown share stays unknown, of known ones the larger
-    counts.
-    """
-    share = np.zeros(len(start_ms))
-    for hold, spans in of_job:
-        granted = np.nan if hold.share is None else hold.share
-        inside = gpu_segments.inside(start_ms, union(spans))
-        share = np.where(inside, np.maximum(share, granted), share)
-    return share
+def _divided(jobs: Sequence[_Job], start_ms: Ints, own_ms: Ints, is_shared: Mask) -> Ints:
+    """Of the segments that are shared (jobs + the rest) each one's milliseconds."""
+    holds = np.array([job.mask[is_shared] for job in jobs])
+    shares = np.array([job.share(start_ms) for job in jobs])
+    return split_holders(own_ms, holds, shares)

@@ -1,9 +1,6 @@
 """Splitting whole milliseconds without losing one: holders first, then states. Pure numpy."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 
@@ -37,37 +34,18 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
     return parts.T
 
 
-def split_holders(
-    total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats]
-) -> tuple[list[Ints], Ints]:
-    """Each holder's milliseconds of each cell, and the rest that no holder was granted.
+def split_holders(total: Ints, holds: Mask, shares: Floats) -> Ints:
+    """Cells x (holders + the rest that none was granted): whole milliseconds, summing to each
+    cell's total.
 
-    `shares` per holder and cell; NaN = not known. Any unknown share among a cell's holders
-    makes all equal; more than 1 in sum is normalised; less leaves a rest. Without a
-    holder the whole cell is rest.
+    `holds` and `shares` are holders x cells, of cells that somebody holds; NaN = not known. Any
+    unknown share among a cell's holders makes all equal; more than 1 in sum is normalised; less
+    leaves a rest.
     """
-    if not holds:
-        return [], total
-    count = np.sum(holds, axis=0)
-    parts = [total * mask for mask in holds]
-    rest = total * (count == 0)
-    shared = np.flatnonzero((count > 1) | _is_partial(holds, shares))
-    if len(shared) == 0:
-        return parts, rest
-    weights = _weights(*(np.array([each[shared] for each in of]) for of in (holds, shares)))
-    whole = largest_remainder(total[shared], weights)
-    for part, own in zip([*parts, rest], whole.T, strict=True):
-        part[shared] = own
-    return parts, rest
+    return largest_remainder(total, _weights(holds, shares))
 
 
-def _is_partial(holds: Sequence[Mask], shares: Sequence[Floats]) -> Mask:
-    """Where some holder was granted less than all."""
-    partial = [mask & (share < 1) for mask, share in zip(holds, shares, strict=True)]
-    return np.asarray(np.any(partial, axis=0))
-
-
-def _weights(holds: NDArray[np.bool_], shares: Floats) -> Floats:
+def _weights(holds: Mask, shares: Floats) -> Floats:
     """Cells x (holders + the rest), summing to 1 in each cell."""
     any_unknown = (holds & np.isnan(shares)).any(axis=0)
     granted = holds * np.nan_to_num(shares)

@@ -3,10 +3,9 @@ before.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from fleetwatch.ledger import hour_rows
@@ -80,16 +79,9 @@ def differences(node_id: int, piece: Piece, judged: Judgement) -> list[Row]:
     """What the judgement says of the piece beyond entries and adjustments, as signed rows of
     ENTRY_COLUMNS.
     """
-    start_ms = piece.start_ms
-    end_ms = piece.end_ms
-    judged_sums = _summed(hour_rows.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)))
-    stored = [
-        model._default_manager.filter(
-            node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)
-        ).values_list(*hour_rows.ENTRY_COLUMNS)
-        for model in (Entry, Adjustment)
-    ]
-    stored_sums = _summed(chain(*stored))
+    bounds = (piece.start_ms, piece.end_ms)
+    judged_sums = _summed(hour_rows.entry_rows(judged, piece.policy_id, within=bounds))
+    stored_sums = _summed(_stored(node_id, *map(from_ms, bounds)))
     rows = []
     for key in sorted(judged_sums.keys() | stored_sums.keys(), key=repr):
         *facts, is_read = key
@@ -100,6 +92,13 @@ def differences(node_id: int, piece: Piece, judged: Judgement) -> list[Row]:
         if more_ms or abs(more_j) > NO_ENERGY_J + NO_ENERGY_RATIO * abs(energy_j):
             rows.append((*facts, more_ms, more_j if is_read else None))
     return rows
+
+
+def _stored(node_id: int, start: datetime, end: datetime) -> Iterator[Row]:
+    """The node's entries and adjustments of these cuts, as rows of ENTRY_COLUMNS."""
+    for model in (Entry, Adjustment):
+        rows = model._default_manager.filter(node_id=node_id, start__gte=start, start__lt=end)
+        yield from rows.values_list(*hour_rows.ENTRY_COLUMNS)
 
 
 def _summed(rows: Iterable[Row]) -> Amounts:

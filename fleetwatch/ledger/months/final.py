@@ -7,7 +7,7 @@ is retired as of when it was last seen: the time is taken away again.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fleetwatch.ledger import hour_rows, judgement_inputs, run_rows
@@ -38,15 +38,30 @@ def write(
     capacity did since it was last posted.
     """
     did: Counter[str] = Counter()
-    whole = spans_by_gpu(gpu for gpu in facts.capacities if gpu.parent_id is None)
-    if grown := _grown(facts.capacities, whole, posted, until_ms):
+    families = list(_families(facts.capacities, posted))
+    grown = [
+        gpu
+        for family, now, before in families
+        for gpu in _within(family, difference(now, before), until_ms)
+    ]
+    if grown:
         did.update(_add(books, replace(facts, capacities=grown), policy))
-    for gpu_id, spans in whole.items():
-        parts = {gpu.gpu_id for gpu in facts.capacities if gpu.parent_id == gpu_id}
-        for start, end in difference(posted_spans(posted.get(gpu_id)), spans):
+    for family, now, before in families:
+        for start, end in difference(before, now):
             if start < until_ms:
-                did.update(_take_away(books, {gpu_id, *parts}, (start, min(end, until_ms))))
+                gpu_ids = {gpu.gpu_id for gpu in family}
+                did.update(_take_away(books, gpu_ids, (start, min(end, until_ms))))
     return did
+
+
+def _families(
+    capacities: Sequence[Capacity], posted: Mapping[int, Posted]
+) -> Iterator[tuple[list[Capacity], list[Span], list[Span]]]:
+    """Each physical GPU with its instances, and its capacity: now, and as it was last posted."""
+    whole = spans_by_gpu(gpu for gpu in capacities if gpu.parent_id is None)
+    for gpu_id, spans in whole.items():
+        family = [gpu for gpu in capacities if gpu.whole_id == gpu_id]
+        yield family, spans, posted_spans(posted.get(gpu_id, Posted(spans=[])))
 
 
 def _add(books: Books, unseen: NodeFacts, policy: Policy) -> Counter[str]:
@@ -60,27 +75,18 @@ def _add(books: Books, unseen: NodeFacts, policy: Policy) -> Counter[str]:
     return did
 
 
-def _grown(
-    capacities: Sequence[Capacity],
-    whole: Mapping[int, Sequence[Span]],
-    posted: Mapping[int, Posted],
-    until_ms: int,
-) -> list[Capacity]:
-    """GPUs (with their instances) over capacity before `until_ms` that nothing was posted for."""
-    grown: list[Capacity] = []
-    for gpu in capacities:
-        whole_id = gpu.gpu_id if gpu.parent_id is None else gpu.parent_id
-        new = difference(whole.get(whole_id, []), posted_spans(posted.get(whole_id)))
-        grown += [
-            replace(gpu, start_ms=start, end_ms=end)
-            for start, end in clip(new, gpu.start_ms, min(gpu.end_ms, until_ms))
-        ]
-    return grown
+def _within(family: Iterable[Capacity], spans: Sequence[Span], until_ms: int) -> list[Capacity]:
+    """A GPU and its instances over what of their capacity lies in the spans, before `until_ms`."""
+    return [
+        replace(gpu, start_ms=start, end_ms=end)
+        for gpu in family
+        for start, end in clip(spans, gpu.start_ms, min(gpu.end_ms, until_ms))
+    ]
 
 
-def posted_spans(row: Posted | None) -> list[Span]:
+def posted_spans(row: Posted) -> list[Span]:
     """The GPU's capacity as the last posting took it."""
-    return [] if row is None else [(start, end) for start, end in row.spans]
+    return [(start, end) for start, end in row.spans]
 
 
 def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
@@ -102,7 +108,7 @@ def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
     }
 
 
-def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, int]:
+def _take_away(books: Books, gpu_ids: Collection[int], span: Span) -> Counter[str]:
     """Takes the time in the span out of runs, and as much of the same holder and state out of
     entries.
 
@@ -111,15 +117,13 @@ def _take_away(books: Books, gpu_ids: Iterable[int], span: Span) -> dict[str, in
     """
     less, gone = _take_from_runs(gpu_ids, span)
     hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
-    did: Counter[str] = Counter(runs=gone, changed=len(hours))
-    for held, gpu_ms in less.items():
-        did.update(_take_from_entries(books, held, gpu_ms))
+    did = _take_from_entries(books, gpu_ids, span, less)
     is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
     hour_rows.count_versions(books.node_id, is_open)
-    return did
+    return did | Counter(runs=gone, changed=len(hours))
 
 
-def _take_from_runs(gpu_ids: Iterable[int], span: Span) -> tuple[Counter[Held], int]:
+def _take_from_runs(gpu_ids: Collection[int], span: Span) -> tuple[Counter[Held], int]:
     """How many milliseconds were taken of whom, and how many parts are gone."""
     less: Counter[Held] = Counter()
     gone = []
@@ -158,35 +162,46 @@ def _left_beside(part: Run, span: Span) -> dict[str, int]:
     return {state: gpu_ms for state, gpu_ms in left.items() if gpu_ms}
 
 
-def _take_from_entries(books: Books, held: Held, gpu_ms: int) -> dict[str, int]:
-    """Less time of that holder and state in the hour: the latest cut first, what no window told
+def _take_from_entries(
+    books: Books, gpu_ids: Collection[int], span: Span, less: Counter[Held]
+) -> Counter[str]:
+    """Less time of each holder and state in the hour: the latest cut first, what no window told
     first.
     """
-    gpu_id, job_id, state, hour = held
     rows = Entry.objects.filter(
-        gpu_id=gpu_id,
-        job=job_id,
-        state=state,
-        start__gte=from_ms(hour),
-        start__lt=from_ms(hour + HOUR_MS),
+        gpu_id__in=gpu_ids,
+        start__gte=from_ms(floor_hour_ms(span[0])),
+        start__lt=from_ms(ceil_hour_ms(span[1])),
     )
-    booked: list[hour_rows.Row] = []
-    entries = 0
+    booked = []
+    did: Counter[str] = Counter()
+    for row, less_ms in _shares(rows, less):
+        did["entries"] += 1
+        if to_ms(row.start) < books.closed_ms:
+            booked.append(_less(row, less_ms))
+        else:
+            _take_from(row, less_ms)
+    adjustments.write(books.node_id, booked, booked_at=books.booked_at)
+    did["adjustments"] += len(booked)
+    return did
+
+
+def _shares(rows: Iterable[Entry], less: Counter[Held]) -> Iterator[tuple[Entry, int]]:
+    """How many milliseconds go of which entry."""
     for row in sorted(
         rows, key=lambda row: (-to_ms(row.start), row.reason not in ("missing", "silent"), row.pk)
     ):
-        less = min(gpu_ms, row.gpu_ms)
-        if less == 0:
-            break
-        gpu_ms -= less
-        entries += 1
-        if to_ms(row.start) < books.closed_ms:
-            facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]
-            booked.append((*facts, -less, None if row.energy_j is None else 0.0))
-        else:
-            _take_from(row, less)
-    adjustments.write(books.node_id, booked, booked_at=books.booked_at)
-    return {"entries": entries, "adjustments": len(booked)}
+        held = (row.gpu_id, row.job_id, row.state, floor_hour_ms(to_ms(row.start)))
+        less_ms = min(less[held], row.gpu_ms)
+        if less_ms:
+            less[held] -= less_ms
+            yield row, less_ms
+
+
+def _less(row: Entry, less_ms: int) -> hour_rows.Row:
+    """The adjustment that takes so many milliseconds of the entry, and no energy."""
+    facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]
+    return (*facts, -less_ms, None if row.energy_j is None else 0.0)
 
 
 def _take_from(row: Entry, less_ms: int) -> None:
