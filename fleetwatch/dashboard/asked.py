@@ -24,7 +24,7 @@ def refusing(field: str) -> Iterator[None]:
     """What a service refuses, said at this field of the form."""
     try:
         yield
-    except ValueError as error:
+    except RefusedFieldError as error:
         raise RefusedFieldError(str(error), field=field) from error
 
 

@@ -179,7 +179,7 @@ def add_elastic_rule(asked: Asked) -> Done:
     pattern = asked.text("pattern", needed="A pattern, please.")
     try:
         rule = silence.add_rule(asked.text("kind"), pattern)
-    except ValueError as error:
+    except RefusedFieldError as error:
         raise RefusedFieldError(f"{error}.", field="pattern") from error
     return Done(f"Nodes of the {rule} are elastic: silent ones are gone after 15 minutes.")
 

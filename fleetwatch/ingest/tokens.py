@@ -17,6 +17,7 @@ from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, Enrollmen
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import lock_node, node_by_name
 from fleetwatch.inventory.steady import forget
+from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_TTL = timedelta(days=366)
 NO_RIGHTS = Rights()
@@ -40,7 +41,7 @@ def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS
     """A new token for the node, shown only here; the node is made when it is new. Older tokens
     stay.
 
-    Raises ValueError for a name that no node or cluster can have.
+    Raises RefusedFieldError for a name that no node or cluster can have.
     """
     _check(rights)
     text = new_secret()
@@ -59,7 +60,7 @@ def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS
 def set_rights(token_id: int, rights: Rights) -> None:
     """From the next batch on the token may say this, by the short way too.
 
-    Raises ValueError for a name that no cluster can have.
+    Raises RefusedFieldError for a name that no cluster can have.
     """
     _check(rights)
     token = AgentToken.objects.select_for_update(no_key=True).get(pk=token_id)
@@ -71,7 +72,7 @@ def set_rights(token_id: int, rights: Rights) -> None:
 
 def _check(rights: Rights) -> None:
     if rights.speaks_for and not CLUSTER.fullmatch(rights.speaks_for):
-        raise ValueError(
+        raise RefusedFieldError(
             "a cluster's name has 1 to 128 characters, none of them a space or a slash"
         )
 
@@ -79,12 +80,12 @@ def _check(rights: Rights) -> None:
 def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
     """A new enrolment token for `uses` nodes within `ttl`, shown only here.
 
-    Raises ValueError out of range.
+    Raises RefusedFieldError out of range.
     """
     if not 1 <= uses <= MAX_USES:
-        raise ValueError(f"uses: expected 1 to {MAX_USES}, not {uses}")
+        raise RefusedFieldError(f"uses: expected 1 to {MAX_USES}, not {uses}")
     if not timedelta(0) < ttl <= MAX_TTL:
-        raise ValueError("ttl: expected more than nothing and at most 366 days")
+        raise RefusedFieldError("ttl: expected more than nothing and at most 366 days")
     text = new_secret()
     EnrollmentToken.objects.create(
         digest=digest(text), hint=hint(text), created_at=now, expires_at=now + ttl, uses_left=uses
@@ -152,8 +153,8 @@ def enroll(text: str, node_name: str, now: datetime, *, address: str = "") -> st
     """A new agent token for the node, in exchange for one use of the enrolment token; `address` is
     where the agent is.
 
-    Raises UnknownTokenError, NodeEnrolledError, ValueError (no node's name); none of them costs a
-    use.
+    Raises UnknownTokenError, NodeEnrolledError, RefusedFieldError (no node's name); none of them
+    costs a use.
     """
     usable = _usable(text, now)
     # the UPDATE locks the row: of two agents at once with one use left, one is refused

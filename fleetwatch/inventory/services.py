@@ -23,6 +23,7 @@ from fleetwatch.inventory.silence import RETIRED_AFTER_MS
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span, difference, union
 from fleetwatch.lib.sql import execute, wait_for_lock
 
@@ -73,11 +74,12 @@ class Registered:
 def node_by_name(name: str) -> Node:
     """The node of that name; made when it is new.
 
-    Raises ValueError for a name that could not stand in an address or a host name, and for a new
-    one that differs from a node's only in case: host names have none, and one machine would be two.
+    Raises RefusedFieldError for a name that could not stand in an address or a host name, and for a
+    new one that differs from a node's only in case: host names have none, and one machine would be
+    two.
     """
     if not NODE_NAME.fullmatch(name):
-        raise ValueError(
+        raise RefusedFieldError(
             "a node's name has 1 to 253 letters, digits and . _ : - and begins and ends with a"
             " letter or digit"
         )
@@ -89,7 +91,7 @@ def _new_node(name: str) -> Node:
     wait_for_lock(f"inventory.node {name.lower()}")
     same = Node.objects.filter(name__iexact=name).order_by("pk").first()
     if same is not None and same.name != name:
-        raise ValueError(
+        raise RefusedFieldError(
             f"there is a node {same.name}: names that differ only in case are one host's, use"
             " that one"
         )

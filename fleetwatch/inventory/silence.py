@@ -17,6 +17,7 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Departure, ElasticRule, Node
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute, read_statement
 
@@ -152,14 +153,14 @@ def elastic_rules() -> list[ElasticRule]:
 def add_rule(kind: str, pattern: str) -> ElasticRule:
     """The rule by which nodes are elastic from now on.
 
-    Raises ValueError for one that could match nothing.
+    Raises RefusedFieldError for one that could match nothing.
     """
     if kind not in RULE_KINDS:
-        raise ValueError(f"a rule is on one of {', '.join(RULE_KINDS)}")
+        raise RefusedFieldError(f"a rule is on one of {', '.join(RULE_KINDS)}")
     if not pattern or len(pattern) > 253 or not pattern.isprintable():
-        raise ValueError("a pattern has 1 to 253 characters")
+        raise RefusedFieldError("a pattern has 1 to 253 characters")
     if kind == "label" and "=" not in pattern.strip("="):
-        raise ValueError("a label is key=value")
+        raise RefusedFieldError("a label is key=value")
     return ElasticRule.objects.get_or_create(kind=kind, pattern=pattern)[0]
 
 

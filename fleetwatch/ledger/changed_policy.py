@@ -4,23 +4,24 @@ import math
 from collections.abc import Iterable
 
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib.refusal import RefusedFieldError
 
 
 def changed(policy: Policy, changes: Iterable[str]) -> Policy:
     """The policy with each `name=number` in it.
 
-    Raises ValueError for what no policy can say, and for no change at all.
+    Raises RefusedFieldError for what no policy can say, and for no change at all.
     """
     thresholds = policy.to_json()
     for change in changes:
         name, separator, text = change.partition("=")
         if not separator or name not in thresholds:
             names = ", ".join(thresholds)
-            raise ValueError(f"{change!r} is no KEY=VALUE of a policy; there is {names}")
+            raise RefusedFieldError(f"{change!r} is no KEY=VALUE of a policy; there is {names}")
         thresholds[name] = _number(name, text)
     new = Policy.from_json(thresholds)
     if new == policy:
-        raise ValueError("that is the policy in force already")
+        raise RefusedFieldError("that is the policy in force already")
     return new
 
 
@@ -28,7 +29,7 @@ def _number(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"{name}: expected a number, not {text!r}") from None
+        raise RefusedFieldError(f"{name}: expected a number, not {text!r}") from None
     if not math.isfinite(value):
-        raise ValueError(f"{name}: expected a number, not {text!r}")
+        raise RefusedFieldError(f"{name}: expected a number, not {text!r}")
     return value

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from fleetwatch.lib.refusal import RefusedFieldError
+
 # The order of legends, tables and the API everywhere.
 STATES = (
     "useful",
@@ -177,8 +179,8 @@ class Policy:
 
     @classmethod
     def from_json(cls, thresholds: Mapping[str, float]) -> "Policy":
-        """The policy of a row. Raises ValueError for a field that no policy has, or a value that is
-        no number.
+        """The policy of a row. Raises RefusedFieldError for a field that no policy has, or a value
+        that is no number.
 
         A field the row does not name has its default: it was added later, with the value that held
         before.
@@ -186,13 +188,13 @@ class Policy:
         names = {threshold.name for threshold in fields(cls)}
         for name, value in thresholds.items():
             if name not in names:
-                raise ValueError(f"a policy has no threshold {name!r}")
+                raise RefusedFieldError(f"a policy has no threshold {name!r}")
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int | float)
                 or not 0 <= value < float("inf")
             ):
-                raise ValueError(f"{name}: expected a number not below 0, not {value!r}")
+                raise RefusedFieldError(f"{name}: expected a number not below 0, not {value!r}")
         return cls(**thresholds)
 
 

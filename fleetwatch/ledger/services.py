@@ -26,6 +26,7 @@ from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import EPOCH, HOUR_MS, ceil_hour_ms, from_ms, to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
@@ -172,12 +173,12 @@ def repost(start_ms: int, end_ms: int) -> int:
 def repost_start(day: date, *, now: datetime) -> int:
     """The midnight (UTC) of the day, in ms, where a new policy can begin.
 
-    Raises ValueError within a closed month.
+    Raises RefusedFieldError within a closed month.
     """
     start_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
     until_ms = policy_plan.frontier().until_ms
     if start_ms < until_ms:
-        raise ValueError(
+        raise RefusedFieldError(
             f"months before {from_ms(until_ms):%Y-%m-%d %H:%M} UTC are closed and keep their"
             " policy: repost from then on"
         )
@@ -219,10 +220,10 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
     """The new policy's row: the next version. What is posted from now on is judged by it, but
     closed months; nothing is judged again.
 
-    Raises ValueError for a policy that judges by more of the past than is kept.
+    Raises RefusedFieldError for a policy that judges by more of the past than is kept.
     """
     if policy.reach_ms > to_ms(EPOCH + retention.CONTEXT):
-        raise ValueError(
+        raise RefusedFieldError(
             f"a quiet run of {policy.reach_ms // 1000} s reaches farther than the columns that are"
             " kept beside it"
         )

@@ -6,6 +6,7 @@ import structlog
 from django.db import transaction
 
 from fleetwatch.costs.spreading import OWN_LINE, WAYS
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.reports.models import StatementChoice
 
 log = structlog.get_logger(__name__)
@@ -19,9 +20,9 @@ def free_capacity() -> str:
 def choose_free_capacity(way: str, *, by: str) -> None:
     """Statements that are made from now on tell it that way; what is stored stays.
 
-    Raises ValueError for another way.
+    Raises RefusedFieldError for another way.
     """
     if way not in WAYS:
-        raise ValueError(f"free capacity is told {', '.join(WAYS)}, not {way[:40]!r}")
+        raise RefusedFieldError(f"free capacity is told {', '.join(WAYS)}, not {way[:40]!r}")
     StatementChoice.objects.update_or_create(pk=1, defaults={"free_capacity": way})
     transaction.on_commit(lambda: log.info("free capacity chosen", way=way, by=by))

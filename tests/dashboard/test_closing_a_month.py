@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from fleetwatch.ledger.models import ClosedMonth
+from fleetwatch.ledger.months import closing
 from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +45,16 @@ def test_a_month_that_cannot_be_closed_is_refused_beside_its_field(admin, month,
     assert response.status_code == 422
     assert says in response.content.decode()
     assert not ClosedMonth.objects.exists()
+
+
+def test_what_breaks_while_a_month_is_closed_is_no_sentence_for_people(admin, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("spans overlap")
+
+    monkeypatch.setattr(closing, "close_month", broken)
+
+    with pytest.raises(ValueError, match="spans overlap"):
+        admin.post("/settings/month", {"month": MONTH})
 
 
 @pytest.mark.usefixtures("_spent")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetwatch.dashboard import words
+from fleetwatch.dashboard import charts, words
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Run
@@ -87,6 +87,22 @@ def test_the_map_as_a_table_names_them(fleet):
     table = fleet.get(f"/charts/fleet?{PERIOD}&as=csv").content.decode().splitlines()[1]
 
     assert table.split(",")[1::60] == ["useful", "unverified", "stalled", "waiting"]
+
+
+def test_the_rows_of_a_table_are_made_once(fleet, monkeypatch):
+    made = []
+    rows_of = charts._map_rows
+
+    def noted(*of):
+        made.append(of)
+        return rows_of(*of)
+
+    monkeypatch.setattr(charts, "_map_rows", noted)
+
+    page = fleet.get(f"/charts/fleet?{PERIOD}&as=table").content.decode()
+
+    assert "<h2>1 rows</h2>" in page
+    assert len(made) == 1
 
 
 def test_the_maps_legend_names_them(fleet):

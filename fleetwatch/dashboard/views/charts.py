@@ -18,9 +18,8 @@ from fleetwatch.lib.timeframes import TimeframeError
 @require_GET
 @login_required
 def chart(request: HttpRequest, name: str) -> HttpResponse:
-    refusal_of_names = refusal(request, (*charts.parameters(name), "as"))
-    if refusal_of_names is not None:
-        return refusal_of_names
+    if wrong := refusal(request, (*charts.parameters(name), "as")):
+        return wrong
     form = request.GET.get("as", "json")
     try:
         period = read_period(request, is_page=form == "table")
@@ -33,12 +32,17 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         case "csv":
             return _csv(chart, name)
         case "table":
-            return render(request, "dashboard/chart_table.html", period.context("", chart=chart))
+            context = period.context("", chart=chart, rows=chart.rows())
+            return render(request, "dashboard/chart_table.html", context)
         case "json":
-            content = {"title": chart.title, **chart.figure}
-            encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
-            return HttpResponse(encoded, content_type="application/json")
+            return _json(chart)
     raise Http404(f"as={form}")
+
+
+def _json(chart: charts.Chart) -> HttpResponse:
+    content = {"title": chart.title, **chart.figure}
+    encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
+    return HttpResponse(encoded, content_type="application/json")
 
 
 def _csv(chart: charts.Chart, name: str) -> HttpResponse:

@@ -10,6 +10,7 @@ from fleetwatch.ledger.models import ClosedMonth, Entry
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import execute, lock_key, wait_for_lock
 from fleetwatch.telemetry.models import TouchedHour
 
@@ -19,7 +20,7 @@ _LOCK = "ledger.closed_months"
 log = structlog.get_logger(__name__)
 
 
-class ClosingError(ValueError):
+class ClosingError(RefusedFieldError):
     """A month that can't be closed; the text is a sentence for who asked."""
 
 

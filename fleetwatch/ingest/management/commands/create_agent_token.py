@@ -10,10 +10,11 @@ from django.utils import timezone
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.lib.commands import HubCommand
+from fleetwatch.lib.refusal import RefusedFieldError
 
 
 class Command(HubCommand):
-    refusals = (ValueError,)
+    refusals = (RefusedFieldError,)
     help = (
         "Makes a token that speaks for one node, and prints it once. The node is made when it is"
         " new."

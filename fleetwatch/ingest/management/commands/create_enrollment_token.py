@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from fleetwatch.ingest.tokens import create_enrollment_token
 from fleetwatch.lib.commands import HubCommand
+from fleetwatch.lib.refusal import RefusedFieldError
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -26,7 +27,7 @@ def duration(text: str) -> timedelta:
 
 
 class Command(HubCommand):
-    refusals = (ValueError,)
+    refusals = (RefusedFieldError,)
     help = "Makes a token with which new nodes fetch their own, and prints it once."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

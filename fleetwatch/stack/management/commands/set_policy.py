@@ -13,10 +13,11 @@ from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 
 
 class Command(HubCommand):
-    refusals = (ValueError,)
+    refusals = (RefusedFieldError,)
     help = (
         "Puts a new version of the policy in force: the newest one with other values for the named"
         " thresholds."
