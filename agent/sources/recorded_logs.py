@@ -261,7 +261,7 @@ def _table_rows(path: Path, lines: Iterator[str]) -> Iterator[smi_text.Row]:
             "%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this"
             " agent" % path
         )
-    columns = smi_text.table(header)
+    columns = smi_text.Table(header)
     if "timestamp" not in columns.names:
         raise LogError("%s has no timestamp column: record it with --query-gpu=timestamp,…" % path)
     yield from filter(None, map(columns.row, lines))

@@ -75,14 +75,10 @@ class Books:
 
 def books_of(answers: Sequence[Answer]) -> Books:
     """The answers as one; where two know a job, the first."""
-    jobs: Dict[str, Job] = {}
-    for answer in answers:
-        for job in answer.known.jobs:
-            jobs.setdefault(job.key, job)
     return Books(
         {answer.status.kind: answer for answer in answers},
         {answer.status.kind: answer.fresh for answer in answers if answer.fresh is not None},
-        jobs,
+        {job.key: job for answer in reversed(answers) for job in answer.known.jobs},
     )
 
 

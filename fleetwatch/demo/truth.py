@@ -19,6 +19,7 @@ HEALTHY = healthy.CAUSE.code
 GPU_FAULT = gpu_fault.CAUSE.code
 UNOBSERVED = "unobserved"
 QUEUE = queue_or_scheduler.CAUSE.code
+OfGPU = tuple[int, str, int, int, str]  # GPU, the job's key, [start_ms, end_ms), cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +60,9 @@ def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
     simulated = Simulated(member.spec, node=member.name, start_ms=start_ms)
     uuids = [gpu.uuid for gpu in simulated.gpus()]
     spans = [
-        Truth(
-            member.name,
-            uuids[gpu],
-            job.key if job.archetype.is_allocated else "",
-            max(begin, start_ms),
-            min(end, end_ms),
-            cause,
-        )
-        for job in jobs_between(simulated.spec, start_ms, end_ms)
-        for gpu in job.gpus
-        for begin, end, cause in causes(job, gpu)
-    ]
-    spans += [
-        Truth(member.name, uuids[gpu], "", begin, end, cause)
-        for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)
+        Truth(member.name, uuids[gpu], key, max(begin, start_ms), min(end, end_ms), cause)
+        for of_gpu in (_of_jobs, _of_troubles)
+        for gpu, key, begin, end, cause in of_gpu(simulated, start_ms, end_ms)
     ]
     return sorted(
         (span for span in spans if span.start_ms < span.end_ms),
@@ -81,18 +70,22 @@ def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
     )
 
 
-def _troubles(
-    simulated: Simulated, start_ms: int, end_ms: int
-) -> Iterator[tuple[int, int, int, str]]:
+def _of_jobs(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[OfGPU]:
+    for job in jobs_between(simulated.spec, start_ms, end_ms):
+        key = job.key if job.archetype.is_allocated else ""
+        for gpu in job.gpus:
+            yield from ((gpu, key, *span) for span in causes(job, gpu))
+
+
+def _of_troubles(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[OfGPU]:
     spec = simulated.spec
     for begin, end in faults_between(spec, start_ms, end_ms):
-        yield spec.faulty or 0, max(begin, start_ms), min(end, end_ms), GPU_FAULT
+        yield spec.faulty or 0, "", begin, end, GPU_FAULT
     for begin, end in waits_between(spec.cluster, start_ms, end_ms) if spec.queue else ():
         for gpu in range(spec.count):
-            yield from ((gpu, *span, QUEUE) for span in _free(simulated, gpu, begin, end))
+            yield from ((gpu, "", *span, QUEUE) for span in _free(simulated, gpu, begin, end))
     for begin, end in outages_between(spec, start_ms, end_ms):
-        for gpu in range(spec.count):
-            yield gpu, max(begin, start_ms), min(end, end_ms), UNOBSERVED
+        yield from ((gpu, "", begin, end, UNOBSERVED) for gpu in range(spec.count))
 
 
 def _free(simulated: Simulated, gpu: int, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:

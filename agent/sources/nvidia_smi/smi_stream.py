@@ -12,7 +12,7 @@ import time
 from typing import IO, Callable, List, Optional, Sequence
 
 from agent.readings import SourceError
-from agent.sources.nvidia_smi.smi_text import Row, Table, table
+from agent.sources.nvidia_smi.smi_text import Row, Table
 
 log = logging.getLogger("agent.nvidia_smi")
 
@@ -91,7 +91,7 @@ class Stream:
                 self.heard_at = time.monotonic()
                 row = None if columns is None else columns.row(line)
                 if columns is None and line.startswith(self._first + ","):
-                    columns = table(line)
+                    columns = Table(line)
                     self.has_header = True
                 elif row is not None:
                     self._on_row(row)

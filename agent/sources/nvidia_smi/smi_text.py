@@ -6,7 +6,7 @@ notice, nothing) is None.
 
 import re
 from functools import lru_cache
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from agent.readings import GPUInfo, Reading
 from agent.sources.measured import LIMITS, reading_of
@@ -119,11 +119,13 @@ class Row(NamedTuple):
 
 
 class Table:
-    """The header of a CSV: column names without units, and the unit each had."""
+    """What the header of a CSV opens: column names without units, and the unit each had."""
 
-    def __init__(self, names: Sequence[str], units: Mapping[str, str]) -> None:
-        self.names = names
-        self._units = units
+    def __init__(self, header: str) -> None:
+        cells = [cell.strip() for cell in header.strip("\ufeff \r\n").split(",")]
+        named = [match.groups("") if match else ("", "") for match in map(_HEADER.fullmatch, cells)]
+        self.names = [name for name, _ in named]
+        self._units = {name: unit for name, unit in named if unit in _FACTORS}
         # looked up once, not in each row
         columns = {slot: self.columns(FIELDS[slot]) for slot in MEASURED}
         self.measured = {slot: of_slot for slot, of_slot in columns.items() if of_slot}
@@ -141,18 +143,9 @@ class Table:
         return Row(dict(zip(self.names, cells)), self)
 
 
-def table(header: str) -> Table:
-    """The table that this header line opens."""
-    matches = [_HEADER.fullmatch(cell.strip()) for cell in header.strip("\ufeff \r\n").split(",")]
-    cells = [(match.group(1), match.group(2) or "") if match else ("", "") for match in matches]
-    return Table(
-        [name for name, _ in cells], {name: unit for name, unit in cells if unit in _FACTORS}
-    )
-
-
 def is_header(line: str) -> bool:
     """True for a line that names columns of --query-gpu."""
-    names = set(table(line).names)
+    names = set(Table(line).names)
     return any(names.intersection(FIELDS[slot].names) for slot in (*VITAL, "memory_util"))
 
 

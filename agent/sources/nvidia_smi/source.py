@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Deque, Dict, List, Optional, Sequence
+from typing import Callable, Deque, Dict, List, Optional, Sequence
 
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.measured import throttle_ratios
@@ -127,7 +127,7 @@ class NvidiaSMI:
             or self._process_stream.stillness_s > 2.5 * PROCESS_INTERVAL_S
         ):
             self._process_stream.close()
-            self._process_stream = self._open_processes()
+            self._process_stream = self._ask_for_processes()
         with self._mutex:
             return sorted(
                 (card.info for card in self._cards.values()),
@@ -215,13 +215,11 @@ class NvidiaSMI:
             raise SourceError(
                 "nvidia-smi names no GPU: %s" % " ".join(self._gpu_stream.said or ["no answer"])
             )
-        self._process_stream = self._open_processes()
+        self._process_stream = self._ask_for_processes()
 
     def _open_gpus(self) -> None:
         """The child, after its first row or its end."""
-        self._gpu_stream = Stream(
-            self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu
-        )
+        self._gpu_stream = self._ask("gpu", self._fields, 1, self._take_gpu)
         deadline = time.monotonic() + self._start_s
         with self._mutex:
             while (
@@ -274,22 +272,17 @@ class NvidiaSMI:
             (info.uuid for info in cards if (info.bus_id or "").lower().endswith(bus.lower())), None
         )
 
-    def _open_processes(self) -> Stream:
-        return Stream(
-            self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S),
-            first=PROCESS_FIELDS[0],
-            on_row=self._take_process,
-        )
+    def _ask_for_processes(self) -> Stream:
+        return self._ask("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S, self._take_process)
 
-    def _query(self, what: str, fields: Sequence[str], every_s: int) -> List[str]:
-        asked = [
-            self._command,
-            "--query-%s=%s" % (what, ",".join(fields)),
-            "--format=csv",
-            "-l",
-            str(every_s),
-        ]
-        return [*asked, "-i", ",".join(self._asked_for())] if self._left_out else asked
+    def _ask(
+        self, what: str, fields: Sequence[str], every_s: int, on_row: Callable[[Row], None]
+    ) -> Stream:
+        query = "--query-%s=%s" % (what, ",".join(fields))
+        command = [self._command, query, "--format=csv", "-l", str(every_s)]
+        if self._left_out:
+            command += ["-i", ",".join(self._asked_for())]
+        return Stream(command, first=fields[0], on_row=on_row)
 
     def _take_gpu(self, row: Row) -> None:
         uuid = smi_text.csv_uuid(row)

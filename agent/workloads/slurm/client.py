@@ -224,7 +224,8 @@ class Slurm:
         conf = _read_first(self._conf_folders, "gres.conf")
         minors = None if conf is None else devices.minors(conf, self._books.nodes)
         order = devices.order(gpus, minors)
-        self._granted_gpus = node.gpus if node.gpus is not None else self._granted_gpus
+        if node.gpus is not None:
+            self._granted_gpus = node.gpus
         if self._granted_gpus in (None, len(order)):
             self._order = order
         elif len(self._order) != self._granted_gpus and is_needed:
@@ -278,11 +279,9 @@ def _holdings_of(
 
 def _aliases(jobs: Mapping[int, Job], records: Records) -> Dict[str, str]:
     """Control groups call jobs by their ids, and from Slurm 26.05 on by their SLUIDs."""
-    aliases = {str(number): job.key for number, job in jobs.items()}
-    for record in records.values():
-        if record.sluid and record.id in jobs:
-            aliases[record.sluid] = jobs[record.id].key
-    return aliases
+    numbers = {str(number): job.key for number, job in jobs.items()}
+    named = (record for record in records.values() if record.sluid and record.id in jobs)
+    return {**numbers, **{record.sluid: jobs[record.id].key for record in named}}
 
 
 def _record_of_claim(claim: Claim) -> Record:

@@ -14,7 +14,7 @@ needs_recordings = pytest.mark.skipif(
 
 
 def read(header, line):
-    table = smi_text.table(header)
+    table = smi_text.Table(header)
     return smi_text.csv_reading(table.row(line), at_ms=0)
 
 
@@ -89,14 +89,14 @@ def test_power_has_three_names(cells, watts):
 
 
 def test_a_torn_line_is_no_row():
-    table = smi_text.table("timestamp, utilization.gpu [%], power.draw [W]")
+    table = smi_text.Table("timestamp, utilization.gpu [%], power.draw [W]")
 
     assert table.row("2026/11/03 09:00:00.000, 97 %") is None
     assert table.row("timestamp, utilization.gpu [%], power.draw [W]") is None
 
 
 def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
-    table = smi_text.table(
+    table = smi_text.Table(
         "uuid, name, index, memory.total [MiB], enforced.power.limit [W], utilization.gpu [%],"
         " memory.used [MiB], persistence_mode"
     )
@@ -169,7 +169,7 @@ def test_every_capture_has_a_row_that_parses():
 )
 def test_a_real_capture_tells_throttling_errors_and_video_too(name):
     header, line = captured(name, "load")
-    table = smi_text.table(header)
+    table = smi_text.Table(header)
     row = table.row(line)
 
     reading = smi_text.csv_reading(row, at_ms=0)
@@ -220,6 +220,6 @@ def test_the_reasons_for_low_clocks_are_power_or_heat(name, bits, power, thermal
     ],
 )
 def test_a_lost_gpu_is_told_from_one_without_sensors(cells, reason):
-    table = smi_text.table("utilization.gpu [%], memory.used [MiB], power.draw [W]")
+    table = smi_text.Table("utilization.gpu [%], memory.used [MiB], power.draw [W]")
 
     assert smi_text.lost_reason(table.row(cells)) == reason
