@@ -21,6 +21,13 @@ def elapsed_s() -> float:
 _BOOT_CLOCK: Optional[int] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
+def is_recent(at_ms: Optional[int], now_ms: int, within_ms: int) -> bool:
+    """Whether it was so lately: not what never was (None), nor what lies ahead of a clock that was
+    set back.
+    """
+    return at_ms is not None and 0 <= now_ms - at_ms < within_ms
+
+
 class Clock:
     """Milliseconds since the epoch; durations are the boot clock's. For several threads."""
 

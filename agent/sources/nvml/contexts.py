@@ -5,6 +5,7 @@
 from collections import Counter
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence
 
+from agent.clock import is_recent
 from agent.readings import ProcessReading
 from agent.sources.nvml.capabilities import Capabilities
 
@@ -40,7 +41,7 @@ class ProcessLists:
 
         Raises as Capabilities.ask.
         """
-        if self._found_ms is None or not 0 <= now_ms - self._found_ms < SAME_MS:
+        if not is_recent(self._found_ms, now_ms, SAME_MS):
             self._found = self._ask(now_ms)
             self._found_ms = now_ms
         return self._found
@@ -55,12 +56,7 @@ class ProcessLists:
             return None
         pids = frozenset(process.pid for process in compute)
         # an MPS client shows as a new compute process too, the server's
-        if (
-            pids != self._pids
-            or self._rare
-            or self._asked_ms is None
-            or not 0 <= now_ms - self._asked_ms < RARE_MS
-        ):
+        if pids != self._pids or self._rare or not is_recent(self._asked_ms, now_ms, RARE_MS):
             self._rare = [process for calls in RARE for process in self._by(calls, calls[0]) or ()]
             self._pids = pids
             self._asked_ms = now_ms

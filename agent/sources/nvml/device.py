@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence
 
+from agent.clock import is_recent
 from agent.readings import Event, GPUInfo, ProcessReading, Reading
 from agent.sources.nvml import contexts, fields, gpm, identity, mig
 from agent.sources.nvml.capabilities import (
@@ -96,8 +97,12 @@ class Device:
             self.lost_until_ms = 0  # tried at once
         self._begin(handle)
 
-    def read(self, now_ms: int) -> Reading:
-        """The GPU now. Raises GPULostError and DriverAwayError."""
+    def read(self, now_ms: int, instance: Optional[mig.Instance]) -> Reading:
+        """The GPU now, or one of its instances, at the same beat. Raises GPULostError and
+        DriverAwayError.
+        """
+        if instance is not None:
+            return instance.read(now_ms, is_slow=self._is_slow, is_costly=self._is_costly)
         self.capabilities.now_ms = now_ms
         self._note_time(now_ms)
         values = self._utilisation(now_ms)
@@ -126,32 +131,20 @@ class Device:
             self._buffer.notice_silence(now_ms, is_working=values.get("util", 0) > 0)
         return values
 
-    def read_instance(self, instance: mig.Instance, now_ms: int) -> Reading:
-        """One MIG instance now, at the same beat as its GPU. Raises as read."""
-        return instance.read(now_ms, is_slow=self._is_slow, is_costly=self._is_costly)
-
-    def processes(self, now_ms: int) -> Optional[List[ProcessReading]]:
-        """The GPU's processes, without those of its instances; None where they can't be read.
-
-        Raises as read.
-        """
-        listed = self._lists.all(now_ms)
-        if listed is None:
-            return None
-        if self._is_cut:
-            listed = [process for process in listed if process.gpuInstanceId == NO_INSTANCE]
-        return contexts.readings(listed)
-
-    def instance_processes(
-        self, instance: mig.Instance, now_ms: int
+    def processes(
+        self, now_ms: int, instance: Optional[mig.Instance]
     ) -> Optional[List[ProcessReading]]:
-        """The instance's processes: out of the GPU's list, which needs privileges under MIG, else
-        its own. Raises as read.
+        """The processes of the GPU, without those of its instances, or of one of these; None where
+        they can't be read. Raises as read.
         """
         listed = self._lists.all(now_ms)
-        if listed is not None:
-            return contexts.readings([process for process in listed if instance.holds(process)])
-        listed = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+        if listed is None and instance is not None:
+            # the GPU's list needs privileges under MIG
+            listed = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+        elif listed is not None and instance is not None:
+            listed = [process for process in listed if instance.holds(process)]
+        elif listed is not None and self._is_cut:
+            listed = [process for process in listed if process.gpuInstanceId == NO_INSTANCE]
         return None if listed is None else contexts.readings(listed)
 
     def describe(self, now_ms: int) -> List[GPUInfo]:
@@ -161,7 +154,7 @@ class Device:
         """
         self.capabilities.now_ms = now_ms
         is_cut = mig.is_cut(self.capabilities, self.handle)
-        is_old = self._described_ms is None or not 0 <= now_ms - self._described_ms < DESCRIBED_MS
+        is_old = not is_recent(self._described_ms, now_ms, DESCRIBED_MS)
         is_stale = any(instance.is_stale for instance in self.instances.values())
         if is_cut != self._is_cut:
             self._turn(is_cut=is_cut)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
 
+from agent.clock import is_recent
 from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
 from agent.sources.nvml.library import (
@@ -56,9 +57,6 @@ class NVMLSource:
         self._looked_ms: Optional[int] = None
         self._held_cards: FrozenSet[str] = frozenset()
         self._watch = XIDWatch(self._nvml)
-        self._open()
-
-    def _open(self) -> None:
         try:
             self._start()
             self._find()
@@ -89,7 +87,8 @@ class NVMLSource:
 
         Raises SourceError while the driver is away.
         """
-        if self._trouble is not None or self._cards_changed():
+        # other cards than at the start: plugged in, or taken out
+        if self._trouble is not None or self._held_cards != self._card_names():
             self._restart()
         self._find()
         return [info for device in list(self._devices.values()) for info in self._described(device)]
@@ -101,20 +100,16 @@ class NVMLSource:
         """
         self._now_ms = now_ms
         device, instance = self._reachable(uuid)
-        if instance is not None:
-            return self._guarded(device, lambda: device.read_instance(instance, now_ms))
-        reading = self._guarded(device, lambda: device.read(now_ms))
-        if device.lost_until_ms is not None:
+        reading = self._guarded(device, lambda: device.read(now_ms, instance))
+        if instance is None and device.lost_until_ms is not None:
             device.lost_until_ms = None
-            self._events.append(Event(now_ms, "gpu_ok", uuid, text="GPU answers again"))
+            self._tell("gpu_ok", uuid, text="GPU answers again")
         return reading
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
         """Processes with a context; None when compute processes can't be read."""
         device, instance = self._reachable(uuid)
-        if instance is not None:
-            return self._guarded(device, lambda: device.instance_processes(instance, self._now_ms))
-        return self._guarded(device, lambda: device.processes(self._now_ms))
+        return self._guarded(device, lambda: device.processes(self._now_ms, instance))
 
     def events(self, now_ms: int) -> List[Event]:
         """XIDs, and GPUs and drivers that went away or came back, since the last call."""
@@ -162,7 +157,7 @@ class NVMLSource:
         self._held_cards = self._card_names()
         if self._trouble is not None:
             self._trouble = None
-            self._events.append(Event(self._now_ms, "driver_ok", text="driver answers again"))
+            self._tell("driver_ok", text="driver answers again")
 
     def _restart(self) -> None:
         """NVML from its beginning: it finds drivers that came back, and cards that were plugged in,
@@ -182,8 +177,7 @@ class NVMLSource:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             raise self._driver_error(error.value, str(error)) from error
-        is_recent = self._looked_ms is not None and 0 <= self._now_ms - self._looked_ms < LOOKED_MS
-        if is_recent and count == self._count:
+        if count == self._count and is_recent(self._looked_ms, self._now_ms, LOOKED_MS):
             return
         is_anew = self._looked_ms is None
         self._count = count
@@ -208,7 +202,7 @@ class NVMLSource:
         handle, uuid = answer
         if self._unnamed.pop(index, None) is not None and index in self._told:
             self._told.discard(index)
-            self._events.append(Event(self._now_ms, "gpu_ok", uuid, text="GPU answers now"))
+            self._tell("gpu_ok", uuid, text="GPU answers now")
         device = self._devices.get(uuid)
         if device is None:
             self._devices[uuid] = Device(
@@ -252,21 +246,15 @@ class NVMLSource:
 
     def _reachable(self, uuid: str) -> Tuple[Device, Optional[Instance]]:
         """The GPU, and which instance of it, unless it is lost and it is too early to try again."""
-        instance: Optional[Instance] = None
-        device = self._devices.get(uuid)
+        cut = (device for device in self._devices.values() if uuid in device.instances)
+        device = self._devices.get(uuid) or next(cut, None)
         if device is None:
-            device, instance = self._of_instance(uuid)
+            raise SourceError("GPU %s is not here" % uuid)
         if device.is_gone or (
             device.lost_until_ms is not None and self._now_ms < device.lost_until_ms
         ):
             raise SourceError("GPU %s is lost" % uuid)
-        return device, instance
-
-    def _of_instance(self, uuid: str) -> Tuple[Device, Instance]:
-        for device in self._devices.values():
-            if uuid in device.instances:
-                return device, device.instances[uuid]
-        raise SourceError("GPU %s is not here" % uuid)
+        return device, device.instances.get(uuid)
 
     def _guarded(self, device: Device, call: Callable[[], Answer]) -> Answer:
         """What the call answers; where the GPU or the driver is gone, that is told and raised as
@@ -282,9 +270,7 @@ class NVMLSource:
     def _lost(self, device: Device, error: GPULostError) -> SourceError:
         """The error to raise; the loss is told once."""
         if device.lost_until_ms is None:
-            self._events.append(
-                Event(self._now_ms, "gpu_lost", device.info.uuid, error.code or None, str(error))
-            )
+            self._tell("gpu_lost", device.info.uuid, error.code or None, str(error))
         device.lost_until_ms = self._now_ms + RETRY_LOST_MS
         return SourceError("GPU %s is lost" % device.info.uuid)
 
@@ -293,18 +279,17 @@ class NVMLSource:
         kind = "driver_mismatch" if code == MISMATCH else "driver_missing"
         if self._trouble != kind:
             self._trouble = kind
-            self._events.append(Event(self._now_ms, kind, code=code, text=text))
+            self._tell(kind, None, code, text)
         if kind == "driver_mismatch":
             return DriverChangedError(
                 "the NVIDIA driver was changed while its library was loaded: start the agent anew"
             )
         return SourceError("the NVIDIA driver does not answer: %s" % text)
 
-    def _cards_changed(self) -> bool:
-        """True when the kernel's driver holds other cards than when NVML was started: plugged in,
-        or taken out.
-        """
-        return self._held_cards != self._card_names()
+    def _tell(
+        self, kind: str, uuid: Optional[str] = None, code: Optional[int] = None, text: str = ""
+    ) -> None:
+        self._events.append(Event(self._now_ms, kind, uuid, code, text))
 
     def _card_names(self) -> FrozenSet[str]:
         try:

@@ -8,6 +8,7 @@ import ctypes
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from agent.readings import Event
@@ -81,10 +82,8 @@ class XIDWatch:
         self._set = None
         self._thread = None
         if lent is not None:
-            try:
+            with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlEventSetFree(lent)
-            except self._nvml.NVMLError:
-                return True
         return True
 
     def _listen(self) -> None:

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import AbstractSet, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from agent.clock import is_recent
 from agent.readings import SchedulerError
 from agent.workloads.slurm.command import CommandError
 from agent.workloads.slurm.hpc_files import Claim
@@ -73,7 +74,7 @@ class JobBooks:
         """
         completes = any(job.is_passing for job in self._listed.values())
         is_same = sights == self._sights and not is_changed and not completes
-        if is_same and self._listed_ms is not None and 0 <= now_ms - self._listed_ms < LIST_MS:
+        if is_same and is_recent(self._listed_ms, now_ms, LIST_MS):
             return
         listed = self._queue.on_node(self.nodes[0])
         if len(listed) > MAX_JOBS:

@@ -8,6 +8,7 @@ was requeued, or is forgotten) when that was seen, or before, when Slurm gave it
 from dataclasses import dataclass, replace
 from typing import Iterable, List, Mapping, Optional
 
+from agent.clock import is_recent
 from agent.workloads.slurm.scontrol import HOLDING_FLAGS, Record, is_over
 
 # an end is told so long: to every window that may overlap the run, also where it was learned late
@@ -41,11 +42,7 @@ class Runs:
 
     def ended(self, now_ms: int) -> List[Run]:
         """The runs whose end was learned lately, in that order."""
-        self._ended = [
-            run
-            for run in self._ended
-            if run.ended_ms is not None and 0 <= now_ms - run.ended_ms < TOLD_MS
-        ]
+        self._ended = [run for run in self._ended if is_recent(run.ended_ms, now_ms, TOLD_MS)]
         return list(self._ended)
 
     def knows(self, number: int) -> bool:
@@ -83,8 +80,9 @@ class Runs:
         is_same = record is not None and record.restarts == run.record.restarts
         if record is not None and is_same and record.end_ms is not None:
             return Run(record, run.shares, record.end_ms, now_ms)
-        was_watched = self._seen_ms is not None and 0 <= now_ms - self._seen_ms < WATCHED_MS
-        end_ms = run.end_ms if run.end_ms is not None else seen_ms if was_watched else None
+        end_ms = run.end_ms
+        if end_ms is None and is_recent(self._seen_ms, now_ms, WATCHED_MS):
+            end_ms = seen_ms
         if record is None:
             over = replace(run.record, states=(), end_ms=None)
         elif is_same:  # of one that is over, and can't be read

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
+from agent.clock import is_recent
 from agent.json_parts import parts
 from agent.readings import SchedulerError
 from agent.workloads.slurm.command import CommandError, Commands
@@ -131,7 +132,7 @@ class Queue:
         """GPUs that jobs wait for in the whole queue, at most PENDING_MS old; None when that can't
         be told.
         """
-        if self._pending_ms is None or not 0 <= now_ms - self._pending_ms < PENDING_MS:
+        if not is_recent(self._pending_ms, now_ms, PENDING_MS):
             self._pending_ms = now_ms
             try:
                 self._pending = _demand(
