@@ -62,7 +62,7 @@ class _Threads:
 
     read_s: float
     ticks: Dict[int, int] = field(default_factory=dict)
-    chosen_s: float = 0.0
+    chosen_s: float = -THREADS_S
 
 
 @dataclass
@@ -206,28 +206,28 @@ class FactsReader:
         return {"job_main_thread_ratio": min(1.0, max(read))} if read else {}
 
     def _busiest_of(self, pid: int, now_s: float) -> Optional[float]:
-        before = self._threads.get(pid)
-        if before is None or now_s - before.chosen_s >= THREADS_S:
-            after = _Threads(now_s, self._choose_threads(pid), now_s)
-        else:
-            after = _Threads(now_s, before.ticks, before.chosen_s)
-        after.ticks = _ticks(after.ticks, self._root, pid, "task")
-        self._threads[pid] = after
-        if before is None or now_s - before.read_s < MIN_ELAPSED_S:
+        before = self._threads.get(pid, _Threads(now_s))
+        elapsed_s = now_s - before.read_s
+        threads: Iterable[int] = before.ticks
+        chosen_s = before.chosen_s
+        if now_s - chosen_s >= THREADS_S:
+            threads = self._choose_threads(pid)
+            chosen_s = now_s
+        ticks = _ticks(threads, self._root, pid, "task")
+        self._threads[pid] = _Threads(now_s, ticks, chosen_s)
+        gained = [ticks[tid] - before.ticks[tid] for tid in ticks.keys() & before.ticks.keys()]
+        if not gained or elapsed_s < MIN_ELAPSED_S:
             return None
-        gained = [
-            after.ticks[tid] - before.ticks[tid] for tid in after.ticks.keys() & before.ticks.keys()
-        ]
-        return max(0, *gained) / self._ticks_per_s / (now_s - before.read_s) if gained else None
+        return max(0, *gained) / self._ticks_per_s / elapsed_s
 
-    def _choose_threads(self, pid: int) -> Dict[int, int]:
+    def _choose_threads(self, pid: int) -> List[int]:
         """The main thread and those that have used most CPU so far: a process of PyTorch has
         hundreds that sleep.
         """
         names = procfs.names(os.path.join(self._root, str(pid), "task"))[:MAX_THREADS]
         ticks = _ticks([int(name) for name in names if name.isdigit()], self._root, pid, "task")
         busiest = sorted(ticks.keys() - {pid}, key=lambda tid: (ticks[tid], tid), reverse=True)
-        return dict.fromkeys([pid, *busiest[: BUSY_THREADS - 1]], 0)
+        return [pid, *busiest[: BUSY_THREADS - 1]]
 
     def _remember(self, jobs: Set[str], members: Sequence[Member]) -> None:
         """Where the jobs' groups lie; nothing of other jobs and processes."""

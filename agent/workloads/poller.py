@@ -148,17 +148,14 @@ class Poller:
         age_s = self._clock_s() - self._answered_s
         is_about = self._is_about(self._gpus)
         is_fresh = age_s < FRESH_INTERVALS * self._scheduler.interval_s and is_about
-        # what its books say of some jobs stands; of GPUs that they give to nobody nothing may be
-        # concluded
-        doubt = self._known.doubt if is_fresh else self._trouble
-        why = doubt or (
-            ""
-            if is_fresh
-            else "it does not answer"
-            if is_about
-            else "it was not asked yet about a GPU that came"
+        why = self._trouble or (
+            "it does not answer" if is_about else "it was not asked yet about a GPU that came"
         )
-        status = SourceStatus(self.kind, ok=is_fresh and not doubt, seen_ms=self._seen_ms, why=why)
+        if is_fresh:
+            # what its books say of some jobs stands; of GPUs that they give to nobody nothing may
+            # be concluded
+            why = self._known.doubt
+        status = SourceStatus(self.kind, ok=not why, seen_ms=self._seen_ms, why=why)
         return Answer(status, self._known if is_fresh else None, self._known)
 
     def _is_about(self, gpus: GPUs) -> bool:

@@ -93,7 +93,13 @@ class DCGMSource:
         """
         if now_ms // self.interval_ms != self._slot:
             self._slot = now_ms // self.interval_ms
-            self._refresh(now_ms)
+            self._pending = {}
+            self._trouble = None  # kept for every GPU that is asked for in this interval
+            try:
+                self._take(self._ask(), now_ms)
+            except SourceError as error:
+                self._trouble = str(error)
+                self.labels.is_answering = False
         if self._trouble is not None:
             raise SourceError(self._trouble)
         return self._pending.pop(uuid, None)
@@ -117,18 +123,6 @@ class DCGMSource:
         """
         self.labels.otherwise = otherwise()
         return self.labels
-
-    def _refresh(self, now_ms: int) -> None:
-        """The scrape of this interval; its trouble is kept for every GPU that is asked for
-        in it.
-        """
-        self._pending = {}
-        self._trouble = None
-        try:
-            self._take(self._ask(), now_ms)
-        except SourceError as error:
-            self._trouble = str(error)
-            self.labels.is_answering = False
 
     def _ask(self) -> Scrape:
         parsed = parse(self._fetch(self._url))

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import IO, Callable, List, Optional, Sequence
 
+from agent import procfs
 from agent.readings import SourceError
 from agent.sources.nvidia_smi.smi_text import Row, Table
 
@@ -125,9 +126,4 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
 
 def _wakes(pid: int) -> Optional[int]:
     """How often the process has gone to sleep by itself; None where /proc does not say."""
-    try:
-        with open("/proc/%d/status" % pid, encoding="ascii", errors="replace") as file:
-            lines = [line for line in file if line.startswith("voluntary_ctxt_switches:")]
-        return int(lines[0].split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
+    return procfs.numbers(procfs.read("/proc", pid, "status")).get("voluntary_ctxt_switches")

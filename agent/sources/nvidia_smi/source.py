@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Callable, Deque, Dict, List, Optional, Sequence
 
+from agent import procfs
 from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.measured import throttle_ratios
 from agent.sources.nvidia_smi import smi_text
@@ -235,42 +236,35 @@ class NvidiaSMI:
         )
 
     def _drop_refused_field(self) -> bool:
-        refused = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
-        if refused is None or refused.group(1) not in self._fields:
+        match = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
+        refused = "" if match is None else match.group(1)
+        if refused not in self._fields:
             return False
-        older = OLDER_NAMES.get(refused.group(1))
-        place = self._fields.index(refused.group(1))
-        self._fields[place : place + 1] = [older] if older is not None else []
+        names = [OLDER_NAMES.get(name) if name == refused else name for name in self._fields]
+        self._fields = list(filter(None, names))
         return True
 
     def _leave_out_lost(self) -> bool:
         """Where one GPU has no handle nvidia-smi tells of none: ask for the others alone."""
         lost = _NO_HANDLE.search(" ".join(self._gpu_stream.said))
-        if lost is None or lost.group(1).lower() in self._left_out:
+        bus = "" if lost is None else lost.group(1).lower()
+        if lost is None or bus in self._left_out:
             return False
-        self._left_out.append(lost.group(1).lower())
-        self._tell(
-            Event(
-                int(time.time() * 1000), "gpu_lost", self._uuid_at(lost.group(1)), text=lost.string
-            )
-        )
+        self._left_out.append(bus)
+        now_ms = int(time.time() * 1000)
+        self._tell(Event(now_ms, "gpu_lost", self._uuid_at(bus), text=lost.string))
         return bool(self._asked_for())
 
     def _asked_for(self) -> List[str]:
         """The bus ids to ask for while some are left out."""
-        try:
-            present = sorted(os.listdir(os.path.join(self._driver_root, "gpus")))
-        except OSError:
-            return []
-        return [
-            bus for bus in present if not any(bus.lower().endswith(lost) for lost in self._left_out)
-        ]
+        left_out = tuple(self._left_out)
+        present = sorted(procfs.names(os.path.join(self._driver_root, "gpus")))
+        return [bus for bus in present if not bus.lower().endswith(left_out)]
 
     def _uuid_at(self, bus: str) -> Optional[str]:
         cards = (card.info for card in self._cards.values())
-        return next(
-            (info.uuid for info in cards if (info.bus_id or "").lower().endswith(bus.lower())), None
-        )
+        uuids = (gpu.uuid for gpu in cards if (gpu.bus_id or "").lower().endswith(bus))
+        return next(uuids, None)
 
     def _ask_for_processes(self) -> Stream:
         return self._ask("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S, self._take_process)

@@ -2,10 +2,10 @@
 at all.
 """
 
-import os
 from pathlib import Path
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
 
+from agent import procfs
 from agent.clock import is_recent
 from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
@@ -292,7 +292,4 @@ class NVMLSource:
         self._events.append(Event(self._now_ms, kind, uuid, code, text))
 
     def _card_names(self) -> FrozenSet[str]:
-        try:
-            return frozenset(os.listdir(str(self._cards)))
-        except OSError:
-            return frozenset()
+        return frozenset(procfs.names(str(self._cards)))

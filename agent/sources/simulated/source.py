@@ -145,7 +145,7 @@ class Simulated:
     def _owned(self, jobs: Sequence[SimulatedJob], processes: Processes) -> List[Process]:
         """Those of the processes that are of the jobs."""
         return [
-            describe_process(job, self.cards[gpu].uuid, process)
+            _process(job, self.cards[gpu].uuid, process)
             for job in jobs
             for gpu in job.gpus
             for process in processes.get(self.cards[gpu].uuid) or ()
@@ -314,7 +314,7 @@ def describe(job: SimulatedJob, at_ms: int) -> Job:
     )
 
 
-def describe_process(job: SimulatedJob, uuid: str, process: ProcessReading) -> Process:
+def _process(job: SimulatedJob, uuid: str, process: ProcessReading) -> Process:
     """A process of the job; what a job left behind hangs in the driver and belongs to nobody."""
     is_held = job.archetype.is_allocated
     return Process(

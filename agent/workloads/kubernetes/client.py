@@ -152,16 +152,14 @@ class Kubernetes:
         again_ms, devices = self._devices
         if now_ms < again_ms:
             return devices
-        is_old = False
         try:
             devices = allocatable(call(self._paths.socket, ALLOCATABLE))
+            is_settled = bool(devices)
         except (GRPCError, MessageError) as error:
-            is_old = isinstance(error, GRPCError) and error.status == UNIMPLEMENTED
-            keep_ms = KEEP_MS if is_old else RETRY_MS
-        else:
-            keep_ms = KEEP_MS if devices else RETRY_MS
-        self._devices = (now_ms + keep_ms, None if is_old else devices)
-        return self._devices[1]
+            is_settled = isinstance(error, GRPCError) and error.status == UNIMPLEMENTED
+            devices = None if is_settled else devices
+        self._devices = (now_ms + (KEEP_MS if is_settled else RETRY_MS), devices)
+        return devices
 
     def _of_gpus(self, books: Books, on_node: _Node) -> List[PodDevices]:
         """What the books say of GPUs. What is kept of pods that are in no books is forgotten."""

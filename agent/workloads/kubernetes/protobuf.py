@@ -90,10 +90,10 @@ def _pod(message: bytes) -> PodDevices:
             for device in _devices(value)
         ),
         claimed=tuple(
-            claimed
+            Claimed(_text(value, 2), _text(value, 3), _text(value, 4))
             for container in containers
-            for value in _messages(container, 5)
-            for claimed in _claimed(value)
+            for resource in _messages(container, 5)
+            for value in _messages(resource, 4)
         ),
     )
 
@@ -101,14 +101,6 @@ def _pod(message: bytes) -> PodDevices:
 def _devices(message: bytes) -> List[Device]:
     resource = _text(message, 1)
     return [Device(resource, _decoded(value)) for value in _messages(message, 2)]
-
-
-def _claimed(message: bytes) -> List[Claimed]:
-    """Of a DynamicResource: its ClaimResources."""
-    return [
-        Claimed(_text(value, 2), _text(value, 3), _text(value, 4))
-        for value in _messages(message, 4)
-    ]
 
 
 def _text(message: bytes, number: int) -> str:
