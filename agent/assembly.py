@@ -32,7 +32,7 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     return choose
 
 
-def source(chosen: Config, start_ms: int) -> Source:
+def source_of(chosen: Config, start_ms: int) -> Source:
     """The source of readings. Raises SourceError, and BadArgumentError for one that can't be."""
     return open_source(
         chosen.source,

@@ -6,7 +6,7 @@ import signal
 import threading
 
 from agent import batch, memory
-from agent.assembly import identity, source, workloads
+from agent.assembly import identity, source_of, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
 from agent.enrolment import EnrollingSender
@@ -36,7 +36,7 @@ def run(chosen: Config) -> int:
     sampler = _sampler(chosen, clock, recorder)
     # what is wrong with these, time does not mend
     if chosen.source.startswith(("simulated:", "replay:")):
-        source(chosen, clock.now_ms()).close()
+        source_of(chosen, clock.now_ms()).close()
     spool = Spool(chosen.spool, identity=identity, max_bytes=chosen.spool_bytes)
     try:
         loop = _loop(chosen, spool, sampler, clock)
@@ -90,7 +90,7 @@ def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
     # what is simulated, replayed or scraped is not this host's kernel's to tell of
     kmsg = Kmsg() if chosen.source in SOURCES else None
     return Sampler(
-        lambda: source(chosen, clock.now_ms()),
+        lambda: source_of(chosen, clock.now_ms()),
         workloads(chosen),
         window_ms=WINDOW_MS,
         interval_ms=INTERVAL_MS,

@@ -15,7 +15,7 @@ from collections import deque
 from typing import Deque, Dict, List, Optional, Tuple
 
 from agent.lines import printable
-from agent.readings import Event, Events, GPUs
+from agent.readings import Event, GPUs
 
 log = logging.getLogger("agent.kmsg")
 
@@ -28,9 +28,9 @@ MAX_TEXT = 200
 SAME_MS = 5000
 FALLEN = 79
 # domain.md 1.6; the pid and the name are the process's, which may call itself anything
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?![0-9])(?:, (.*))?")
-_FALLEN = re.compile(
-    r"NVRM: (?:The NVIDIA GPU|GPU) ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus"
+_XID = re.compile(
+    r"NVRM: (?:Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?![0-9])(?:, (.*))?"
+    r"|(?:The NVIDIA )?GPU ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus)"
 )
 
 Bus = Tuple[int, int, int]  # domain, bus, device
@@ -101,24 +101,18 @@ class XIDs:
     """Tells an XID once, whoever and however many saw it."""
 
     def __init__(self) -> None:
-        self._told: Deque[Tuple[Optional[str], Optional[int], int]] = deque(maxlen=256)
+        self._events: Deque[Event] = deque(maxlen=256)
 
-    def fresh(self, events: Events) -> List[Event]:
-        """The events without XIDs of the same GPU and code within SAME_MS of one that was told."""
-        kept = []
-        for event in events:
-            if event.kind == "xid":
-                if self._is_told(event):
-                    continue
-                self._told.append((event.uuid, event.code, event.at_ms))
-            kept.append(event)
-        return kept
-
-    def _is_told(self, event: Event) -> bool:
-        return any(
-            (uuid, code) == (event.uuid, event.code) and abs(event.at_ms - at_ms) <= SAME_MS
-            for uuid, code, at_ms in self._told
-        )
+    def is_new(self, event: Event) -> bool:
+        """False for an XID of the same GPU and code within SAME_MS of one that was new."""
+        if event.kind != "xid":
+            return True
+        for earlier in self._events:
+            is_alike = (earlier.uuid, earlier.code) == (event.uuid, event.code)
+            if is_alike and abs(event.at_ms - earlier.at_ms) <= SAME_MS:
+                return False
+        self._events.append(event)
+        return True
 
 
 def bus_of(text: str) -> Optional[Bus]:
@@ -139,19 +133,14 @@ def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
     # facility 0 is the kernel; what processes write to /dev/kmsg has another, whatever they claim
     if not re.fullmatch(r"[0-7]", head.partition(",")[0]):
         return None
-    xid = _XID.match(text)
-    fallen = _FALLEN.match(text)
-    if xid is not None:
-        bus = bus_of(xid.group(1))
-        code = int(xid.group(2))
-        text = xid.group(3) or ""
-    elif fallen is not None:
-        bus = bus_of(fallen.group(1))
-        code = FALLEN
-        text = "GPU has fallen off the bus"
-    else:
+    match = _XID.match(text)
+    if match is None:
         return None
-    return None if bus is None else (bus, code, printable(text[:MAX_TEXT], "?"))
+    address, code, cause, fallen = match.groups("")
+    bus = bus_of(address or fallen)
+    if fallen:
+        cause = "GPU has fallen off the bus"
+    return None if bus is None else (bus, int(code or FALLEN), printable(cause[:MAX_TEXT], "?"))
 
 
 def _why(path: str, error: OSError) -> str:

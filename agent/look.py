@@ -7,13 +7,13 @@ import platform
 import sys
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from agent import __version__, batch, report, wire
-from agent.assembly import identity, source, workloads
+from agent.assembly import identity, source_of, workloads
 from agent.clock import Clock
 from agent.config import INSTALLED, Config
 from agent.enrolment import EnrollingSender
@@ -22,7 +22,7 @@ from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
 from agent.loop import INTERVAL_MS, WINDOW_S, close_all
 from agent.readings import (
-    Events,
+    GPUs,
     NotedSource,
     PacedSource,
     Source,
@@ -51,30 +51,29 @@ NOT_ASKED = {"slurm": "no slurmd runs here", "docker": "a scheduler is asked ins
 
 
 class Seen(NamedTuple):
-    """One window of this host, and what its source says of itself."""
+    """One window of this host, and who read it."""
 
-    source: str
-    driver: str
-    observed: Observed
+    sampler: Sampler
+    source: Source
+    gpus: GPUs
     closed: batch.ClosedWindow
-    versions: Dict[str, str]
-    notes: List[str]
-    events: Events
 
 
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
-    seen = _one_window(chosen, WINDOW_MS)
     name = identity(uuid.uuid4().hex)
-    sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
-    agent = {
-        "version": __version__,
-        "driver": seen.driver,
-        "source": seen.source,
-    }
-    content = batch.build(
-        [seen.closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events
-    )
+    with _one_window(chosen, WINDOW_MS) as seen:
+        content = batch.build(
+            [seen.closed],
+            sender=batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S),
+            gpus=seen.gpus,
+            agent={
+                "version": __version__,
+                "driver": seen.sampler.driver,
+                "source": seen.sampler.name,
+            },
+            events=seen.sampler.take_events(),
+        )
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
 
@@ -86,10 +85,11 @@ def check(chosen: Config) -> int:
     with _listening() as listener:
         look = _host(chosen)
         try:
-            look = _gpus(chosen, look, listener)
+            look = _gpus(chosen, look, listener.schedulers)
         except SourceError as error:
-            host = [look_for_driver(), *look.host]
-            look = replace(look, failure=str(error), host=host, notes=listener.notes())
+            look = replace(look, failure=str(error), host=[look_for_driver(), *look.host])
+    notes = dict.fromkeys(listener.notes)
+    look = replace(look, notes=[*look.notes, *notes][:MAX_NOTES])
     if chosen.is_json:
         print(json.dumps(report.as_json(look), indent=2))
     else:
@@ -103,7 +103,7 @@ class _Listener(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.schedulers: Dict[str, str] = {}  # kind -> why it does not answer
-        self._lines: List[str] = []
+        self.notes: List[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """A scheduler's reason goes to its line, everything else to the notes."""
@@ -114,11 +114,7 @@ class _Listener(logging.Handler):
         ):
             self.schedulers[str(record.args[0])] = str(record.args[1])
         else:
-            self._lines.append(record.getMessage())
-
-    def notes(self) -> List[str]:
-        """Each once."""
-        return list(dict.fromkeys(self._lines))[:MAX_NOTES]
+            self.notes.append(record.getMessage())
 
 
 @contextmanager
@@ -154,24 +150,25 @@ def _host(chosen: Config) -> Look:
     )
 
 
-def _gpus(chosen: Config, look: Look, listener: _Listener) -> Look:
+def _gpus(chosen: Config, look: Look, reasons: Dict[str, str]) -> Look:
     """Raises SourceError when there is no GPU."""
-    seen = _one_window(chosen, CHECK_MS)
     is_here = not chosen.source.startswith(("simulated:", "replay:"))
-    return replace(
-        look,
-        source=seen.source,
-        versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
-        gpus=seen.observed.gpus,
-        windows=seen.closed.windows,
-        jobs=_job_sources(
-            seen.observed.workload.sources,
-            look_for_schedulers() if is_here else [],
-            listener.schedulers,
-            is_auto="auto" in chosen.jobs,
-        ),
-        notes=[*seen.notes, *listener.notes()][:MAX_NOTES],
-    )
+    with _one_window(chosen, CHECK_MS) as (sampler, source, gpus, closed):
+        versions = source.versions() if isinstance(source, VersionedSource) else {}
+        return replace(
+            look,
+            source=sampler.name,
+            versions={**look.versions, "driver": sampler.driver or "unknown", **versions},
+            gpus=gpus,
+            windows=closed.windows,
+            jobs=_job_sources(
+                closed.workload.sources,
+                look_for_schedulers() if is_here else [],
+                reasons,
+                is_auto="auto" in chosen.jobs,
+            ),
+            notes=source.notes() if isinstance(source, NotedSource) else [],
+        )
 
 
 def _job_sources(
@@ -213,16 +210,8 @@ def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
     return replace(finding, state="-", text="%s; not asked: %s" % (finding.text, reason))
 
 
-def _opened(chosen: Config, start_ms: int) -> Source:
-    """Raises SourceError when it names no GPU."""
-    opened = source(chosen, start_ms)
-    if not opened.gpus():
-        opened.close()
-        raise SourceError("the driver names no GPU")
-    return opened
-
-
-def _one_window(chosen: Config, window_ms: int) -> Seen:
+@contextmanager
+def _one_window(chosen: Config, window_ms: int) -> Iterator[Seen]:
     """One window of this host: the one just past where time is simulated, else the next whole one.
 
     Raises SourceError.
@@ -231,30 +220,32 @@ def _one_window(chosen: Config, window_ms: int) -> Seen:
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = _whole_before(clock.now_ms(), window_ms)
-    opened = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
-    if window_ms == CHECK_MS and isinstance(opened, PacedSource):
-        # a scrape per second, for these seconds, shows what there is
-        opened.interval_ms = INTERVAL_MS
+    source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
     if not is_simulated:
         start_ms = _whole_before(clock.now_ms(), window_ms) + 2 * window_ms
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
-    sampler = _sampler(chosen, opened, window_ms)
-    end_ms = start_ms + window_ms
-    _tick(sampler, None if is_simulated else clock, start_ms, end_ms)
-    return _seen(sampler, opened, start_ms, end_ms, host)
+    with closing(_sampler(chosen, source, window_ms)) as sampler:
+        end_ms = start_ms + window_ms
+        observed = _read(sampler, None if is_simulated else clock, start_ms, end_ms)
+        closed = close_all(observed, host, start_ms=start_ms, end_ms=end_ms)
+        yield Seen(sampler, source, observed.gpus, closed)
 
 
-def _tick(sampler: Sampler, clock: Optional[Clock], start_ms: int, end_ms: int) -> None:
-    """Each second from the one before to the one after, at its time where there is a clock."""
-    for at_ms in range(start_ms - INTERVAL_MS, end_ms + INTERVAL_MS, INTERVAL_MS):
-        if clock is not None:
-            time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
-        sampler.tick(at_ms)
+def _opened(chosen: Config, start_ms: int) -> Source:
+    """Raises SourceError when it names no GPU."""
+    source = source_of(chosen, start_ms)
+    if not source.gpus():
+        source.close()
+        raise SourceError("the driver names no GPU")
+    if chosen.command == "check" and isinstance(source, PacedSource):
+        # a scrape per second, for these seconds, shows what there is
+        source.interval_ms = INTERVAL_MS
+    return source
 
 
-def _sampler(chosen: Config, opened: Source, window_ms: int) -> Sampler:
+def _sampler(chosen: Config, source: Source, window_ms: int) -> Sampler:
     return Sampler(
-        lambda: opened,
+        lambda: source,
         workloads(chosen),
         window_ms=window_ms,
         interval_ms=INTERVAL_MS,
@@ -262,22 +253,15 @@ def _sampler(chosen: Config, opened: Source, window_ms: int) -> Sampler:
     )
 
 
+def _read(sampler: Sampler, clock: Optional[Clock], start_ms: int, end_ms: int) -> Observed:
+    """Each second from the one before to the one after, at its time where there is a clock."""
+    for at_ms in range(start_ms - INTERVAL_MS, end_ms + INTERVAL_MS, INTERVAL_MS):
+        if clock is not None:
+            time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
+        sampler.tick(at_ms)
+    return sampler.take(start_ms, end_ms)
+
+
 def _whole_before(now_ms: int, window_ms: int) -> int:
     """The start of the last window that is over."""
     return now_ms // window_ms * window_ms - window_ms
-
-
-def _seen(sampler: Sampler, opened: Source, start_ms: int, end_ms: int, host: HostReader) -> Seen:
-    """The window that was read; the sampler is closed."""
-    observed = sampler.take(start_ms, end_ms)
-    seen = Seen(
-        source=sampler.name,
-        driver=sampler.driver,
-        observed=observed,
-        closed=close_all(observed, host, start_ms=start_ms, end_ms=end_ms),
-        versions=opened.versions() if isinstance(opened, VersionedSource) else {},
-        notes=opened.notes() if isinstance(opened, NotedSource) else [],
-        events=sampler.take_events(),
-    )
-    sampler.close()
-    return seen

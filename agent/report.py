@@ -65,14 +65,17 @@ class Look:
 
 def text(look: Look, *, has_colour: bool) -> str:
     """The report for people: at most WIDTH columns, clear without colour."""
-    rows = check_advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []
+    rows = check_advice.rows_of(look.gpus, look.windows, source=look.source)
+    judged = [
+        _metric_lines(rows),
+        _finding_lines("job source", look.jobs),
+        _finding_lines("host", look.host),
+        _finding_lines("hub", look.hub),
+    ]
     sections = [
         _heads(look),
         table(_gpu_rows(look)) if look.gpus else [],
-        _metric_lines(rows, has_colour) if rows else [],
-        _finding_lines("job source", look.jobs, has_colour),
-        _finding_lines("host", look.host, has_colour),
-        _finding_lines("hub", look.hub, has_colour),
+        *(map(_coloured, judged) if has_colour else judged),
         _items("what to do", _to_do(look, rows)),
         _items("noticed meanwhile", look.notes),
     ]
@@ -153,14 +156,14 @@ def _of(value: Optional[float], total: Optional[float], unit: float, form: str, 
     return "-" if shown == ["-", "-"] else "%s/%s %s" % (shown[0], shown[1], name)
 
 
-def _metric_lines(rows: check_advice.Rows, has_colour: bool) -> List[str]:
+def _metric_lines(rows: check_advice.Rows) -> List[str]:
     lines = [("", "metric", "works on", "why not")]
     for row in rows:
         if row.of:
             state = "ok" if row.works == row.of else "part" if row.works else "no"
             why = ", ".join(_counted(row, reason) for reason in sorted(row.why))
             lines.append((state, row.metric.name, "%d of %d" % (row.works, row.of), why))
-    return _coloured(table(lines), has_colour)
+    return table(lines) if lines[1:] else []
 
 
 def _counted(row: check_advice.Row, why: str) -> str:
@@ -168,31 +171,27 @@ def _counted(row: check_advice.Row, why: str) -> str:
     return words if row.why[why] == row.of else "%s on %d" % (words, row.why[why])
 
 
-def _finding_lines(title: str, findings: Findings, has_colour: bool) -> List[str]:
+def _finding_lines(title: str, findings: Findings) -> List[str]:
     """Name and state in columns; a long text goes on below itself."""
     if not findings:
         return []
     width = max(len(title), *(len(finding.name) for finding in findings))
-    lines = ["      %s" % title]
+    lines = [("    ", title, "")]
     for finding in findings:
         first, *rest = wrap(printable(finding.text), WIDTH - width - 8) or [""]
-        lines.append(("%-4s  %-*s  %s" % (finding.state, width, finding.name, first)).rstrip())
-        lines += [" " * (width + 8) + line for line in rest]
-    return _coloured(lines, has_colour)
+        lines.append((finding.state, finding.name, first))
+        lines += [("", "", line) for line in rest]
+    return table(lines)
 
 
-def _coloured(lines: Sequence[str], has_colour: bool) -> List[str]:
+def _coloured(lines: Sequence[str]) -> List[str]:
     """The state at the head of each line in its colour; the first line is the title."""
-    if not has_colour:
-        return list(lines)
-    coloured = ["\033[1m%s\033[0m" % lines[0]]
+    coloured = ["\033[1m%s\033[0m" % line for line in lines[:1]]
     for line in lines[1:]:
-        state = line.split(" ", 1)[0]
-        coloured.append(
-            "\033[%sm%s\033[0m%s" % (_COLOURS[state], state, line[len(state) :])
-            if state in _COLOURS
-            else line
-        )
+        state, space, rest = line.partition(" ")
+        if state in _COLOURS:
+            state = "\033[%sm%s\033[0m" % (_COLOURS[state], state)
+        coloured.append(state + space + rest)
     return coloured
 
 

@@ -421,7 +421,8 @@ class Sampler:
                 self._lost |= {event.uuid}
             elif event.kind == "gpu_ok":
                 self._lost -= {event.uuid}
-            self._events.extend(self._xids.fresh([event]))
+            if self._xids.is_new(event):
+                self._events.append(event)
 
     @property
     def _margin_ms(self) -> int:

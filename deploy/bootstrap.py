@@ -83,28 +83,24 @@ def install(python, files):
                 return
     sys.stdout.write("fleetwatch: installing %s\n" % " and ".join(files))
     sys.stdout.flush()
-    command = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-        "--only-binary",
-        ":all:",
-    ]
+    pip_install(python, files)
+    with open(stamp_file, "w") as file:
+        file.write(wanted)
+
+
+def pip_install(python, files):
+    """Refuses with pip's last error, or else its last line."""
+    options = ["--quiet", "--disable-pip-version-check", "--require-hashes"]
+    command = [python, "-m", "pip", "install"] + options + ["--only-binary", ":all:"]
     for name in files:
         command += ["-r", os.path.join(ROOT, name)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        lines = [
-            line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()
-        ]
-        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no output"]
-        refuse("installing the requirements failed: %s" % errors[-1])
-    with open(stamp_file, "w") as file:
-        file.write(wanted)
+    if done.returncode == 0:
+        return
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")]
+    reasons = errors or [line for line in lines if line.strip()] or ["no output"]
+    refuse("installing the requirements failed: %s" % reasons[-1])
 
 
 def ensure_browser():

@@ -189,7 +189,7 @@ def test_a_log_that_overran_goes_on_and_one_that_fails_is_let_go(log, monkeypatc
 def test_an_xid_that_both_saw_is_told_once(later, kept):
     xids = XIDs()
 
-    assert len(xids.fresh([Event(START, "xid", "GPU-1", 79)]) + xids.fresh([later])) == kept
+    assert xids.is_new(Event(START, "xid", "GPU-1", 79)) + xids.is_new(later) == kept
 
 
 def test_an_xid_of_the_log_and_of_nvml_is_one_event_of_the_batch(log, tmp_path):
