@@ -72,8 +72,10 @@ _CONTAINERS: Patterns = (
     ("libvirt", re.compile(r"/machine-qemu\\x2d\d+\\x2d([^/]+)\.scope(?=/|$)")),
     ("libvirt", re.compile(r"/machine/qemu-\d+-([^/]+)\.libvirt-qemu(?=/|$)")),
 )
-_UNIT = re.compile(r"/([^/]+\.service|(?:session|run)-[^/]+\.scope)(?=/|$)")
-_USER_MANAGER = re.compile(r"user@\d+\.service")
+# not the user's manager, which all his units lie in
+_UNIT = re.compile(
+    r"/((?!user@\d+\.service(?:/|$))[^/]+\.service|(?:session|run)-[^/]+\.scope)(?=/|$)"
+)
 _USER_SLICE = re.compile(r"/user-(\d+)\.slice(?=/|$)")
 _NAMELESS = re.compile(r"/(?:\.\./)?([0-9a-f]{64})")
 _IN_POD = re.compile(r"[/:-]" + _HEX)
@@ -151,11 +153,7 @@ def _nameless(entries: Entries) -> Optional[Owner]:
 def _unit(paths: Sequence[str]) -> Optional[Owner]:
     """The innermost service or session of systemd; that of a user carries his number in its id."""
     for path in paths:
-        matches = [
-            match
-            for match in _UNIT.finditer(path)
-            if _USER_MANAGER.fullmatch(match.group(1)) is None
-        ]
+        matches = list(_UNIT.finditer(path))
         user_id = _user_id(path)
         if matches:
             unit = _unescaped(matches[-1].group(1))

@@ -46,7 +46,8 @@ def line(job, is_complete):
     parts = [amount(hours)]
     if job.get("efficiency") is not None:
         parts.append("%d %% efficient" % round(job["efficiency"] * 100))
-    wasted, cost = job["waste"]["wasted"], job["cost_usd"]["total"]
+    wasted = job["waste"]["wasted"]
+    cost = job["cost_usd"]["total"]
     parts.append(
         amount(wasted["gpu_hours"])
         + " wasted"
@@ -68,7 +69,8 @@ def amount(hours):
 
 def is_complete(job, environment):
     """Whether the hub knows the job's end, and of each of its GPUs all of the last run."""
-    start_ms, end_ms = moment_ms(job.get("start_at")), moment_ms(job.get("end_at"))
+    start_ms = moment_ms(job.get("start_at"))
+    end_ms = moment_ms(job.get("end_at"))
     if start_ms is None or end_ms is None:
         return False
     gpus = max(gpu_count(environment), len(job.get("gpus") or ()))
@@ -130,13 +132,18 @@ def output(environment, job):
     Slurm tells an epilog neither the job's name nor its array's; the hub does.
     """
     labels = job.get("labels") or {}
-    number = environment["SLURM_JOB_ID"]
     array = environment.get("SLURM_ARRAY_JOB_ID") or labels.get("array_job")
     task = environment.get("SLURM_ARRAY_TASK_ID") or labels.get("array_task")
-    pattern = environment.get("SLURM_JOB_STDOUT") or (
-        "slurm-%A_%a.out" if array else "slurm-%j.out"
-    )
-    values = {
+    usual = "slurm-%A_%a.out" if array else "slurm-%j.out"
+    pattern = environment.get("SLURM_JOB_STDOUT") or usual
+    path = expanded(pattern, facts(environment, job, array, task))
+    return os.path.join(environment.get("SLURM_JOB_WORK_DIR") or "/", path)
+
+
+def facts(environment, job, array, task):
+    """By the letters that stand for them in a pattern."""
+    number = environment["SLURM_JOB_ID"]
+    return {
         "%": "%",
         "A": array or number,
         "J": number,
@@ -150,7 +157,6 @@ def output(environment, job):
         "u": environment.get("SLURM_JOB_USER") or job.get("user") or "",
         "x": environment.get("SLURM_JOB_NAME") or job.get("name") or "",
     }
-    return os.path.join(environment.get("SLURM_JOB_WORK_DIR") or "/", expanded(pattern, values))
 
 
 def expanded(pattern, values):
@@ -160,11 +166,11 @@ def expanded(pattern, values):
     if "\\" in pattern:
         return pattern.replace("\\", "")
 
-    def value_of(found):
-        value = values.get(found.group(2))
+    def value_of(match):
+        value = values.get(match.group(2))
         if value is None:
-            return found.group()
-        width = min(int(found.group(1) or 0), MAX_WIDTH)
+            return match.group()
+        width = min(int(match.group(1) or 0), MAX_WIDTH)
         return value.zfill(width) if value.isdigit() else value
 
     return re.sub(r"%(\d*)(.)", value_of, pattern)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 MAX_HOSTS = 100_000
@@ -36,12 +37,10 @@ def hosts(text: str) -> List[str]:
 
     Raises ValueError beyond MAX_HOSTS.
     """
-    names: List[str] = []
-    for part in split(text):
-        for host in _expanded(part):
-            names.append(host)
-            if len(names) > MAX_HOSTS:
-                raise ValueError("more than %d hosts" % MAX_HOSTS)
+    named = (host for part in split(text) for host in _expanded(part))
+    names = list(islice(named, MAX_HOSTS + 1))
+    if len(names) > MAX_HOSTS:
+        raise ValueError("more than %d hosts" % MAX_HOSTS)
     return names
 
 
@@ -58,11 +57,8 @@ def gpu_count(tres: str) -> Optional[int]:
 
     The number without a type counts; where there are typed ones only, their sum.
     """
-    numbers = [(kind, int(number)) for kind, number in _TRES_GPU.findall(tres or "")]
-    if not numbers:
-        return None
-    untyped = [number for kind, number in numbers if not kind]
-    return untyped[0] if untyped else sum(number for _, number in numbers)
+    counts = {kind: int(number) for kind, number in _TRES_GPU.findall(tres or "")}
+    return counts.get("", sum(counts.values())) if counts else None
 
 
 def split(text: str) -> List[str]:

@@ -16,20 +16,17 @@ from agent.readings import Job
 from agent.wire import MAX_COUNT
 from agent.workloads.slurm.lists import gpu_count, grants, hosts
 
-# Flags that stand beside a state; what is left is the state itself.
-FLAGS = frozenset(
-    (
-        "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED",
-        "LAUNCH_FAILED", "POWER_UP_NODE",
-        "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED",
-        "SPECIAL_EXIT", "UPDATE_DB",
-        "EXPEDITING",
-    )
-)  # fmt: skip
 HOLDING = frozenset(("RUNNING", "SUSPENDED"))  # a suspended job gives back its cores, not its GPUs
 HOLDING_FLAGS = frozenset(
     ("COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED")
 )
+# Flags that stand beside a state; what is left is the state itself.
+FLAGS = HOLDING_FLAGS | frozenset(
+    (
+        "LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED",
+        "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED", "SPECIAL_EXIT", "UPDATE_DB", "EXPEDITING",
+    )
+)  # fmt: skip
 FINAL = frozenset(
     (
         "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
