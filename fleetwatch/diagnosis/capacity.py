@@ -5,7 +5,6 @@ A node's hour is replaced whole with the causes of its jobs; the hours of a clus
 those of all its nodes.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -86,22 +85,27 @@ def _first_kept(now: datetime) -> int:
 def _replace_queues(hours: NodeHours, *, since: int, now_ms: int) -> set[str]:
     """The clusters of these nodes, whose queue was judged anew, and those that such a node was of
     before.
+    """
+    every = [hour for _, hour in hours]
+    cluster_of = clusters(min(every), max(every) + HOUR_MS)
+    touched = {cluster_of.get(node_id, "") for node_id, _ in hours}
+    for cluster in sorted(touched):
+        due = [each for each in hours if cluster_of.get(each[0], "") == cluster]
+        node_ids, starts = map(set, zip(*due, strict=True))
+        nodes = {node_id for node_id, name in cluster_of.items() if name == cluster} or node_ids
+        judged = sorted(starts | _beside(starts, since))
+        touched |= _forget_queues(nodes, judged)
+        if cluster:
+            _judge_queue(cluster, sorted(nodes), judged, now_ms=now_ms)
+    return touched - {""}
 
-    Judged are these hours and, from `since` on, those beside them: what waits across an hour's end
+
+def _beside(hours: Iterable[int], since: int) -> set[int]:
+    """From `since` on the hours beside these are judged with them: what waits across an hour's end
     is two cells in a row.
     """
-    cluster_of = clusters(min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS)
-    by_cluster: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for node_id, hour in hours:
-        by_cluster[cluster_of.get(node_id, "")].append((node_id, hour))
-    touched = set(by_cluster)
-    for cluster, due in by_cluster.items():
-        nodes = sorted(node_id for node_id, name in cluster_of.items() if name == cluster)
-        beside = {hour + step for _, hour in due for step in (-HOUR_MS, HOUR_MS)}
-        starts = {hour for _, hour in due} | {hour for hour in beside if hour >= since}
-        touched |= _forget_queues(nodes or {node_id for node_id, _ in due}, starts)
-        _judge_queue(cluster, nodes, sorted(starts), now_ms=now_ms)
-    return touched - {""}
+    beside = {hour + step for hour in hours for step in (-HOUR_MS, HOUR_MS)}
+    return {hour for hour in beside if hour >= since}
 
 
 def _judge_queue(cluster: str, nodes: Sequence[int], hours: Sequence[int], *, now_ms: int) -> None:
@@ -164,10 +168,7 @@ def _entries(
     rows = []
     for hour in hours:
         first = (hour - first_ms) // CELL_MS
-        sums = [
-            part[:, first : first + CELLS_PER_HOUR].sum(axis=1).tolist()
-            for part in (queued.free_ms, queued.low_ms, queued.high_ms)
-        ]
+        sums = [part[:, first : first + CELLS_PER_HOUR].sum(axis=1).tolist() for part in queued]
         rows += [
             CapacityEntry(
                 node_id=node_id,

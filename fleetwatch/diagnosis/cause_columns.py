@@ -3,12 +3,12 @@
 Only the lines that are shown become objects. Pure.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import localcontext
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, LOW, WASTED, Caused, nothing
 from fleetwatch.figures import pricing
@@ -65,31 +65,26 @@ class Lines:
         """
         sure = np.zeros(len(self), dtype=np.int64)
         np.maximum.at(sure, self.line, self.spans.figures["confidence"])
-        lines = zip(
-            self.job.tolist(), self.cause.tolist(), sure.tolist(), *self._sums(counted), strict=True
-        )
+        columns = (self.job, self.cause, sure, *self._sums(counted))
         return [
             Caused(job or None, self.spans.labels[cause], *figures)
-            for job, cause, *figures in lines
+            for job, cause, *figures in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
-    def _sums(self, counted: slice) -> Iterator[list[Any]]:
+    def _sums(self, counted: slice) -> list[NDArray[Any]]:
         """Of each line what Caused has of its milliseconds and prices."""
         starts, price, ms = self._by_price()
-        prices = self.spans.prices
-        usd = np.array([each.usd_per_gpu_hour or ZERO for each in prices], dtype=object)
-        is_unpriced = np.array([each.usd_per_gpu_hour is None for each in prices], dtype=bool)
-        is_example = np.array([each.is_example for each in prices], dtype=bool)
-        unpriced_ms = ms[:, counted].sum(axis=1) * is_unpriced[price]
+        rates = [each.usd_per_gpu_hour for each in self.spans.prices]
+        is_unpriced = np.array([rate is None for rate in rates], dtype=bool)
+        is_example = np.array([each.is_example for each in self.spans.prices], dtype=bool)
+        usd = np.array([rate or ZERO for rate in rates], dtype=object)
         with localcontext(pricing.EXACT):
-            usd_ms = np.add.reduceat(ms.astype(object) * usd[price, None], starts)
-        sums = (
-            np.add.reduceat(ms, starts),
-            usd_ms,
-            np.add.reduceat(unpriced_ms, starts),
-            np.logical_or.reduceat(is_example[price], starts),
-        )
-        return (each.tolist() for each in sums)
+            return [
+                np.add.reduceat(ms, starts),
+                np.add.reduceat(ms.astype(object) * usd[price, None], starts),
+                np.add.reduceat(ms[:, counted].sum(axis=1) * is_unpriced[price], starts),
+                np.logical_or.reduceat(is_example[price], starts),
+            ]
 
     def _by_price(self) -> tuple[Ints, Ints, Ints]:
         """Lines by price, those of a line together: where each line begins, the place of the price,

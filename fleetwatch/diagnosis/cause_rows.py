@@ -1,9 +1,9 @@
-"""Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, replaced
-whole by the hour.
+"""Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, and
+written where they differ.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from datetime import UTC
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import execute, read_statement
 
@@ -33,70 +33,55 @@ WASTE = (
     "underused_potential",
 )
 COLUMNS = (
-    "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms",
+    "node_id", "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms",
     "idle_certain_ms", "idle_probable_ms",
     "stalled_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms",
 )  # fmt: skip
 # causes that are possible too as the database writes an array: so rows are compared and copied
 _STORED = f"""
-SELECT id, node_id, {", ".join(COLUMNS).replace(" also,", " also::text,")}
+SELECT id, {", ".join(COLUMNS).replace(" also,", " also::text,")}
 FROM diagnosis_causeentry
 WHERE node_id = ANY(%s) AND start >= %s AND start < %s
 """  # noqa: S608
 _NO_FINDINGS_OF_JOBS = {*UNFIT, *OF_NODES}
 
 Row = tuple[Any, ...]
-Key = tuple[int, int]  # node and clock hour
-Hours = Mapping[Key, list[Row]]
 Changed = set[tuple[int, str]]  # jobs and causes
+_Places = tuple[Ints, Ints]  # lane and cell
 
 
-def rows(
-    tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints
-) -> Hours:
-    """Rows of COLUMNS by node and clock hour, of the cells in the nodes' tables; `cuts` are the
-    edges of entries, ascending.
+def rows(table: cell_states.Table, lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> list[Row]:
+    """Rows of COLUMNS, of the cells in the table, which names their nodes; `cuts` are the edges of
+    entries, ascending.
 
     A row is the time of one GPU, cut and job under one cause. Its savings are the recoverable
     share of the held time, and never more than what was wasted of it.
     """
-    hours: dict[Key, list[Row]] = defaultdict(list)
     starts = [from_ms(start_ms) for start_ms in cuts.tolist()]
     also = cache(array_of_causes)
-    columns = _columns(tables, lanes, verdicts, cuts)
-    for node_id, hour, gpu_id, cut, job_id, cause, level, other, *figures in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        hours[node_id, hour].append(
-            (gpu_id, starts[cut], job_id, CAUSES[cause], level, also(other), *figures)
+    columns = _columns(table, lanes, verdicts, cuts)
+    return [
+        (node_id, gpu_id, starts[cut], job_id, CAUSES[cause], level, also(other), *figures)
+        for node_id, gpu_id, cut, job_id, cause, level, other, *figures in zip(
+            *(column.tolist() for column in columns), strict=True
         )
-    return hours
+    ]
 
 
 def _columns(
-    tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints
+    table: cell_states.Table, lanes: Lanes, verdicts: Verdicts, cuts: Ints
 ) -> list[NDArray[Any]]:
-    """Of what becomes one row the node, clock hour, GPU, place of the cut, job, number of the
-    cause, and the figures.
+    """Of what becomes one row the node, GPU, place of the cut, job, number of the cause, and the
+    figures.
     """
-    table = cell_states.together([*tables.values()])
     at = _places(table, lanes)
     cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
     cause = verdicts.cause[at]
     # one key per GPU and job, cut and cause
     key = (at[0] * len(cuts) + cut) * len(CAUSES) + cause
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    hour = cuts[cut] // HOUR_MS * HOUR_MS
-    columns = (_nodes(tables), hour, table["gpu_id"], cut, table["job_id"], cause)
+    columns = (table["node_id"], table["gpu_id"], cut, table["job_id"], cause)
     return [*(column[first] for column in columns), *_figures(table, verdicts, at, group)]
-
-
-def _nodes(tables: Mapping[int, cell_states.Table]) -> Ints:
-    """Of each row of the tables, one after the other."""
-    return np.repeat([*tables], [len(table["start_ms"]) for table in tables.values()])
-
-
-_Places = tuple[Ints, Ints]  # lane and cell
 
 
 def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints) -> list[Ints]:
@@ -150,50 +135,36 @@ def _sums(values: Any, group: Ints) -> Ints:
     return np.bincount(group, weights=values).astype(np.int64)
 
 
-def replace(hours: Hours, node_ids: Sequence[int], start_ms: int, end_ms: int) -> Changed:
-    """What changed in the nodes' clock hours of [start_ms, end_ms); one that differs is written
-    anew.
+def replace(rows: Sequence[Row], node_ids: Sequence[int], start_ms: int, end_ms: int) -> Changed:
+    """The jobs and causes whose rows changed in the nodes' hours of [start_ms, end_ms), in which
+    these rows alone are stored now; a row that was stored as it should be stays.
     """
-    differing = _differing(_stored(node_ids, start_ms, end_ms), hours)
-    gone = [pk for old, _ in differing.values() for pk in old]
+    missing = set(rows)
+    gone: dict[int, Row] = {}
+    for pk, *columns in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
+        row = tuple(columns)
+        if row in missing:
+            missing.remove(row)
+        else:
+            gone[pk] = row
     if gone:
-        execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
-    fresh = ((node_id, *row) for (node_id, _), (_, new) in differing.items() for row in new)
-    copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
-    _sum_again(differing)
-    return {row[2:4] for old, new in differing.values() for row in (*old.values(), *new)}
+        execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [list(gone)])
+    copy_rows("diagnosis_causeentry", COLUMNS, (row for row in rows if row in missing))
+    changed = [*gone.values(), *missing]
+    _sum_again(changed)
+    return {row[3:5] for row in changed}
 
 
-def _differing(
-    stored: Mapping[Key, Mapping[int, Row]], hours: Hours
-) -> dict[Key, tuple[Mapping[int, Row], Sequence[Row]]]:
-    """Of each hour that is not stored as it should be the stored rows by id, and those that it
-    should have.
-    """
-    pairs = {key: (stored.get(key, {}), hours.get(key, ())) for key in stored.keys() | hours.keys()}
-    return {
-        key: pair for key, pair in pairs.items() if Counter(pair[0].values()) != Counter(pair[1])
-    }
-
-
-def _sum_again(hours: Collection[Key]) -> None:
+def _sum_again(changed: Sequence[Row]) -> None:
     """Every such day of every such node: a day too many is only summed again. Those that are not
     summed too: who would sum one now (sums.py) passes it by, or was before us, and then without
     these rows.
     """
     touched = DiagnosedDay.objects.filter(
-        node_id__in={node_id for node_id, _ in hours},
-        day__in={from_ms(hour).date() for _, hour in hours},
+        node_id__in={row[0] for row in changed},
+        day__in={row[2].astimezone(UTC).date() for row in changed},
     )
     touched.update(is_summed=False)
-
-
-def _stored(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[Key, dict[int, Row]]:
-    """By node and clock hour the rows by id."""
-    stored: dict[Key, dict[int, Row]] = defaultdict(dict)
-    for pk, node_id, *row in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
-        stored[node_id, floor_hour_ms(to_ms(row[1]))][pk] = tuple(row)
-    return stored
 
 
 def refresh_findings(changed: Changed) -> None:

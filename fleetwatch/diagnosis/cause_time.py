@@ -3,9 +3,10 @@
 Sums of days are read where they are as new as their causes, entries elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
+from functools import reduce
 
 import numpy as np
 
@@ -17,13 +18,12 @@ from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.packed_spans import Bools, Spans, joined, unpacked
 from fleetwatch.figures.scopes import Limits
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_CAUSED, _AT_EDGES = (
-    read_statement(f"diagnosis/sql/{name}.sql") for name in ("caused", "caused_at_edges")
-)
+_CAUSED = read_statement("diagnosis/sql/caused.sql")
 _DAY = timedelta(days=1)
 _MOMENT = timedelta(microseconds=1)
 
@@ -59,25 +59,21 @@ class CauseTime:
         first = interval.start.astimezone(UTC).date()
         last = (interval.end - _MOMENT).astimezone(UTC).date()
         days = [first + _DAY * place for place in range((last - first).days + 1)]
-        wanted = asked.within(interval) | {"days": days, "use_sums": self.with_sums}
-        return unpacked(fetched(_CAUSED, wanted | self._wanted), RECORD)
+        wanted = asked.within(interval) | {
+            "days": days,
+            "use_sums": self.with_sums,
+            "cause": self.cause,
+            "is_current": self.is_current,
+        }
+        return unpacked(fetched(_CAUSED, wanted), RECORD)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[str]:
         """As much of each cause as the part has of what the ledger says it wasted."""
-        wanted = {"node_ids": asked.node_ids, "job_id": asked.limits["job_id"]}
-        cuts = [edge.cut.start for edge in ends]
-        rows = fetched(_AT_EDGES, wanted | self._wanted | {"cuts": cuts})
-        parts = edges.parts(ends, asked.node_ids)
-        spans: Spans[str] = unpacked([], RECORD)
-        for number, cut in enumerate(cuts):
-            at = asked.step_and_era(cut)
-            of_cut = [
-                (node, *at, names, packed) for place, node, names, packed in rows if place == number
-            ]
-            spans = joined(
-                spans, in_part(unpacked(of_cut, RECORD), parts.where(parts.step == number))
-            )
-        return spans
+
+        def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
+            return in_part(self.whole(edge.cut, asked), ledger)
+
+        return of_edges(ends, asked.node_ids, clipped)
 
     def chosen(self, spans: Spans[str], limits: Limits) -> list[Bools]:
         chosen = []
@@ -88,6 +84,15 @@ class CauseTime:
             chosen.append(is_it[spans.label])
         return chosen
 
-    @property
-    def _wanted(self) -> dict[str, str | bool | None]:
-        return {"cause": self.cause, "is_current": self.is_current}
+
+def of_edges(
+    ends: Sequence[Edge],
+    node_ids: Sequence[int] | None,
+    clipped: Callable[[Edge, Spans[Kind]], Spans[str]],
+) -> Spans[str]:
+    """What `clipped` makes of each edge and the ledger's time there, on these nodes (None: on
+    all).
+    """
+    ledger = edges.parts(ends, node_ids)
+    parts = (clipped(edge, ledger.where(ledger.step == step)) for step, edge in enumerate(ends))
+    return reduce(joined, parts)

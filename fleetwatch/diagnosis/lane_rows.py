@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,13 @@ class Held:
         return Held({name: values[inside] for name, values in self.table.items()})
 
 
-def tables(held: Mapping[int, Held], start_ms: int, end_ms: int) -> dict[int, cell_states.Table]:
-    """Of each node the rows of the cells that start then."""
-    return {node_id: node.between(start_ms, end_ms).table for node_id, node in held.items()}
+def table_of(held: Mapping[int, Held], start_ms: int, end_ms: int) -> cell_states.Table:
+    """The rows of the nodes' cells that start then, one node after the other, and the column
+    `node_id`.
+    """
+    tables = [node.between(start_ms, end_ms).table for node in held.values()]
+    node_id = np.repeat([*held], [len(table["start_ms"]) for table in tables])
+    return {**cell_states.together(tables), "node_id": node_id}
 
 
 def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]:
@@ -152,20 +156,23 @@ def _in_hours(
 ) -> dict[Key, Hour]:
     """The cells by node and clock hour; NaN where the first hour begins before the grid."""
     first_ms = floor_hour_ms(grid.start_ms)
-    block = _block(cells, (grid.start_ms - first_ms) // CELL_MS)
+    block = _block(cells, grid, (grid.start_ms - first_ms) // CELL_MS)
     hours: dict[Key, Hour] = {}
     for host, (node_id, node) in enumerate(nodes.items()):
-        own = np.flatnonzero(grid.host_of == host)
-        of_hours = np.split(block[:, own], block.shape[2] // CELLS_PER_HOUR, axis=2)
-        for hour_ms, figures in zip(count(first_ms, HOUR_MS), of_hours, strict=False):
+        own = slice(*np.searchsorted(grid.host_of, (host, host + 1)))
+        for first in range(0, block.shape[2], CELLS_PER_HOUR):
+            hour_ms = first_ms + first * CELL_MS
+            figures = block[:, own, first : first + CELLS_PER_HOUR]
             hours[node_id, hour_ms] = Hour(grid.gpu_ids[own], figures, node.digests(hour_ms))
     return hours
 
 
-def _block(cells: Mapping[str, Floats], missing: int) -> NDArray[np.float32]:
+def _block(cells: Mapping[str, Floats], grid: Grid, missing: int) -> NDArray[np.float32]:
     """NAMES x GPUs x cells, of which the first, so many, are NaN."""
-    block = np.stack([cells[name] for name in NAMES], dtype=np.float32)
-    return np.pad(block, [(0, 0), (0, 0), (missing, 0)], constant_values=np.nan)
+    block = np.full((len(NAMES), len(grid.gpu_ids), missing + grid.count), np.nan, np.float32)
+    for figure, name in zip(block, NAMES, strict=True):
+        figure[:, missing:] = cells[name]
+    return block
 
 
 def _grid(nodes: Iterable[Held], boards: lane_facts.GPUs, start_ms: int, end_ms: int) -> Grid:
@@ -204,7 +211,7 @@ def _filled(windows: frames.Frame, boards: lane_facts.GPUs) -> frames.Frame:
 
 def continued(before: Hour | None, made: Hour, first: int) -> Hour:
     """The hour with its cells before `first` as they were."""
-    if before is None or first == 0:
+    if before is None or first <= 0:
         return made
     figures = made.figures.copy()
     _, to, of = np.intersect1d(
@@ -253,7 +260,7 @@ def lanes(held: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[K
     """Every GPU and job of the nodes over [start_ms, end_ms), both clock hours; a job's rows
     together.
     """
-    table = cell_states.together([*tables(held, start_ms, end_ms).values()])
+    table = table_of(held, start_ms, end_ms)
     job_id, gpu_id, at = _holders(table, start_ms)
     shape = (len(job_id), (end_ms - start_ms) // CELL_MS)
     total = _ms(table, cell_states.NAMES, at, shape)

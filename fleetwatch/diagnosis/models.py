@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import HOURS
 
@@ -124,10 +125,10 @@ class CauseEntry(models.Model):
                 fields=["job", "cause", "start"], condition=Q(high_ms__gt=0), name="waste_by_job"
             ),
             # read by: what refreshes findings of nodes: of the causes of jobs this one is the
-            # node's (causes.SLOWED)
+            # node's
             models.Index(
                 fields=["node", "start"],
-                condition=Q(cause="throttled", high_ms__gt=0),
+                condition=Q(cause=SLOWED, high_ms__gt=0),
                 name="throttled_by_node",
             ),
         ]

@@ -1,7 +1,7 @@
 """Writes of diagnosis: hours whose ledger changed get their causes, jobs their findings."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import chain, groupby
@@ -13,6 +13,7 @@ from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, sums
 from fleetwatch.diagnosis.judgement import packing, pauses, verdicts
 from fleetwatch.diagnosis.judgement.features import LONG
 from fleetwatch.diagnosis.judgement.packing import Hour
+from fleetwatch.diagnosis.judgement.pauses import Before
 from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.ledger import hour_cuts
@@ -154,42 +155,30 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         throttled=node_ids if changed else (),
         now=now,
     )
-    _note(hours)
+    execute(_NOTE, columns(hours))
     return len({job_id for job_id, _ in changed})
 
 
 def _judged(
     node_ids: Sequence[int], hours: Sequence[Due], reach: _Reach, this_hour: int
-) -> cause_rows.Hours:
+) -> list[cause_rows.Row]:
     """The rows to write; none of nodes that nobody held (any more)."""
     held = lane_rows.held(node_ids, reach.low, reach.high)
     seen = [hour for node in held.values() for hour in node.hours()[:1]]
     if not seen:
-        return {}
+        return []
     # a fleet that is younger than the context has less of it
     low = max(reach.low, min(reach.start, *seen))
     cells = _hours(held, hours, low, reach.high, this_hour)
     lanes = lane_rows.lanes(held, low, reach.high, cells)
     verdict = verdicts.judge(lanes, since=(reach.start - low) // CELL_MS)
-    tables = lane_rows.tables(held, reach.start, reach.end)
-    return cause_rows.rows(tables, lanes, verdict, hour_cuts.edges(reach.start, reach.end, zone()))
+    table = lane_rows.table_of(held, reach.start, reach.end)
+    return cause_rows.rows(table, lanes, verdict, hour_cuts.edges(reach.start, reach.end, zone()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Remade:
-    """Cells of a node that are made anew from `start_ms` on, and what is known of windows before
-    it.
-    """
-
-    node_id: int
-    start_ms: int
-    end_ms: int
-    before: pauses.Before
-
-    @property
-    def alike(self) -> tuple[int, int, int]:
-        """Those of which this is the same are made together."""
-        return self.start_ms, self.end_ms, lane_rows.context_ms(self.before, self.start_ms)
+# cells are made from the first moment (ms) up to the second, of windows that reach back so long
+# before as the third
+_Span = tuple[int, int, int]
 
 
 def _hours(
@@ -199,59 +188,48 @@ def _hours(
     yet, are made.
     """
     stored = lane_rows.stored_hours(list(held), low, high)
-    due = {(hour.node_id, hour.hour_ms) for hour in hours}
     fresh: dict[Key, Hour] = {}
-    for several in _alike(held, due, stored, this_hour):
-        fresh |= _made(held, several, stored)
+    for span, befores in _alike(held, hours, stored, this_hour).items():
+        nodes = {node_id: held[node_id] for node_id in befores}
+        made = lane_rows.made_hours(nodes, *span, pauses.together([*befores.values()]))
+        for key, hour in made.items():
+            first = (span[0] - key[1]) // CELL_MS
+            fresh[key] = lane_rows.continued(stored.get(key), hour, first)
     _keep(fresh)
     return stored | fresh
 
 
 def _alike(
-    held: Mapping[int, Held], due: Collection[Key], stored: Mapping[Key, Hour], this_hour: int
-) -> Iterable[list[_Remade]]:
-    """What is due or not stored, those together that are made together."""
-    together: dict[tuple[int, int, int], list[_Remade]] = defaultdict(list)
-    kept = stored.keys() - due
+    held: Mapping[int, Held], hours: Sequence[Due], stored: Mapping[Key, Hour], this_hour: int
+) -> Mapping[_Span, Mapping[int, Before]]:
+    """Of what is due or not stored the spans, each with the nodes for which it is made, and what is
+    known of their windows before.
+    """
+    together: dict[_Span, dict[int, Before]] = defaultdict(dict)
+    kept = stored.keys() - {(hour.node_id, hour.hour_ms) for hour in hours}
     for node_id, node in held.items():
         wanted = [hour for hour in node.hours() if (node_id, hour) not in kept]
-        for remade in _remade(node_id, node, wanted, stored, this_hour):
-            together[remade.alike].append(remade)
-    return together.values()
-
-
-def _made(
-    held: Mapping[int, Held], several: Sequence[_Remade], stored: Mapping[Key, Hour]
-) -> dict[Key, Hour]:
-    """The hours of these, which are alike, with the cells before as they were."""
-    start_ms, end_ms, context_ms = several[0].alike
-    nodes = {remade.node_id: held[remade.node_id] for remade in several}
-    before = pauses.together([remade.before for remade in several])
-    made = lane_rows.made_hours(nodes, start_ms, end_ms, context_ms, before)
-    return {
-        (node_id, hour_ms): lane_rows.continued(
-            stored.get((node_id, hour_ms)), hour, max(start_ms - hour_ms, 0) // CELL_MS
-        )
-        for (node_id, hour_ms), hour in made.items()
-    }
+        for span, before in _remade(node_id, node, wanted, stored, this_hour):
+            together[span][node_id] = before
+    return together
 
 
 def _remade(
     node_id: int, node: Held, hours: Sequence[int], stored: Mapping[Key, Hour], this_hour: int
-) -> Iterator[_Remade]:
-    """The spans of these hours; of the hour that goes on only from the first cell on of which the
-    ledger says something else than when it was made.
+) -> Iterator[tuple[_Span, Before]]:
+    """The spans of these hours, with what is known of windows before; of the hour that goes on only
+    from the first cell on of which the ledger says something else than when it was made.
     """
     for start_ms, end_ms in hour_cuts.spans_of_hours(hours, at_most=len(hours)):
-        before = stored.get((node_id, start_ms)) if start_ms == this_hour else None
-        first = _first_changed(node.digests(start_ms), before.digests) if before else 0
+        kept = stored.get((node_id, start_ms)) if start_ms == this_hour else None
+        first = _first_changed(node.digests(start_ms), kept.digests) if kept else 0
         if first == CELLS_PER_HOUR:
             continue
         first_ms = start_ms + first * CELL_MS
         last_ms = first_ms - CELL_MS
         hour_before = stored.get((node_id, last_ms // HOUR_MS * HOUR_MS))
-        gpu_ids = node.between(start_ms, end_ms).gpus()
-        yield _Remade(node_id, first_ms, end_ms, lane_rows.before(gpu_ids, hour_before, last_ms))
+        before = lane_rows.before(node.between(start_ms, end_ms).gpus(), hour_before, last_ms)
+        yield (first_ms, end_ms, lane_rows.context_ms(before, first_ms)), before
 
 
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
@@ -272,10 +250,6 @@ def _keep(made: Mapping[Key, Hour]) -> None:
                 "payloads": [packing.pack(made[key]) for key in here],
             },
         )
-
-
-def _note(hours: Sequence[Due]) -> None:
-    execute(_NOTE, columns(hours))
 
 
 KEEP_CELLS = timedelta(days=2)

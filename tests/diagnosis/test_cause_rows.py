@@ -92,3 +92,36 @@ def test_what_people_decided_stays():
 
     assert refreshed((entry.job, "idle_held")) == {(5, 6)}
     assert Finding.objects.get().status == "accepted"
+
+
+def row_of(entry: CauseEntry) -> cause_rows.Row:
+    values = {name: getattr(entry, name) for name in cause_rows.COLUMNS} | {"also": "{}"}
+    return tuple(values.values())
+
+
+def replaced(*rows: cause_rows.Row) -> cause_rows.Changed:
+    return cause_rows.replace(list(rows), [gpu().node_id], FIRST_MS, LAST_MS)
+
+
+def test_a_row_that_is_as_it_should_be_stays_and_is_no_change():
+    kept, gone, same = cause(), cause("hung", on=gpu(1)), cause(on=gpu(2))
+    wanted = row_of(gone)
+    gone.held_ms -= 1
+    gone.save()
+
+    changed = replaced(row_of(kept), wanted, row_of(same))
+
+    assert changed == {(gone.job_id, "hung")}
+    assert set(CauseEntry.objects.exclude(cause="hung")) == {kept, same}
+    assert [row_of(entry) for entry in CauseEntry.objects.filter(cause="hung")] == [wanted]
+
+
+def test_what_is_stored_and_judged_no_more_goes_and_twice_the_same_goes_once():
+    entry, twice, other_hour = cause(), cause(), cause(start=NOW - HOUR)
+    gone = cause("hung", on=gpu(1))
+
+    changed = replaced(row_of(entry))
+
+    assert changed == {(entry.job_id, "idle_held"), (gone.job_id, "hung")}
+    assert CauseEntry.objects.filter(pk__in=[entry.pk, twice.pk]).count() == 1
+    assert set(CauseEntry.objects.all()) - {entry, twice} == {other_hour}

@@ -301,6 +301,7 @@ def test_dollars_are_divided_once():
 
 def an_idle_hour(on: GPU, of: Job, start: datetime) -> cause_rows.Row:
     return (
+        on.node_id,
         on.pk,
         start,
         of.pk,
@@ -329,12 +330,7 @@ def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
 
     def write():
         with closing(connection), transaction.atomic():
-            cause_rows.replace(
-                {(gpu().node_id, to_ms(start)): [row]},
-                [gpu().node_id],
-                to_ms(start),
-                to_ms(start) + HOUR_MS,
-            )
+            cause_rows.replace([row], [gpu().node_id], to_ms(start), to_ms(start) + HOUR_MS)
             is_written.set()
             is_summed.wait(60)
 

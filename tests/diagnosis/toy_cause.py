@@ -9,7 +9,7 @@ from fleetwatch.diagnosis.shell import ending
 def find(f: Features) -> Judged:
     """It works half of the time, always."""
     signs = (at_least(f, "util", 0.4), below(f, "util", 0.6))
-    return judged(signs, confidence=MEDIUM, low=0.1, high=0.2)
+    return judged(signs, confidence=MEDIUM, recoverable=(0.1, 0.2))
 
 
 def fewer(facts: Facts) -> tuple[Step, ...]:

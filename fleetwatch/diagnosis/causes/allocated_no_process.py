@@ -19,7 +19,7 @@ NO_PROCESS = 0.5  # processes, as a maximum: whole numbers below it are none
 def find(f: Features) -> Judged:
     """Known only where processes are read: memory alone does not tell a context from none."""
     signs = (*all_idle(f), below(f, "processes", NO_PROCESS))
-    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, recoverable=(0.9, 1.0))
 
 
 CAUSE = Cause(

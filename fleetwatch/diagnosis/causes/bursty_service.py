@@ -41,15 +41,13 @@ def find(f: Features) -> Judged:
         at_least(f, "long_frac", SERVICE_LONG_PAUSES),
     )
     has_room = (below(f, "util", FULL), at_least(f, "longest_low_s", LONGEST_S))
-    unsampled = np.isnan(sampled.values) & by_window.met & long_pauses.met
-    waits = (sampled.met & long_pauses.met) | (is_service & (all_met(of_service) | unsampled))
-    low, high = _spare(f)
+    rests = sampled.met | (is_service & np.isnan(sampled.values) & by_window.met)
+    waits = (rests & long_pauses.met) | (is_service & all_met(of_service))
     return judged(
         (*has_room, *of_service),
         confidence=np.where(is_service, MEDIUM, LOW),
         hits=all_met(has_room) & waits & _may_serve(f),
-        low=low,
-        high=high,
+        recoverable=_spare(f),
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
     )
 

@@ -54,8 +54,7 @@ def find(f: Features) -> Judged:
         signs,
         confidence=confidence,
         hits=hits,
-        low=0.5 * share,
-        high=0.9 * share,
+        recoverable=(0.5 * share, 0.9 * share),
         strengthens=(*writes, together),
     )
 

@@ -41,8 +41,7 @@ def find(f: Features) -> Judged:
         signs,
         confidence=MEDIUM,
         hits=hits,
-        low=0.3 * waits,
-        high=0.7 * waits,
+        recoverable=(0.3 * waits, 0.7 * waits),
         strengthens=(*network, nvlink[0]),
     )
 

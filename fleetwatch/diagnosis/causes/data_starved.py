@@ -1,6 +1,6 @@
 """The GPU waits for its input: short regular pauses, or a loader that takes all the job's cores."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Judged,
+    Levels,
+    Sign,
     all_met,
     any_met,
     at_least,
@@ -38,33 +40,42 @@ def find(f: Features) -> Judged:
     needs the host's.
     """
     busy = below(f, "util", UTIL)
-    rhythm = (
+    rhythm = _rhythm(f)
+    evenness = (below(f, "cyc_cv", VARIATION), below(f, "dips_cv", VARIATION))
+    cores = at_least(f, "cpu", CORES)
+    calm = below(f, "long_frac", LONG_PAUSES)
+    reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
+    # of a service even pauses are waiting for requests: then only its full cores say that it waits
+    # for its input
+    by_rhythm = all_met(rhythm) & _is_even(*evenness) & ~f.lanes.serves
+    return judged(
+        (busy, *rhythm),
+        confidence=_sure(f, reasons),
+        hits=busy.met & (by_rhythm | (cores.met & calm.met)),
+        recoverable=(0.4 * f["waits"], 0.9 * f["waits"]),
+        strengthens=(*evenness, *reasons, calm),
+        possible=busy.met & _is_unknown(f),
+    )
+
+
+def _rhythm(f: Features) -> tuple[Sign, ...]:
+    return (
         at_least(f, "lo", PAUSES),
         below(f, "cyc_s", CYCLE_S),
         at_least(f, "dips_per_min", DIPS),
     )
-    # a cycle too long for several in one window has no variation of its own: then that of windows
-    # among each other
-    even = below(f, "cyc_cv", VARIATION)
-    even_windows = below(f, "dips_cv", VARIATION)
-    is_even = even.met | (np.isnan(even.values) & even_windows.met)
-    cores = at_least(f, "cpu", CORES)
-    calm = below(f, "long_frac", LONG_PAUSES)
-    # of a service even pauses are waiting for requests: then only its full cores say that it waits
-    # for its input
-    by_rhythm = all_met(rhythm) & is_even & ~f.lanes.serves
-    reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
-    waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
-    rule = judged(
-        (busy, *rhythm),
-        # where nobody read what is copied to the GPU, the pauses may as well be copies
-        confidence=np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx"))),
-        hits=busy.met & (by_rhythm | (cores.met & calm.met)),
-        low=0.4 * waits,
-        high=0.9 * waits,
-        strengthens=(even, even_windows, *reasons, calm),
-    )
-    return replace(rule, possible=busy.met & _is_unknown(f))
+
+
+def _is_even(cycles: Sign, windows: Sign) -> Mask:
+    """A cycle too long for several in one window has no variation of its own: then that of windows
+    among each other.
+    """
+    return cycles.met | (np.isnan(cycles.values) & windows.met)
+
+
+def _sure(f: Features, reasons: Sequence[Sign]) -> Levels:
+    """Where nobody read what is copied to the GPU, the pauses may as well be copies."""
+    return np.where(any_met(reasons), HIGH, less_sure(MEDIUM, ~f.has("rx")))
 
 
 def _is_unknown(f: Features) -> Mask:

@@ -5,10 +5,6 @@ full link (PCIe 3 x16 and faster: 15.75e9 bytes/s) 40 % are more than COPIES; of
 nothing is said below COPIES.
 """
 
-from dataclasses import replace
-
-import numpy as np
-
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, Cause, Step
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import MEDIUM, Detector, Judged, at_least, below, judged
@@ -25,15 +21,13 @@ def find(f: Features) -> Judged:
     """
     rests = below(f, "util", UTIL)
     pauses = at_least(f, "lo", PAUSES)
-    waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
-    rule = judged(
+    return judged(
         (rests, at_least(f, "rx", COPIES)),
         confidence=MEDIUM,
-        low=0.3 * waits,
-        high=0.8 * waits,
+        recoverable=(0.3 * f["waits"], 0.8 * f["waits"]),
         strengthens=(pauses,),
+        possible=rests.met & pauses.met & ~f.has("rx"),
     )
-    return replace(rule, possible=rests.met & pauses.met & ~f.has("rx"))
 
 
 CAUSE = Cause(

@@ -60,8 +60,7 @@ def find(f: Features) -> Judged:
         (busy, rests, one_apart),
         confidence=_sure(f, none_apart),
         hits=hits,
-        low=1.0,
-        high=1.0,
+        recoverable=(1.0, 1.0),
         strengthens=(none_apart, *beside),
     )
 

@@ -28,7 +28,7 @@ QUIET = 0.05  # mean utilisation
 def find(f: Features) -> Judged:
     """Asked after the rule that no process is there: what is left is held by something."""
     signs = all_idle(f)
-    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, recoverable=(0.9, 1.0))
 
 
 def find_thinking(f: Features) -> Judged:
@@ -37,7 +37,9 @@ def find_thinking(f: Features) -> Judged:
     """
     is_interactive = f.lanes.of_kind("interactive")
     signs = (below(f, "util", QUIET), at_least(f, "longest_low_s", PAUSE_S))
-    return judged(signs, confidence=LOW, hits=all_met(signs) & is_interactive, high=0.9)
+    return judged(
+        signs, confidence=LOW, hits=all_met(signs) & is_interactive, recoverable=(0.0, 0.9)
+    )
 
 
 def session(facts: Facts) -> tuple[Step, ...]:

@@ -43,7 +43,7 @@ def find(f: Features) -> Judged:
         signs,
         confidence=np.where(is_at_roof.met, HIGH, MEDIUM),
         hits=hits,
-        high=np.where(is_at_roof.met, 0.1, 0.4),
+        recoverable=(0.0, np.where(is_at_roof.met, 0.1, 0.4)),
         strengthens=(much, leads, is_at_roof, double),
     )
 

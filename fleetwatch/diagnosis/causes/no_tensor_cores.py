@@ -39,8 +39,7 @@ def find(f: Features) -> Judged:
         signs,
         confidence=less_sure(HIGH, ~f.has("fp64")),
         hits=all_met(signs) & ~contradicts(double),
-        low=1 - 1 / LOW_FACTOR,
-        high=1 - 1 / HIGH_FACTOR,
+        recoverable=(1 - 1 / LOW_FACTOR, 1 - 1 / HIGH_FACTOR),
         strengthens=(double,),
     )
 

@@ -17,7 +17,7 @@ FAILURES = 3  # short runs of one name
 def find(f: Features) -> Judged:
     """Fragmentation itself can't be seen from outside: the allocator caches."""
     signs = (at_least(f, "memory_drops_per_min", DROPS), at_least(f, "dips_per_min", DIPS))
-    return judged(signs, confidence=LOW, high=0.2)
+    return judged(signs, confidence=LOW, recoverable=(0.0, 0.2))
 
 
 def find_restarts(f: Features) -> Judged:
@@ -32,7 +32,7 @@ def find_restarts(f: Features) -> Judged:
         is_lower_bound=True,
     )
     full = at_least(f, "memory_at_end", FULL)
-    return judged((failures, full), confidence=LOW, high=0.2)
+    return judged((failures, full), confidence=LOW, recoverable=(0.0, 0.2))
 
 
 CAUSE = Cause(

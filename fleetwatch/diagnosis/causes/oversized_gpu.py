@@ -1,7 +1,6 @@
 """A large GPU for small work: little of its time and little of its memory are used."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -50,13 +49,12 @@ def find(f: Features) -> Judged:
     # busier work whose units mostly rest may fit a part of the GPU as well; where none is, nothing
     # is too small for it
     is_possible = all_met((signs[2], below(f, "sm", SM))) & ~contradicts(signs[1])
-    rule = judged(
+    return judged(
         signs,
         confidence=less_sure(MEDIUM, ~sampled),
-        low=np.where(sampled, low, 0.0),
-        high=high,
+        recoverable=(np.where(sampled, low, 0.0), high),
+        possible=is_possible,
     )
-    return replace(rule, possible=is_possible)
 
 
 def _saved(f: Features) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ def find(f: Features) -> Judged:
         below(f, "util_max", UNUSED_UTIL),
         at_least(f, "job_util_max", USED_UTIL),
     )
-    return judged(signs, confidence=HIGH, low=0.9, high=1.0)
+    return judged(signs, confidence=HIGH, recoverable=(0.9, 1.0))
 
 
 def find_idle(f: Features) -> Judged:
@@ -42,7 +42,7 @@ def find_idle(f: Features) -> Judged:
     )
     used = at_least(f, "job_util_max", USED_UTIL)
     return judged(
-        signs, confidence=less_sure(HIGH, ~used.met), low=0.9, high=1.0, strengthens=(used,)
+        signs, confidence=less_sure(HIGH, ~used.met), recoverable=(0.9, 1.0), strengthens=(used,)
     )
 
 

@@ -1,5 +1,7 @@
 """Ranks spin: busy by their utilisation, near idle by their power, waiting for another rank."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, PY_SPY, Cause, Step
@@ -8,6 +10,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Judged,
+    Sign,
     all_met,
     any_contradicts,
     at_least,
@@ -16,6 +19,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     judged,
     less_sure,
 )
+from fleetwatch.ledger.judgement.observations import Mask
 
 GPUS = 2
 UTIL = 0.85
@@ -38,17 +42,21 @@ def find(f: Features) -> Judged:
     draws_little = below(f, "pr", POWER)
     rests = below(f, "pr", NEAR_IDLE)
     still = (below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    is_near = rests.met | (all_met(still) & ~contradicts(below(f, "sm", SM)))
+    is_near = rests.met | _may_rest(f, still)
     is_resting = draws_little.met & ~any_contradicts(still) & is_near
     waits = np.fmax(f["spin"], is_resting)
     return judged(
         (*common, spins),
         confidence=less_sure(MEDIUM, ~f.has("ten", "dram")),
         hits=all_met(common) & (spins.met | is_resting),
-        low=0.3 * waits,
-        high=0.9 * waits,
+        recoverable=(0.3 * waits, 0.9 * waits),
         strengthens=(draws_little, rests, *still),
     )
+
+
+def _may_rest(f: Features, still: Sequence[Sign]) -> Mask:
+    """Where it neither computes nor moves data, and nobody saw its units occupied."""
+    return all_met(still) & ~contradicts(below(f, "sm", SM))
 
 
 CAUSE = Cause(

@@ -1,7 +1,5 @@
 """Too little work in each step: the GPU is busy launching kernels that fill a part of it."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from fleetwatch.diagnosis.cause import FASTER, HOURS, NSYS, WITH_MEMORY, Cause, Facts, Step
@@ -11,6 +9,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     MEDIUM,
     Detector,
     Judged,
+    Sign,
     all_met,
     any_contradicts,
     at_least,
@@ -45,20 +44,19 @@ def find(f: Features) -> Judged:
     # work that fills the memory and draws little may as well be bound by memory
     has_room = below(f, "mem", MEMORY)
     hits = all_met(common) & ~is_working & (~is_blind | (power.met & ~contradicts(has_room)))
-    rule = judged(
+    return judged(
         (*common, *counters),
         confidence=np.where(is_blind, LOW, MEDIUM),
         hits=hits,
-        low=1 - 1 / LOW_FACTOR,
-        high=1 - 1 / HIGH_FACTOR,
+        recoverable=(1 - 1 / LOW_FACTOR, 1 - 1 / HIGH_FACTOR),
         strengthens=(power, at_least(f, "main1", ONE_THREAD), has_room),
+        possible=_may_be_small(f, has_room) & ~is_working,
     )
-    return replace(rule, possible=_may_be_small(f) & ~is_working & has_room.met)
 
 
-def _may_be_small(f: Features) -> Mask:
+def _may_be_small(f: Features, has_room: Sign) -> Mask:
     """Of a GPU that rests most of the time in between, each step may still be too small."""
-    return at_least(f, "util", USED).met
+    return at_least(f, "util", USED).met & has_room.met
 
 
 def larger_batch(facts: Facts) -> tuple[Step, ...]:

@@ -52,13 +52,11 @@ def find(f: Features) -> Judged:
         Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False),
         at_least(f, "job_corr_median", TOGETHER),
     )
-    low, high = _lost(f, slow_clock)
     return judged(
         signs,
         confidence=MEDIUM,
         hits=all_met(signs) & (any_met(evidence) | all_met(inverted)),
-        low=low,
-        high=high,
+        recoverable=_lost(f, slow_clock),
         strengthens=(*evidence, *inverted),
     )
 

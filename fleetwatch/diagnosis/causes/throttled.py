@@ -20,7 +20,7 @@ def find(f: Features) -> Judged:
     """
     signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
     lost = (1.0 - f["clk"]) * f["thr"]
-    return judged(signs, confidence=HIGH, low=lost, high=lost)
+    return judged(signs, confidence=HIGH, recoverable=(lost, lost))
 
 
 CAUSE = Cause(

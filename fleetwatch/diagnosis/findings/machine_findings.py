@@ -33,7 +33,7 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import one_view, read_statement
 from fleetwatch.telemetry import retention
 
 _PROGRESS = read_statement("diagnosis/sql/progress.sql")
@@ -146,10 +146,11 @@ def _line(finding: Finding, caused: Caused, gpus: int, now: datetime) -> Line:
 
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
-    spans = engine.read(MachineTime([finding]), interval)
+    with one_view():  # no GPU has time in one of the two alone
+        spans = engine.read(MachineTime([finding]), interval)
+        firsts = _firsts(finding, interval)
     gpu_ids, gpu = numbered(spans.gpu)
     held_ms = sums(gpu, spans.figures["ms"][:, HELD], len(gpu_ids)).tolist()
-    firsts = _firsts(finding, interval)
     gpus = GPU.objects.select_related("node", "model").in_bulk(gpu_ids.tolist())
     lines = [
         Affected(gpus[gpu_id], gpu_ms, firsts[gpu_id])

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
 from fleetwatch.diagnosis.cause_columns import RECORD
+from fleetwatch.diagnosis.cause_time import of_edges
 from fleetwatch.diagnosis.causes import OF_STATES, SLOWED
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
-from fleetwatch.figures.packed_spans import Bools, Spans, joined, sums, unpacked
+from fleetwatch.figures.packed_spans import Bools, Ints, Spans, sums, unpacked
 from fleetwatch.figures.scopes import Limits
 from fleetwatch.figures.state_spans import KINDS_OF_A_STATE, Kind
 from fleetwatch.ledger.policy import STATES
@@ -48,30 +48,32 @@ class MachineTime:
         their share of the cut; in whole milliseconds, rounded down.
         """
         node_ids = {each.node_id for each in self.findings if each.cause in OF_STATES}
-        ledger = edges.parts(ends, sorted(filter(None, node_ids)))
-        return reduce(
-            joined,
-            (
-                self._in_part(edge, asked, ledger.where(ledger.step == number))
-                for number, edge in enumerate(ends)
-            ),
-        )
 
-    def _in_part(self, edge: Edge, asked: Asked, ledger: Spans[Kind]) -> Spans[str]:
-        spans = self.whole(edge.cut, asked)
+        def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
+            return self._clipped(self.whole(edge.cut, asked), edge, ledger)
+
+        return of_edges(ends, sorted(filter(None, node_ids)), clipped)
+
+    def _clipped(self, spans: Spans[str], edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
+        part_ms, whole_ms = self._of_states(spans, ledger)
+        is_of_state = whole_ms > 0
+        part_ms = np.where(is_of_state, part_ms, edge.part.duration_ms)
+        whole_ms = np.where(is_of_state, whole_ms, edge.cut.duration_ms)
+        ms = spans.figures["ms"] * part_ms[:, None] // whole_ms[:, None]
+        return replace(spans, figures={**spans.figures, "ms": ms}).where(part_ms > 0)
+
+    def _of_states(self, spans: Spans[str], ledger: Spans[Kind]) -> list[Ints]:
+        """Of each span the ledger's time in its finding's state, in the part and in the whole cut;
+        0 where its cause explains no state.
+        """
         states = [OF_STATES.get(finding.cause) for finding in self.findings]
         state = np.array([STATES.index(state) if state else _NO_STATE for state in states])
         count, of_span, of_ledger = edges.pairs(
             (spans.gpu, state[spans.label]), (ledger.gpu, ledger.label // KINDS_OF_A_STATE)
         )
-        part_ms, whole_ms = (
+        return [
             sums(of_ledger, ledger.figures[name], count)[of_span] for name in ("gpu_ms", "whole_ms")
-        )
-        is_clipped = whole_ms > 0
-        part_ms = np.where(is_clipped, part_ms, edge.part.duration_ms)
-        whole_ms = np.where(is_clipped, whole_ms, edge.cut.duration_ms)
-        ms = spans.figures["ms"] * part_ms[:, None] // whole_ms[:, None]
-        return replace(spans, figures={**spans.figures, "ms": ms}).where(part_ms > 0)
+        ]
 
     def chosen(self, spans: Spans[str], limits: Limits) -> list[Bools]:
         return []

@@ -63,6 +63,7 @@ class Findings:
     lines: Lines
     pk: Ints
     worth: Ints  # low and high together, whole micro-dollars
+    high_ms: Ints
     group: Ints  # place in groups
     groups: Sequence[tuple[str, int | None]]  # status of now, id of whom it is given to
 
@@ -125,8 +126,7 @@ class Findings:
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""
-        high_ms = self.lines.sums(HIGH)[position]
-        return int(self.worth[position]), int(high_ms), int(self.pk[position])
+        return int(self.worth[position]), int(self.high_ms[position]), int(self.pk[position])
 
     def up_to(self, place: Place) -> int:
         """How many come up to that place, the one that stands there included."""
@@ -144,14 +144,11 @@ class Findings:
 
     def _where(self, chosen: Bools) -> "Findings":
         place = np.flatnonzero(chosen)
-        return replace(
-            self,
-            lines=self.lines.only(place),
-            pk=self.pk[place],
-            worth=self.worth[place],
-            group=self.group[place],
-        )
+        columns = {name: getattr(self, name)[place] for name in _COLUMNS}
+        return replace(self, lines=self.lines.only(place), **columns)
 
+
+_COLUMNS = ("pk", "worth", "high_ms", "group")
 
 # as findings.sql packs it
 RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2")])
@@ -166,13 +163,19 @@ def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
     """
     pk, job, cause, group = _unpacked(rows)
     finding = _matched(lines, job, cause)
-    high = lines.sums(HIGH)
+    high_ms = lines.sums(HIGH)
     worth = lines.worth()
-    place = np.flatnonzero((finding >= 0) & (high > 0))
-    place = place[np.lexsort((pk[finding[place]], -high[place], -worth[place]))]
+    place = np.flatnonzero((finding >= 0) & (high_ms > 0))
+    place = place[np.lexsort((pk[finding[place]], -high_ms[place], -worth[place]))]
     finding = finding[place]
-    groups = [row[:2] for row in rows]
-    return Findings(lines.only(place), pk[finding], worth[place], group[finding], groups)
+    return Findings(
+        lines.only(place),
+        pk[finding],
+        worth[place],
+        high_ms[place],
+        group[finding],
+        [row[:2] for row in rows],
+    )
 
 
 def _matched(lines: Lines, job: Ints, cause: Ints) -> Ints:

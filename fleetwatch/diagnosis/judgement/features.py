@@ -276,6 +276,8 @@ FORMULAS: dict[str, Formula] = {
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
+    # share of the time in which it waits: pauses shorter than a sample read as a lower mean
+    "waits": lambda f: np.fmax(f["lo"], 1.0 - f["util"]),
     "lead_s_of_cell": _lead_s,
     "intervals": _intervals,
     "interval_s": _interval_sum(1, pauses.INTERVALS),

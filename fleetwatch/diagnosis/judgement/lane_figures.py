@@ -29,19 +29,19 @@ class Figures(Mapping[str, Floats]):
     kept: NDArray[Any]
     rows: Mapping[str, int | None]
     place: Ints
-    _laid: dict[str | None, Floats] = field(default_factory=dict)
+    # what nobody read is one array under many names
+    _by_row: dict[int | None, Floats] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Floats:
         """The figure, not to be written to. Raises KeyError for a name that is none."""
         row = self.rows[name]
-        key = None if row is None else name  # what nobody read is one array under many names
-        if key not in self._laid:
-            self._laid[key] = (
+        if row not in self._by_row:
+            self._by_row[row] = (
                 np.full(self.place.shape, np.nan)
                 if row is None
                 else np.take(self.kept[row], self.place).astype(np.float64)
             )
-        return self._laid[key]
+        return self._by_row[row]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
+import numpy as np
+
+from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.policy import Policy
 
 LOW = 0.10  # utilisation, as in `util_low_fraction`
@@ -50,7 +53,7 @@ def marks(
     as the ledger has it.
     """
     unread: Values = [None] * len(starts_ms)
-    steps = [columns.get(name, unread) for name in COLUMNS]
+    steps = np.array([columns.get(name, unread) for name in COLUMNS], dtype=np.float64)
     every = []
     for kind, stretch in groupby(
         zip(starts_ms, _kinds(steps, waiting_w), strict=True), itemgetter(1)
@@ -62,39 +65,16 @@ def marks(
     return sorted(longest, key=lambda mark: mark.start_ms)
 
 
-def _kinds(columns: Sequence[Values], waiting_w: float | None) -> list[str]:
-    """Of each step, by the values of COLUMNS."""
-    return [
-        _kind(util, low, _spin(spin, util, power_w, _works(tensor, dram), waiting_w))
-        for util, low, spin, power_w, tensor, dram in zip(*columns, strict=True)
-    ]
-
-
-def _works(tensor: float | None, dram: float | None) -> bool:
-    """Whether the units compute or move data, as far as that was read."""
-    computes = (tensor or 0.0) >= POLICY.spin_tensor_max
-    return computes or (dram or 0.0) >= POLICY.spin_dram_max
-
-
-def _spin(
-    spin: float | None,
-    util: float | None,
-    power_w: float | None,
-    works: bool,
-    waiting_w: float | None,
-) -> float | None:
-    """The share of the step that spins: as it was told, else by its means; None where neither
-    tells.
+def _kinds(columns: Floats, waiting_w: float | None) -> list[str]:
+    """What most of each step is, by the values of COLUMNS (NaN = not read: it is nothing); "" =
+    neither.
     """
-    if spin is not None or util is None or power_w is None or waiting_w is None:
-        return spin
-    return float(util >= POLICY.spin_util_min and power_w <= waiting_w and not works)
-
-
-def _kind(util: float | None, low: float | None, spin: float | None) -> str:
-    """What most of a step is; "" = neither, or not read."""
-    if spin is not None and spin >= MOST:
-        return SPINNING
-    if low is not None:
-        return PAUSE if low >= MOST else ""
-    return PAUSE if util is not None and util < LOW else ""
+    util, low, spin, power_w, tensor, dram = columns
+    spins = spin >= MOST
+    if waiting_w is not None:
+        works = (tensor >= POLICY.spin_tensor_max) | (dram >= POLICY.spin_dram_max)
+        is_waiting = (util >= POLICY.spin_util_min) & (power_w <= waiting_w) & ~works
+        spins |= np.isnan(spin) & is_waiting
+    pauses = np.where(np.isnan(low), util < LOW, low >= MOST)
+    kinds: list[str] = np.select([spins, pauses], [SPINNING, PAUSE], "").tolist()
+    return kinds

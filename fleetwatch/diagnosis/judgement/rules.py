@@ -3,7 +3,7 @@ which signs. Pure numpy.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from fleetwatch.diagnosis.judgement.features import SHORT, Features
 from fleetwatch.ledger.judgement.observations import Floats, Mask
 
 Levels = NDArray[np.int8]
+Share = Floats | float
 
 NO_WORD, LOW, MEDIUM, HIGH = range(4)
 CONFIDENCES = ("", "low", "medium", "high")
@@ -94,9 +95,9 @@ class Judged:
     confidence: Levels
     low: Floats
     high: Floats
-    signs: tuple[Sign, ...] = field(default=())
-    strengthens: tuple[Sign, ...] = field(default=())
-    possible: Mask | None = None
+    signs: tuple[Sign, ...]
+    strengthens: tuple[Sign, ...]
+    possible: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class Detector:
     lead: Callable[[Features], Mask] | None = None
     turn: int = OF_WORK  # of one turn rules are asked in the order of causes
 
+    def shown(self, alone: Features) -> Mask:
+        """Where a cell by itself has something of the cause."""
+        return self.shows(alone) if self.shows else self.find(alone).hits
+
     @property
     def is_of_running_work(self) -> bool:
         """Whether it says nothing while a job warms up."""
@@ -133,25 +138,27 @@ def judged(
     *,
     confidence: Levels | int,
     hits: Mask | None = None,
-    low: Floats | float = 0.0,
-    high: Floats | float = 0.0,
+    recoverable: tuple[Share, Share] = (0.0, 0.0),
     strengthens: Sequence[Sign] = (),
+    possible: Mask | None = None,
 ) -> Judged:
     """A Judged from scalars or arrays, where every sign is met unless `hits` says where; shares are
-    kept within 0 to 1, and 0 where the rule does not hold.
+    kept within 0 to 1, and 0 where the rule does not hold. `possible` None: nowhere else.
     """
     where = all_met(signs) if hits is None else hits
+    low, high = (_share(share, where) for share in recoverable)
     return Judged(
         where,
         np.where(where, confidence, NO_WORD).astype(np.int8),
-        _share(low, where),
-        _share(high, where),
+        low,
+        high,
         tuple(signs),
         tuple(strengthens),
+        possible=np.zeros_like(where) if possible is None else possible,
     )
 
 
-def _share(share: Floats | float, hits: Mask) -> Floats:
+def _share(share: Share, hits: Mask) -> Floats:
     kept = np.zeros(hits.shape)
     if hits.any():
         kept[hits] = np.clip(np.nan_to_num(np.broadcast_to(share, hits.shape)[hits]), 0.0, 1.0)

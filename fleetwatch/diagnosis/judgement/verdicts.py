@@ -8,8 +8,8 @@ At both ends of such a stretch cells are left out that are well by themselves: a
 for a third in the cause may hold its rule, so the stretch reaches over where it began.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 
 import numpy as np
@@ -36,6 +36,10 @@ ROUNDING = 1e-9
 CAUSES: tuple[str, ...] = tuple(cause.code for cause in CATALOGUE if cause.is_of_cells)
 NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
 NOT_HELD = -1
+Numbers = NDArray[np.int8]
+NO_WRITER = -1
+# Of what windows of several lengths say of a cell.
+_BEST = (("confidence", np.maximum), ("low", np.minimum), ("high", np.maximum))
 ALONE = (NOT_HELD, *(NUMBER[cause.code] for cause in CATALOGUE if cause.is_alone))
 
 
@@ -46,7 +50,7 @@ class Verdicts:
     recoverable share, 0 to 1, from low to high.
     """
 
-    cause: NDArray[np.int8]
+    cause: Numbers
     confidence: Levels
     also: NDArray[np.int64]
     low: Floats
@@ -66,8 +70,8 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Where one detector covers a cell, with the most that its windows say; `possible`: where
-    nothing read rules it out.
+    """Where windows of one length cover a cell by a detector, with the most that they say;
+    `possible`: where nothing read rules it out.
 
     Arrays are of the lanes `rows` (ascending) alone, from the cell `first` on: of all others it
     says nothing.
@@ -81,21 +85,6 @@ class Covered:
     low: Floats
     high: Floats
     possible: Mask
-
-    @classmethod
-    def nothing(cls, detector: Detector, rows: Ints, first: int, count: int) -> "Covered":
-        """Of so many cells from that one on none."""
-        shape = (len(rows), count)
-        return cls(
-            detector,
-            rows,
-            first,
-            cells=np.zeros(shape, dtype=bool),
-            confidence=np.zeros(shape, dtype=np.int8),
-            low=np.zeros(shape),
-            high=np.zeros(shape),
-            possible=np.zeros(shape, dtype=bool),
-        )
 
     def at(self, where: Mask) -> tuple[Ints, Ints]:
         """The places, in arrays of all lanes and cells, at which a mask of this one's is true."""
@@ -120,9 +109,10 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     now = Features(lanes, 1)
     with np.errstate(invalid="ignore"):
         is_wasteful = now["wasted_of_cell"] > WASTEFUL + ROUNDING
+    writer = np.full(lanes.held.shape, NO_WRITER, dtype=np.int8)
     # the last written wins: from the bottom of the table to its top
     for part in reversed(list(covered(lanes, since=since))):
-        _write(verdicts, part, is_wasteful)
+        _write(verdicts, writer, part, is_wasteful)
     _overrule(verdicts, now, is_wasteful)
     cause = verdicts.cause
     also = verdicts.also
@@ -134,7 +124,10 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     return verdicts
 
 
-def _write(verdicts: Verdicts, part: Covered, is_wasteful: Mask) -> None:
+def _write(verdicts: Verdicts, writer: Numbers, part: Covered, is_wasteful: Mask) -> None:
+    """Over what others wrote; what windows of another length of the detector said of a cell
+    counts too. `writer` is the place of the detector that wrote each cell.
+    """
     number = NUMBER[OF_DETECTORS[part.detector].code]
     cells = part.cells
     if _is_well(part.detector):
@@ -143,9 +136,13 @@ def _write(verdicts: Verdicts, part: Covered, is_wasteful: Mask) -> None:
         verdicts.also[part.at(cells | part.possible)] |= 1 << number
     at = part.at(cells)
     verdicts.cause[at] = number
-    verdicts.confidence[at] = part.confidence[cells]
-    verdicts.low[at] = part.low[cells]
-    verdicts.high[at] = part.high[cells]
+    place = DETECTORS.index(part.detector)
+    is_again = writer[at] == place
+    writer[at] = place
+    for name, best in _BEST:
+        values = getattr(part, name)[cells]
+        written = getattr(verdicts, name)
+        written[at] = np.where(is_again, best(written[at], values), values)
 
 
 def _is_well(detector: Detector) -> bool:
@@ -218,7 +215,7 @@ class _Windows:
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
-    """Each detector of the table that says something with the cells that it covers, in the table's
+    """What each detector of the table covers, by its windows of each length, in the table's
     order.
     """
     of = {False: lanes, True: lanes.warm()}
@@ -234,13 +231,10 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
         return _Windows(here, features, running)
 
     for detector in DETECTORS:
-        by_length = [
-            _covered_by(windows(length, detector.is_of_running_work), detector)
-            for length in detector.lengths
-        ]
-        parts = [part for part in by_length if part is not None]
-        if parts:
-            yield parts[0] if len(parts) == 1 else _joined(parts, lanes.held.shape[1])
+        for length in detector.lengths:
+            part = _covered_by(windows(length, detector.is_of_running_work), detector)
+            if part is not None:
+                yield part
 
 
 def _first(since: int, length: int) -> int:
@@ -262,75 +256,62 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     enough = windows.judged_by(detector)
     rule = detector.find(f)
     hits = rule.hits & enough
-    is_possible = np.zeros_like(hits) if rule.possible is None else rule.possible & enough
+    possible = rule.possible & enough
     # of few lanes a rule says anything: what follows looks at these alone
-    rows = np.flatnonzero((hits | is_possible).any(axis=1))
+    rows = np.flatnonzero((hits | possible).any(axis=1))
     if not len(rows):
         return None
+    hits = hits[rows]
     enough = enough[rows]
-    part = Covered.nothing(detector, rows, windows.look.first, hits.shape[1])
-    if hits.any():
-        part = _shown(part, rule, windows, hits[rows], enough)
-    if is_possible.any():
-        part = replace(part, possible=_most(is_possible[rows], enough, f.length))
+    is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
+    part = Covered(
+        detector,
+        rows,
+        windows.look.first,
+        *_spread(rule, rows, is_open, enough, f.length),
+        possible=_most(possible[rows], enough, f.length),
+    )
+    _trim(part, windows)
     return part
 
 
-def _shown(part: Covered, rule: Judged, windows: _Windows, hits: Mask, enough: Mask) -> Covered:
-    """With the cells of which the rule holds; `hits` and `enough` are of the part's rows."""
-    f = windows.features
-    is_open = hits if part.detector.is_told else opened(hits) | hits & _whole(f, part.rows)
-    return _trimmed(_spread(part, rule, is_open, enough, f.length), windows)
-
-
-def _trimmed(part: Covered, windows: _Windows) -> Covered:
-    """As the detector has it: without a warm-up and the edges, with the cell in which it begins,
-    and nothing to recover of those that are spared.
+def _trim(part: Covered, windows: _Windows) -> None:
+    """Makes it what the detector has it be: without a warm-up and the edges, with the cell in which
+    it begins, and nothing to recover of those that are spared.
     """
     detector = part.detector
+    cells = part.cells
     alone = windows.look.alone
     held = alone.lanes.held[part.rows]
     if not _is_well(detector):
         # nobody is accused of warming up
-        part = replace(part, cells=part.cells & held)
+        cells &= held
     edge = _edge(windows.features.length)
-    if edge and part.cells.any():
-        shows = detector.shows(alone) if detector.shows else detector.find(alone).hits
-        is_loose = (windows.look.is_well & ~shows)[part.rows]
-        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, is_loose, edge))
+    if edge and cells.any():
+        is_loose = windows.look.is_well & ~detector.shown(alone)
+        cells &= ~at_the_edges(cells, is_loose[part.rows], edge)
     if detector.begins:
-        part = _begun(part, detector.begins(alone)[part.rows] & held)
-    return _spared(part, detector.spared) if detector.spared else part
+        _begin(part, detector.begins(alone)[part.rows] & held)
+    if detector.spared:
+        is_spared = _leading(cells, np.ones_like(cells), detector.spared)
+        part.low[is_spared] = part.high[is_spared] = 0.0
 
 
-def _whole(f: Features, rows: Ints) -> Mask | bool:
+def _whole(f: Features, rows: Ints) -> Mask:
     """Of these lanes the windows that end with a job and look at all of it: no second one can
     follow.
     """
-    is_over = f.lanes.is_over[rows]
-    if not is_over.any():
-        return False
     held = f.lanes.held[rows]
     is_last = held & ~np.pad(held, [(0, 0), (0, 1)])[:, 1:]
-    whole: Mask = is_last & is_over[:, None] & (f.lanes.age[rows] < f.length)
+    whole: Mask = is_last & f.lanes.is_over[rows, None] & (f.lanes.age[rows] < f.length)
     return whole
 
 
-def _begun(part: Covered, begins: Mask) -> Covered:
-    """With the cell before each stretch too, where it begins in it."""
-    onset = np.zeros_like(part.cells)
-    onset[:, :-1] = part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1]
-    after = {
-        name: np.where(onset, np.roll(getattr(part, name), -1, axis=1), getattr(part, name))
-        for name in ("confidence", "low", "high")
-    }
-    return replace(part, cells=part.cells | onset, **after)
-
-
-def _spared(part: Covered, count: int) -> Covered:
-    """With nothing to recover of the first `count` cells of each stretch."""
-    first = _leading(part.cells, np.ones_like(part.cells), count)
-    return replace(part, low=np.where(first, 0.0, part.low), high=np.where(first, 0.0, part.high))
+def _begin(part: Covered, begins: Mask) -> None:
+    """Adds the cell before each stretch, where it begins in it."""
+    row, cell = np.nonzero(part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1])
+    for values in (part.cells, part.confidence, part.low, part.high):
+        values[row, cell] = values[row, cell + 1]
 
 
 def at_the_edges(cells: Mask, is_loose: Mask, edge: int) -> Mask:
@@ -372,29 +353,30 @@ def opened(hits: Mask) -> Mask:
     return np.ascontiguousarray(is_open.T)
 
 
-def _spread(part: Covered, rule: Judged, is_open: Mask, enough: Mask, length: int) -> Covered:
+def _spread(
+    rule: Judged, rows: Ints, is_open: Mask, enough: Mask, length: int
+) -> tuple[Mask, Levels, Floats, Floats]:
     """From windows to cells: one is covered where the rule is open in at least half of the windows
-    that look at it.
+    that look at it; how surely, and the recoverable share from low to high.
 
     So a cause begins where it began: windows that reach back before it are the fewer half there.
     Shares are means over the open windows, confidence is the surest. `is_open` and `enough` are of
-    the part's rows.
+    these rows of the rule.
     """
     count = _ahead(is_open.astype(np.float64), length)
     cells = _most(is_open, enough, length)
     low, high = (
         np.divide(
-            _ahead(np.where(is_open, share[part.rows], 0.0), length),
+            _ahead(np.where(is_open, share[rows], 0.0), length),
             count,
             out=np.zeros_like(count),
             where=cells,
         )
         for share in (rule.low, rule.high)
     )
-    sure = np.where(is_open, rule.confidence[part.rows], 0)
+    sure = np.where(is_open, rule.confidence[rows], 0)
     surest = extreme(sure[:, ::-1], length, np.maximum)[:, ::-1]
-    confidence = np.where(cells, surest, 0).astype(np.int8)
-    return replace(part, cells=cells, confidence=confidence, low=low, high=high)
+    return cells, np.where(cells, surest, 0).astype(np.int8), low, high
 
 
 def _most(hits: Mask, enough: Mask, length: int) -> Mask:
@@ -408,28 +390,3 @@ def _ahead(values: Floats, length: int) -> Floats:
     cell.
     """
     return windowed(values[:, ::-1], length)[:, ::-1]
-
-
-# of what several windows say of a cell, and what says nothing
-_BEST = (
-    ("confidence", np.maximum, 0),
-    ("low", np.minimum, 1.0),
-    ("high", np.maximum, 0.0),
-)
-
-
-def _joined(parts: Sequence[Covered], count: int) -> Covered:
-    """What windows of several lengths say, of all lanes that one of them says something of, and of
-    all `count` cells.
-    """
-    rows = np.unique(np.concatenate([part.rows for part in parts]))
-    whole = Covered.nothing(parts[0].detector, rows, 0, count)
-    whole.low[:] = 1.0
-    for part in parts:
-        at = np.ix_(np.searchsorted(rows, part.rows), np.arange(part.first, count))
-        whole.cells[at] |= part.cells
-        whole.possible[at] |= part.possible
-        for name, best, nothing in _BEST:
-            values = np.where(part.cells, getattr(part, name), nothing)
-            getattr(whole, name)[at] = best(getattr(whole, name)[at], values)
-    return whole

@@ -5,7 +5,7 @@ for sure are nodes of which every GPU is free; single free GPUs may be too few f
 waits: they count at most.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
 IN_A_ROW = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(NamedTuple):
     """GPUs x cells, in milliseconds: free while jobs waited, and of it what these could have used,
     at least and at most.
     """
