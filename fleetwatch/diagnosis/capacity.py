@@ -49,7 +49,9 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
     """
     nodes = {node_id for node_id, _ in hours}
     _replace_nodes(hours)
-    clusters = _replace_queues(hours, since=_first_kept(now), now_ms=to_ms(now))
+    # since the first day of which the word of a queue is still kept: older hours stay as they are
+    since = to_ms(retention.horizon(now)) // DAY_MS * DAY_MS
+    clusters = _replace_queues(hours, since=since, now_ms=to_ms(now))
     execute(
         _REFRESH,
         {
@@ -75,11 +77,6 @@ def _replace_nodes(hours: NodeHours) -> None:
         [node_ids, starts],
     )
     execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
-
-
-def _first_kept(now: datetime) -> int:
-    """The first hour of which the word of a queue is still kept: older ones stay as they are."""
-    return to_ms(retention.horizon(now)) // DAY_MS * DAY_MS
 
 
 def _replace_queues(hours: NodeHours, *, since: int, now_ms: int) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.diagnosis.cause_totals import FIGURES, WASTE
 from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.rules import Levels
@@ -25,17 +26,9 @@ from fleetwatch.lib.sql import execute, read_statement
 
 _REFRESH_FINDINGS = read_statement("diagnosis/sql/refresh_findings.sql")
 
-WASTE = (
-    "idle_certain",
-    "idle_probable",
-    "stalled_probable",
-    "stalled_potential",
-    "underused_potential",
-)
 COLUMNS = (
-    "node_id", "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms",
-    "idle_certain_ms", "idle_probable_ms",
-    "stalled_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms",
+    "node_id", "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells",
+    *(f"{name}_ms" for name in FIGURES),
 )  # fmt: skip
 # causes that are possible too as the database writes an array: so rows are compared and copied
 _STORED = f"""
@@ -89,7 +82,7 @@ def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: I
     what was held, wasted, and could be saved.
     """
     held = sum(table[name] for name in cell_states.NAMES)
-    waste = [_sums(table[name], group) for name in WASTE]
+    waste = [_sums(table["_".join(label)], group) for label in WASTE.values()]
     low, high = (
         np.minimum(_sums(held * share[at], group), sum(waste))
         for share in (verdicts.low, verdicts.high)

@@ -81,7 +81,7 @@ class Caused:
 
     def wasted_in(self, state: str) -> bool:
         """Whether any of it was wasted in that state of the ledger."""
-        return self._ms(state) > 0
+        return bool(_wasted(self.ms, state))
 
     @property
     def wasted_usd(self) -> Decimal:
@@ -95,20 +95,20 @@ class Caused:
     @property
     def tier_ms(self) -> dict[str, int]:
         """Wasted time by tier; certain and probable are the headline, potential stands apart."""
-        return {tier: self._ms(tier) for tier in TIERS}
+        return {tier: _wasted(self.ms, tier) for tier in TIERS}
 
     @property
     def tier_usd(self) -> dict[str, Decimal]:
-        return {tier: self._usd(tier) for tier in TIERS}
+        return {tier: pricing.divided(_wasted(self.usd_ms, tier)) for tier in TIERS}
 
     @property
     def totals(self) -> Totals:
         """As a line of a breakdown of idle, stalled and underused time."""
         return Totals(
             capacity_ms=self.wasted_ms,
-            states={state: self._ms(state) for state in STATES},
+            states={state: _wasted(self.ms, state) for state in STATES},
             cost_usd=self.wasted_usd,
-            cost_by_state={state: self._usd(state) for state in STATES},
+            cost_by_state={state: pricing.divided(_wasted(self.usd_ms, state)) for state in STATES},
             waste_ms=self.tier_ms,
             waste_usd=self.tier_usd,
             unpriced_ms=self.unpriced_ms,
@@ -118,14 +118,11 @@ class Caused:
             waiting_usd=pricing.divided(self.usd_ms[_WAITING]),
         )
 
-    def _ms(self, label: str) -> int:
-        """What was wasted of that state, or tier."""
-        wasted = zip(self.ms[WASTED], WASTE.values(), strict=True)
-        return sum(ms for ms, labels in wasted if label in labels)
 
-    def _usd(self, label: str) -> Decimal:
-        wasted = zip(self.usd_ms[WASTED], WASTE.values(), strict=True)
-        return pricing.divided(sum((usd_ms for usd_ms, labels in wasted if label in labels), ZERO))
+def _wasted(amounts: Sequence[Any], label: str) -> Any:
+    """Of amounts by FIGURES what was wasted of that state, or tier."""
+    wasted = zip(amounts[WASTED], WASTE.values(), strict=True)
+    return sum(amount for amount, labels in wasted if label in labels)
 
 
 def nothing(job_id: int | None, cause: str) -> Caused:

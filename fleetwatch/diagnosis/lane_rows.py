@@ -53,16 +53,6 @@ class Held:
         hours: list[int] = np.unique(self.table["start_ms"] // HOUR_MS * HOUR_MS).tolist()
         return hours
 
-    def holders(self, gpu_ids: Ints, start_ms: int, end_ms: int) -> Ints:
-        """GPUs x cells of [start_ms, end_ms): the job that holds it, 0 = none; of several any
-        one.
-        """
-        table = self.between(start_ms, end_ms).table
-        held_by = np.zeros((len(gpu_ids), (end_ms - start_ms) // CELL_MS), dtype=np.int64)
-        row = np.searchsorted(gpu_ids, table["gpu_id"])
-        held_by[row, (table["start_ms"] - start_ms) // CELL_MS] = table["job_id"]
-        return held_by
-
     def digests(self, hour_ms: int) -> tuple[int, ...]:
         """Of each cell of a clock hour what changes when the ledger says something else of it."""
         table = self.between(hour_ms, hour_ms + HOUR_MS).table
@@ -145,7 +135,7 @@ def _made_hours(
     first_ms = floor_hour_ms(start_ms)
     here = {node_id: node.between(first_ms, end_ms) for node_id, node in held.items()}
     boards = lane_facts.gpus(np.concatenate([node.table["gpu_id"] for node in here.values()]))
-    grid = _grid(here.values(), boards, start_ms, end_ms)
+    grid = _grid(here, boards, start_ms, end_ms)
     windows, hosts = _frames(list(held), start_ms - context_ms, end_ms)
     cells = cell_figures.cells(_filled(windows, boards), hosts, grid, before)
     return _in_hours(here, grid, cells)
@@ -175,22 +165,24 @@ def _block(cells: Mapping[str, Floats], grid: Grid, missing: int) -> NDArray[np.
     return block
 
 
-def _grid(nodes: Iterable[Held], boards: lane_facts.GPUs, start_ms: int, end_ms: int) -> Grid:
+def _grid(nodes: Mapping[int, Held], boards: lane_facts.GPUs, start_ms: int, end_ms: int) -> Grid:
     """The cells of [start_ms, end_ms) of the nodes' GPUs, one node after the other."""
-    gpus = [node.gpus() for node in nodes]
+    gpus = [node.gpus() for node in nodes.values()]
     gpu_ids = np.concatenate(gpus)
     host_of = np.repeat(np.arange(len(gpus)), list(map(len, gpus)))
-    job_id = np.concatenate(
-        [node.holders(own, start_ms, end_ms) for node, own in zip(nodes, gpus, strict=True)]
-    )
-    return Grid(
+    grid = Grid(
         gpu_ids=gpu_ids,
         host_of=host_of,
         memory_bytes=boards.at(gpu_ids).memory_bytes,
-        # a job's GPUs on other nodes are no peers
-        holders=np.where(job_id > 0, job_id * len(gpus) + host_of[:, None], 0),
+        holders=np.zeros((len(gpu_ids), (end_ms - start_ms) // CELL_MS), dtype=np.int64),
         start_ms=start_ms,
     )
+    table = table_of(nodes, start_ms, end_ms)
+    row = grid.rows_of(table["gpu_id"])
+    # of several holders any one; a job's GPUs on other nodes are no peers
+    holder = table["job_id"] * len(gpus) + host_of[row]
+    grid.holders[row, (table["start_ms"] - start_ms) // CELL_MS] = holder
+    return grid
 
 
 def _frames(
@@ -198,8 +190,9 @@ def _frames(
 ) -> tuple[frames.Frame, list[frames.HostFrame]]:
     """The nodes' windows, and of each its host samples."""
     columns = (cell_figures.COLUMNS, cell_figures.HOST_MEANS)
-    read = list(frames.of_nodes(node_ids, start_ms, end_ms, *columns))
-    return frames.together([spoken(frame) for _, frame, _ in read]), [host for _, _, host in read]
+    rows = frames.of_nodes(node_ids, start_ms, end_ms, *columns)
+    _, windows, hosts = zip(*rows, strict=True)
+    return frames.together(list(map(spoken, windows))), list(hosts)
 
 
 def _filled(windows: frames.Frame, boards: lane_facts.GPUs) -> frames.Frame:
@@ -300,14 +293,14 @@ def _of_boards(boards: lane_facts.GPUs, at_ms: int) -> dict[str, Any]:
 
 def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
     """Of Lanes what is said of each row's job."""
-    jobs = lane_facts.jobs(job_id)
+    kinds, starts_ms, lives_ms, is_serving, failures = zip(*lane_facts.jobs(job_id), strict=True)
     return {
-        "kind": np.array([job.kind for job in jobs], dtype=np.str_),
-        "is_serving": np.array([job.is_serving for job in jobs], dtype=bool),
-        "warm_up": np.array([warm_up(job.life_ms) for job in jobs], dtype=np.int64),
-        "is_over": np.array([job.life_ms is not None for job in jobs], dtype=bool),
-        "failures": np.array([job.failures for job in jobs], dtype=np.int64),
-        "age": _ages(is_held, [job.start_ms for job in jobs], start_ms),
+        "kind": np.array(kinds),
+        "is_serving": np.array(is_serving),
+        "warm_up": np.array([warm_up(life_ms) for life_ms in lives_ms]),
+        "is_over": np.array([life_ms is not None for life_ms in lives_ms]),
+        "failures": np.array(failures),
+        "age": _ages(is_held, starts_ms, start_ms),
     }
 
 

@@ -2,10 +2,14 @@
 said of them.
 """
 
+from functools import reduce
+from operator import add
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import HOURS
@@ -140,13 +144,7 @@ class CauseEntry(models.Model):
 
 
 # What of an entry's time was wasted, whatever its state and tier.
-WASTED_MS = (
-    F("idle_certain_ms")
-    + F("idle_probable_ms")
-    + F("stalled_probable_ms")
-    + F("stalled_potential_ms")
-    + F("underused_ms")
-)
+WASTED_MS = reduce(add, (F(f"{name}_ms") for name in WASTE))
 
 
 class CapacityEntry(models.Model):

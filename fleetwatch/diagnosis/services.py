@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import chain, groupby
+from itertools import groupby
 
 from django.db import transaction
 
@@ -66,10 +66,10 @@ def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, in
     did = {"hours": 0, "jobs": 0}
     hours = sorted(due(now, limit, is_live=is_live), key=_day, reverse=True)
     for _, of_day in groupby(hours, key=_day):
-        for group in _batches(list(of_day), this_hour=to_ms(floor_hour(now))):
+        for node_ids, batch in _batches(list(of_day), to_ms(floor_hour(now))):
             with transaction.atomic():
-                did["jobs"] += _diagnose(group, now=now)
-            did["hours"] += len(group)
+                did["jobs"] += _diagnose(node_ids, batch, now=now)
+            did["hours"] += len(batch)
     did["days"] = sums.sum_days(now, DAYS_PER_RUN)
     return did
 
@@ -89,18 +89,17 @@ def _day(hour: Due) -> date:
     return from_ms(hour.hour_ms).date()
 
 
-def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
-    """The hours in batches of nodes: those that share a job are judged together, as far as memory
-    allows.
+def _batches(hours: Sequence[Due], this_hour: int) -> Iterator[tuple[list[int], list[Due]]]:
+    """The hours in batches, each with the nodes that are judged for it: those that share a job are
+    judged together, as far as memory allows.
     """
     by_node: dict[int, list[Due]] = defaultdict(list)
     for hour in hours:
         by_node[hour.node_id].append(hour)
-    first, last = _extent(hours)
     reach = _Reach.of(hours, this_hour)
-    groups = lane_rows.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS)
+    groups = lane_rows.nodes_of_jobs(sorted(by_node), reach.low, reach.high)
     for nodes in _together(groups, NODE_HOURS_AT_ONCE * HOUR_MS // (reach.high - reach.low)):
-        yield [hour for node_id in nodes for hour in by_node.get(node_id, ())]
+        yield nodes, [hour for node_id in nodes for hour in by_node.get(node_id, ())]
 
 
 def _together(groups: Iterable[list[int]], at_once: int) -> Iterator[list[int]]:
@@ -113,11 +112,6 @@ def _together(groups: Iterable[list[int]], at_once: int) -> Iterator[list[int]]:
         nodes = [*nodes, *group]
     if nodes:
         yield nodes
-
-
-def _extent(hours: Sequence[Due]) -> tuple[int, int]:
-    """The first and the last of them."""
-    return min(hour.hour_ms for hour in hours), max(hour.hour_ms for hour in hours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +127,18 @@ class _Reach:
 
     @classmethod
     def of(cls, hours: Sequence[Due], this_hour: int) -> "_Reach":
-        first, last = _extent(hours)
+        first = min(hour.hour_ms for hour in hours)
+        last = max(hour.hour_ms for hour in hours)
         start = first - (LIVE_REACH_MS if first >= this_hour else REACH_MS)
         newest = this_hour + HOUR_MS
         end = min(last + HOUR_MS + REACH_MS, newest)
         return cls(start, end, start - REACH_MS, min(end + REACH_MS, newest))
 
 
-def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
-    """How many jobs have causes that changed; the hours are noted as diagnosed."""
+def _diagnose(node_ids: Sequence[int], hours: Sequence[Due], *, now: datetime) -> int:
+    """How many jobs have causes on these nodes that changed; the hours are noted as diagnosed."""
     this_hour = to_ms(floor_hour(now))
     reach = _Reach.of(hours, this_hour)
-    due_nodes = sorted({hour.node_id for hour in hours})
-    groups = lane_rows.nodes_of_jobs(due_nodes, reach.low, reach.high)
-    node_ids = [*chain.from_iterable(groups)]
     rows = _judged(node_ids, hours, reach, this_hour)
     changed = cause_rows.replace(rows, node_ids, reach.start, reach.end)
     cause_rows.refresh_findings(changed)

@@ -68,7 +68,7 @@ def test_a_part_without_waste_has_no_cause(wasted):
 
 
 def test_what_could_be_saved_is_that_of_the_part(wasted):
-    saving = findings(minutes(40, 60), now=NOW).saving()
+    saving = findings(minutes(40, 60), now=NOW).lines.whole().saving
 
     assert (saving.low_ms, saving.high_ms) == (10 * MINUTE, 20 * MINUTE)
 

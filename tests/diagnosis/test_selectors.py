@@ -112,7 +112,9 @@ def test_findings_are_counted_and_summed_by_status_and_by_whom_they_are_given_to
 
     assert every.counts() == {"open": 2, "accepted": 1}
     # an hour each at $2, of which half to all
-    assert every.of_status("open").saving() == Saving(HOUR_MS, 2 * HOUR_MS, Decimal(2), Decimal(4))
+    assert every.of_status("open").lines.whole().saving == Saving(
+        HOUR_MS, 2 * HOUR_MS, Decimal(2), Decimal(4)
+    )
     assert [len(every.assigned(name)) for name in ("ann", "", "nobody")] == [1, 2, 0]
 
 

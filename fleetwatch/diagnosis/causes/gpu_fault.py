@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Overruled, Step
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import HIGH
@@ -42,9 +40,8 @@ def broken(now: Features, _: Mask) -> Iterator[Overruled]:
     """Cells with new memory errors, none of which is blocked: the GPU goes on working; then those
     in which it can't work.
     """
-    with np.errstate(invalid="ignore"):
-        yield now["memory_errors"] >= MEMORY_ERRORS, HIGH, 0.0
-        yield now["ledger_unavailable"] >= DOWN, HIGH, 1.0
+    yield now["memory_errors"] >= MEMORY_ERRORS, HIGH, 0.0
+    yield now["ledger_unavailable"] >= DOWN, HIGH, 1.0
 
 
 CAUSE = Cause(

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from fleetwatch.diagnosis.cause import ADMIN, MINUTES, UNSEEN, Cause, Machine, Overruled, Step
 from fleetwatch.diagnosis.causes.undetermined import TOO_SHORT
 from fleetwatch.diagnosis.judgement.features import Features
@@ -28,8 +26,7 @@ GROUP BY node_id, gpu_id, start
 
 def unseen(now: Features, is_wasteful: Mask) -> Iterator[Overruled]:
     """Cells of which too little was observed; where the ledger saw waste enough, it was seen."""
-    with np.errstate(invalid="ignore"):
-        yield (now["coverage"] < COVERAGE) & ~is_wasteful, 0, 0.0
+    yield (now["coverage"] < COVERAGE) & ~is_wasteful, 0, 0.0
 
 
 CAUSE = Cause(

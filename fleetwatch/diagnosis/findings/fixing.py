@@ -2,10 +2,11 @@
 around them.
 """
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from django.db import transaction
@@ -79,17 +80,15 @@ def _key(fix: Fix) -> _Key:
 
 
 def _seen(now: datetime) -> _Seen:
-    runs: dict[Series, dict[tuple[int, date | None], Run]] = defaultdict(dict)
+    runs: dict[Series, list[Run]] = defaultdict(list)
     series_of_job = {}
     today = now.astimezone(UTC).date()
-    rows = fetched(_RUNS, {"since": today - LOOKS_BACK, "today": today})
-    for user, name, gpus, job_id, day, start_ms, end_ms, cause, held_ms, wasted_ms in rows:
+    wanted = {"since": today - LOOKS_BACK, "today": today, "blind": list(BLIND)}
+    for user, name, gpus, job_id, start_ms, end_ms, wasted_ms, by_cause in fetched(_RUNS, wanted):
         series = series_of_job[job_id] = Series(user, name, gpus)
-        run = runs[series].setdefault((job_id, day), Run(start_ms, end_ms))
-        if cause not in BLIND:
-            run.by_cause[cause] += held_ms
-            run.wasted_ms += wasted_ms
-    return _Seen({series: list(each.values()) for series, each in runs.items()}, series_of_job)
+        run = Run(start_ms, end_ms, wasted_ms, Counter(json.loads(by_cause)))
+        runs[series].append(run)
+    return _Seen(runs, series_of_job)
 
 
 def _is_worn(fix: Fix, before: Fix | None) -> bool:

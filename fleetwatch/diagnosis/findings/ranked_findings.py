@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.cause_columns import Lines
-from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Saving
+from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Bools, Ints
@@ -119,10 +119,6 @@ class Findings:
         for (status, _), size in zip(self.groups, sizes, strict=True):
             counts[status] += size
         return counts
-
-    def saving(self) -> Saving:
-        """What all of them could save."""
-        return self.lines.whole().saving
 
     def place(self, position: int) -> Place:
         """Of the finding at that position in the order."""

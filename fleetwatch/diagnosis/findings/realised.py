@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     REGRESSED = "regressed"  # it was better for a while, and the cause is back
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run of a recurring job (of a service one UTC day), in GPU-milliseconds: what telemetry
     told of by its primary cause, and what of it was idle, stalled or underused.

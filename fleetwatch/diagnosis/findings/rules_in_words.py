@@ -55,14 +55,13 @@ def _length(cells: int) -> str:
 def _nothing() -> Lanes:
     """One GPU of which nothing was read: every rule says what it would compare."""
     unread = np.full((1, 1), np.nan)
-    number = np.ones(1, dtype=np.int64)
+    number = np.ones((1, 1), dtype=np.int64)
+    is_it = np.ones((1, 1), dtype=bool)
     return Lanes(
-        gpu_id=number, job_id=number, kind=np.array(["batch"]), is_serving=np.zeros(1, dtype=bool),
-        idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
-        memory_bytes=np.full(1, np.nan), sevenths=number, start_ms=0,
-        held=np.ones((1, 1), dtype=bool),
-        held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),
-        age=np.ones((1, 1), dtype=np.int64), warm_up=number, is_over=np.zeros(1, dtype=bool),
-        failures=number, cheaper=((),),
+        **dict.fromkeys(("gpu_id", "job_id", "sevenths", "warm_up", "failures"), number[0]),
+        **dict.fromkeys(("idle_w", "limit_w", "memory_bytes"), unread[0]),
+        **dict.fromkeys(("is_serving", "is_over"), ~is_it[0]),
+        kind=np.array(["batch"]), cheaper=((),), start_ms=0,
+        held=is_it, held_ms=unread, shared=~is_it, age=number,
         figures=lane_figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

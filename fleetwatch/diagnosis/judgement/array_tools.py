@@ -11,8 +11,7 @@ from fleetwatch.ledger.judgement.observations import Floats, Ints
 def ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
     """over ÷ under; NaN where under is not above 0."""
     nothing = np.full(np.shape(over), np.nan)
-    with np.errstate(invalid="ignore"):
-        result: Floats = np.divide(over, under, out=nothing, where=under > 0)
+    result: Floats = np.divide(over, under, out=nothing, where=under > 0)
     return result
 
 

@@ -83,8 +83,8 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     onset = is_long & ~continues
     paused_s = np.where(is_long, low_s, 0.0)
     return {
-        LOW_S: _sums(paused_s, at, is_read),
-        ONSETS: _sums(onset.astype(np.float64), at, is_read),
+        LOW_S: at.total(np.where(is_read, paused_s, np.nan)),
+        ONSETS: at.total(np.where(is_read, onset, np.nan)),
         LONGEST: np.nan_to_num(at.largest(np.where(is_long, so_far_s, np.nan))),
         **_moments(windows, at, onset, so_far_s),
     }
@@ -162,15 +162,6 @@ def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:
     total = np.cumsum(pause_s)
     before = np.where(continues & ~is_known, -np.inf, total - pause_s)
     return total - np.maximum.accumulate(before)
-
-
-def _sums(values: Floats, at: Places, is_read: Mask) -> Floats:
-    """One after the other, by place; NaN where none is read."""
-    use = is_read & (at.of_window >= 0)
-    place = at.of_window[use]
-    count = np.bincount(place, minlength=at.size)
-    sums = np.bincount(place, weights=values[use], minlength=at.size)
-    return at.shaped(np.where(count > 0, sums, np.nan))
 
 
 def _lasts(values: Floats, place: Ints, size: int) -> Floats:

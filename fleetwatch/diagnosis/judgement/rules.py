@@ -37,8 +37,7 @@ class Sign:
 
     @property
     def met(self) -> Mask:
-        with np.errstate(invalid="ignore"):
-            return self.values >= self.bound if self.is_lower_bound else self.values < self.bound
+        return self.values >= self.bound if self.is_lower_bound else self.values < self.bound
 
 
 def at_least(f: Features, feature: str, bound: float) -> Sign:

@@ -107,8 +107,7 @@ def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
 def _judged(lanes: Lanes, since: int) -> Verdicts:
     verdicts = Verdicts.all(NUMBER[UNDETERMINED], lanes.held.shape)
     now = Features(lanes, 1)
-    with np.errstate(invalid="ignore"):
-        is_wasteful = now["wasted_of_cell"] > WASTEFUL + ROUNDING
+    is_wasteful = now["wasted_of_cell"] > WASTEFUL + ROUNDING
     writer = np.full(lanes.held.shape, NO_WRITER, dtype=np.int8)
     # the last written wins: from the bottom of the table to its top
     for part in reversed(list(covered(lanes, since=since))):
@@ -192,9 +191,8 @@ class _Windows:
     def enough(self) -> Mask:
         """Where enough was observed to say something."""
         f = self.features
-        with np.errstate(invalid="ignore"):
-            enough: Mask = (f["coverage"] >= COVERAGE) & f.lanes.held
-            return enough & (f["observed_s"] >= DATA_S) if self.running else enough
+        enough: Mask = (f["coverage"] >= COVERAGE) & f.lanes.held
+        return enough & (f["observed_s"] >= DATA_S) if self.running else enough
 
     @cached_property
     def enough_of_one(self) -> Mask:

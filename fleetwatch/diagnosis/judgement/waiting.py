@@ -30,8 +30,7 @@ class Waited(NamedTuple):
 def waited(free_ms: Floats, whole: Mask, pending: Floats) -> Waited:
     """`free_ms`: how long each GPU was free in each cell; `whole`: where all GPUs of its node were;
     `pending`: GPUs that the queue waits for, by cell, NaN = not told: then nothing is said."""
-    with np.errstate(invalid="ignore"):
-        is_left = in_a_row((pending > 0) & (free_ms.sum(axis=0) > 0))
+    is_left = in_a_row((pending > 0) & (free_ms.sum(axis=0) > 0))
     demand = np.where(is_left, np.nan_to_num(pending) * CELL_MS, 0.0)
     sure = np.where(whole, free_ms, 0.0)
     low = _filled(sure, demand)

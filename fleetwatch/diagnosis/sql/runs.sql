@@ -1,5 +1,5 @@
--- One row: a run of a recurring job (of a service one UTC day) and one cause of it.
--- In:  since (date), today (date): of runs that are over and began since then.
+-- One row: a run of a recurring job (of a service one UTC day) with what of it was wasted, and its held time by cause, as JSON.
+-- In:  since (date), today (date): of runs that are over and began since then; blind (causes whose time nobody saw: it is left out).
 -- Again: safe, it only reads.
 WITH day_sum AS (
     SELECT
@@ -47,22 +47,36 @@ size AS (
     FROM jobs_allocation
     WHERE job_id IN (SELECT job_id FROM run WHERE run_day IS NULL)
     GROUP BY job_id
+),
+by_cause AS (
+    SELECT
+        part."user",
+        part.name,
+        size.gpus,
+        part.job_id,
+        part.run_day,
+        run.start_ms,
+        run.end_ms,
+        part.cause,
+        sum(part.held_ms)::bigint AS held_ms,
+        sum(part.wasted_ms)::bigint AS wasted_ms
+    FROM part
+    JOIN run ON run.job_id = part.job_id AND run.run_day IS NOT DISTINCT FROM part.run_day
+    LEFT JOIN size ON size.job_id = part.job_id
+    WHERE NOT run.may_go_on
+      AND run.start_ms >= extract(epoch FROM %(since)s::timestamp) * 1000
+      AND run.end_ms <= extract(epoch FROM %(today)s::timestamp) * 1000
+    GROUP BY part."user", part.name, part.job_id, part.run_day, size.gpus, run.start_ms, run.end_ms, part.cause
 )
 SELECT
-    part."user",
-    part.name,
-    size.gpus,
-    part.job_id,
-    part.run_day,
-    run.start_ms,
-    run.end_ms,
-    part.cause,
-    sum(part.held_ms)::bigint AS held_ms,
-    sum(part.wasted_ms)::bigint AS wasted_ms
-FROM part
-JOIN run ON run.job_id = part.job_id AND run.run_day IS NOT DISTINCT FROM part.run_day
-LEFT JOIN size ON size.job_id = part.job_id
-WHERE NOT run.may_go_on
-  AND run.start_ms >= extract(epoch FROM %(since)s::timestamp) * 1000
-  AND run.end_ms <= extract(epoch FROM %(today)s::timestamp) * 1000
-GROUP BY part."user", part.name, part.job_id, part.run_day, size.gpus, run.start_ms, run.end_ms, part.cause
+    "user",
+    name,
+    gpus,
+    job_id,
+    start_ms,
+    end_ms,
+    COALESCE(sum(wasted_ms) FILTER (WHERE cause <> ALL(%(blind)s::text[])), 0)::bigint AS wasted_ms,
+    COALESCE(jsonb_object_agg(cause, held_ms) FILTER (WHERE cause <> ALL(%(blind)s::text[])), '{}')::text AS held_by_cause
+FROM by_cause
+GROUP BY "user", name, gpus, job_id, run_day, start_ms, end_ms
+ORDER BY job_id, run_day
