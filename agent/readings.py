@@ -99,8 +99,8 @@ class ProcessReading:
     memory_bytes: Optional[int] = None
 
 
-# GPU uuid -> its processes; None where they could not be read.
-Processes = Mapping[str, Optional[Sequence[ProcessReading]]]
+ProcessList = Optional[Sequence[ProcessReading]]  # of a GPU; None where it could not be read
+Processes = Mapping[str, ProcessList]  # by GPU uuid
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Source(Protocol):
         Raises SourceError for this GPU.
         """
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """The GPU's processes, asked once per window; None when they can't be read.
 
         Raises SourceError.
@@ -212,7 +212,7 @@ class SourceStatus:
     why: str = ""
 
 
-Values = Dict[str, float]  # by column of the wire
+Values = Dict[str, float]  # by column of the wire, or by what a source calls it
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """What a source read of a GPU, by the names of Reading's fields and in base units, as a reading."""
 
 from dataclasses import fields
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
-from agent.readings import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading, Values
 from agent.wire import WINDOW_COLUMNS
 
 SLOTS = frozenset(field.name for field in fields(Reading))
@@ -13,7 +13,7 @@ MEANS = frozenset(WINDOW_COLUMNS) - SLOTS - LIMITS
 WHOLE = frozenset(("memory_used_bytes", "memory_reserved_bytes", "ecc_uncorrected"))
 
 
-def reading_of(values: Mapping[str, float], *, at_ms: int, ratios: Mapping[str, float]) -> Reading:
+def reading_of(values: Values, *, at_ms: int, ratios: Values) -> Reading:
     """The reading, with these averages besides; what has no value was not read, and what is
     neither measured nor averaged is left out.
     """
@@ -27,9 +27,7 @@ def reading_of(values: Mapping[str, float], *, at_ms: int, ratios: Mapping[str, 
     return Reading(at_ms, means=means, **measured)
 
 
-def throttle_ratios(
-    before: Mapping[str, float], after: Mapping[str, float], elapsed_s: float, *, most: float
-) -> Dict[str, float]:
+def throttle_ratios(before: Values, after: Values, elapsed_s: float, *, most: float) -> Values:
     """Shares of the time between two readings of the counters that clocks were held down, by
     column; none after a reset of them, or for a counter that grew by more than `most` times the
     time.

@@ -18,11 +18,11 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache, partial
 from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from agent.errors import BadArgumentError
 from agent.json_parts import object_of
-from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.readings import Event, GPUInfo, ProcessList, ProcessReading, Reading, SourceError
 from agent.sources.nvidia_smi import smi_text
 
 try:
@@ -41,6 +41,7 @@ _NO_DIGIT = re.compile(r"\D")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
 
+Counts = Mapping[str, Optional[int]]  # processes by GPU; None: not read
 Key = Union[str, int]  # a GPU as the file names it: by uuid, or by place
 
 
@@ -72,7 +73,7 @@ class Row(NamedTuple):
     at_ms: int
     reading: Optional[Reading] = None
     gpu: Optional[GPUInfo] = None
-    process_counts: Mapping[str, Optional[int]] = {}
+    process_counts: Counts = {}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Log:
     shift_ms: int
     round_step_ms: float
 
-    def readings(self) -> Iterator[Tuple[str, Reading, Mapping[str, Optional[int]]]]:
+    def readings(self) -> Iterator[Tuple[str, Reading, Counts]]:
         """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's
         time is left out, and said.
         """
@@ -114,7 +115,7 @@ class Log:
             return reading
         return replace(reading, at_ms=row.at_ms + self.shift_ms)
 
-    def _by_uuid(self, counts: Mapping[str, Optional[int]]) -> Dict[str, Optional[int]]:
+    def _by_uuid(self, counts: Counts) -> Counts:
         return {self.gpus[key].uuid: count for key, count in counts.items() if key in self.gpus}
 
 
@@ -431,7 +432,7 @@ class ReplaySource:
         self._rows = self._log.readings()
         self._waiting: Dict[str, List[Reading]] = {}
         self._next = next(self._rows, None)
-        self._counts: Mapping[str, Optional[int]] = {}
+        self._counts: Counts = {}
 
     def driver(self) -> Optional[str]:
         """Not the recorded machine's concern any more."""
@@ -453,7 +454,7 @@ class ReplaySource:
         waiting = self._waiting.get(uuid)
         return waiting.pop(0) if waiting else None
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """As many as were recorded, without their ids; None where none were."""
         count = self._counts.get(uuid)
         return None if count is None else [ProcessReading(0)] * count

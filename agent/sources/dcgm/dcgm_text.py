@@ -8,11 +8,11 @@ exporter's own.
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from agent.readings import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading, Values
 from agent.sources import measured
-from agent.sources.dcgm.prometheus_text import Sample
+from agent.sources.dcgm.prometheus_text import LabelSet, Sample
 from agent.wire import RATIO_COLUMNS, WINDOW_COLUMNS
 
 MIB = 1024.0 * 1024
@@ -133,7 +133,7 @@ class Card:
     """A GPU or MIG instance of one scrape; `values` are by slot, in base units."""
 
     info: GPUInfo
-    values: Dict[str, float] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     blanks: Dict[str, str] = field(default_factory=dict)  # slot -> why the exporter had no value
     holders: Set[Holder] = field(default_factory=set)
 
@@ -176,7 +176,7 @@ def _take(scrape: Scrape, sample: Sample) -> None:
     _take_value(card if board is None else scrape.cards[board], slot, sample, factor)
 
 
-def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:
+def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Values) -> Reading:
     """The card as a reading.
 
     Without a new collection the energy counter stands still, which is not the GPU's doing: left
@@ -186,9 +186,7 @@ def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, f
     return reading if is_fresh else replace(reading, energy_j=None)
 
 
-def throttle_ratios(
-    before: Mapping[str, float], after: Mapping[str, float], seconds: float
-) -> Dict[str, float]:
+def throttle_ratios(before: Values, after: Values, seconds: float) -> Values:
     """Shares of the time between two collections that clocks were held down, from the counters;
     none after a reset.
     """
@@ -199,7 +197,7 @@ def throttle_ratios(
     return measured.throttle_ratios(earlier, later, seconds, most=1.5)
 
 
-def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
+def _card(cards: Dict[str, Card], labels: LabelSet) -> Optional[Card]:
     """The card that the labels name, taken up where it is new; None where they name no GPU, or too
     many.
     """
@@ -216,7 +214,7 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
     return _instance(cards, card.info, labels) or card
 
 
-def _instance(cards: Dict[str, Card], board: GPUInfo, labels: Mapping[str, str]) -> Optional[Card]:
+def _instance(cards: Dict[str, Card], board: GPUInfo, labels: LabelSet) -> Optional[Card]:
     """The MIG instance that the labels name; None where they name the whole board."""
     instance = labels.get("GPU_I_ID", "")
     profile = labels.get("GPU_I_PROFILE", "")
@@ -233,7 +231,7 @@ def _instance(cards: Dict[str, Card], board: GPUInfo, labels: Mapping[str, str])
     return cards.setdefault(part.uuid, Card(part))
 
 
-def _label(labels: Mapping[str, str], *names: str) -> str:
+def _label(labels: LabelSet, *names: str) -> str:
     """The first of these labels that says anything; "" where none does."""
     return next(filter(None, map(labels.get, names)), "")
 
@@ -292,7 +290,7 @@ def _described(card: Card) -> GPUInfo:
     )
 
 
-def _holders(labels: Mapping[str, str]) -> List[Holder]:
+def _holders(labels: LabelSet) -> List[Holder]:
     """The pod and the batch job that the labels name; an empty label names nobody."""
     holders = []
     pod = _label(labels, "pod", "pod_name")

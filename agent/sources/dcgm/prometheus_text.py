@@ -16,6 +16,7 @@ _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?[iI][nN][fF]|[nN][aA][nN]"
 _TAIL = re.compile(r"\s*(" + _NUMBER + r")(?:\s+-?\d+)?\s*")
 _ESCAPE = re.compile(r"\\(.)")
+LabelSet = Mapping[str, str]
 
 
 class Sample(NamedTuple):
@@ -24,7 +25,7 @@ class Sample(NamedTuple):
     """
 
     name: str
-    labels: Mapping[str, str]
+    labels: LabelSet
     text: str
 
     @property
@@ -50,7 +51,7 @@ def parse(text: str) -> Parsed:
     """
     parsed = Parsed()
     # an exporter says the same labels again for every metric of a GPU
-    labels_of: Dict[str, Mapping[str, str]] = {}
+    labels_of: Dict[str, LabelSet] = {}
     for line in text.split("\n"):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -64,7 +65,7 @@ def parse(text: str) -> Parsed:
     return parsed
 
 
-def _sample(line: str, labels_of: Dict[str, Mapping[str, str]]) -> Optional[Sample]:
+def _sample(line: str, labels_of: Dict[str, LabelSet]) -> Optional[Sample]:
     name = _NAME.match(line)
     if name is None:
         return None
@@ -82,7 +83,7 @@ def _sample(line: str, labels_of: Dict[str, Mapping[str, str]]) -> Optional[Samp
     return Sample(name.group(), labels, tail.group(1))
 
 
-def _labels(block: str) -> Optional[Dict[str, str]]:
+def _labels(block: str) -> Optional[LabelSet]:
     """The labels of `{a="b",…}`, none of an empty text; None when it is no such block."""
     labels: Dict[str, str] = {}
     if not block:

@@ -18,11 +18,12 @@ from agent.readings import (
     GPUInfo,
     Job,
     Processes,
-    ProcessReading,
+    ProcessList,
     Reading,
     SourceError,
     SourceStatus,
     UnreachableError,
+    Values,
     Workload,
     Workloads,
 )
@@ -104,7 +105,7 @@ class DCGMSource:
             raise SourceError(self._trouble)
         return self._pending.pop(uuid, None)
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """The exporter does not tell of processes."""
         return None
 
@@ -158,7 +159,7 @@ class DCGMSource:
                 "%s answers with the same values again and again: it no longer collects" % self._url
             )
         for uuid, card in scrape.cards.items():
-            ratios: Mapping[str, float] = {}
+            ratios: Values = {}
             if is_fresh and elapsed_ms and uuid in before.cards:
                 ratios = throttle_ratios(before.cards[uuid].values, card.values, elapsed_ms / 1000)
             self._pending[uuid] = reading_of(card, at_ms=now_ms, is_fresh=is_fresh, ratios=ratios)

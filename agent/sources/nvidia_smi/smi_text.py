@@ -6,9 +6,9 @@ notice, nothing) is None.
 
 import re
 from functools import lru_cache
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from agent.readings import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading, Values
 from agent.sources.measured import LIMITS, reading_of
 
 MIB = 1024 * 1024
@@ -100,7 +100,7 @@ class Row(NamedTuple):
                 return number
         return None
 
-    def values(self) -> Dict[str, float]:
+    def values(self) -> Values:
         """What is measured, by slot, without a share that is none."""
         values = {}
         for slot, columns in self.table.measured.items():
@@ -169,7 +169,7 @@ def csv_reading(row: Row, *, at_ms: int) -> Reading:
     return reading_of(row.values(), at_ms=at_ms, ratios=_throttled_now(row))
 
 
-def _throttled_now(row: Row) -> Dict[str, float]:
+def _throttled_now(row: Row) -> Values:
     """Whether clocks are held down at this instant, as shares; none where the driver does
     not say.
     """
@@ -179,7 +179,7 @@ def _throttled_now(row: Row) -> Dict[str, float]:
     return {column: float(int(text, 16) & bits != 0) for column, bits in THROTTLE_BITS.items()}
 
 
-def throttled_s(row: Row) -> Dict[str, float]:
+def throttled_s(row: Row) -> Values:
     """Seconds that clocks were held down since the driver was loaded, by wire column; none where
     there is no such counter.
     """

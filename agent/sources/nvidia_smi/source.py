@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Deque, Dict, List, Optional, Sequence
 
 from agent import procfs
-from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.readings import Event, GPUInfo, ProcessList, ProcessReading, Reading, SourceError, Values
 from agent.sources.measured import throttle_ratios
 from agent.sources.nvidia_smi import smi_text
 from agent.sources.nvidia_smi.smi_stream import Stream
@@ -63,10 +63,10 @@ class Card:
     lost: Optional[str] = None  # why it can't be read
     recovery: str = "None"
     # by the counters, in seconds, and when that was
-    throttled_s: Dict[str, float] = field(default_factory=dict)
+    throttled_s: Values = field(default_factory=dict)
     throttled_at: float = 0.0
 
-    def throttled_since(self, counters: Dict[str, float]) -> Dict[str, float]:
+    def throttled_since(self, counters: Values) -> Values:
         """Shares of the time since the last call that clocks were held down; none after a reset."""
         elapsed_s = self.heard_at - self.throttled_at
         shares = throttle_ratios(self.throttled_s, counters, elapsed_s, most=math.inf)
@@ -164,7 +164,7 @@ class NvidiaSMI:
             last_words = " ".join(stream.said or ["without a word"])
             raise SourceError("nvidia-smi %s: %s" % (why, last_words))
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """The last poll's processes; None before the first poll is surely over, and while the child
         does nothing.
 

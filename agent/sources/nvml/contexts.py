@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence
 
 from agent.clock import is_recent
-from agent.readings import ProcessReading
+from agent.readings import ProcessReading, Values
 from agent.sources.nvml.capabilities import Capabilities
 
 COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
@@ -92,7 +92,7 @@ class ProcessUtilisation:
     def __init__(self) -> None:
         self._seen_us = 0
 
-    def mean(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
+    def mean(self, capabilities: Capabilities, handle: Any) -> Values:
         """The column, 0 to 1 over the samples since the last call; nothing where there were none.
 
         A sample is a process' share of time, not of SMs; those of one instant are summed. Idle

@@ -6,6 +6,7 @@ Own numbers: the binding's constants moved between versions from 197 on (199 and
 
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
+from agent.readings import Values
 from agent.sources.nvml.capabilities import Capabilities, column_of
 from agent.sources.nvml.library import SUCCESS, VALUE_MEMBERS
 
@@ -58,12 +59,10 @@ class FieldReader:
     """One GPU's fields, with its counters as they stood before."""
 
     def __init__(self) -> None:
-        self._before: Dict[str, float] = {}
+        self._before: Values = {}
         self._before_ms: Optional[int] = None
 
-    def read(
-        self, capabilities: Capabilities, handle: Any
-    ) -> Tuple[Dict[str, float], Dict[str, float]]:
+    def read(self, capabilities: Capabilities, handle: Any) -> Tuple[Values, Values]:
         """(averages since the last call by column, what the fields say now by key), both without
         what was not read.
 
@@ -72,14 +71,14 @@ class FieldReader:
         now_ms = capabilities.now_ms
         before_ms = now_ms if self._before_ms is None else self._before_ms
         values = self._values(capabilities, handle)
-        means: Dict[str, float] = {}
+        means: Values = {}
         if 0 < now_ms - before_ms <= MAX_APART_MS:
             means = self._means(capabilities, values, (now_ms - before_ms) / 1000)
         self._before = values
         self._before_ms = now_ms
         return means, values
 
-    def _values(self, capabilities: Capabilities, handle: Any) -> Dict[str, float]:
+    def _values(self, capabilities: Capabilities, handle: Any) -> Values:
         wanted = [
             metric
             for metric in (*ALWAYS, *TRAFFIC)
@@ -95,15 +94,13 @@ class FieldReader:
         )
         return {} if answer is None else _checked(capabilities, wanted, answer)
 
-    def _means(
-        self, capabilities: Capabilities, values: Dict[str, float], seconds: float
-    ) -> Dict[str, float]:
+    def _means(self, capabilities: Capabilities, values: Values, seconds: float) -> Values:
         grown = {
             key: int(values[key]) - int(before)
             for key, before in self._before.items()
             if key in values
         }
-        means: Dict[str, float] = {}
+        means: Values = {}
         for fields in (THERMAL, POWER):
             share = _share(grown, fields, seconds)
             if share is not None:
@@ -115,7 +112,7 @@ class FieldReader:
 
     def _traffic(
         self, capabilities: Capabilities, metric: Field, count: int, seconds: float
-    ) -> Dict[str, float]:
+    ) -> Values:
         if count >= 0:
             column = column_of(metric.key)
             return {column: count * (KIB if metric in NVLINK else 1) / seconds}
@@ -131,13 +128,11 @@ def _gpm_tells(capabilities: Capabilities, metric: Field) -> bool:
     return key != metric.key and capabilities.is_open("gpm") and capabilities.is_open(key)
 
 
-def _checked(
-    capabilities: Capabilities, wanted: Sequence[Field], answer: Sequence[Any]
-) -> Dict[str, float]:
+def _checked(capabilities: Capabilities, wanted: Sequence[Field], answer: Sequence[Any]) -> Values:
     """The values that were read, by key; NVML gives each field an error of its own and never raises
     for one.
     """
-    values: Dict[str, float] = {}
+    values: Values = {}
     for metric, item in zip(wanted, answer):
         if item.nvmlReturn != SUCCESS:
             capabilities.failed(metric.key, item.nvmlReturn, "field %d" % metric.id)

@@ -8,8 +8,9 @@ profiler's counters: nothing is locked (NVIDIA, DCGM issue 62); some report a pe
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
+from agent.readings import Values
 from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import SUCCESS
 
@@ -68,7 +69,7 @@ class GPM:
     taken_ms: Optional[int] = None
     is_supported: bool = False
 
-    def means(self, now_ms: int) -> Dict[str, float]:
+    def means(self, now_ms: int) -> Values:
         """Averages since the last call, by column; nothing the first time, and where it can't be
         told.
         """
@@ -120,7 +121,7 @@ class GPM:
         self.taken_ms = now_ms
         return True
 
-    def _averages(self, wanted: Sequence[Metric]) -> Dict[str, float]:
+    def _averages(self, wanted: Sequence[Metric]) -> Values:
         request = self.capabilities.nvml.c_nvmlGpmMetricsGet_t()
         request.version = 1
         request.numMetrics = len(wanted)

@@ -1,8 +1,8 @@
 """A GPU's own word on its health, from the fields: each change is one event."""
 
-from typing import Dict, List, Mapping
+from typing import List
 
-from agent.readings import Event
+from agent.readings import Event, Values
 
 # nvmlDeviceGpuRecoveryAction_t
 ACTIONS = (
@@ -27,9 +27,9 @@ class Health:
     """What one GPU said of itself, and what of that was told last."""
 
     def __init__(self) -> None:
-        self._before: Dict[str, float] = {}
+        self._before: Values = {}
 
-    def events(self, uuid: str, now_ms: int, values: Mapping[str, float]) -> List[Event]:
+    def events(self, uuid: str, now_ms: int, values: Values) -> List[Event]:
         """What changed in the fields since the last call.
 
         The first answer counts as a change, 0 too: a reset that was done while no agent held the

@@ -3,11 +3,18 @@ at all.
 """
 
 from pathlib import Path
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, TypeVar
 
 from agent import procfs
 from agent.clock import is_recent
-from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.readings import (
+    DriverChangedError,
+    Event,
+    GPUInfo,
+    ProcessList,
+    Reading,
+    SourceError,
+)
 from agent.sources.nvml.device import Device
 from agent.sources.nvml.library import (
     MISMATCH,
@@ -106,7 +113,7 @@ class NVMLSource:
             self._tell("gpu_ok", uuid, text="GPU answers again")
         return reading
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """Processes with a context; None when compute processes can't be read."""
         device, instance = self._reachable(uuid)
         return self._guarded(device, lambda: device.processes(self._now_ms, instance))

@@ -17,13 +17,14 @@ from agent.sources.simulated.recurring import GPUS, GPUS_EACH, Run, runs_of_day
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team, Weights
 from agent.sources.simulated.traits import Draw
-from agent.sources.simulated.troubles import DAY_MS, HOUR_MS, faults_between
+from agent.sources.simulated.troubles import DAY_MS, HOUR_MS, Spans, faults_between
 
 SLOT_MS = 48 * HOUR_MS
 FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
 JOBS_PER_SLOT = 256
 NODES = 128  # seeds that differ modulo this give different job numbers
 SHORTEST_MS = 300_000
+Lane = Tuple[int, ...]  # GPUs that a job takes whole
 LONGEST_MS = 40 * HOUR_MS
 
 
@@ -37,7 +38,7 @@ class SimulatedJob:
     user: str
     account: str
     archetype: Archetype
-    gpus: Tuple[int, ...]
+    gpus: Lane
     start_ms: int
     end_ms: int
     seed: str
@@ -129,11 +130,11 @@ def _alive(
     return tuple(job for job in cut if job.end_ms - job.start_ms >= SHORTEST_MS)
 
 
-def _lanes(rng: random.Random, mix: Mix, gpus: int) -> List[Tuple[int, ...]]:
+def _lanes(rng: random.Random, mix: Mix, gpus: int) -> List[Lane]:
     """The node's GPUs parted into groups that a job takes whole."""
     sizes = list(rng.choice(mix.partings))
     rng.shuffle(sizes)
-    lanes: List[Tuple[int, ...]] = []
+    lanes: List[Lane] = []
     first = 0
     while first < gpus:
         size = min(sizes[len(lanes) % len(sizes)], gpus - first)
@@ -143,7 +144,7 @@ def _lanes(rng: random.Random, mix: Mix, gpus: int) -> List[Tuple[int, ...]]:
 
 
 def _lane(
-    rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, numbers: Iterator[int]
+    rng: random.Random, spec: Spec, gpus: Lane, *, start_ms: int, numbers: Iterator[int]
 ) -> Iterator[SimulatedJob]:
     """Jobs one after the other on one group of GPUs, with the scheduler's pause between."""
     end_of_slot = start_ms + SLOT_MS - 60_000
@@ -208,7 +209,7 @@ def _fits(name: str, size: int) -> bool:
     return smallest <= size <= largest
 
 
-def _cut(job: SimulatedJob, faults: List[Tuple[int, int]], faulty: Optional[int]) -> SimulatedJob:
+def _cut(job: SimulatedJob, faults: Spans, faulty: Optional[int]) -> SimulatedJob:
     """The job as far as its GPUs live: a lost GPU ends it, and none starts on it."""
     for fault_start, fault_end in faults:
         if faulty in job.gpus and job.start_ms < fault_end and job.end_ms > fault_start:

@@ -9,10 +9,12 @@ from agent.readings import (
     Job,
     Process,
     Processes,
+    ProcessList,
     ProcessReading,
     Reading,
     SourceError,
     SourceStatus,
+    Values,
     Workload,
     Workloads,
 )
@@ -84,7 +86,7 @@ class Simulated:
             return None
         return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
 
-    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+    def processes(self, uuid: str) -> ProcessList:
         """The processes on the GPU at the time of the last reading. Raises SourceError while it is
         lost.
         """
@@ -159,7 +161,7 @@ class Simulated:
         span = start_ms / 1000, end_ms / 1000
         return [Guest(signal, signal.shares(*span)) for signal in signals]
 
-    def _facts(self, guests: Sequence[Guest]) -> Dict[str, Dict[str, float]]:
+    def _facts(self, guests: Sequence[Guest]) -> Dict[str, Values]:
         """GPU -> what its holder did with the node's processors and disks."""
         return {
             self.cards[gpu].uuid: _rounded(job_columns(guest, guest.signal.role(gpu)))
@@ -281,7 +283,7 @@ class _Counter:
         return round(float(utilisation(signal, signal.role(self.card.index), shares, number)), 2)
 
 
-def _rounded(columns: Dict[str, float]) -> Dict[str, float]:
+def _rounded(columns: Values) -> Values:
     """As a driver or a kernel would; a share is at most 1."""
     return {
         name: round(min(1.0, value), 4)

@@ -31,8 +31,10 @@ WAVE_LASTS_H = (3.0, 9.0)
 PENDING_GPUS = (4, 40)  # that jobs wait for at the queue's longest
 STEP_MS = 300_000  # the agent counts the queue as often
 
+Spans = List[Tuple[int, int]]  # [start_ms, end_ms)
 
-def faults_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
+
+def faults_between(spec: Spec, start_ms: int, end_ms: int) -> Spans:
     """Spans [start, end) that touch the given one in which the faulty GPU is lost."""
     if spec.faulty is None:
         return []
@@ -69,7 +71,7 @@ def ecc_errors(spec: Spec, at_ms: int) -> int:
     return max(0, (at_ms - (ahead[0][0] - OMENS_MS)) // ECC_EVERY_MS + 1) if ahead else 0
 
 
-def outages_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
+def outages_between(spec: Spec, start_ms: int, end_ms: int) -> Spans:
     """Spans [start, end) that touch the given one in which the node's agent reads nothing."""
     if not spec.outages:
         return []
@@ -101,7 +103,7 @@ def pending_gpus(cluster: str, at_ms: int) -> int:
     return max(1, round(most * 4 * part * (1 - part)))
 
 
-def waits_between(cluster: str, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
+def waits_between(cluster: str, start_ms: int, end_ms: int) -> Spans:
     """Spans [start, end) within the given one in which jobs wait."""
     days = (_wave(cluster, day) for day in range(start_ms // DAY_MS, (end_ms - 1) // DAY_MS + 1))
     spans = ((max(begin_ms, start_ms), min(end, end_ms)) for begin_ms, end, _ in days)

@@ -47,6 +47,8 @@ CORDONED = "cordoned"
 LIST = "/v1.PodResourcesLister/List"
 ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
 
+Holders = Sequence[Tuple[Pod, Sequence[Slot]]]
+
 
 @dataclass(frozen=True)
 class _Node:
@@ -110,7 +112,7 @@ class Kubernetes:
 
     def _holdings(
         self,
-        holders: Sequence[Tuple[Pod, Sequence[Slot]]],
+        holders: Holders,
         books: Books,
         gpus: GPUs,
         now_ms: int,
@@ -253,7 +255,7 @@ class Kubernetes:
 
     def _allocations(
         self,
-        holders: Sequence[Tuple[Pod, Sequence[Slot]]],
+        holders: Holders,
         divided: Mapping[str, int],
         now_ms: int,
     ) -> List[Allocation]:

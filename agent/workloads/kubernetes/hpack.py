@@ -8,8 +8,9 @@ stands alone.
 from typing import Dict, Iterator, Sequence, Tuple
 
 MAX_HEADERS = 256
+Header = Tuple[str, str]  # name and value
 # Of the static table only what an answer is judged by: index -> (name, value).
-_STATIC: Dict[int, Tuple[str, str]] = {
+_STATIC: Dict[int, Header] = {
     8: (":status", "200"), 9: (":status", "204"), 10: (":status", "206"), 11: (":status", "304"),
     12: (":status", "400"), 13: (":status", "404"), 14: (":status", "500"),
     31: ("content-type", ""),
@@ -28,7 +29,7 @@ class HeaderError(Exception):
     """A block that this reader does not understand."""
 
 
-def encode(headers: Sequence[Tuple[str, str]]) -> bytes:
+def encode(headers: Sequence[Header]) -> bytes:
     """Every header as a literal that is not to be remembered; names and values are ASCII of at most
     126 bytes.
     """
@@ -50,7 +51,7 @@ def decode(block: bytes) -> Dict[str, str]:
         raise HeaderError("the header block ends early") from None
 
 
-def _headers(block: bytes) -> Iterator[Tuple[str, str]]:
+def _headers(block: bytes) -> Iterator[Header]:
     position = 0
     count = 0
     while position < len(block):
@@ -70,7 +71,7 @@ def _headers(block: bytes) -> Iterator[Tuple[str, str]]:
             yield name, value
 
 
-def _known(index: int) -> Tuple[str, str]:
+def _known(index: int) -> Header:
     if not 1 <= index <= _STATIC_SIZE:
         raise HeaderError("the header block names entry %d of a table that is forbidden" % index)
     return _STATIC.get(index, ("", ""))

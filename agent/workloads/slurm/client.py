@@ -15,7 +15,7 @@ from agent.workloads.slurm import devices, queue
 from agent.workloads.slurm.command import Commands
 from agent.workloads.slurm.granted import Order, Share, granted, uuid_at, uuid_of
 from agent.workloads.slurm.hpc_files import Claim, HPCFiles
-from agent.workloads.slurm.job_books import Answer, JobBooks, Records
+from agent.workloads.slurm.job_books import Answer, Doubts, JobBooks, Records
 from agent.workloads.slurm.job_runs import Run, Runs
 from agent.workloads.slurm.queue import RecordError
 from agent.workloads.slurm.scontrol import NodeRecord, Record
@@ -127,7 +127,7 @@ class Slurm:
             jobs[number] = self._books.record_of(number, answer).job(cluster)
         return _holdings_of(runs, jobs, answer.records, doubts)
 
-    def _held(self, gpus: GPUs, answer: Answer, claims: Claims) -> Tuple[Held, Dict[int, str]]:
+    def _held(self, gpus: GPUs, answer: Answer, claims: Claims) -> Tuple[Held, Doubts]:
         """Who holds which GPU; and the jobs of which that can't be told, with the reason."""
         is_needed = bool(answer.records or answer.unread or claims)
         order = self._devices(gpus, answer.node, is_needed=is_needed)
@@ -135,7 +135,7 @@ class Slurm:
         self._claim(held, claims, gpus, answer.node)
         return held, self._place_rest(held, doubts, answer.node)
 
-    def _granted_to(self, answer: Answer, order: Order) -> Tuple[Held, Dict[int, str]]:
+    def _granted_to(self, answer: Answer, order: Order) -> Tuple[Held, Doubts]:
         """GPU -> who was given it; and the jobs of which that can't be told, with the reason."""
         held: Held = {}
         doubts = dict(answer.unread)
@@ -166,7 +166,7 @@ class Slurm:
                     for number in ids
                 }
 
-    def _place_rest(self, held: Held, doubts: Dict[int, str], node: NodeRecord) -> Dict[int, str]:
+    def _place_rest(self, held: Held, doubts: Doubts, node: NodeRecord) -> Doubts:
         """The jobs that are still in doubt: not one whose GPUs a file names, or that alone can hold
         what else is in use.
         """
@@ -256,7 +256,7 @@ def _holdings_of(
     runs: Sequence[Run],
     jobs: Mapping[int, Job],
     records: Records,
-    doubts: Mapping[int, str],
+    doubts: Doubts,
 ) -> Holdings:
     """What the runs hold or held; nothing of one that ended nobody knows when."""
     return Holdings(

@@ -21,6 +21,7 @@ STALE_MS = 60_000
 MAX_JOBS = 512  # on one node
 
 Records = Mapping[int, Record]  # by the job's number
+Doubts = Dict[int, str]  # why a job, by its number, is not understood
 Sights = Tuple[str, Traces]  # the node's record and the traces that a list was made with
 
 
@@ -34,7 +35,7 @@ class Answer:
 
     node: NodeRecord = NodeRecord()  # noqa: RUF009 - frozen
     records: Records = field(default_factory=dict)
-    unread: Mapping[int, str] = field(default_factory=dict)
+    unread: Doubts = field(default_factory=dict)
     missed: AbstractSet[int] = frozenset()
 
 
@@ -88,7 +89,7 @@ class JobBooks:
         that is gone once more. `noted` are the jobs that the prolog's files name, or named.
         """
         records: Dict[int, Record] = {}
-        unread: Dict[int, str] = {}
+        unread: Doubts = {}
         missed: Set[int] = set()
         for listed in self._listed_or_gone(runs):
             record = self._kept(listed)
@@ -153,7 +154,7 @@ class JobBooks:
             log.warning("a job can't be read: %s", text)
             self._complaints = {*[*self._complaints][-MAX_JOBS:], text}
 
-    def _record(self, listed: Listed, unread: Dict[int, str]) -> Optional[Record]:
+    def _record(self, listed: Listed, unread: Doubts) -> Optional[Record]:
         """The job's record; None where Slurm has forgotten it, and where one that runs can't be
         read, which is noted.
         """

@@ -15,6 +15,8 @@ NOTED_MS = 300_000  # as long as slurmctld remembers a job that has ended (MinJo
 # v1 has them where a plugin constrains or tracks by them
 CGROUPS = ("system.slice", "devices", "memory", "freezer", "")
 
+FileTimes = Tuple[Tuple[str, int], ...]  # a file's path, and when it was written
+
 
 @dataclass(frozen=True)
 class Traces:
@@ -23,7 +25,7 @@ class Traces:
     """
 
     cgroups: FrozenSet[str] = frozenset()
-    files: Tuple[Tuple[str, int], ...] = ()
+    files: FileTimes = ()
 
 
 class Watch:
@@ -35,7 +37,7 @@ class Watch:
         self._files = files
         self._cgroup_root = cgroup_root
         self._scopes: List[str] = []
-        self._known: Tuple[Tuple[str, int], ...] = ()
+        self._known: FileTimes = ()
         self.noted: Set[Claim] = set()  # what the files say, and said before
 
     def look(self) -> Traces:
