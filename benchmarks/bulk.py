@@ -30,7 +30,6 @@ from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 from fleetwatch.telemetry.models import Chunk
 from fleetwatch.telemetry.window_tables import (
     WINDOW_INTS,
-    WINDOW_KEYS,
     Table,
     joined,
     without_empty,
@@ -190,7 +189,7 @@ def _table(
             "sequence": same * batch.sequence,
         }
         parts.append(keys | {"window_ms": same * batch.window_s * 1000} | columns)
-    return without_empty(joined(parts, ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS)
+    return without_empty(joined(parts))
 
 
 def _seal(node: Node, table: Table, start_ms: int) -> None:

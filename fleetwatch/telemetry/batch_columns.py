@@ -8,10 +8,10 @@ nothing says the same for hours.
 import operator
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import Any
+from itertools import accumulate, chain, compress
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,7 +26,6 @@ DEAD_STATES = frozenset("ZXD")
 _CLAMPED = frozenset(wire.RATIO_COLUMNS) | {
     name for name in wire.HOST_COLUMNS if name.endswith("_ratio")
 }
-_NOTHING = Raw()
 _NULL = Raw(b"null")
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -47,8 +46,7 @@ class BatchRow:
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """A batch whose columns are still texts."""
 
     row: BatchRow
@@ -65,17 +63,19 @@ class _Process(msgspec.Struct):
 
 
 def _texts(name: str, columns: Iterable[str]) -> type[msgspec.Struct]:
-    return msgspec.defstruct(name, [(column, Raw, _NOTHING) for column in columns], gc=False)
+    return msgspec.defstruct(name, [(column, Raw, _NULL) for column in columns], gc=False)
 
 
+_HOST = _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS))
+_NO_HOST = _HOST()
 _BODY = msgspec.defstruct(
     "_BODY",
     [
         ("window_s", int),
         ("gpus", Raw),
         ("windows", _texts("_WINDOWS", ("gpu", "start_ms", "observed_ms", *wire.WINDOW_COLUMNS))),
-        ("host", _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS)) | None, None),
-        ("processes", Raw, _NOTHING),
+        ("host", _HOST | None, None),
+        ("processes", Raw, _NULL),
     ],
     # in no circle, and thousands at once: they would set the collector going over all that is
     # loaded
@@ -109,49 +109,33 @@ def _naming(body: Body) -> Naming:
 
 def windows(
     bodies: Sequence[Body], gpu_ids: dict[Naming, list[int]], names: Iterable[str]
-) -> Table:
+) -> tuple[Table, Ints]:
     """The GPU windows in the order given, times corrected, with those of the named columns that any
-    batch has.
+    batch has; and how many each batch has.
     """
-    bodies, counts = _counted(bodies, lambda body: body.texts.windows)
     parts = [body.texts.windows for body in bodies]
-    positions = _whole_numbers([part.gpu for part in parts], counts)
+    counts = _counts(parts)
+    positions = _whole_numbers(parts, "gpu", counts)
     table = {
         "gpu_id": _gpu_ids(bodies, positions, counts, gpu_ids),
         **_times(bodies, parts, counts),
-        "observed_ms": _whole_numbers([part.observed_ms for part in parts], counts),
+        "observed_ms": _whole_numbers(parts, "observed_ms", counts),
         DEAD_PROCESSES: _dead_processes(bodies, positions, counts),
     }
-    return table | _floats(parts, counts, names)
+    return table | _floats(parts, names, counts), counts
 
 
-def host(bodies: Sequence[Body], names: Iterable[str]) -> Table:
+def host(bodies: Sequence[Body], names: Iterable[str]) -> tuple[Table, Ints]:
     """The host samples in the order given, times corrected, with those of the named columns that
-    any batch has.
+    any batch has; and how many each batch has.
     """
-    bodies, counts = _counted(bodies, lambda body: body.texts.host)
-    parts = [body.texts.host for body in bodies]
-    return _times(bodies, parts, counts) | _floats(parts, counts, names)
+    parts = [body.texts.host or _NO_HOST for body in bodies]
+    counts = _counts(parts)
+    return _times(bodies, parts, counts) | _floats(parts, names, counts), counts
 
 
-def window_count(bodies: Iterable[Body]) -> int:
-    """Rows that `windows` gives of the batches."""
-    return sum(_length(body.texts.windows.start_ms) for body in bodies)
-
-
-def host_count(bodies: Iterable[Body]) -> int:
-    """Rows that `host` gives of the batches."""
-    return sum(_length(body.texts.host.start_ms) for body in bodies if body.texts.host is not None)
-
-
-def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[Body], list[int]]:
-    """The bodies with rows in that part, and how many each has."""
-    counts = [
-        _length(columns.start_ms) if (columns := part(body)) is not None else 0 for body in bodies
-    ]
-    return [body for body, count in zip(bodies, counts, strict=True) if count], [
-        count for count in counts if count
-    ]
+def _counts(parts: Iterable[Any]) -> Ints:
+    return np.array([_length(part.start_ms) for part in parts], dtype=np.int64)
 
 
 def _length(text: Raw) -> int:
@@ -159,14 +143,14 @@ def _length(text: Raw) -> int:
     return raw.count(b",") + 1 if raw != b"null" and raw[1:-1].strip() else 0
 
 
-def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: list[int]) -> Table:
+def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: Ints) -> Table:
     """start_ms, boot_start_ms, sequence and window_ms of every row."""
 
     def each(values: Iterable[int]) -> Ints:
         return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     return {
-        "start_ms": _whole_numbers([part.start_ms for part in parts], counts)
+        "start_ms": _whole_numbers(parts, "start_ms", counts)
         + each(body.row.offset_ms for body in bodies),
         "boot_start_ms": each(body.row.boot_start_ms for body in bodies),
         "sequence": each(body.row.sequence for body in bodies),
@@ -175,33 +159,26 @@ def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: list[int]) -> T
 
 
 def _gpu_ids(
-    bodies: Sequence[Body],
-    positions: Ints,
-    counts: list[int],
-    gpu_ids: dict[Naming, list[int]],
+    bodies: Sequence[Body], positions: Ints, counts: Ints, gpu_ids: dict[Naming, list[int]]
 ) -> Ints:
-    offsets: dict[Naming, int] = {}
-    ids: list[int] = []
-    namings = [_naming(body) for body in bodies]
-    for naming in dict.fromkeys(namings):
-        offsets[naming] = len(ids)
-        ids.extend(gpu_ids[naming])
-    firsts = np.array([offsets[naming] for naming in namings], dtype=np.int64)
-    by_window: Ints = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+    """Of each window the id at its position in what its batch names."""
+    starts = accumulate(map(len, gpu_ids.values()), initial=0)
+    first_of = dict(zip(gpu_ids, starts, strict=False))
+    firsts = np.array([first_of[_naming(body)] for body in bodies], dtype=np.int64)
+    every = np.array(list(chain.from_iterable(gpu_ids.values())), dtype=np.int64)
+    by_window: Ints = every[np.repeat(firsts, counts) + positions]
     return by_window
 
 
-def _dead_processes(bodies: Sequence[Body], positions: Ints, counts: list[int]) -> Floats:
+def _dead_processes(bodies: Sequence[Body], positions: Ints, counts: Ints) -> Floats:
     """For each window: how many processes its batch lists on its GPU that are not alive."""
     by_window = np.zeros(len(positions))
-    end = 0
-    for body, count in zip(bodies, counts, strict=True):
-        start = end
-        end = end + count
+    for body, end, count in zip(bodies, np.cumsum(counts).tolist(), counts.tolist(), strict=True):
         text = bytes(body.texts.processes)
         if b'"state"' in text:
-            for gpu, dead in _dead_by_gpu(text).items():
-                by_window[start:end][positions[start:end] == gpu] = dead
+            dead = _dead_by_gpu(text)
+            of_batch = slice(end - count, end)
+            by_window[of_batch] = [dead[gpu] for gpu in positions[of_batch].tolist()]
     return by_window
 
 
@@ -213,69 +190,48 @@ def _dead_by_gpu(text: bytes) -> Counter[int]:
     )
 
 
-def _floats(says: Sequence[Any], counts: list[int], names: Iterable[str]) -> Table:
+def _floats(parts: Sequence[Any], names: Iterable[str], counts: Ints) -> Table:
     """The named columns that any batch has; null is NaN.
 
     Ratios are clamped as the wire clamps them.
     """
     columns: Table = {}
-    for name, texts in _by_name(says, names):
-        values = _joined(texts, counts, _NUMBERS, np.float64)
-        columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
+    for name in names:
+        texts = list(map(operator.attrgetter(name), parts))
+        if texts.count(_NULL) < len(texts):
+            values = _joined(texts, counts, _NUMBERS, np.float64)
+            columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
     return columns
 
 
-def _by_name(says: Sequence[Any], names: Iterable[str]) -> Iterator[tuple[str, tuple[Raw, ...]]]:
-    """The texts of each named column that any batch has."""
-    if not says:
-        return
-    every = dict(
-        zip(
-            says[0].__struct_fields__,
-            zip(*map(msgspec.structs.astuple, says), strict=True),
-            strict=True,
-        )
-    )
-    for name in names:
-        if any(text is not _NOTHING and text != _NULL for text in every[name]):
-            yield name, every[name]
-
-
-def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> Ints:
-    return _joined(texts, counts, _INTEGERS, np.int64)
+def _whole_numbers(parts: Sequence[Any], name: str, counts: Ints) -> Ints:
+    return _joined([getattr(part, name) for part in parts], counts, _INTEGERS, np.int64)
 
 
 def _joined(
-    texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any
+    texts: Sequence[Raw], counts: Ints, decoder: "msgspec.json.Decoder[Any]", dtype: Any
 ) -> Array:
     """What the texts say, one after the other; of an absent one nothing is known.
 
     Raises ValueError for another length.
     """
-    filled = _without_gaps(texts, counts)
-    is_new = np.array([True, *map(operator.ne, filled[1:], filled)])[: len(filled)]
+    texts = _without_gaps(texts, counts) if _NULL in texts else texts
+    is_new = np.array([True, *map(operator.ne, texts[1:], texts)])[: len(texts)] & (counts > 0)
     # one list instead of many
-    values = decoder.decode(b",".join(compress(filled, is_new)).replace(b"],[", b",") or b"[]")
-    lengths = np.array(counts, dtype=np.int64)
-    total = int(lengths[is_new].sum())
+    values = decoder.decode(b",".join(compress(texts, is_new)).replace(b"],[", b",") or b"[]")
+    total = int(counts[is_new].sum())
     if len(values) != total:
         raise ValueError(f"a column has {len(values)} values for {total} windows")
     numbers = np.fromiter(values, dtype=dtype, count=total)  # makes None NaN
-    return numbers if is_new.all() else numbers[_places(is_new, lengths)]
+    return numbers if is_new.all() else numbers[_places(is_new, counts)]
 
 
-def _without_gaps(texts: Sequence[Raw], counts: list[int]) -> Sequence[Raw]:
+def _without_gaps(texts: Sequence[Raw], counts: Ints) -> Sequence[Raw]:
     """The texts, with as many nulls as there are rows for one that is absent."""
-    if _NOTHING not in texts and _NULL not in texts:
-        return texts
     return [
-        _nothing_of(count) if text is _NOTHING or text == _NULL else text
-        for text, count in zip(texts, counts, strict=True)
+        Raw(b"[%b]" % b",".join([b"null"] * count)) if text == _NULL else text
+        for text, count in zip(texts, counts.tolist(), strict=True)
     ]
-
-
-def _nothing_of(count: int) -> Raw:
-    return Raw(b"[%b]" % b",".join([b"null"] * count))
 
 
 def _places(is_new: Mask, lengths: Ints) -> Ints:

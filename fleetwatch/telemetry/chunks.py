@@ -8,15 +8,7 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
-from fleetwatch.telemetry.window_tables import (
-    HOST_INTS,
-    HOST_KEYS,
-    WINDOW_INTS,
-    WINDOW_KEYS,
-    Table,
-    joined,
-    without_empty,
-)
+from fleetwatch.telemetry.window_tables import Table, joined, without_empty
 
 HOUR = timedelta(hours=1)
 # What hours are joined to, from midnight UTC on; no chunk is longer.
@@ -59,21 +51,17 @@ def merged(
     """
     sealed = [codec.unpack(part.payload) for part in parts if part.payload]
     hosts = [codec.unpack(part.host) for part in parts if part.host]
-    all_windows = _once([*sealed, *windows], WINDOW_INTS, WINDOW_KEYS)
-    all_host = _once([*hosts, *host], HOST_INTS, HOST_KEYS)
+    all_windows = without_empty(joined([*sealed, *windows]))
+    all_host = without_empty(joined([*hosts, *host]))
     chunk = Packed(
         node_id=parts[0].node_id,
         start=start,
         end=end,
         payload=codec.pack(all_windows),
-        host=codec.pack(all_host) if len(all_host["start_ms"]) else b"",
+        host=codec.pack(all_host) if len(all_host.get("start_ms", ())) else b"",
         window_count=len(all_windows["start_ms"]),
     )
     return chunk, all_windows
-
-
-def _once(parts: Sequence[Table], ints: Sequence[str], keys: Sequence[str]) -> Table:
-    return without_empty(joined(parts, ints=ints, keys=keys), ints)
 
 
 def store(chunks: Sequence[Packed]) -> None:

@@ -18,9 +18,7 @@ from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
     HOST_INTS,
-    HOST_KEYS,
     WINDOW_INTS,
-    WINDOW_KEYS,
     Table,
     float_column,
     joined,
@@ -132,10 +130,10 @@ def of_nodes(
         with_host=bool(host_columns),
     )
     for node_id in node_ids:
-        own = chunks.pop(node_id, [])
-        hot_rows = fresh.pop(node_id)
-        windows = _windows(own, hot_rows.windows, wanted)
-        samples = _samples(own, hot_rows.host, host_columns)
+        own = chunks.pop(node_id)
+        unsealed = fresh.pop(node_id)
+        windows = joined([*_unpacked(own, wanted), unsealed.windows])
+        samples = joined([*_unpacked_host(own, host_columns), unsealed.host])
         frame = _frame(overlapping(windows, start_ms, end_ms), columns)
         yield node_id, frame, _host_frame(overlapping(samples, start_ms, end_ms))
 
@@ -150,18 +148,16 @@ def _fresh(
     return dict(zip(marked, hot.decode_each(marked.values(), names, host_names), strict=True))
 
 
-def _windows(chunks: Iterable[sealed.Sealed], fresh: Table, names: Sequence[str]) -> Table:
-    parts = [
-        codec.unpack_bodies(chunk.directory, chunk.bodies, names)
-        for chunk in chunks
-        if chunk.directory
-    ]
-    return joined([*parts, fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+def _unpacked(chunks: Iterable[sealed.Sealed], names: Sequence[str]) -> Iterator[Table]:
+    for chunk in chunks:
+        if chunk.directory:
+            yield codec.unpack_bodies(chunk.directory, chunk.bodies, names)
 
 
-def _samples(chunks: Iterable[sealed.Sealed], fresh: Table, names: Sequence[str]) -> Table:
-    parts = [codec.unpack(chunk.host, [*HOST_INTS, *names]) for chunk in chunks if chunk.host]
-    return joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS)
+def _unpacked_host(chunks: Iterable[sealed.Sealed], names: Sequence[str]) -> Iterator[Table]:
+    for chunk in chunks:
+        if chunk.host:
+            yield codec.unpack(chunk.host, [*HOST_INTS, *names])
 
 
 def together(parts: Sequence[Frame]) -> Frame:
@@ -183,7 +179,7 @@ def _frame(table: Table, columns: Sequence[str]) -> Frame:
 
 
 def _host_frame(table: Table) -> HostFrame:
-    filled = without_empty(table, HOST_INTS)
+    filled = without_empty(table)
     return HostFrame(
         start_ms=table["start_ms"],
         end_ms=table["start_ms"] + table["window_ms"],

@@ -1,14 +1,14 @@
 """Hot batches: found by their marks, decoded into tables."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 
 import numpy as np
 
 from agent import wire
 from fleetwatch.lib import rows
-from fleetwatch.lib.array_types import Array, Mask, Places
+from fleetwatch.lib.array_types import Ints
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import batch_columns
@@ -38,7 +38,7 @@ def marked(
         "hours": [from_ms(start) for start in hour_starts_ms],
         "ends_after_ms": ends_after_ms,
     }
-    for batch in starmap(BatchRow, rows.fetched(MARKED, asked)):
+    for batch in itertools.starmap(BatchRow, rows.fetched(MARKED, asked)):
         batches[batch.node_id].append(batch)
     return batches
 
@@ -64,13 +64,8 @@ def decode_each(
         every, _gpu_ids(batch_columns.uuids(every)), _named(wire.WINDOW_COLUMNS, columns)
     )
     host = batch_columns.host(every, _named(wire.HOST_COLUMNS, host_columns))
-    return list(
-        map(
-            Decoded,
-            _parted(windows, map(batch_columns.window_count, opened)),
-            _parted(host, map(batch_columns.host_count, opened)),
-        )
-    )
+    sizes = list(map(len, opened))
+    return list(map(Decoded, _parted(*windows, sizes), _parted(*host, sizes)))
 
 
 def _named(columns: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
@@ -78,29 +73,11 @@ def _named(columns: Sequence[str], names: Sequence[str] | None) -> Sequence[str]
     return columns if names is None else [name for name in names if name in columns]
 
 
-def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
-    """The table's rows in portions of so many, one after the other; a column without a value in a
-    portion is not in it.
-    """
-    sizes = np.array(list(counts), dtype=np.int64)
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    is_there = {name: _has_values(values, starts, sizes) for name, values in table.items()}
-    for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        yield {name: values[start:end] for name, values in table.items() if is_there[name][place]}
-
-
-def _has_values(values: Array, starts: Places, sizes: Places) -> Mask:
-    """Whether there are any in each of the portions; where one portion is all, they are in it."""
-    is_all: Mask = sizes == len(values)
-    if values.dtype == np.int64:
-        return np.ones(len(sizes), dtype=np.bool_)
-    if is_all.any():
-        return is_all
-    is_filled = sizes > 0
-    has_values: Mask = is_filled.copy()
-    has_values[is_filled] = np.logical_or.reduceat(~np.isnan(values), starts[is_filled])
-    return has_values
+def _parted(table: Table, counts: Ints, sizes: Sequence[int]) -> Iterator[Table]:
+    """The table's rows group by group: each of so many batches, which have so many rows."""
+    ends = np.cumsum([0, *counts])[np.cumsum([0, *sizes])]
+    for start, end in itertools.pairwise(ends.tolist()):
+        yield {name: values[start:end] for name, values in table.items()}
 
 
 def _gpu_ids(uuids: dict[batch_columns.Naming, list[str]]) -> dict[batch_columns.Naming, list[int]]:

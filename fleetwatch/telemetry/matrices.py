@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from fleetwatch.telemetry.heat_cells import (
 )
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import SealMark
-from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
+from fleetwatch.telemetry.window_tables import Table, joined, started_in
 
 # Open hours are drawn from the cells before now that can still change: this one and the two before
 # it.
@@ -42,14 +41,7 @@ WHERE metric = %(metric)s AND day >= %(first)s::date AND day < %(first)s::date +
 """
 
 Key = tuple[int, date, str]  # node id, day, metric
-
-
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """A node's day of one metric: a row of 288 bytes per GPU."""
-
-    gpu_ids: list[int] = field(default_factory=list)
-    cells: Bytes = field(default_factory=lambda: np.zeros((0, CELLS_PER_DAY), dtype=np.uint8))
+DayRows = dict[int, Bytes]  # GPU id -> its 288 cells
 
 
 class Drawing(NamedTuple):
@@ -73,8 +65,9 @@ def store(drawings: Sequence[Drawing], *, count: int) -> None:
     drawings = [drawing for drawing in drawings if len(drawing.windows["start_ms"])]
     if not drawings:
         return
-    there = _there(drawings)
+    stored = _stored(drawings)
     memory = _memory_bytes(drawings)
+    drawn: dict[Key, DayRows] = {}
     for drawing in drawings:
         gpu_ids, cells = bytes_of(
             drawing.windows, start_ms=drawing.start_ms, count=count, memory_bytes=memory
@@ -82,9 +75,19 @@ def store(drawings: Sequence[Drawing], *, count: int) -> None:
         first = drawing.start_ms % DAY_MS // CELL_MS
         for metric, fresh in cells.items():
             key = (drawing.node_id, drawing.day, metric)
-            there[key] = _spliced(there.get(key, _Cells()), gpu_ids, first, fresh)
-    written = {(drawing.node_id, drawing.day) for drawing in drawings}
-    _write({key: there[key] for key in sorted(there) if key[:2] in written})
+            day_rows = drawn.setdefault(key, stored.get(key, {}))
+            for gpu_id, row in zip(gpu_ids, fresh, strict=True):
+                _put(day_rows, gpu_id, first, row)
+    _write(drawn)
+
+
+def _put(day_rows: DayRows, gpu_id: int, first: int, fresh: Bytes) -> None:
+    """The GPU's fresh cells from the first on; what was once observed stays observed: windows never
+    vanish.
+    """
+    day = day_rows.setdefault(gpu_id, np.full(CELLS_PER_DAY, MISSING, dtype=np.uint8))
+    cells = day[first : first + len(fresh)]
+    cells[:] = _filled(fresh, cells)
 
 
 def _memory_bytes(drawings: Sequence[Drawing]) -> dict[int, int | None]:
@@ -179,19 +182,20 @@ def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
     hours = range(floor_hour_ms(start_ms), end_ms, HOUR_MS)
     batches = hot.marked([node_id], hours, ends_after_ms=start_ms)[node_id]
     fresh = hot.decode(batches, COLUMNS).windows
-    table = started_in(joined([fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), start_ms, end_ms)
+    table = started_in(joined([fresh]), start_ms, end_ms)
     store([Drawing(node_id, start_ms, table)], count=(end_ms - 1 - start_ms) // CELL_MS + 1)
     return True
 
 
-def _there(drawings: Sequence[Drawing]) -> dict[Key, _Cells]:
+def _stored(drawings: Sequence[Drawing]) -> dict[Key, DayRows]:
+    """The nodes' days as they are; a GPU that is not there has no cell yet."""
     matrices = rows.fetched(
         "SELECT node_id, day, metric, gpu_ids, cells FROM telemetry_daymatrix"
         " WHERE node_id = ANY(%s::bigint[]) AND day = ANY(%s::date[]) FOR UPDATE",
         [list({each.node_id for each in drawings}), list({each.day for each in drawings})],
     )
     return {
-        (node_id, day, metric): _Cells(gpu_ids, _cells_in(cells))
+        (node_id, day, metric): dict(zip(gpu_ids, _cells_in(cells).copy(), strict=True))
         for node_id, day, metric, gpu_ids, cells in matrices
     }
 
@@ -200,29 +204,16 @@ def _cells_in(packed: bytes) -> Bytes:
     return np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
 
 
-def _write(matrices: Mapping[Key, _Cells]) -> None:
+def _write(matrices: Mapping[Key, DayRows]) -> None:
     run(
         STORE,
         {
             "nodes": integers(node_id for node_id, _, _ in matrices),
             "days": [day for _, day, _ in matrices],
             "metrics": [metric for _, _, metric in matrices],
-            "gpu_ids": [json.dumps(matrix.gpu_ids) for matrix in matrices.values()],
-            "cells": [matrix.cells.tobytes() for matrix in matrices.values()],
+            "gpu_ids": [json.dumps(list(day_rows)) for day_rows in matrices.values()],
+            "cells": [
+                np.stack(list(day_rows.values())).tobytes() for day_rows in matrices.values()
+            ],
         },
     )
-
-
-def _spliced(there: _Cells, gpu_ids: list[int], first: int, fresh: Bytes) -> _Cells:
-    """The day with the fresh cells in place; a GPU it does not know yet is added below, missing
-    elsewhere.
-    """
-    order = list(dict.fromkeys([*there.gpu_ids, *gpu_ids]))
-    whole = np.full((len(order), CELLS_PER_DAY), MISSING, dtype=np.uint8)
-    whole[: len(there.gpu_ids)] = there.cells
-    place = {gpu: row for row, gpu in enumerate(order)}
-    places = [place[gpu] for gpu in gpu_ids]
-    columns = slice(first, first + fresh.shape[1])
-    # what was once observed stays observed: windows never vanish
-    whole[places, columns] = _filled(fresh, whole[places, columns])
-    return _Cells(order, whole)

@@ -3,7 +3,7 @@ statements.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -53,14 +53,6 @@ class _Mark(NamedTuple):
     pk: int
     hour: Stretch
     batch: BatchRow | None  # None = it is out of sight
-
-
-class _Merge(NamedTuple):
-    """A chunk as it is written, its windows, and those of its hours that are new in it."""
-
-    chunk: Packed
-    windows: Table
-    hours: list[datetime]
 
 
 def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
@@ -149,10 +141,15 @@ def _write(hours: set[Stretch], batches: Iterable[BatchRow]) -> list[Packed]:
     for row in batches:
         of_node[row.node_id].append(row)
     fresh = dict(zip(of_node, hot.decode_each(of_node.values(), None, None), strict=True))
-    merges = [_merged(chunk, some, fresh[chunk.node_id]) for chunk, some in _targets(hours)]
-    chunks.store([merge.chunk for merge in merges])
-    _draw(merges)
-    return [merge.chunk for merge in merges]
+    written = []
+    drawings: list[Drawing] = []
+    for chunk, some in _targets(hours):
+        merged, windows = _merged(chunk, some, fresh[chunk.node_id])
+        written.append(merged)
+        drawings += _drawings(chunk.node_id, windows, some)
+    chunks.store(written)
+    matrices.store(drawings, count=HOUR_MS // CELL_MS)
+    return written
 
 
 def _targets(hours: set[Stretch]) -> list[tuple[Packed, list[datetime]]]:
@@ -165,32 +162,24 @@ def _targets(hours: set[Stretch]) -> list[tuple[Packed, list[datetime]]]:
     return list(targets.values())
 
 
-def _merged(chunk: Packed, hours: list[datetime], fresh: hot.Decoded) -> _Merge:
-    merged = chunks.merged(
+def _merged(chunk: Packed, hours: Sequence[datetime], fresh: hot.Decoded) -> tuple[Packed, Table]:
+    """The chunk with what is fresh of its hours, and all its windows."""
+    return chunks.merged(
         [chunk],
         [_of_hours(fresh.windows, hours)],
         [_of_hours(fresh.host, hours)],
         start=chunk.start,
         end=chunk.end,
     )
-    return _Merge(*merged, hours)
 
 
-def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
+def _drawings(node_id: int, windows: Table, hours: Iterable[datetime]) -> Iterator[Drawing]:
+    """The cells of the hours come of all windows that the merged chunk now holds."""
+    for start_ms in map(to_ms, hours):
+        yield Drawing(node_id, start_ms, started_in(windows, start_ms, start_ms + HOUR_MS))
+
+
+def _of_hours(table: Table, hours: Iterable[datetime]) -> Table:
     """The rows that start in one of the hours."""
-    first_ms = to_ms(hours[0])
-    if len(hours) == 1:
-        return started_in(table, first_ms, first_ms + HOUR_MS)
-    return select_rows(
-        table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours])
-    )
-
-
-def _draw(merges: Sequence[_Merge]) -> None:
-    """The cells of the hours, from all windows that the merged chunks now hold."""
-    drawings = []
-    for merge in merges:
-        for start_ms in map(to_ms, merge.hours):
-            windows = started_in(merge.windows, start_ms, start_ms + HOUR_MS)
-            drawings.append(Drawing(merge.chunk.node_id, start_ms, windows))
-    matrices.store(drawings, count=HOUR_MS // CELL_MS)
+    places = [to_ms(hour) // HOUR_MS for hour in hours]
+    return select_rows(table, np.isin(table["start_ms"] // HOUR_MS, places))

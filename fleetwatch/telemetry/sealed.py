@@ -2,7 +2,6 @@
 leave the database.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -50,6 +49,15 @@ class _Row(NamedTuple):
     data: bytes
 
 
+class _Opened(NamedTuple):
+    """A chunk's row, where in its payload the wanted columns are, and the pieces of that."""
+
+    row: _Row
+    directory: Directory | None
+    places: dict[str, Place]
+    pieces: list[Piece]
+
+
 def read_chunks(
     node_ids: Sequence[int],
     low: datetime,
@@ -61,40 +69,30 @@ def read_chunks(
     """Per node the chunks that may hold windows that start in (low, high), oldest first, with the
     named columns (None: with all of them).
     """
-    chunk_rows = _rows(node_ids, (low, high), is_whole=names is None, with_host=with_host)
-    heads = [
-        directory.read_directory(row.data, row.size) if row.data else None for row in chunk_rows
-    ]
-    places = [_places(head, names) for head in heads]
-    pieces = _pieces(chunk_rows, places)
-    if pieces is None:  # sealing or joining came in between: once more, in one statement
-        return read_chunks(node_ids, low, high, None, with_host=with_host)
-    chunks: dict[int, list[Sealed]] = defaultdict(list)
-    for row, head, parts, wanted in zip(chunk_rows, heads, pieces, places, strict=True):
-        chunks[row.node_id].append(Sealed(row.host, head, _cut(parts, wanted)))
-    return chunks
-
-
-def _rows(
-    node_ids: Sequence[int], within: tuple[datetime, datetime], *, is_whole: bool, with_host: bool
-) -> list[_Row]:
-    low, high = within
     asked = {
         "node_ids": np.array(node_ids, dtype=np.int64),
         "after": low - SPAN,
         "before": high,
         "ends_after": low,
         "with_host": with_host,
-        "whole_to": _NO_LIMIT if is_whole else WHOLE_BYTES,
+        "whole_to": _NO_LIMIT if names is None else WHOLE_BYTES,
         "head": HEAD_BYTES,
     }
-    return [_Row(*row) for row in rows.fetched(FIND, asked)]
+    opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked)]
+    if not _are_complete(opened):  # sealing or joining came in between: once more, in one statement
+        return read_chunks(node_ids, low, high, None, with_host=with_host)
+    chunks: dict[int, list[Sealed]] = {node_id: [] for node_id in node_ids}
+    for row, head, places, pieces in opened:
+        chunks[row.node_id].append(Sealed(row.host, head, _cut(pieces, places)))
+    return chunks
 
 
-def _places(head: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
-    if head is None:
-        return {}
-    return {name: head.place(name) for name in (head if names is None else names) if name in head}
+def _opened(row: _Row, names: Sequence[str] | None) -> _Opened:
+    if not row.data:
+        return _Opened(row, None, {}, [])
+    head = directory.read_directory(row.data, row.size)
+    places = {name: head.place(name) for name in (head if names is None else names) if name in head}
+    return _Opened(row, head, places, [(0, row.data)])
 
 
 def _spans(places: Iterable[Place]) -> list[Place]:
@@ -108,38 +106,27 @@ def _spans(places: Iterable[Place]) -> list[Place]:
     return spans
 
 
-def _pieces(
-    chunk_rows: Sequence[_Row], places: Sequence[Mapping[str, Place]]
-) -> list[list[Piece]] | None:
-    """Of each row its beginning and the parts beyond it that its places need; None when one of the
-    rows is no longer what it was.
+def _are_complete(opened: Iterable[_Opened]) -> bool:
+    """Whether the pieces hold all places, now that those beyond the rows' beginnings were fetched;
+    not where one of the rows is no longer what it was.
     """
-    pieces: list[list[Piece]] = [[(0, row.data)] for row in chunk_rows]
-    spans = [
-        (own, row, first, end)
-        for own, row, wanted in zip(pieces, chunk_rows, places, strict=True)
+    missing = [
+        (row, pieces, first, end)
+        for row, _, places, pieces in opened
         if len(row.data) < row.size
-        for first, end in _spans(wanted.values())
+        for first, end in _spans(places.values())
     ]
-    parts = _parts([(row.id, row.version, first, end - first) for _, row, first, end in spans])
-    if len(parts) < len(spans):
-        return None
-    for (own, _, first, _), part in zip(spans, parts, strict=True):
-        own.append((first, part))
-    return pieces
-
-
-def _parts(asked: Sequence[tuple[int, int, int, int]]) -> list[bytes]:
-    """Of each (chunk, version, first byte, length) the bytes, but of chunks that are no longer what
-    they were.
-    """
-    if not asked:
-        return []
+    if not missing:
+        return True
+    asked = [(row.id, row.version, first, end - first) for row, _, first, end in missing]
     columns = np.array(asked, dtype=np.int64).T
     parts = rows.fetched(
         PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))
     )
-    return [part for _, part in sorted(parts)]
+    for number, part in sorted(parts):
+        _, pieces, first, _ = missing[number - 1]
+        pieces.append((first, part))
+    return len(parts) == len(missing)
 
 
 def _cut(pieces: Sequence[Piece], places: Mapping[str, Place]) -> dict[str, Bytes]:

@@ -3,44 +3,44 @@
 import itertools
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from fleetwatch.lib.array_types import Array, Floats, Mask, Places
+from fleetwatch.lib.array_types import Array, Floats, Ints, Mask, Places
 from fleetwatch.telemetry.codec import repeated
 
 # Whole-number columns come first, then float64 columns by the wire's names.
 Table = dict[str, Array]
 _MISSING = np.full(1, np.nan)
+_NOBODY = np.zeros(1, dtype=np.int64)
 Columns = Sequence[Array]  # of one name, by part
 Run = tuple[int, int, slice]  # GPU, number of a part, rows of it
 
-WINDOW_KEYS = ("gpu_id", "start_ms", "boot_start_ms", "sequence")
-WINDOW_INTS = (*WINDOW_KEYS, "window_ms", "observed_ms")
-HOST_KEYS = ("start_ms", "boot_start_ms", "sequence")
-HOST_INTS = (*HOST_KEYS, "window_ms")
+# What a row is sorted by, and known by; host samples are of no GPU.
+KEYS = ("gpu_id", "start_ms", "boot_start_ms", "sequence")
+WINDOW_INTS = (*KEYS, "window_ms", "observed_ms")
+HOST_INTS = (*KEYS[1:], "window_ms")
 # Of the processes that a window's batch lists on its GPU: how many are zombies, dead or stuck.
 DEAD_PROCESSES = "dead_process_count"
 
 
-def joined(parts: Sequence[Table], *, ints: Sequence[str], keys: Sequence[str]) -> Table:
-    """The rows of all parts, sorted by `keys`, each key once: of equal ones the row of the earliest
-    part.
+def joined(parts: Sequence[Table]) -> Table:
+    """The rows of all parts, sorted by their KEYS, each key once: of equal ones the row of the
+    earliest part.
 
-    A float column that a part does not have is NaN there; the `ints` are in every part.
+    A float column that a part does not have is NaN there; the whole numbers are in every part.
     """
-    names = dict.fromkeys([*ints, *(name for part in parts for name in part)])
-    tables = [_sorted_once(part, keys) for part in parts if len(part["start_ms"])]
+    tables = [_sorted_once(part) for part in parts if len(part["start_ms"])]
     if not tables:
-        return {name: np.zeros(0, np.int64 if name in ints else np.float64) for name in names}
+        return {name: values for part in parts for name, values in part.items()}
+    names = dict.fromkeys(name for part in parts for name in part)
     columns = {name: [_column(table, name) for table, _ in tables] for name in names}
     if len(tables) == 1:
         return {name: values for name, (values,) in columns.items()}
     runs = _in_turn(tables)
-    if runs is None:
-        return _sorted_once(_stacked(columns, None), keys)[0]
-    return _stacked(columns, runs)
+    table = {name: _end_to_end(values, runs) for name, values in columns.items()}
+    return table if runs else _sorted_once(table)[0]
 
 
 def _column(table: Table, name: str) -> Array:
@@ -86,7 +86,7 @@ def edges(table: Table) -> Places | None:
 
     Nearly every node's hour does.
     """
-    gpu = table["gpu_id"]
+    gpu = _gpus(table)
     starts = table["start_ms"]
     if len(gpu) == 0:
         return np.zeros(1, dtype=np.intp)
@@ -99,10 +99,17 @@ def edges(table: Table) -> Places | None:
     return begins if is_ascending else None
 
 
-def without_empty(table: Table, keep: Sequence[str]) -> Table:
-    """The table without the columns that hold no value at all, but those in `keep`."""
+def _gpus(table: Table) -> Ints:
+    """Whose each row is; host samples are all of nobody."""
+    return table["gpu_id"] if "gpu_id" in table else repeated(_NOBODY, len(table["start_ms"]))
+
+
+def without_empty(table: Table) -> Table:
+    """The table without the columns that hold no value at all."""
     return {
-        name: values for name, values in table.items() if name in keep or not np.isnan(values).all()
+        name: values
+        for name, values in table.items()
+        if values.dtype == np.int64 or not np.isnan(values).all()
     }
 
 
@@ -120,19 +127,11 @@ def _in_turn(tables: Sequence[tuple[Table, Places | None]]) -> list[Run] | None:
         if bounds is None or starts[bounds[:-1]].min() <= newest:
             return None
         newest = starts[bounds[1:] - 1].max()
-        runs += _runs_of(number, part, bounds)
+        gpus = _gpus(part)[bounds[:-1]].tolist()
+        spans = itertools.pairwise(bounds.tolist())
+        runs += [(gpu, number, slice(*span)) for gpu, span in zip(gpus, spans, strict=True)]
     # stable: within a GPU the parts stay in order
     return sorted(runs, key=operator.itemgetter(0))
-
-
-def _runs_of(number: int, part: Table, bounds: Places) -> Iterator[Run]:
-    groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
-    for gpu, span in zip(groups, itertools.pairwise(bounds.tolist()), strict=True):
-        yield gpu, number, slice(*span)
-
-
-def _stacked(columns: Mapping[str, Columns], runs: Sequence[Run] | None) -> Table:
-    return {name: _end_to_end(values, runs) for name, values in columns.items()}
 
 
 def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> Array:
@@ -147,36 +146,28 @@ def _end_to_end(columns: Columns, runs: Sequence[Run] | None) -> Array:
     )
 
 
-def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Places | None]:
-    """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where
-    a GPU has two of one start.
+def _sorted_once(table: Table) -> tuple[Table, Places | None]:
+    """The rows sorted, each key once; and where each GPU's begin, None where a GPU has two of one
+    start.
     """
-    if (bounds := _bounds(table, keys)) is not None:
+    if (bounds := edges(table)) is not None:
         return table, bounds
     # batch after batch, in each GPU after GPU: that is in order within each GPU, nearly always
-    if "gpu_id" in keys:
-        order = np.argsort(table["gpu_id"], kind="stable")
-        by_gpu = {key: table[key][order] for key in ("gpu_id", "start_ms")}
-        if (bounds := edges(by_gpu)) is not None:
-            return select_rows(table, order), bounds
-    table = select_rows(table, _firsts_in_order(table, keys))
-    return table, _bounds(table, keys)
+    gpus = _gpus(table)
+    order = np.argsort(gpus, kind="stable")
+    bounds = edges({"gpu_id": gpus[order], "start_ms": table["start_ms"][order]})
+    if bounds is not None:
+        return select_rows(table, order), bounds
+    table = select_rows(table, _firsts_in_order(table))
+    return table, edges(table)
 
 
-def _firsts_in_order(table: Table, keys: Sequence[str]) -> Places:
+def _firsts_in_order(table: Table) -> Places:
     """Where the rows stand in order, of those with the same keys the first."""
-    order = np.lexsort([table[key] for key in reversed(keys)])  # stable
+    keys = [table[key] for key in KEYS if key in table]
+    order = np.lexsort(keys[::-1])  # stable
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
-    for key in keys:
-        values = table[key][order]
-        is_repeat &= values[1:] == values[:-1]
+    for values in keys:
+        is_repeat &= values[order[1:]] == values[order[:-1]]
     firsts: Places = order[np.append(True, ~is_repeat)]
     return firsts
-
-
-def _bounds(table: Table, keys: Sequence[str]) -> Places | None:
-    """As `edges`; of host samples the beginning and the end, where they ascend by start."""
-    if "gpu_id" in keys:
-        return edges(table)
-    starts = table["start_ms"]
-    return np.array([0, len(starts)], dtype=np.intp) if (starts[1:] > starts[:-1]).all() else None

@@ -28,7 +28,7 @@ def windows(*found, names=("util_mean", "power_w")):
     }
     return {
         name: np.where(np.isnan(values), -1, values).tolist()
-        for name, values in batch_columns.windows(found, gpu_ids, names).items()
+        for name, values in batch_columns.windows(found, gpu_ids, names)[0].items()
     }
 
 
@@ -98,15 +98,16 @@ def test_host_samples_are_read_with_their_batchs_clock():
         body(host={"start_ms": [], "cpu_ratio": []}),
     ]
 
-    table = batch_columns.host(found, wire.HOST_COLUMNS)
+    table, counts = batch_columns.host(found, wire.HOST_COLUMNS)
 
     assert table["start_ms"].tolist() == [1_500, 2_500]
+    assert counts.tolist() == [2, 0, 0]
     assert np.nan_to_num(table["cpu_ratio"], nan=-1).tolist() == [0.5, -1]
 
 
 def test_no_batch_is_an_empty_table():
     assert {len(values) for values in windows().values()} == {0}
-    assert len(batch_columns.host([], wire.HOST_COLUMNS)["start_ms"]) == 0
+    assert len(batch_columns.host([], wire.HOST_COLUMNS)[0]["start_ms"]) == 0
 
 
 def test_a_column_of_another_length_than_its_windows_is_refused():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from fleetwatch.telemetry import steps
-from fleetwatch.telemetry.window_tables import joined
 
 INTS = ("start_ms", "window_ms", "observed_ms")
 
@@ -78,6 +77,6 @@ def test_steps_are_aligned_to_the_epoch_and_cut_to_the_interval():
 
 
 def test_nothing_at_all_is_all_gaps():
-    empty = joined([], ints=INTS, keys=("start_ms",)) | {"power_w": np.zeros(0)}
+    empty = table(power_w=[])
 
     assert stepped(empty, "power_w") == [None, None, None]
