@@ -130,13 +130,15 @@ def _hub(command: str, texts: Mapping[str, Optional[str]]) -> Dict[str, Any]:
     file = texts["token_file"]
     if command == "once" or (command == "check" and server is None):
         return {}
+    address = _server(server)
     path = Path(file) if file and not token else None
-    has_token = command != "check" or token or path
-    return {
-        "server": _server(server),
-        "token": _token(token, path) if has_token else "",
-        "token_file": path,
-    }
+    if path is not None:
+        token = token_in(path)
+    elif token:
+        token = _checked_token(token)
+    elif command != "check":
+        raise ConfigError("--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing")
+    return {"server": address, "token": token or "", "token_file": path}
 
 
 def _settings_in(path: Path) -> Dict[str, str]:
@@ -463,14 +465,6 @@ def _is_address(text: str) -> bool:
         and not parts.fragment
         and not any(character.isspace() or not character.isprintable() for character in text)
     )
-
-
-def _token(text: Optional[str], path: Optional[Path]) -> str:
-    if path is not None:
-        return token_in(path)
-    if not text:
-        raise ConfigError("--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing")
-    return _checked_token(text)
 
 
 def token_in(path: Path) -> str:

@@ -2,9 +2,10 @@
 and /sys.
 """
 
+import glob
 import os
 import re
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from agent import procfs
 from agent.clock import Timer, elapsed_s
@@ -26,7 +27,7 @@ _NIC = re.compile(r"^ *([^:\s]+): *(\d+)(?: +\d+){7} +(\d+)", re.MULTILINE)
 _WAITED = re.compile(r"^some .*total=(\d+)", re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+)", re.MULTILINE)
 
-Pair = Tuple[int, int]  # bytes read and written, or received and sent
+Pairs = Dict[str, Tuple[int, int]]  # of a device, bytes read and written, or received and sent
 # Column of the wire -> what of the host counts for it -> its counter; what could not be read is
 # absent.
 Counters = Dict[str, Dict[str, int]]
@@ -62,11 +63,14 @@ class HostReader:
         return columns
 
     def _count(self) -> Counters:
-        nics = {**self._nics(), **self._infiniband_ports()}
+        on_disks = procfs.text(self._proc, "diskstats", limit=STAT_BYTES)
+        on_nics = procfs.read(self._proc, "1/net/dev") or procfs.text(self._proc, "net/dev")
+        disks = self._pairs(on_disks, _DISK, "block", SECTOR_BYTES)
+        nics = {**self._pairs(on_nics, _NIC, "class/net", 1), **self._infiniband_ports()}
         return {
             "cpu_psi_ratio": self._waited_us("cpu"),
             "io_psi_ratio": self._waited_us("io"),
-            **_by_column("disk_read_bytes_s", "disk_write_bytes_s", self._disks()),
+            **_by_column("disk_read_bytes_s", "disk_write_bytes_s", disks),
             **_by_column("nic_rx_bytes_s", "nic_tx_bytes_s", nics),
         }
 
@@ -88,42 +92,25 @@ class HostReader:
         match = _WAITED.search(procfs.text(self._proc, "pressure", name))
         return {} if match is None else {name: int(match.group(1))}
 
-    def _disks(self) -> Dict[str, Pair]:
-        """Bytes of whole physical disks: partitions, LVM, RAID and loops count the same bytes
-        again.
+    def _pairs(self, text: str, pattern: "re.Pattern[str]", folder: str, unit: int) -> Pairs:
+        """Bytes of what is a device of its own: partitions, LVM, RAID and loops, bridges, bonds,
+        VLANs and containers' ends count the same bytes again.
         """
-        text = procfs.text(self._proc, "diskstats", limit=STAT_BYTES)
         return {
-            name: (int(read) * SECTOR_BYTES, int(written) * SECTOR_BYTES)
-            for name, read, written in _DISK.findall(text)
-            if self._is_physical("block", name)
+            name: (int(first) * unit, int(second) * unit)
+            for name, first, second in pattern.findall(text)
+            if self._is_physical(folder, name)
         }
 
-    def _nics(self) -> Dict[str, Pair]:
-        """Bytes of physical interfaces: bridges, bonds, VLANs and containers' ends count the same
-        bytes again.
-        """
-        text = procfs.read(self._proc, "1/net/dev") or procfs.text(self._proc, "net/dev")
-        return {
-            name: (int(received), int(sent))
-            for name, received, sent in _NIC.findall(text)
-            if self._is_physical("class/net", name)
-        }
-
-    def _infiniband_ports(self) -> Dict[str, Pair]:
+    def _infiniband_ports(self) -> Pairs:
         """Bytes of InfiniBand and RoCE ports, which no network interface counts."""
-        ports: Dict[str, Pair] = {}
-        root = os.path.join(self._sys, "class/infiniband")
-        for device in procfs.names(root):
-            for port in procfs.names(os.path.join(root, device, "ports")):
-                counters = (root, device, "ports", port, "counters")
-                received = procfs.whole(procfs.read(*counters, "port_rcv_data"))
-                sent = procfs.whole(procfs.read(*counters, "port_xmit_data"))
-                if received is not None and sent is not None:
-                    ports["infiniband/%s/%s" % (device, port)] = (
-                        received * INFINIBAND_WORD_BYTES,
-                        sent * INFINIBAND_WORD_BYTES,
-                    )
+        ports: Pairs = {}
+        root = os.path.join(glob.escape(self._sys), "class/infiniband")
+        for counters in glob.glob(os.path.join(root, "*/ports/*/counters")):
+            received = procfs.whole(procfs.read(counters, "port_rcv_data"))
+            sent = procfs.whole(procfs.read(counters, "port_xmit_data"))
+            if received is not None and sent is not None:
+                ports[counters] = (received * INFINIBAND_WORD_BYTES, sent * INFINIBAND_WORD_BYTES)
         return ports
 
     def _is_physical(self, folder: str, name: str) -> bool:
@@ -144,7 +131,7 @@ class HostReader:
         return {"memory_used_bytes": used}
 
 
-def _by_column(first: str, second: str, pairs: Mapping[str, Pair]) -> Counters:
+def _by_column(first: str, second: str, pairs: Pairs) -> Counters:
     return {
         first: {name: pair[0] for name, pair in pairs.items()},
         second: {name: pair[1] for name, pair in pairs.items()},

@@ -11,8 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections import deque
-from typing import Deque, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from agent.lines import printable
 from agent.readings import Event, GPUs
@@ -23,9 +22,6 @@ PATH = "/dev/kmsg"
 MAX_RECORDS = 2000  # of one poll; the kernel's buffer holds some ten thousand
 MAX_RECORD_BYTES = 8192  # the kernel's own limit; a shorter buffer is refused with EINVAL
 MAX_TEXT = 200
-# the same XID of the same GPU, seen by NVML and by the kernel's log, or told for each of its
-# channels
-SAME_MS = 5000
 FALLEN = 79
 # domain.md 1.6; the pid and the name are the process's, which may call itself anything
 _XID = re.compile(
@@ -95,24 +91,6 @@ class Kmsg:
                 break
             records.extend(piece.decode("utf-8", "replace").split("\n"))
         return records
-
-
-class XIDs:
-    """Tells an XID once, whoever and however many saw it."""
-
-    def __init__(self) -> None:
-        self._events: Deque[Event] = deque(maxlen=256)
-
-    def is_new(self, event: Event) -> bool:
-        """False for an XID of the same GPU and code within SAME_MS of one that was new."""
-        if event.kind != "xid":
-            return True
-        for earlier in self._events:
-            is_alike = (earlier.uuid, earlier.code) == (event.uuid, event.code)
-            if is_alike and abs(event.at_ms - earlier.at_ms) <= SAME_MS:
-                return False
-        self._events.append(event)
-        return True
 
 
 def bus_of(text: str) -> Optional[Bus]:

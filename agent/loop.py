@@ -148,26 +148,20 @@ class Loop:
         self._events = []
         self._drafted_events = 0
         windows = sum(len(window.windows) for window in closed)
-        try:
-            self.spool.append(self._maker(closed, events))
-        # a fact that can't be written must not end the agent, nor cost the windows it came with
-        except Exception:
-            log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
-            self._append_bare(closed, windows, events)
-        self.pump.wake()
-
-    def _append_bare(
-        self, closed: Sequence[batch.ClosedWindow], windows: int, events: Events
-    ) -> None:
-        """Without jobs; if need be without events too."""
         bare = [replace(window, workload=window.workload.unknown()) for window in closed]
-        for kept in (events, ()):
+        # a fact that can't be written must not end the agent, nor cost the windows it came with
+        for parts, kept in ((closed, events), (bare, events), (bare, [])):
             try:
-                self.spool.append(self._maker(bare, kept))
-                return
+                self.spool.append(self._maker(parts, kept))
+                break
             except Exception:
-                log.exception("windows can't be written windows=%d events=%d", windows, len(kept))
-        self.spool.count_lost(windows)
+                text = "windows can't be written windows=%d events=%d"
+                if parts is closed:
+                    text = "a batch could not be made, trying without its jobs windows=%d events=%d"
+                log.exception(text, windows, len(kept))
+        else:
+            self.spool.count_lost(windows)
+        self.pump.wake()
 
     def _draft(self) -> None:
         """Notes the newest window, so that a kill -9 before the flush does not take it."""

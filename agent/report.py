@@ -122,7 +122,7 @@ def _metric(row: check_advice.Row) -> Dict[str, Any]:
 def table(rows: Sequence[Sequence[str]]) -> List[str]:
     """The rows with aligned columns; the first is the head."""
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
     ]
@@ -134,8 +134,8 @@ def _gpu_rows(look: Look) -> List[Sequence[str]]:
         ("GPU", "model", "memory", "power", "util", "uuid"),
         *(_gpu_row(place, gpu, look.columns_of(gpu)) for place, gpu in enumerate(look.gpus)),
     ]
-    others = sum(max(len(row[place]) for row in rows) + 2 for place in (0, 2, 3, 4, 5))
-    room = max(_MIN_MODEL, WIDTH - others)
+    widths = [max(map(len, column)) + 2 for column in zip(*rows)]
+    room = max(_MIN_MODEL, WIDTH - sum(widths) + widths[1])
     return [(row[0], clipped(row[1], room), *row[2:]) for row in rows]
 
 

@@ -14,7 +14,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Callable, Deque, Dict, FrozenSet, List, Optional, Sequence, Tuple, TypeVar
 
-from agent.kmsg import Kmsg, XIDs
+from agent.kmsg import Kmsg
+from agent.news import News
 from agent.readings import (
     NO_WORKLOAD,
     DriverChangedError,
@@ -45,7 +46,6 @@ MAX_READINGS = 320
 MAX_HELD = 32
 MAX_EVENTS = 1000
 MAX_PASSES = 60
-DRIVER_KINDS = ("driver_missing", "driver_mismatch", "driver_ok")
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,7 @@ class Sampler:
     _workloads: Optional[Workloads] = None
     _window_end_ms: Optional[int] = None
     _retry_at = 0.0
-    _retry_s = 0.0
-    _is_drained: Optional[bool] = None  # None: not told yet
-    _trouble: Optional[str] = None  # the event kind last told of the driver; None: nothing yet
-    _is_open: Optional[bool] = None  # None: not tried yet
+    _retry_s = 0.0  # more after a source was lost, until one is open
     _released_until: Optional[float] = None
     _call_began: Optional[float] = None
     stuck_gpu: Optional[str] = None  # the GPU that the present call is about
@@ -112,7 +109,7 @@ class Sampler:
         self._open_source = open_source
         self._choose_workloads = workloads
         self._kmsg = kmsg
-        self._xids = XIDs()
+        self._news = News()
         self._window_ms = window_ms
         self._interval_ms = interval_ms
         self._recorder = recorder
@@ -122,8 +119,8 @@ class Sampler:
         self._held: Dict[int, Tuple[Processes, Workload]] = {}  # by the window's end
         self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
         self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
-        # (GPU, what was asked) -> the trouble last logged
-        self._said: Dict[Tuple[str, str], str] = {}
+        # GPU -> what was asked -> the trouble last logged
+        self._troubles: Dict[str, Dict[str, str]] = {}
 
     @property
     def stuck_s(self) -> float:
@@ -227,23 +224,13 @@ class Sampler:
             for oldest in sorted(self._held)[:-MAX_HELD]:
                 del self._held[oldest]
             self._statuses = workload.sources
-        self._tell_drain(workload.drained, end_ms)
+        if workload.drained is not None:  # else the books do not say
+            kind = "drained" if workload.drained else "resumed"
+            self._note(Event(end_ms, kind, text=workload.drained))
         try:
             self._refresh_gpus()
         except SourceError as error:
             self._lose(end_ms, error)
-
-    def _tell_drain(self, reason: Optional[str], now_ms: int) -> None:
-        """Says once that the scheduler took the node out of service or back; nothing while its
-        books do not say.
-
-        The first word after a start is told either way: it may have changed while no agent was
-        there to see it.
-        """
-        if reason is None or bool(reason) == self._is_drained:
-            return
-        self._is_drained = bool(reason)
-        self._note(Event(now_ms, "drained" if reason else "resumed", text=reason))
 
     def _resolve(self, processes: Processes, end_ms: int) -> Workload:
         """Who held the GPUs; of no source anything where a bug keeps that from us."""
@@ -299,14 +286,13 @@ class Sampler:
         # also at the first opening: this process may follow one that told of trouble and could not
         # tell of its end
         self._note(Event(now_ms, "driver_ok", text="driver answers"))
-        self._is_open = True
         self._retry_s = 0.0
         self.is_driver_changed = False
         return source
 
     def _lose(self, now_ms: int, error: SourceError) -> None:
         """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
-        if self._is_open is not False:
+        if not self._retry_s:
             log.warning("no GPU can be read: %s; trying again", error)
         if isinstance(error, DriverChangedError):
             self.is_driver_changed = True
@@ -315,7 +301,6 @@ class Sampler:
             self._note(Event(now_ms, "driver_missing", text=str(error)))
         if self._source is not None:
             self._source.close()
-        self._is_open = False
         self._source = None
         self._retry_s = min(LONGEST_RETRY_S, self._retry_s * 2 or FIRST_RETRY_S)
         self._retry_at = time.monotonic() + self._retry_s
@@ -369,9 +354,9 @@ class Sampler:
         uuids = {gpu.uuid for gpu in gpus}
         with self._mutex:
             self._gpus = gpus
-            self._said = {
-                (uuid, about): trouble
-                for (uuid, about), trouble in self._said.items()
+            self._troubles = {
+                uuid: troubles
+                for uuid, troubles in self._troubles.items()
                 if uuid in uuids or not uuid
             }
 
@@ -397,32 +382,28 @@ class Sampler:
         finally:
             self.stuck_gpu = None
             self._call_began = time.monotonic() if is_in_pass else None
-        self._said.pop((uuid, about), None)
+        self._troubles.get(uuid, {}).pop(about, None)
         return answer
 
     def _is_new_trouble(self, uuid: str, about: str, error: Exception) -> bool:
         """False when the same is the last trouble with this GPU, whatever was asked: it was logged
         then.
         """
-        is_said = any(
-            trouble == repr(error) for (other, _), trouble in self._said.items() if other == uuid
-        )
-        self._said[uuid, about] = repr(error)
-        return not is_said
+        troubles = self._troubles.setdefault(uuid, {})
+        is_new = repr(error) not in troubles.values()
+        troubles[about] = repr(error)
+        return is_new
 
     def _note(self, event: Event) -> None:
-        """Keeps the event; what was said of the driver is not said again before it changes."""
+        """Keeps the event, if it is news."""
         with self._mutex:
-            if event.kind in DRIVER_KINDS:
-                if event.kind == self._trouble:
-                    return
-                self._trouble = event.kind
+            if not self._news.is_new(event):
+                return
             if event.kind == "gpu_lost":
                 self._lost |= {event.uuid}
             elif event.kind == "gpu_ok":
                 self._lost -= {event.uuid}
-            if self._xids.is_new(event):
-                self._events.append(event)
+            self._events.append(event)
 
     @property
     def _margin_ms(self) -> int:

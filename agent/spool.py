@@ -354,7 +354,7 @@ class Spool:
         try:
             folder.mkdir(exist_ok=True)
             for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[
-                : 1 - MAX_SET_ASIDE or None
+                : 1 - MAX_SET_ASIDE
             ]:
                 old.unlink()
             (folder / name).write_bytes(content)
@@ -387,18 +387,15 @@ class Spool:
 
     def _recover(self) -> None:
         """Finds the files that wait, after whatever killed the process before us."""
-        for torn in self._folder.glob("*.tmp"):
-            remove_if_possible(torn)
-        used = [
-            path
-            for path in self._folder.iterdir()
-            if path.suffix in (_WAITS, _DONE) and path.stem.isdigit()
-        ]
-        for path in used:
-            self._state.next_sequence = max(self._state.next_sequence, int(path.stem) + 1)
-        self._done = [path for path in used if path.suffix == _DONE]
-        for path in sorted(path for path in used if path.suffix == _WAITS):
-            self._store.count(path.name, path.stat().st_size)
+        for path in sorted(self._folder.iterdir()):
+            if path.suffix == ".tmp":
+                remove_if_possible(path)
+            elif path.suffix in (_WAITS, _DONE) and path.stem.isdigit():
+                self._state.next_sequence = max(self._state.next_sequence, int(path.stem) + 1)
+                if path.suffix == _DONE:
+                    self._done.append(path)
+                else:
+                    self._store.count(path.name, path.stat().st_size)
 
     def _take_up_draft(self) -> None:
         """Makes batches of the windows that a killed agent had closed and not put in.

@@ -148,25 +148,17 @@ def unframe(content: bytes, *, is_torn: bool = False) -> List[Entry]:
     """The batches of a file; none at all when any of it is damaged, or those before the damage
     where it may be torn.
     """
-    entries: List[Entry] = []
+    entries = []
     place = 0
-    while place < len(content):
-        entry = _entry_at(content, place)
-        if entry is None:
-            return entries if is_torn else []
-        entries.append(entry)
-        place += _FRAME.size + len(entry.payload)
-    return entries
-
-
-def _entry_at(content: bytes, place: int) -> Optional[Entry]:
-    if len(content) < place + _FRAME.size:
-        return None
-    magic, sequence, windows, length, checksum = _FRAME.unpack_from(content, place)
-    payload = content[place + _FRAME.size : place + _FRAME.size + length]
-    if magic != _MAGIC or len(payload) != length or zlib.crc32(payload) != checksum:
-        return None
-    return Entry(sequence, windows, payload)
+    while place + _FRAME.size <= len(content):
+        magic, sequence, windows, length, checksum = _FRAME.unpack_from(content, place)
+        end = place + _FRAME.size + length
+        payload = content[place + _FRAME.size : end]
+        if magic != _MAGIC or len(payload) != length or zlib.crc32(payload) != checksum:
+            break
+        entries.append(Entry(sequence, windows, payload))
+        place = end
+    return entries if is_torn or place == len(content) else []
 
 
 def write_safely(path: Path, content: bytes, *, mode: int = 0o666) -> None:

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from agent.kmsg import MAX_RECORDS, SAME_MS, Kmsg, XIDs, bus_of
+from agent.kmsg import MAX_RECORDS, Kmsg, bus_of
+from agent.news import SAME_MS, News
 from agent.readings import Event
 from tests.agent.daemon import Daemon
 from tests.agent.factories import START, gpu
@@ -187,9 +188,9 @@ def test_a_log_that_overran_goes_on_and_one_that_fails_is_let_go(log, monkeypatc
     ],
 )
 def test_an_xid_that_both_saw_is_told_once(later, kept):
-    xids = XIDs()
+    news = News()
 
-    assert xids.is_new(Event(START, "xid", "GPU-1", 79)) + xids.is_new(later) == kept
+    assert news.is_new(Event(START, "xid", "GPU-1", 79)) + news.is_new(later) == kept
 
 
 def test_an_xid_of_the_log_and_of_nvml_is_one_event_of_the_batch(log, tmp_path):
