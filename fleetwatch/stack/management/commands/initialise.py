@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import fleet, services
+from fleetwatch.demo import fleet, people, services
 from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
@@ -64,10 +64,12 @@ class Command(HubCommand):
         if options["demo"]:
             self._store_newest_day(now)
         ensure_example_rates(now)
-        login = self._admin(is_quiet=options["answer"] is not None)
+        login = self._admin(now, options)
         agents = self._agents(options)
         if options["answer"] is not None:
-            folder.write_private(options["answer"], json.dumps({"login": login, "agents": agents}))
+            others = people.sentence() if options["demo"] else ""
+            answer = {"login": login, "others": others, "agents": agents}
+            folder.write_private(options["answer"], json.dumps(answer))
 
     def _store_newest_day(self, now: datetime) -> None:
         """So that the first page a visitor opens has figures: the newest day of the history, stored
@@ -92,7 +94,7 @@ class Command(HubCommand):
         stamp.write_text(wanted)
         self.stdout.write("static files collected")
 
-    def _admin(self, *, is_quiet: bool) -> str:
+    def _admin(self, now: datetime, options: dict[str, Any]) -> str:
         """How to log in, as a sentence; a password that was made now is said once."""
         given = env.text("FLEETWATCH_ADMIN_PASSWORD")
         with advisory_lock("first admin"):
@@ -102,8 +104,10 @@ class Command(HubCommand):
                 "admin, with the password from the first start (forgotten: manage.py changepassword"
                 " admin)"
             )
+        if options["demo"]:
+            people.make_people(made, now=now)
         shown = "the password in FLEETWATCH_ADMIN_PASSWORD" if given else f"password {made}"
-        if not is_quiet:
+        if options["answer"] is None:
             self.stdout.write(f"created the user admin, {shown}")
         return f"admin, {shown}" if given else f"admin, {shown} (shown only now)"
 

@@ -208,6 +208,8 @@ class Up:
         say("fleetwatch", f"ready after {time.monotonic() - self.began:.0f} s")
         say("fleetwatch", f"open      {self.public_url}/")
         say("fleetwatch", f"log in    {facts['login']}")
+        if facts["others"]:
+            say("fleetwatch", f"          {facts['others']}")
         say("fleetwatch", f"commands  FLEETWATCH_DATA={self.data} python3 manage.py check_ledger")
         if not self.is_demo:
             say("fleetwatch", f"add hosts {install_command(self.public_url, 'TOKEN')}")
