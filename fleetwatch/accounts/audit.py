@@ -5,8 +5,11 @@ is not in the log, and what is done is.
 """
 
 from datetime import UTC
+from functools import partial
 from typing import Any
 
+import structlog
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -38,6 +41,8 @@ KINDS = {
 }
 COLUMNS = ("id", "at", "who", "via", "address", "action", "subject", "detail")
 
+log = structlog.get_logger(__name__)
+
 Fact = str | int | float | bool | None | list[str]
 
 
@@ -45,9 +50,10 @@ def record(action: str, subject: str = "", **detail: Fact) -> None:
     """Adds an entry of the one who acts now.
 
     `action` is `kind.verb`, such as rate.set; `subject` what it was done to, in words; the detail
-    holds facts, and no secret.
+    holds facts, and no secret. It is logged once it is true: a dry run is taken back.
     """
     who = actor()
+    transaction.on_commit(partial(log.info, action, by=who.name, subject=subject, **detail))
     AuditEntry.objects.create(
         at=timezone.now(),
         user_id=who.user_id,

@@ -9,6 +9,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import messages
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
@@ -59,6 +60,7 @@ def set_rule(
     with transaction.atomic():
         rule.save(update_fields=["threshold", "is_enabled"])
         rule.channels.set(channels)
+        record("rule.set", rule.name, threshold=threshold, is_enabled=is_enabled)
     return rule
 
 

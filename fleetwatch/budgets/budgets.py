@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 
-import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import calendar
@@ -25,8 +24,6 @@ from fleetwatch.lib.refusal import RefusedFieldError
 MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error
 MONTHS_AHEAD = 36
 WHOLE_FLEET = ""  # the slug that stands for all teams and what no team held
-
-log = structlog.get_logger(__name__)
 
 
 class BudgetError(RefusedFieldError):
@@ -43,6 +40,7 @@ class Limit:
     usd: Decimal | None
 
 
+@transaction.atomic
 def set_budget(budget: Budget, *, now: datetime, by: str) -> Budget:
     """Stores what the team (None: the whole fleet) may spend in the month, and where it repeats in
     those after it.
@@ -55,16 +53,14 @@ def set_budget(budget: Budget, *, now: datetime, by: str) -> Budget:
         _usd_per_unit(budget.currency, budget.month)
     budget.created_at = now
     budget.created_by = by[:200]
-    facts = {
-        "team": "" if budget.team is None else budget.team.slug,
-        "month": f"{budget.month:%Y-%m}",
-        "amount": str(budget.amount),
-        "currency": budget.currency,
-        "by": by,
-    }
-    with transaction.atomic():
-        budget.save(force_insert=True)
-        transaction.on_commit(partial(log.info, "budget set", **facts))
+    budget.save(force_insert=True)
+    record(
+        "budget.set",
+        "the whole fleet" if budget.team is None else budget.team.slug,
+        month=f"{budget.month:%Y-%m}",
+        amount=None if budget.amount is None else str(budget.amount),
+        currency=budget.currency,
+    )
     return budget
 
 

@@ -6,12 +6,11 @@ What was charged is never changed in passing.
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
-import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.costs import tco
 from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
@@ -27,8 +26,6 @@ from fleetwatch.lib.refusal import is_name
 MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
 
 __all__ = ["BEGINNING", "RateError", "Subject", "ensure_example_rates", "set_rate", "withdraw_rate"]
-
-log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
@@ -61,7 +58,7 @@ def set_rate(
     for standing in _overlapping(subject, rate).order_by("valid_from"):
         _make_room(standing, valid_from=rate.valid_from, valid_to=rate.valid_to)
     rate.save(force_insert=True)
-    _say("rate set", subject, rate)
+    _record("rate.set", subject, rate)
     return rate
 
 
@@ -83,7 +80,7 @@ def withdraw_rate(rate: Rate) -> None:
     book.read_again(rate)
     book.check_open(rate.valid_from)
     subject = Subject.of_rate(rate)
-    _say("rate withdrawn", subject, rate)
+    _record("rate.withdraw", subject, rate)
     rate.delete()
     subject.rates.filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
 
@@ -146,14 +143,9 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         standing.delete()
 
 
-def _say(event: str, subject: Subject, rate: Rate) -> None:
-    """Logs it once it is true: a dry run is taken back."""
-    facts = {
-        "rate": rate.pk,
-        "subject": subject.name,
-        "price": f"{rate.price_per_gpu_hour} {rate.currency}",
-    }
-    transaction.on_commit(partial(log.info, event, valid_from=rate.valid_from.isoformat(), **facts))
+def _record(action: str, subject: Subject, rate: Rate) -> None:
+    price = f"{rate.price_per_gpu_hour} {rate.currency}"
+    record(action, subject.name, price=price, valid_from=rate.valid_from.isoformat())
 
 
 def _checked_price(rate: Rate) -> Decimal:

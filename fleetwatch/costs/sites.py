@@ -10,6 +10,7 @@ from itertools import pairwise
 from django.db import transaction
 from django.db.models import QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.costs.changing import RATES, open_book
 from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
@@ -90,11 +91,13 @@ def set_region(region: Region) -> Region:
     book.check_moment(region.valid_from, field="valid_from")
     book.check_open(region.valid_from)
     facts = {name: getattr(region, name) for name in (*BOUNDS, "source_date")}
-    return Region.objects.update_or_create(
+    row, _ = Region.objects.update_or_create(
         name=region.name,
         valid_from=region.valid_from,
         defaults=facts | {"source": region.source[:300]},
-    )[0]
+    )
+    record("rate.region", region.name, valid_from=region.valid_from.isoformat())
+    return row
 
 
 @transaction.atomic
@@ -104,6 +107,7 @@ def withdraw_region(region: Region) -> None:
     Raises RateError in a closed month.
     """
     open_book(RATES).check_open(region.valid_from)
+    record("rate.region_withdraw", region.name, valid_from=region.valid_from.isoformat())
     region.delete()
 
 

@@ -116,7 +116,7 @@ def create_api_token(asked: Asked) -> Done:
 
 def choose_free_capacity(asked: Asked) -> Done:
     with refusing("way"):
-        statement_choices.choose_free_capacity(asked.text("way"), by=asked.by)
+        statement_choices.choose_free_capacity(asked.text("way"))
     return Done(
         "Statements that are made from now on tell free capacity that way; what is stored stays."
     )
@@ -216,7 +216,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "channel-edit": update_channel,
     "channel-test": test_channel,
     "channel-toggle": toggle_channel,
-    "channel-delete": prices.withdrawal(Channel, Channel.delete, "{0.name} was removed."),
+    "channel-delete": prices.withdrawal(Channel, notify.remove_channel, "{0.name} was removed."),
     "agent-token": create_agent_token,
     "agent-token-rights": set_rights,
     "agent-token-revoke": revocation(

@@ -5,9 +5,9 @@ withdrawn while its month is open.
 from collections.abc import Collection
 from datetime import datetime
 
-import structlog
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.finance.invoices import LOCK, InvoiceError, check_month
@@ -19,8 +19,6 @@ from fleetwatch.reports import months
 from fleetwatch.reports.models import InvoiceAdjustment
 
 MAX_REASON = 300
-
-log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
@@ -59,7 +57,7 @@ def book(
         )
         for line in chosen
     )
-    log.info("invoice difference booked", month=name, lines=len(made), by=by)
+    record("report.book", name, lines=len(made), reason=sentence)
     return made
 
 
@@ -90,7 +88,7 @@ def withdraw(booking: InvoiceAdjustment, *, by: str, now: datetime) -> None:
     locked.withdrawn_at = now
     locked.withdrawn_by = by
     locked.save(update_fields=["withdrawn_at", "withdrawn_by"])
-    log.info("invoice booking withdrawn", month=locked.month, booking=locked.pk, by=by)
+    record("report.book_withdraw", locked.month, line=locked.label)
 
 
 def _booked_in(month: months.Month, now: datetime) -> str:

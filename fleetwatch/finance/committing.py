@@ -3,11 +3,10 @@ closed month.
 """
 
 from datetime import datetime
-from functools import partial
 
-import structlog
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment
 from fleetwatch.costs.rates import exchange
@@ -33,8 +32,6 @@ TERMS = (
     "region",
 )
 
-log = structlog.get_logger(__name__)
-
 
 @transaction.atomic
 def commit(commitment: Commitment, *, now: datetime) -> Commitment:
@@ -56,7 +53,7 @@ def commit(commitment: Commitment, *, now: datetime) -> Commitment:
     commitment.source = commitment.source[:300]
     commitment.created_at = now
     commitment.save(force_insert=True)
-    _say("commitment made", commitment)
+    _record("commitment.make", commitment)
     return commitment
 
 
@@ -72,7 +69,7 @@ def end_commitment(commitment: Commitment, at: datetime) -> None:
     book.check_open(min(at, commitment.valid_to or at))
     commitment.valid_to = at
     commitment.save(update_fields=["valid_to"])
-    _say("commitment ended", commitment)
+    _record("commitment.end", commitment)
 
 
 @transaction.atomic
@@ -84,7 +81,7 @@ def withdraw_commitment(commitment: Commitment) -> None:
     book = open_book(RATES)
     book.read_again(commitment)
     book.check_open(commitment.valid_from)
-    _say("commitment withdrawn", commitment)
+    _record("commitment.withdraw", commitment)
     commitment.delete()
 
 
@@ -126,15 +123,12 @@ def _check_price(terms: Commitment) -> None:
         raise RateError(f"{amount} is finer than a millionth.", field=field)
 
 
-def _say(event: str, commitment: Commitment) -> None:
-    """Logs it once it is true."""
-    say = partial(
-        log.info,
-        event,
-        valid_from=commitment.valid_from.isoformat(),
-        valid_to=commitment.valid_to.isoformat() if commitment.valid_to else None,
-        commitment=commitment.pk,
+def _record(action: str, commitment: Commitment) -> None:
+    record(
+        action,
+        commitment.name,
         gpu_model=commitment.gpu_model.name,
         gpus=commitment.gpus,
+        valid_from=commitment.valid_from.isoformat(),
+        valid_to=commitment.valid_to.isoformat() if commitment.valid_to else None,
     )
-    transaction.on_commit(say)

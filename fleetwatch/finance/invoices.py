@@ -4,11 +4,10 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 
-import structlog
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
@@ -23,8 +22,6 @@ from fleetwatch.reports.models import Invoice, InvoiceLine, InvoiceSKU
 
 LONGEST_SKU = invoice_csv.MAX_TEXT["sku"]
 LOCK = "reports.invoices"
-
-log = structlog.get_logger(__name__)
 
 
 class InvoiceError(RefusedFieldError):
@@ -105,26 +102,24 @@ def _store(
     for line in lines:
         line.invoice = invoice
     InvoiceLine.objects.bulk_create(lines)
-    facts = {name: getattr(invoice, name) for name in ("month", "issuer", "form", "rows")}
-    facts |= {"lines": len(lines), "by": invoice.imported_by}
-    transaction.on_commit(partial(log.info, "invoice imported", **facts))
+    record(
+        "report.invoice", invoice.month, issuer=invoice.issuer, rows=invoice.rows, lines=len(lines)
+    )
 
 
 @transaction.atomic
-def remove_invoice(invoice: Invoice, *, by: str) -> None:
+def remove_invoice(invoice: Invoice) -> None:
     """Takes an invoice away again.
 
     What was booked of it stays, and is open the other way until it is withdrawn or booked back.
     """
     wait_for_lock(LOCK)
-    log.info(
-        "invoice removed", month=invoice.month, issuer=invoice.issuer, digest=invoice.digest, by=by
-    )
+    record("report.invoice_remove", invoice.month, issuer=invoice.issuer)
     invoice.delete()
 
 
 @transaction.atomic
-def set_sku(sku: str, gpu_model: GPUModel | None, *, gpus_per_hour: int, by: str) -> None:
+def set_sku(sku: str, gpu_model: GPUModel | None, *, gpus_per_hour: int) -> None:
     """From now on lines of this SKU are that GPU model's, in all months; None = nobody's again.
 
     Raises InvoiceError.
@@ -142,13 +137,8 @@ def set_sku(sku: str, gpu_model: GPUModel | None, *, gpus_per_hour: int, by: str
         InvoiceSKU.objects.update_or_create(
             sku=sku, defaults={"gpu_model": gpu_model, "gpus_per_hour": gpus_per_hour}
         )
-    log.info(
-        "sku set",
-        sku=sku,
-        gpu_model=gpu_model.name if gpu_model else None,
-        gpus_per_hour=gpus_per_hour,
-        by=by,
-    )
+    model = gpu_model.name if gpu_model else None
+    record("report.sku", sku, gpu_model=model, gpus_per_hour=gpus_per_hour)
 
 
 def check_month(name: str, now: datetime) -> datetime:

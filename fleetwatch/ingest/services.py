@@ -10,6 +10,7 @@ import structlog
 from django.db import transaction
 
 from agent.wire import Batch, WireError
+from fleetwatch.accounts.audit import record
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory import intake, silence
@@ -361,6 +362,7 @@ def remove_node(name: str, *, reason: str, by: str, now: datetime) -> None:
     except silence.PresentError as error:
         raise RemovalError(str(error)) from error
     _touch({node.pk: [span]}, received_at=now)
+    record("agent.remove_node", node.name, reason=reason)
 
 
 class MoveError(ValueError):
@@ -385,4 +387,4 @@ def move_gpu(uuid: str, node_name: str, *, by: str, now: datetime) -> None:
         )
     changed = inventory.believe(gpu)
     _touch(changed, received_at=now)
-    log.info("gpu moved by hand", gpu=uuid, now=node_name, by=by, nodes=len(changed))
+    record("agent.move_gpu", uuid, node=node_name)

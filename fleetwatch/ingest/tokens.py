@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.clients import network_of
 from fleetwatch.accounts.services import digest, hint, new_secret
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken, Rights
@@ -37,6 +38,7 @@ class NodeEnrolledError(Exception):
     """The node has a live token; an admin revokes it first."""
 
 
+@transaction.atomic
 def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS) -> str:
     """A new token for the node, shown only here; the node is made when it is new. Older tokens
     stay.
@@ -53,6 +55,7 @@ def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS
         may_import=rights.may_import,
         speaks_for=rights.speaks_for,
     )
+    record("agent.token", node_name, token=hint(text))
     return text
 
 
@@ -67,6 +70,7 @@ def set_rights(token_id: int, rights: Rights) -> None:
     token.may_import = rights.may_import
     token.speaks_for = rights.speaks_for
     token.save(update_fields=["may_import", "speaks_for"])
+    record("agent.token_rights", token.node.name, rights=rights.in_words)
     forget([token.node_id])
 
 
@@ -77,6 +81,7 @@ def _check(rights: Rights) -> None:
         )
 
 
+@transaction.atomic
 def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
     """A new enrolment token for `uses` nodes within `ttl`, shown only here.
 
@@ -90,6 +95,7 @@ def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
     EnrollmentToken.objects.create(
         digest=digest(text), hint=hint(text), created_at=now, expires_at=now + ttl, uses_left=uses
     )
+    record("agent.enrollment", hint(text), uses=uses, days=ttl.days)
     return text
 
 
@@ -213,9 +219,15 @@ def revoke_agent_token(token_id: int, now: datetime) -> None:
     if token.revoked_at is None:
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
+        record("agent.token_revoke", token.node.name, token=token.hint)
         forget([token.node_id])
 
 
+@transaction.atomic
 def revoke_enrollment_token(token_id: int, now: datetime) -> None:
     """Ends the enrolment token at once; agents that it let in stay."""
-    EnrollmentToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)
+    token = EnrollmentToken.objects.filter(pk=token_id, revoked_at=None).first()
+    if token is not None:
+        token.revoked_at = now
+        token.save(update_fields=["revoked_at"])
+        record("agent.enrollment_revoke", token.hint)

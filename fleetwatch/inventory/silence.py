@@ -14,6 +14,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Departure, ElasticRule, Node
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
@@ -150,6 +151,7 @@ def elastic_rules() -> list[ElasticRule]:
     return list(ElasticRule.objects.order_by("kind", "pattern"))
 
 
+@transaction.atomic
 def add_rule(kind: str, pattern: str) -> ElasticRule:
     """The rule by which nodes are elastic from now on.
 
@@ -161,9 +163,17 @@ def add_rule(kind: str, pattern: str) -> ElasticRule:
         raise RefusedFieldError("a pattern has 1 to 253 characters")
     if kind == "label" and "=" not in pattern.strip("="):
         raise RefusedFieldError("a label is key=value")
-    return ElasticRule.objects.get_or_create(kind=kind, pattern=pattern)[0]
+    rule, _ = ElasticRule.objects.get_or_create(kind=kind, pattern=pattern)
+    record("agent.elastic", str(rule))
+    return rule
 
 
+@transaction.atomic
 def remove_rule(rule_id: int) -> bool:
     """Whether there was such a rule; nodes that are gone by it stay so."""
-    return ElasticRule.objects.filter(pk=rule_id).delete()[0] > 0
+    rule = ElasticRule.objects.filter(pk=rule_id).first()
+    if rule is None:
+        return False
+    record("agent.elastic_remove", str(rule))
+    rule.delete()
+    return True

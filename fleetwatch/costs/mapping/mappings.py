@@ -4,11 +4,10 @@ month.
 
 from dataclasses import asdict
 from datetime import datetime
-from functools import partial
 
-import structlog
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.costs.changing import Book, OpenBook, open_book
 from fleetwatch.costs.mapping import attribution, rule_terms
@@ -22,8 +21,6 @@ RULES = Book(
     "rule",
     "All before {day} is closed and keeps its lines: begin there.",
 )
-
-log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
@@ -55,7 +52,7 @@ def end_rule(rule: MappingRule, at: datetime) -> None:
     rule.valid_to = at
     rule.save(update_fields=["valid_to"])
     attribution.attribute(attribution.touched([rule]))
-    _say("mapping rule ended", rule)
+    _record("mapping.end", rule)
 
 
 @transaction.atomic
@@ -69,7 +66,7 @@ def withdraw_rule(rule: MappingRule) -> None:
     lines = "It held in a closed month, which keeps its lines: end it from {day} on instead."
     book.check_open(rule.valid_from, field="", text=lines)
     jobs = attribution.touched([rule])
-    _say("mapping rule withdrawn", rule)
+    _record("mapping.withdraw", rule)
     rule.delete()
     attribution.attribute(jobs)
 
@@ -94,15 +91,10 @@ def create(terms: Terms, book: OpenBook, *, by: str, now: datetime) -> MappingRu
         created_at=now,
         created_by=by[:200],
     )
-    _say("mapping rule added", rule)
+    _record("mapping.add", rule)
     return rule
 
 
-def _say(event: str, rule: MappingRule) -> None:
-    """Logs it once it is true: a preview is taken back."""
-    facts = {
-        "rule": rule.pk,
-        "asks": attribution.conditions(rule).words,
-        "gives": attribution.gives(rule).words,
-    }
-    transaction.on_commit(partial(log.info, event, valid_from=rule.valid_from.isoformat(), **facts))
+def _record(action: str, rule: MappingRule) -> None:
+    words = f"{attribution.conditions(rule).words}: {attribution.gives(rule).words}"
+    record(action, words, valid_from=rule.valid_from.isoformat())

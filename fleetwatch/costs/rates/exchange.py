@@ -3,12 +3,11 @@
 import re
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
-import structlog
 from django.db import transaction
 from django.db.models import Q
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.costs.changing import RATES, open_book
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
 from fleetwatch.costs.rates.subjects import RateError
@@ -17,8 +16,6 @@ USD = "USD"
 MAX_USD_PER_UNIT = Decimal(1_000_000)  # gold by the kilogram is below
 FINEST = Decimal("0.00000001")
 _CODE = re.compile("[A-Z]{3}")
-
-log = structlog.get_logger(__name__)
 
 
 def usd_per_unit(currency: str, moment: datetime) -> Decimal:
@@ -68,7 +65,7 @@ def set_exchange_rate(
         source=source[:300],
         created_at=now,
     )
-    _say("exchange rate set", made)
+    _record("rate.exchange", made)
     return made
 
 
@@ -91,15 +88,10 @@ def withdraw_exchange_rate(rate: ExchangeRate) -> None:
             raise RateError(
                 f"Prices in {rate.currency} need it: withdraw them first.", field="currency"
             )
-    _say("exchange rate withdrawn", rate)
+    _record("rate.exchange_withdraw", rate)
     rate.delete()
 
 
-def _say(event: str, rate: ExchangeRate) -> None:
-    """Logs it once it is true."""
-    facts = {
-        "currency": rate.currency,
-        "usd_per_unit": str(rate.usd_per_unit),
-        "valid_from": rate.valid_from.isoformat(),
-    }
-    transaction.on_commit(partial(log.info, event, **facts))
+def _record(action: str, rate: ExchangeRate) -> None:
+    facts = {"usd_per_unit": str(rate.usd_per_unit), "valid_from": rate.valid_from.isoformat()}
+    record(action, rate.currency, **facts)

@@ -102,7 +102,7 @@ def _import(asked: _Asked) -> str:
 
 
 def _remove(asked: _Asked) -> str:
-    invoices.remove_invoice(asked.row_of_month(Invoice), by=asked.by)
+    invoices.remove_invoice(asked.row_of_month(Invoice))
     return "The invoice was removed."
 
 
@@ -115,7 +115,7 @@ def _sku(asked: _Asked) -> str:
         raise InvoiceError("Choose a GPU model, please.", field="sku")
     if not gpus.isascii() or not gpus.isdecimal():
         raise InvoiceError(f"One hour is of 1 to {MAX_GPUS:,} GPUs.", field="gpus")
-    invoices.set_sku(sku, model, gpus_per_hour=int(gpus[:9]), by=asked.by)
+    invoices.set_sku(sku, model, gpus_per_hour=int(gpus[:9]))
     return f"{sku} is {gpus} × {name}." if model else f"{sku} is no GPU of ours."
 
 

@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names import Holder, people
 from fleetwatch.accounts.people import members, teams_of
@@ -110,6 +111,7 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
     Said.objects.create(
         finding=finding, kind=KINDS[decision.action], by=by, at=now, note=_note(decision)
     )
+    record(f"finding.{decision.action}", str(finding.pk), note=_note(decision))
     if decision.action == "assign":
         finding.assignee = decision.assignee
         finding.save(update_fields=["assignee"])

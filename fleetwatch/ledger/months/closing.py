@@ -2,9 +2,9 @@
 
 from datetime import UTC, date, datetime, time
 
-import structlog
 from django.db import transaction
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.ledger.models import ClosedMonth, Entry
 from fleetwatch.ledger.months import policy_plan
@@ -16,8 +16,6 @@ from fleetwatch.telemetry.models import TouchedHour
 
 MAX_REASON = 300
 _LOCK = "ledger.closed_months"
-
-log = structlog.get_logger(__name__)
 
 
 class ClosingError(RefusedFieldError):
@@ -62,7 +60,7 @@ def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> Clo
         closed_by=by[:200],
         reason=reason[:MAX_REASON],
     )
-    log.info("month closed", month=f"{month:%Y-%m}", by=closed.closed_by, until=end.isoformat())
+    record("month.close", f"{month:%Y-%m}", until=end.isoformat(), reason=closed.reason)
     return closed
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import fleet, people, services
+from fleetwatch.demo import cast, fleet, services
 from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
@@ -67,7 +67,7 @@ class Command(HubCommand):
         login = self._admin(now, options)
         agents = self._agents(options)
         if options["answer"] is not None:
-            others = people.sentence() if options["demo"] else ""
+            others = cast.sentence() if options["demo"] else ""
             answer = {"login": login, "others": others, "agents": agents}
             folder.write_private(options["answer"], json.dumps(answer))
 
@@ -105,7 +105,7 @@ class Command(HubCommand):
                 " admin)"
             )
         if options["demo"]:
-            people.make_people(made, now=now)
+            cast.make_people(made, now=now)
         shown = "the password in FLEETWATCH_ADMIN_PASSWORD" if given else f"password {made}"
         if options["answer"] is None:
             self.stdout.write(f"created the user admin, {shown}")

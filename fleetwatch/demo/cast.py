@@ -40,9 +40,7 @@ def make_people(password: str, *, now: datetime) -> None:
 
 def _make(each: Cast, password: str, now: datetime) -> None:
     team = Team.objects.get(pk=ensure_teams({each.team})[each.team]) if each.team else None
-    user = create_person(
-        NewPerson(each.name, f"{each.name}@example.org", each.role, team), now=now
-    )
+    user = create_person(NewPerson(each.name, f"{each.name}@example.org", each.role, team), now=now)
     user.set_password(password)  # as weak as the admin's may be
     user.save(update_fields=["password"])
     if team is not None:
