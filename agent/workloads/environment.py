@@ -20,6 +20,7 @@ JOB_CLAIMS = (
     ("aws-batch", "AWS_BATCH_JOB_ID"),
 )
 SLUID = "SLURM_JOB_SLUID"
+Variables = Mapping[str, str]  # by name
 NOTEBOOK = "JPY_SESSION_NAME"  # only that it is there: the value is a path
 # Sent with the job, in small letters.
 LABELS = (
@@ -37,7 +38,7 @@ ALLOWED: FrozenSet[str] = frozenset(
 )
 
 
-def parse(text: str) -> Dict[str, str]:
+def parse(text: str) -> Variables:
     """The allowed variables in the text of an environ file.
 
     Of two with one name the first counts, as for getenv.
@@ -53,7 +54,7 @@ def parse(text: str) -> Dict[str, str]:
     return variables
 
 
-def claimed_job(variables: Mapping[str, str]) -> Optional[Tuple[str, str]]:
+def claimed_job(variables: Variables) -> Optional[Tuple[str, str]]:
     """(scheduler, job id) that the process says it is part of."""
     for scheduler, variable in JOB_CLAIMS:
         if _JOB_ID.fullmatch(variables.get(variable, "")):
@@ -61,6 +62,6 @@ def claimed_job(variables: Mapping[str, str]) -> Optional[Tuple[str, str]]:
     return None
 
 
-def labels(variables: Mapping[str, str]) -> Dict[str, str]:
+def labels(variables: Variables) -> Variables:
     """What is told of the job for people."""
     return {name.lower(): variables[name] for name in LABELS if name in variables}

@@ -54,12 +54,9 @@ class DCGMSource:
 
     name = "dcgm"
 
-    def __init__(
-        self, url: str, *, cluster: str, now_ms: int, fetch: "Optional[Callable[[str], str]]" = None
-    ) -> None:
+    def __init__(self, url: str, *, cluster: str, now_ms: int) -> None:
         self.interval_ms = SCRAPE_MS
         self._url = url
-        self._fetch = fetch or fetch_text
         self._scrape = Scrape()
         self._notes: List[str] = []
         self._slot: Optional[int] = None
@@ -126,7 +123,7 @@ class DCGMSource:
         return self.labels
 
     def _ask(self) -> Scrape:
-        parsed = parse(self._fetch(self._url))
+        parsed = parse(fetch_text(self._url))
         self._notes = []
         if parsed.unparsed:
             self._notes = [

@@ -156,8 +156,10 @@ class Device:
         is_cut = mig.is_cut(self.capabilities, self.handle)
         is_old = not is_recent(self._described_ms, now_ms, DESCRIBED_MS)
         is_stale = any(instance.is_stale for instance in self.instances.values())
-        if is_cut != self._is_cut:
-            self._turn(is_cut=is_cut)
+        if is_cut != self._is_cut:  # MIG was turned on or off: other things can be read now
+            self._is_cut = is_cut
+            self.free()
+            self._begin(self.handle)
         if is_old or is_stale or is_cut != bool(self.instances):
             self.info = identity.refreshed(self.info, self.capabilities, self.handle)
             self._described_ms = now_ms
@@ -166,9 +168,7 @@ class Device:
 
     def described(self) -> List[GPUInfo]:
         """The GPU and its instances as they were last seen."""
-        unread = self.capabilities.unread()
-        if unread != self.info.unread:
-            self.info = replace(self.info, unread=unread)
+        self.info = identity.with_unread(self.info, self.capabilities)
         return [self.info, *(instance.describe() for instance in self.instances.values())]
 
     def free(self) -> None:
@@ -220,12 +220,6 @@ class Device:
         if values.get("memory_temperature_c"):  # 0: no sensor
             health["memory_temperature_c"] = float(values["memory_temperature_c"])
         return health
-
-    def _turn(self, *, is_cut: bool) -> None:
-        """MIG was turned on or off: other things can be read now."""
-        self._is_cut = is_cut
-        self.free()
-        self._begin(self.handle)
 
     def _cut_anew(self) -> None:
         """The instances as they are now; those that are still there keep what is known of them."""

@@ -38,6 +38,12 @@ def refreshed(info: GPUInfo, capabilities: Capabilities, handle: Any) -> GPUInfo
     )
 
 
+def with_unread(info: GPUInfo, capabilities: Capabilities) -> GPUInfo:
+    """The GPU, with what can't be read of it; the same object where that is as before."""
+    unread = capabilities.unread()
+    return info if unread == info.unread else replace(info, unread=unread)
+
+
 def memory_bytes(capabilities: Capabilities, handle: Any) -> Dict[str, int]:
     """What of its memory is taken now, by Reading's names; nothing where it can't be read. Raises
     as Capabilities.ask.

@@ -50,9 +50,7 @@ class Instance:
 
     def describe(self) -> GPUInfo:
         """The instance as it stands in the books, with what can't be read of it."""
-        unread = self.capabilities.unread()
-        if unread != self.info.unread:
-            self.info = replace(self.info, unread=unread)
+        self.info = identity.with_unread(self.info, self.capabilities)
         return self.info
 
     def holds(self, process: Any) -> bool:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from agent.readings import Event
 from agent.sources.nvml.library import LOST, NO_INSTANCE, TIMEOUT
@@ -27,9 +27,8 @@ MAX_WAITING = 256  # events that nobody has taken yet; a broken GPU may repeat i
 class XIDWatch:
     """Registers GPUs, and hears of their XIDs from then on."""
 
-    def __init__(self, nvml: Any, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
-        self._monotonic_s = monotonic_s
         self._set: Any = None
         self._thread: Optional[threading.Thread] = None
         self._ending = threading.Event()
@@ -62,11 +61,8 @@ class XIDWatch:
         while self._heard:
             heard_s, uuid, code, instance = self._heard.popleft()
             text = "" if instance == NO_INSTANCE else "MIG GPU instance %d" % instance
-            events.append(
-                Event(
-                    now_ms - round((self._monotonic_s() - heard_s) * 1000), "xid", uuid, code, text
-                )
-            )
+            ago_ms = round((time.monotonic() - heard_s) * 1000)
+            events.append(Event(now_ms - ago_ms, "xid", uuid, code, text))
         return events
 
     def close(self) -> bool:
@@ -101,7 +97,7 @@ class XIDWatch:
     def _hear(self, event: Any) -> None:
         uuid = self._uuids.get(_address(event.device))
         code = XID_DOUBLE_BIT if event.eventType & DOUBLE_BIT else int(event.eventData)
-        now_s = self._monotonic_s()
+        now_s = time.monotonic()
         if uuid is None or now_s - self._last_s.get((uuid, code), -SAME_S) < SAME_S:
             return
         if len(self._last_s) >= MAX_WAITING:

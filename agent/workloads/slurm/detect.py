@@ -22,7 +22,8 @@ def is_here(
 
     The commands are looked for on PATH and in the folders.
     """
-    if (files or HPCFiles()).are_here():
+    # an exporter makes its folder also where nobody fills it
+    if (files or HPCFiles()).claims():
         return True
     folders = [*filter(None, os.environ.get("PATH", "").split(os.pathsep)), *folders]
     if not any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in folders):

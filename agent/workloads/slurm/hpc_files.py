@@ -42,12 +42,6 @@ class HPCFiles:
         self._gpustat = gpustat
         self._dcgm = tuple(dcgm)
 
-    def are_here(self) -> bool:
-        """Whether a prolog has written such a file on this host: an exporter makes its folder also
-        where nobody fills it.
-        """
-        return bool(self.claims())
-
     def stamps(self) -> List[Tuple[str, int]]:
         """Each file's path and when it was written: cheaper than reading them."""
         return [

@@ -46,7 +46,7 @@ def test_slurms_files_are_here_once_a_prolog_wrote_one_not_where_the_folder_stan
     files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
     (tmp_path / "dcgm").mkdir()
 
-    assert not files.are_here()
+    assert files.claims() == []
 
     (tmp_path / "dcgm" / "0").write_text("4711\n")
-    assert files.are_here()
+    assert files.claims()
