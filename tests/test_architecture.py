@@ -88,9 +88,8 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
 LARGE_FUNCTIONS = {
-    "budgets": 6,
-    "costs": 1,
-    "finance": 6,
+    "budgets": 1,
+    "finance": 2,
     "inventory": 6,
     "ledger": 16,
 }

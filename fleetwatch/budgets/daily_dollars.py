@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -55,23 +56,33 @@ def note_days(now: datetime, *, days: int, limit: int) -> dict[str, int]:
     now: after late data, new rates or other teams of jobs the history is that of today's view.
     """
     organisation_zone = zone()
-    first = boundaries.midnight(now, organisation_zone, days=-days)
     oldest = boundaries.midnight(now, organisation_zone, days=-DAYS)
     SpendDay.objects.filter(start__lt=oldest).delete()
-    did = {"days": 0, "left": 0}
+    first = boundaries.midnight(now, organisation_zone, days=-days)
     if first >= known_until(now):
-        return did
+        return {"days": 0, "left": 0}
     window = Interval(first, known_until(now))
-    wanted = {day.start: day for day in boundaries.days(window, organisation_zone)}
-    # rows of another zone's midnights are nobody's days
-    SpendDay.objects.filter(start__gte=first).exclude(start__in=wanted).delete()
-    for kind in GROUPED:
-        changed = sorted(_changed(kind, window), reverse=True)
-        for start in changed[:limit]:
-            _make(kind, wanted[start], window.end, organisation_zone)
-        did["days"] += len(changed[:limit])
-        did["left"] += len(changed[limit:])
-    return did
+    _forget_strange_days(window, organisation_zone)
+    counts = [_make_changed(kind, window, limit, organisation_zone) for kind in GROUPED]
+    return {"days": sum(made for made, _ in counts), "left": sum(left for _, left in counts)}
+
+
+def _forget_strange_days(window: Interval, organisation_zone: ZoneInfo) -> None:
+    """Rows of another zone's midnights are nobody's days."""
+    starts = boundaries.steps(window, "day", organisation_zone)
+    SpendDay.objects.filter(start__gte=window.start).exclude(start__in=starts).delete()
+
+
+def _make_changed(
+    kind: str, window: Interval, limit: int, organisation_zone: ZoneInfo
+) -> tuple[int, int]:
+    """How many of a kind's days were made anew, the newest first, and how many were left."""
+    starts = _changed(kind, window)
+    every = reversed(boundaries.days(window, organisation_zone))
+    changed = [day for day in every if day.start in starts]
+    for day in changed[:limit]:
+        _make(kind, day, window.end, organisation_zone)
+    return len(changed[:limit]), len(changed[limit:])
 
 
 def read_history(kind: str, now: datetime, *, with_today: bool = False) -> History:
@@ -80,19 +91,27 @@ def read_history(kind: str, now: datetime, *, with_today: bool = False) -> Histo
     """
     organisation_zone = zone()
     until = boundaries.midnight(now, organisation_zone, days=1 if with_today else 0)
-    rows = SpendDay.objects.filter(kind=kind, start__lt=until)
-    day_rows = list(rows.values_list("key", "start", "hours", "wasted_hours"))
-    first = min((start for _, start, *_ in day_rows), default=until)
+    kept = SpendDay.objects.filter(kind=kind, start__lt=until)
+    rows = list(kept.values_list("key", "start", "hours", "wasted_hours"))
+    first = min((start for _, start, *_ in rows), default=until)
     days = boundaries.days(Interval(first, until), organisation_zone) if first < until else []
-    keys = sorted({key for key, *_ in day_rows})
+    keys = sorted({key for key, *_ in rows})
+    usd = _by_series(rows, keys, days)
+    return History(keys, days, _with_zeros(usd), lengths(days, organisation_zone))
+
+
+def _by_series(
+    rows: Iterable[tuple[Any, ...]], keys: Sequence[str], days: Sequence[Interval]
+) -> dict[str, Floats]:
+    """By metric: [series, day, hour on the wall], of rows of key, start and hours by metric."""
     series = {key: index for index, key in enumerate(keys)}
     place = {day.start: index for index, day in enumerate(days)}
     usd = {name: np.full((len(keys), len(days), HOURS), np.nan) for name in METRICS}
-    for key, start, *hours in day_rows:
+    for key, start, *hours in rows:
         for values, of_day in zip(usd.values(), hours, strict=True):
             if start in place:
                 values[series[key], place[start]] = np.array(of_day, dtype=float)
-    return History(keys, days, _with_zeros(usd), lengths(days, organisation_zone))
+    return usd
 
 
 def _with_zeros(usd: dict[str, Floats]) -> dict[str, Floats]:

@@ -74,15 +74,20 @@ def backtest(usd: Floats, hours: Floats) -> Trial:
     # an hour that does not exist is no gap
     actual = np.where(hours > 0, usd, 0.0).sum(axis=2)
     first = first_days(actual)
-    series, days = actual.shape
-    errors = np.full((max(days - FEWEST_DAYS, 0), series, LONGEST), np.nan)
-    for row, origin in enumerate(range(FEWEST_DAYS, days)):
-        ahead = slice(origin, min(origin + LONGEST, days))
-        week = _rhythm(rates[:, max(0, origin - SHAPE_WEEKS * WEEK) : origin]).usd_per_hour
-        error = _relative(actual[:, ahead], _expected(week, hours[ahead]))
+    origins = range(FEWEST_DAYS, actual.shape[1])
+    errors = np.full((len(origins), len(usd), LONGEST), np.nan)
+    for row, origin in enumerate(origins):
+        error = _error(rates, actual, hours, origin)
         errors[row, :, : error.shape[1]] = error
         errors[row, first > origin - FEWEST_DAYS] = np.nan
     return _judged(errors)
+
+
+def _error(rates: Floats, actual: Floats, hours: Floats, origin: int) -> Floats:
+    """How wrong the forecast of that day's midnight was, up to each day ahead."""
+    before = slice(max(0, origin - SHAPE_WEEKS * WEEK), origin)
+    ahead = slice(origin, origin + LONGEST)
+    return _relative(actual[:, ahead], _expected(_rhythm(rates[:, before]), hours[ahead]))
 
 
 def _rates(usd: Floats, hours: Floats) -> Floats:
@@ -104,7 +109,8 @@ def _has_begun(daily: Floats) -> NDArray[np.bool_]:
 
 def _rhythm(rates: Floats) -> Rhythm:
     """As rhythm(), of dollars per hour; days before a series' first one count for nothing."""
-    rates = _from_first_day(rates)
+    # a team that was not there did not spend nothing
+    rates = np.where(_has_begun(np.nansum(rates, axis=2))[:, :, None], rates, np.nan)
     flat = _flat(rates)
     if rates.shape[1] < FEWEST_DAYS:
         return flat
@@ -112,16 +118,20 @@ def _rhythm(rates: Floats) -> Rhythm:
     average = _trimmed_mean(by_week)
     # hours of the week that nobody saw get the mean of all hours
     shape = np.where(np.isfinite(average), average, flat.usd_per_hour)
+    shaped = _shaped(shape, _day_sums(by_week))
+    short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
+    usd_per_hour = np.where(short[:, None, None], flat.usd_per_hour, shaped.usd_per_hour)
+    return Rhythm(usd_per_hour, shaped.has_shifted & ~short)
+
+
+def _shaped(shape: Floats, sums: Floats) -> Rhythm:
+    """The shape [series, 7, 24] at the level of the days' dollars [series, week, 7]."""
     usual = shape.sum(axis=2)  # [series, 7]
-    sums = _day_sums(by_week)
     spread = _spread(_off(sums, usual), usual)
     level, has_shifted = _level(sums, usual, spread)
     # what moved the level is in it
     habit = np.where(has_shifted, 0.0, _habit(sums, usual, spread))
-    scaled = _scaled(shape, level) + habit[:, None, None] / 24
-    short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
-    usd_per_hour = np.where(short[:, None, None], flat.usd_per_hour, scaled)
-    return Rhythm(usd_per_hour, has_shifted & ~short)
+    return Rhythm(_scaled(shape, level) + habit[:, None, None] / 24, has_shifted)
 
 
 def _weeks(rates: Floats) -> Floats:
@@ -154,11 +164,6 @@ def _mean(values: Floats, axes: int | tuple[int, ...]) -> Floats:
     """The mean of what is known along the axes; 0 where nothing is."""
     mean: Floats = np.nansum(values, axis=axes) / np.maximum(np.isfinite(values).sum(axis=axes), 1)
     return mean
-
-
-def _from_first_day(rates: Floats) -> Floats:
-    """NaN before the first day with dollars: a team that was not there did not spend nothing."""
-    return np.where(_has_begun(np.nansum(rates, axis=2))[:, :, None], rates, np.nan)
 
 
 def _trimmed_mean(by_week: Floats) -> Floats:
@@ -252,9 +257,10 @@ def _spread(off: Floats, usual: Floats) -> Floats:
     return spread
 
 
-def _expected(week: Floats, hours: Floats) -> Floats:
+def _expected(rhythm: Rhythm, hours: Floats) -> Floats:
     """Dollars of the days to come [series, day], whose hours last so long [day, hour]."""
-    expected: Floats = np.einsum("sdh,dh->sd", week[:, np.arange(len(hours)) % WEEK], hours)
+    week = rhythm.usd_per_hour[:, np.arange(len(hours)) % WEEK]
+    expected: Floats = np.einsum("sdh,dh->sd", week, hours)
     return expected
 
 

@@ -5,6 +5,7 @@ was spent since.
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from django.db import transaction
@@ -12,6 +13,7 @@ from django.db import transaction
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import daily_dollars, forecast, month_end
 from fleetwatch.budgets.arrays import Floats
+from fleetwatch.budgets.forecast import Rhythm, Trial
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Basis, MonthEnd
 from fleetwatch.figures import boundaries
@@ -95,35 +97,31 @@ def tried(outlook: Outlook | None) -> list[Tried]:
 
 def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
     kept = daily_dollars.read_history(kind, now)
-    if not kept.days:
-        return []
     usd = kept.usd["cost"]
     if not np.isfinite(usd[:, -NEWEST_DAYS:]).any():
         return []
     usd = daily_dollars.without_gaps(usd, kept.hours)
-    first = forecast.first_days(np.nansum(usd, axis=2))
+    known_days = usd.shape[1] - forecast.first_days(np.nansum(usd, axis=2))
     rhythm = forecast.rhythm(usd, kept.hours)
     trial = forecast.backtest(usd, kept.hours)
-    origin = kept.days[-1].end
-    days = len(kept.days)
+    facts = {"kind": kind, "origin": kept.days[-1].end, "made_at": now, "is_whole": is_whole}
     return [
-        Outlook(
-            kind=kind,
-            key=key,
-            origin=origin,
-            made_at=now,
-            days=days - int(first[i]),
-            has_shifted=bool(rhythm.has_shifted[i]),
-            usd_per_hour=np.round(rhythm.usd_per_hour[i], 6).tolist(),
-            low=_or_none(trial.low[i]),
-            high=_or_none(trial.high[i]),
-            median_error=_or_none(trial.median_error[i]),
-            tries=trial.tries[i].tolist(),
-            is_whole=is_whole,
-        )
+        _outlook(rhythm, trial, i, facts | {"key": key, "days": int(known_days[i])})
         for i, key in enumerate(kept.keys)
-        if first[i] < days
+        if known_days[i]
     ]
+
+
+def _outlook(rhythm: Rhythm, trial: Trial, series: int, facts: dict[str, Any]) -> Outlook:
+    return Outlook(
+        **facts,
+        has_shifted=bool(rhythm.has_shifted[series]),
+        usd_per_hour=np.round(rhythm.usd_per_hour[series], 6).tolist(),
+        low=_or_none(trial.low[series]),
+        high=_or_none(trial.high[series]),
+        median_error=_or_none(trial.median_error[series]),
+        tries=trial.tries[series].tolist(),
+    )
 
 
 def _or_none(values: Floats) -> list[float | None]:

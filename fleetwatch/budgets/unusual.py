@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -74,23 +75,33 @@ def refresh_anomalies(now: datetime) -> dict[str, int]:
     """
     # what lies at the edge of the window is cut by it: that one stays as it was found
     horizon = boundaries.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
-    rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
     # one that is new was an empty one before
-    pairs = [(stored.pop(_name(row), Anomaly(found_at=now)), row) for row in rows]
-    for before, row in pairs:
-        row.found_at = before.found_at
-        row.movers = before.movers
-    fresh = [row for before, row in pairs if before.end != row.end]
-    for row in sorted(fresh, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
-        row.movers = _movers(row) or row.movers
+    pairs = [
+        (stored.pop(_name(row), Anomaly(found_at=now)), row)
+        for row in chain.from_iterable(_of_kind(kind, now) for kind in KINDS)
+        if row.start > horizon
+    ]
+    _explain(pairs)
     kept = {before.pk for before, row in pairs if _content(before) == _content(row)}
     changed = [row for before, row in pairs if before.pk not in kept]
     with transaction.atomic():
         Anomaly.objects.filter(start__gt=horizon).exclude(pk__in=kept).delete()
         Anomaly.objects.filter(end__lt=now - KEPT).delete()
         Anomaly.objects.bulk_create(changed)
-    return {"anomalies": len(rows), "changed": len(changed), "gone": len(stored)}
+    return {"anomalies": len(pairs), "changed": len(changed), "gone": len(stored)}
+
+
+def _explain(pairs: Iterable[tuple[Anomaly, Anomaly]]) -> None:
+    """Each anomaly keeps when it was found and why; the newest that grew are explained anew."""
+    grown = []
+    for before, row in pairs:
+        row.found_at = before.found_at
+        row.movers = before.movers
+        if before.end != row.end:
+            grown.append(row)
+    for row in sorted(grown, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
+        row.movers = _movers(row) or row.movers
 
 
 def anomalies_of(

@@ -7,12 +7,13 @@ of the server is not in it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
 from fleetwatch.costs.tco import AVERAGE_PUE
 from fleetwatch.figures.pricing import EXACT, exact_sum
+from fleetwatch.figures.totals import Totals
 
-JOULES_PER_KWH = 3_600_000
+JOULES_PER_KWH = Decimal(3_600_000)
 
 # Grams of CO2 equivalents per kWh generated in a year, over the life cycle, by ISO 3166 code: of
 # each country the newest year up to 2023 that the source has. Ember, Yearly Electricity Data
@@ -70,33 +71,17 @@ class Energy:
     sites: tuple[Site, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """GPU time at a site, and the joules that were read in `read_ms` of it."""
-
-    site: Site
-    energy_j: float | None
-    read_ms: int
-    capacity_ms: int
-
-
-def energy_of(parts: Iterable[Drawn]) -> Energy:
-    """The parts together."""
+def energy_of(parts: Iterable[tuple[Site, Totals]]) -> Energy:
+    """What was drawn at each site, together."""
     every = list(parts)
-    with localcontext(EXACT):
-        read = [
-            (part.site, Decimal(repr(part.energy_j)) / JOULES_PER_KWH)
-            for part in every
-            if part.energy_j is not None
-        ]
-        at_meter = [(site, kwh * site.pue) for site, kwh in read]
-    capacity_ms = sum(part.capacity_ms for part in every)
+    read = _read(every)
+    at_meter = [(site, EXACT.multiply(kwh, site.pue)) for site, kwh in read]
     usd, unpriced_kwh = _at_rates([(site.usd_per_kwh, kwh) for site, kwh in at_meter])
     co2e_g, unknown_grid_kwh = _at_rates([(site.g_per_kwh, kwh) for site, kwh in at_meter])
     return Energy(
-        gpu_kwh=exact_sum(kwh for _, kwh in read) if read else None,
-        coverage=sum(part.read_ms for part in every) / capacity_ms if capacity_ms else None,
-        meter_kwh=exact_sum(kwh for _, kwh in at_meter) if read else None,
+        gpu_kwh=_sum([kwh for _, kwh in read]),
+        coverage=_coverage([totals for _, totals in every]),
+        meter_kwh=_sum([kwh for _, kwh in at_meter]),
         usd=usd,
         unpriced_kwh=unpriced_kwh,
         co2e_g=co2e_g,
@@ -105,15 +90,31 @@ def energy_of(parts: Iterable[Drawn]) -> Energy:
     )
 
 
+def _read(parts: Iterable[tuple[Site, Totals]]) -> list[tuple[Site, Decimal]]:
+    """Kilowatt-hours of GPUs."""
+    return [
+        (site, EXACT.divide(Decimal(repr(totals.energy_j)), JOULES_PER_KWH))
+        for site, totals in parts
+        if totals.energy_j is not None
+    ]
+
+
+def _coverage(parts: Sequence[Totals]) -> float | None:
+    capacity_ms = sum(totals.capacity_ms for totals in parts)
+    return sum(totals.energy_ms for totals in parts) / capacity_ms if capacity_ms else None
+
+
+def _sum(amounts: Sequence[Decimal]) -> Decimal | None:
+    """None of none."""
+    return exact_sum(amounts) if amounts else None
+
+
 def _at_rates(parts: Sequence[tuple[Decimal | None, Decimal]]) -> tuple[Decimal | None, Decimal]:
     """What kilowatt-hours make at what one of them makes, None where that is known of none; and
     those of which it is not known.
     """
     made = [EXACT.multiply(rate, kwh) for rate, kwh in parts if rate is not None]
-    return (
-        exact_sum(made) if made else None,
-        exact_sum(kwh for rate, kwh in parts if rate is None),
-    )
+    return _sum(made), exact_sum(kwh for rate, kwh in parts if rate is None)
 
 
 def example_site(region: str) -> Site:

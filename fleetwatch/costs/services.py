@@ -16,7 +16,14 @@ from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.example_prices import example_price
-from fleetwatch.costs.rates.subjects import BEGINNING, KINDS, LONGEST_NAME, RateError, Subject
+from fleetwatch.costs.rates.subjects import (
+    BEGINNING,
+    KINDS,
+    LONGEST_NAME,
+    RateError,
+    rates_like,
+    subject_name,
+)
 from fleetwatch.costs.tco import Component
 from fleetwatch.figures.pricing import MICRO_USD, usd
 from fleetwatch.inventory.models import GPUModel
@@ -25,7 +32,7 @@ from fleetwatch.lib.refusal import is_name
 
 MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
 
-__all__ = ["BEGINNING", "RateError", "Subject", "ensure_example_rates", "set_rate", "withdraw_rate"]
+__all__ = ["BEGINNING", "RateError", "ensure_example_rates", "set_rate", "withdraw_rate"]
 
 
 @transaction.atomic
@@ -49,22 +56,22 @@ def set_rate(
     book = book or open_book(RATES)
     book.check_moment(rate.valid_from, field="valid_from")
     book.check_end(rate.valid_from, rate.valid_to)
-    subject = _checked_subject(Subject.of_rate(rate))
+    _check_subject(rate)
     book.check_open(rate.valid_from)
     rate.price_per_gpu_hour = _checked_price(rate)
     rate.pricing_class = _checked_class(rate.pricing_class or rate.node_class)
     rate.components = _checked_components(components, rate.price_per_gpu_hour)
     rate.created_at = now
-    for standing in _overlapping(subject, rate).order_by("valid_from"):
+    for standing in _overlapping(rate).order_by("valid_from"):
         _make_room(standing, valid_from=rate.valid_from, valid_to=rate.valid_to)
     rate.save(force_insert=True)
-    _record("rate.set", subject, rate)
+    _record("rate.set", rate)
     return rate
 
 
-def _overlapping(subject: Subject, rate: Rate) -> QuerySet[Rate]:
+def _overlapping(rate: Rate) -> QuerySet[Rate]:
     """The subject's rates that hold in any of the rate's time."""
-    rates = subject.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=rate.valid_from))
+    rates = rates_like(rate).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=rate.valid_from))
     return rates if rate.valid_to is None else rates.filter(valid_from__lt=rate.valid_to)
 
 
@@ -79,10 +86,9 @@ def withdraw_rate(rate: Rate) -> None:
     book = open_book(RATES)
     book.read_again(rate)
     book.check_open(rate.valid_from)
-    subject = Subject.of_rate(rate)
-    _record("rate.withdraw", subject, rate)
+    _record("rate.withdraw", rate)
     rate.delete()
-    subject.rates.filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
+    rates_like(rate).filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
 
 
 def ensure_example_rates(now: datetime) -> dict[str, int]:
@@ -143,9 +149,9 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         standing.delete()
 
 
-def _record(action: str, subject: Subject, rate: Rate) -> None:
+def _record(action: str, rate: Rate) -> None:
     price = f"{rate.price_per_gpu_hour} {rate.currency}"
-    record(action, subject.name, price=price, valid_from=rate.valid_from.isoformat())
+    record(action, subject_name(rate), price=price, valid_from=rate.valid_from.isoformat())
 
 
 def _checked_price(rate: Rate) -> Decimal:
@@ -173,25 +179,24 @@ def _checked_components(components: Sequence[Component], whole: Decimal) -> list
     ]
 
 
-def _checked_subject(subject: Subject) -> Subject:
-    named = [name for name in KINDS if getattr(subject, name)]
+def _check_subject(rate: Rate) -> None:
+    named = [name for name in KINDS if getattr(rate, name)]
     if len(named) != 1:
         raise RateError(
             "A rate is for one GPU, one node, one pool or one GPU model.", field="subject"
         )
-    if subject.gpu_model is None and (subject.node_class or subject.region):
+    if rate.gpu_model is None and (rate.node_class or rate.region):
         raise RateError(
             "Only a GPU model's rate can be for a class or a region.",
-            field="region" if subject.region else "node_class",
+            field="region" if rate.region else "node_class",
         )
-    if subject.gpu is not None and subject.gpu.parent_id is not None:
+    if rate.gpu is not None and rate.gpu.parent_id is not None:
         raise RateError(
             "A MIG instance costs its share of its GPU: set the GPU's rate.", field="subject"
         )
-    check_name("pool", subject.pool)
-    check_name("region", subject.region)
-    _checked_class(subject.node_class, field="node_class")
-    return subject
+    check_name("pool", rate.pool)
+    check_name("region", rate.region)
+    _checked_class(rate.node_class, field="node_class")
 
 
 def check_name(field: str, text: str) -> None:

@@ -1,18 +1,18 @@
 """Regions and what is known of them; the energy of any scope by the regions its nodes were in."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.costs.changing import RATES, open_book
-from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
+from fleetwatch.costs.energy import Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.services import check_name
@@ -21,8 +21,8 @@ from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 
-Stays = defaultdict[str, list[tuple[datetime, str]]]
-Regions = defaultdict[str, list[Region]]
+What = TypeVar("What")
+Since = Sequence[tuple[datetime, What]]  # what began to hold when, in order
 BOUNDS = {
     "pue": (Decimal(1), Decimal(5)),
     "usd_per_kwh": (Decimal(0), Decimal(100)),
@@ -39,39 +39,23 @@ def energy(
     `by_node` is totals_by(node) of both, where it is known already: read again only where something
     else came to hold meanwhile.
     """
-    stays = _stays(interval, NodePlace.objects.all())
-    regions = _by_name(Region.objects.all())
-    pieces = _pieces(interval, stays, regions)
-    if by_node is not None and len(pieces) == 1:
-        return energy_of(_drawn(interval, by_node, stays, regions))
+    stays = _stays(interval, scope.node)
+    regions = _regions(None if scope.node is None else stays[scope.node])
+    pieces = _pieces(interval, [*stays.values(), *regions.values()])
+    read: list[tuple[Interval, Sequence[Group]]] = [(interval, by_node or ())]
+    if by_node is None or len(pieces) > 1:
+        read = [(piece, totals_by(piece, "node", scope=scope)) for piece in pieces]
     return energy_of(
-        part
-        for piece in pieces
-        for part in _drawn(piece, totals_by(piece, "node", scope=scope), stays, regions)
+        (_site_at(_at(stays[group.key], piece.start) or "", piece.start, regions), group.totals)
+        for piece, groups in read
+        for group in groups
     )
 
 
 def energy_of_node(node: Node, interval: Interval, node_totals: Totals) -> Energy:
-    """energy() of one node whose totals are known already: read again only where something else
-    came to hold meanwhile.
-    """
-    stays = _stays(interval, NodePlace.objects.filter(node=node))
-    names = {region for _, region in stays[node.name]} or {""}
-    regions = _by_name(Region.objects.filter(name__in=names))
-    if len(_pieces(interval, stays, regions)) > 1:
-        return energy(interval, scope=Scope(node=node.name))
+    """energy() of one node whose totals are known already."""
     group = Group(node.name, node.name, node_totals)
-    return energy_of(_drawn(interval, [group], stays, regions))
-
-
-def _drawn(
-    piece: Interval, by_node: Iterable[Group], stays: Stays, regions: Regions
-) -> Iterator[Drawn]:
-    """What nodes drew while nothing changed."""
-    for group in by_node:
-        site = _site_at(_region_at(stays[group.key], piece.start), piece.start, regions)
-        drawn = group.totals
-        yield Drawn(site, drawn.energy_j, drawn.energy_ms, drawn.capacity_ms)
+    return energy(interval, scope=Scope(node=node.name), by_node=[group])
 
 
 @transaction.atomic
@@ -111,48 +95,47 @@ def withdraw_region(region: Region) -> None:
     region.delete()
 
 
-def _by_name(rows: QuerySet[Region]) -> Regions:
-    """The rows of each region, in the order in which they begin."""
-    regions: Regions = defaultdict(list)
-    for row in rows.order_by("valid_from"):
-        regions[row.name].append(row)
-    return regions
-
-
-def _site_at(name: str, moment: datetime, regions: Regions) -> Site:
-    """What holds in the region at a moment."""
-    began = [row for row in regions.get(name, ()) if row.valid_from <= moment]
-    return _site(began[-1]) if began else example_site(name)
-
-
-def _stays(whole: Interval, places: QuerySet[NodePlace]) -> Stays:
-    """From when on each node was in which region, by its name and in order: where one only came to
-    another pool there is no row.
+def _stays(whole: Interval, node: str | None) -> Mapping[str, Since[str]]:
+    """From when on each node (None: every one) was in which region, by its name: where one only
+    came to another pool nothing begins.
     """
-    stays: Stays = defaultdict(list)
-    held = (
-        places.filter(valid_from__lt=whole.end)
-        .exclude(valid_to__lte=whole.start)
-        .order_by("node", "valid_from")
-    )
-    for node, valid_from, region in held.values_list("node__name", "valid_from", "region"):
-        if not stays[node] or stays[node][-1][1] != region:
-            stays[node].append((valid_from, region))
+    held = NodePlace.objects.filter(valid_from__lt=whole.end).exclude(valid_to__lte=whole.start)
+    if node is not None:
+        held = held.filter(node__name=node)
+    stays: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    rows = held.order_by("node", "valid_from").values_list("node__name", "valid_from", "region")
+    for name, valid_from, region in rows:
+        if not stays[name] or stays[name][-1][1] != region:
+            stays[name].append((valid_from, region))
     return stays
 
 
-def _region_at(stays: Sequence[tuple[datetime, str]], moment: datetime) -> str:
-    """A node's region at a moment; "" where it named none."""
-    return next((region for since, region in reversed(stays) if since <= moment), "")
+def _regions(stays: Since[str] | None) -> Mapping[str, Since[Region]]:
+    """What is known of the regions of these stays (none of them: of "", None: of every region)."""
+    rows = Region.objects.order_by("valid_from")
+    if stays is not None:
+        rows = rows.filter(name__in={region for _, region in stays} or {""})
+    regions: defaultdict[str, list[tuple[datetime, Region]]] = defaultdict(list)
+    for row in rows:
+        regions[row.name].append((row.valid_from, row))
+    return regions
 
 
-def _pieces(whole: Interval, stays: Stays, regions: Regions) -> list[Interval]:
+def _at(rows: Since[What], moment: datetime) -> What | None:
+    """What holds at a moment."""
+    return next((what for since, what in reversed(rows) if since <= moment), None)
+
+
+def _site_at(name: str, moment: datetime, regions: Mapping[str, Since[Region]]) -> Site:
+    region = _at(regions.get(name, ()), moment)
+    return example_site(name) if region is None else _site(region)
+
+
+def _pieces(whole: Interval, changes: Iterable[Since[Any]]) -> list[Interval]:
     """The interval, cut where a node came to another region, or something else came to hold
     in one.
     """
-    moments = {since for each in stays.values() for since, _ in each} | {
-        row.valid_from for rows in regions.values() for row in rows
-    }
+    moments = {since for rows in changes for since, _ in rows}
     inner = sorted(moment for moment in moments if whole.start < moment < whole.end)
     return [Interval(start, end) for start, end in pairwise([whole.start, *inner, whole.end])]
 

@@ -1,50 +1,41 @@
 """Background work of costs."""
 
+from datetime import datetime
+from functools import partial
+
 from celery import shared_task
-from django.utils import timezone
 
 from fleetwatch.costs import day_sums, node_places, services
 from fleetwatch.costs.mapping import attribution
-from fleetwatch.lib.sql import advisory_lock
-from fleetwatch.operations.services import record_run
+from fleetwatch.operations.services import run_alone
 
 MAX_NODE_DAYS = 20_000  # of one run: some minutes
 
 
 @shared_task(ignore_result=True)
 def ensure_example_rates() -> None:
-    with (
-        advisory_lock("costs.ensure_example_rates") as held,
-        record_run("costs.ensure_example_rates") as did,
-    ):
-        did.update(services.ensure_example_rates(timezone.now()) if held else {})
+    run_alone("costs.ensure_example_rates", services.ensure_example_rates)
 
 
 @shared_task(ignore_result=True)
 def note_places() -> None:
-    with advisory_lock("costs.note_places") as held, record_run("costs.note_places") as did:
-        did.update(node_places.note_places(timezone.now()) if held else {})
+    run_alone("costs.note_places", node_places.note_places)
 
 
 @shared_task(ignore_result=True)
 def sum_recent_days() -> None:
-    with advisory_lock(day_sums.LOCK) as held, record_run("costs.sum_recent_days") as did:
-        now = timezone.now()
-        did.update(
-            day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT) if held else {}
-        )
+    def work(now: datetime) -> dict[str, int]:
+        return day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT)
+
+    run_alone("costs.sum_recent_days", work, lock=day_sums.LOCK)
 
 
 @shared_task(ignore_result=True)
 def sum_all_days() -> None:
-    with advisory_lock(day_sums.LOCK) as held, record_run("costs.sum_all_days") as did:
-        did.update(day_sums.refresh(timezone.now(), MAX_NODE_DAYS) if held else {})
+    work = partial(day_sums.refresh, limit=MAX_NODE_DAYS)
+    run_alone("costs.sum_all_days", work, lock=day_sums.LOCK)
 
 
 @shared_task(ignore_result=True)
 def attribute_changed() -> None:
-    with (
-        advisory_lock("costs.attribute_changed") as held,
-        record_run("costs.attribute_changed") as did,
-    ):
-        did.update(attribution.attribute_changed() if held else {})
+    run_alone("costs.attribute_changed", lambda _: attribution.attribute_changed())

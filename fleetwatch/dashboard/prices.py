@@ -6,13 +6,14 @@ As changes.py, which lists them.
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, Rate, Region
 from fleetwatch.costs.rates import exchange
-from fleetwatch.costs.rates.subjects import KINDS, Subject, find
+from fleetwatch.costs.rates.subjects import KINDS, doubt, find, subject_name
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.asked import Asked, Done, Row, refusing
 from fleetwatch.finance import committing
@@ -36,7 +37,7 @@ def set_rate(asked: Asked) -> Done:
     source = asked.text("source") or "set by hand"
     valid_from = read_since(asked.text("since"), asked.now)
     rate = Rate(
-        **subject.fields,
+        **subject,
         price_per_gpu_hour=amount,
         valid_from=valid_from,
         currency=currency,
@@ -44,8 +45,8 @@ def set_rate(asked: Asked) -> Done:
     )
     costs.set_rate(rate, now=asked.now)
     return Done(
-        f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour"
-        f" {_from_then_on(valid_from)} {subject.doubt}".strip()
+        f"{subject_name(rate)} costs {numbers.price(amount, currency)} per GPU-hour"
+        f" {_from_then_on(valid_from)} {doubt(rate)}".strip()
     )
 
 
@@ -162,12 +163,11 @@ def _decimal(asked: Asked, field: str) -> Decimal | None:
     return amount
 
 
-def _rate_subject(asked: Asked) -> Subject:
+def _rate_subject(asked: Asked) -> dict[str, Any]:
     """What is named in the list, or, stronger, what is typed as the list of rates has it: "node
     gpu-07".
     """
     named = asked.text("named")
-    narrowed = {"node_class": asked.text("node_class"), "region": asked.text("region")}
     kind, _, name = (
         named.partition(" ") if named else asked.text("subject", needed=NO_SUBJECT).partition(":")
     )
@@ -176,7 +176,8 @@ def _rate_subject(asked: Asked) -> Subject:
     if kind not in KINDS or not name.strip():
         raise RefusedFieldError(NO_SUBJECT, field=field)
     with refusing(field):
-        return find(kind, name.strip(), **narrowed)
+        subject = find(kind, name.strip())
+    return subject | {name: asked.text(name) for name in ("node_class", "region")}
 
 
 def _from_then_on(valid_from: datetime) -> str:

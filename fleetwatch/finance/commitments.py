@@ -95,14 +95,17 @@ def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datet
     for cut in boundaries.between(interval, organisation_zone):
         promised[cut.start] = promises = []
         for row in ordered:
-            start = max(cut.start, row.valid_from)
-            end = min(cut.end, row.valid_to or cut.end)
-            if start < end:
+            if gpu_ms := _promised_ms(row, cut):
                 price = _usd_per_ms(row, cut.start, organisation_zone)
                 price *= usd_per_unit(row.currency, cut.start)
-                gpu_ms = row.gpus * Interval(start, end).duration_ms
                 promises.append(Promise(row.pk, _wanted(row), gpu_ms, price))
     return promised
+
+
+def _promised_ms(commitment: Commitment, cut: Interval) -> int:
+    start = max(cut.start, commitment.valid_from)
+    end = min(cut.end, commitment.valid_to or cut.end)
+    return commitment.gpus * Interval(start, end).duration_ms if start < end else 0
 
 
 def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: ZoneInfo) -> Fraction:

@@ -145,23 +145,25 @@ def cover(
     """
     sums: dict[int, _Sum] = defaultdict(lambda: defaultdict(Counter))
     above: _Sum = defaultdict(Counter)
-    # which kinds a promise can take from, in order: asked once, not in each hour
-    every = sorted({kind for kinds in there.values() for kind in kinds})
-    wanted = {promise.wanted for promises in promised.values() for promise in promises}
-    fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
+    fitting = _fitting(promised.values(), there.values())
     for hour, promises in promised.items():
         left = {kind: _left(each) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
-            kinds = [left[kind] for kind in fitting[promise.wanted] if kind in left]
-            _cover(promise, sums[promise.commitment], kinds)
-        asked = {kind for promise in promises for kind in fitting[promise.wanted]}
-        for kind in asked & left.keys():
+            _cover(promise, sums[promise.commitment], fitting[promise.wanted], left)
+        for kind in {
+            kind for promise in promises for kind in fitting[promise.wanted]
+        } & left.keys():
             above[kind.gpu_model][left[kind].price] += sum(left[kind].ms.values())
-    return _covered(sums), [
-        Above(model, uncovered.total(), _usd(uncovered))
-        for model, uncovered in sorted(above.items())
-        if uncovered.total()
-    ]
+    return _covered(sums), _above(above)
+
+
+def _fitting(
+    promised: Iterable[Sequence[Promise]], there: Iterable[Mapping[Kind, There]]
+) -> dict[Kind, list[Kind]]:
+    """Which kinds a promise can take from, in order: asked once, not in each hour."""
+    every = sorted({kind for kinds in there for kind in kinds})
+    wanted = {promise.wanted for promises in promised for promise in promises}
+    return {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
 
 
 def _left(there: There) -> _Left:
@@ -181,17 +183,20 @@ def narrowness(kind: Kind) -> int:
     return sum(map(bool, kind[1:]))
 
 
-def _cover(promise: Promise, sums: _Sum, fitting: Sequence[_Left]) -> None:
+def _cover(
+    promise: Promise, sums: _Sum, fitting: Iterable[Kind], left: Mapping[Kind, _Left]
+) -> None:
     """Takes what the promise can have of what is left: held time first."""
     open_ms = promise.gpu_ms
+    kinds = [left[kind] for kind in fitting if kind in left]
     price = promise.usd_per_ms.as_integer_ratio()
     for part in (USED, UNHELD):
-        for left in fitting:
-            covered_ms = min(open_ms, left.ms[part])
+        for kind in kinds:
+            covered_ms = min(open_ms, kind.ms[part])
             open_ms -= covered_ms
-            left.ms[part] -= covered_ms
+            kind.ms[part] -= covered_ms
             sums[part][price] += covered_ms
-            sums[_RATE_BOOK][left.price] += covered_ms
+            sums[_RATE_BOOK][kind.price] += covered_ms
     sums[MISSING][price] += open_ms
 
 
@@ -209,6 +214,11 @@ def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
             parts[f"{part}_usd"] = next(amounts)
         covered.append(Covered(pk, **parts, rate_book_usd=_usd(each[_RATE_BOOK])))
     return covered
+
+
+def _above(uncovered: Mapping[str, _MsByPrice]) -> list[Above]:
+    sums = ((model, ms.total(), _usd(ms)) for model, ms in sorted(uncovered.items()))
+    return [Above(model, gpu_ms, usd) for model, gpu_ms, usd in sums if gpu_ms]
 
 
 def _usd(ms_by_price: Mapping[_Price, int]) -> Decimal:

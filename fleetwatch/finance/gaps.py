@@ -13,6 +13,7 @@ hours, of the same GPUs:
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
 from fleetwatch.figures.totals import ZERO
@@ -93,9 +94,15 @@ def explain(billed: Billed, counted: Counted, missing: Counted) -> Gap:
     committed = usd(at_its_price(missing.usd, missing.gpu_ms, committed_ms))
     if not counted.gpu_ms:
         return Gap(committed_usd=committed, hours_usd=difference - committed)
-    left_ms = more_ms - committed_ms
-    unobserved_ms = max(min(left_ms, ZERO), Decimal(-counted.unobserved_ms))
-    unobserved = at_its_price(counted.usd, counted.gpu_ms, unobserved_ms)
-    hours = at_its_price(counted.usd, counted.gpu_ms, left_ms - unobserved_ms)
-    rate = EXACT.subtract(EXACT.subtract(difference - committed, unobserved), hours)
-    return Gap(committed, *fitted([unobserved, hours, rate], difference - committed))
+    rest = difference - committed
+    return Gap(committed, *_parts(counted, more_ms - committed_ms, rest))
+
+
+def _parts(counted: Counted, more_ms: Decimal, difference: Decimal) -> list[Decimal]:
+    """What of the difference is of unobserved hours, of other hours and of the rate."""
+    at_ledger_price = partial(at_its_price, counted.usd, counted.gpu_ms)
+    unobserved_ms = max(min(more_ms, ZERO), Decimal(-counted.unobserved_ms))
+    unobserved = at_ledger_price(unobserved_ms)
+    hours = at_ledger_price(more_ms - unobserved_ms)
+    rate = EXACT.subtract(EXACT.subtract(difference, unobserved), hours)
+    return fitted([unobserved, hours, rate], difference)

@@ -5,6 +5,7 @@ Two forms, told apart by their columns: FOCUS 1.2 (https://focus.finops.org) and
 that name the same SKU, region, kind of charge and GPU model are one line.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -118,7 +119,8 @@ def read(content: bytes, month: str) -> tuple[Invoice, list[InvoiceLine]]:
         faults.append(Fault(1, "", text))
     csv_rows.refuse(faults)
     facts = {name: getattr(charges[0], name) for name in ("form", "issuer", "currency")}
-    return Invoice(month=month, rows=len(charges), **facts), lines
+    digest = hashlib.sha256(content).hexdigest()
+    return Invoice(month=month, rows=len(charges), digest=digest, **facts), lines
 
 
 def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]:

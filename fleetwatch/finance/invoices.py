@@ -1,6 +1,5 @@
 """Writes of invoices: taken from a file once, replaced knowingly; and what a provider's SKU is."""
 
-import hashlib
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -64,8 +63,7 @@ def import_invoice(
     start = check_month(month, now)
     invoice, lines = invoice_csv.read(content, month)
     invoice.usd_per_unit = _usd_per_unit(invoice.currency, start, lines[0].line)
-    invoice.digest = hashlib.sha256(content).hexdigest()
-    invoice.file_name = _file_name(file_name)
+    invoice.file_name = "".join(filter(str.isprintable, file_name))[:200]
     invoice.imported_at = now
     invoice.imported_by = by
     wait_for_lock(LOCK)
@@ -155,7 +153,3 @@ def _usd_per_unit(currency: str, moment: datetime, line: int) -> Decimal:
     except RateError as error:
         where = "Settings, Rates, Other currencies"
         raise RefusedError([Fault(line, "currency", f"{error} Set it under {where}.")]) from error
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter for letter in name if letter.isprintable())[:200]

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -61,23 +61,33 @@ def compare(
     if group_by not in GROUPS:
         raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
     trial.check_reach(tried)
+    _check_size(interval, max_gpu_hours)
+    is_ms: defaultdict[Key, ByRate] = defaultdict(Counter)
+    would_ms: defaultdict[Key, ByRate] = defaultdict(Counter)
+    for rows in _within(max_s, trial.compare(now_in_force, tried, interval)):
+        for row, key, rate in zip(rows, _keys(rows, group_by), _rates(rows), strict=True):
+            is_ms[key][rate] += row.is_ms
+            would_ms[key][rate] += row.would_ms
+    return sorted((_line(key, is_ms[key], would_ms[key]) for key in is_ms), key=_order)
+
+
+def _within(max_s: float, parts: Iterable[Sequence[Said]]) -> Iterator[Sequence[Said]]:
+    """Those that are judged within so many seconds (0: all). Raises TrialError after them."""
+    began = time.monotonic()
+    for rows in parts:
+        if max_s and time.monotonic() - began > max_s:
+            raise TrialError(
+                f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy"
+            )
+        yield rows
+
+
+def _check_size(interval: Interval, max_gpu_hours: float | None) -> None:
     if max_gpu_hours is not None and (asked := trial.gpu_hours(interval)) > max_gpu_hours:
         raise TrialError(
             f"{asked:.0f} GPU-hours are more than {max_gpu_hours:.0f} at once: ask for less, or use"
             " manage.py try_policy"
         )
-    began = time.monotonic()
-    is_ms: dict[Key, ByRate] = defaultdict(Counter)
-    would_ms: dict[Key, ByRate] = defaultdict(Counter)
-    for rows in trial.compare(now_in_force, tried, interval):
-        if max_s and time.monotonic() - began > max_s:
-            raise TrialError(
-                f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy"
-            )
-        for row, group, rate in zip(rows, _groups(rows, group_by), _rates(rows), strict=True):
-            is_ms[group, row.state, row.tier][rate] += row.is_ms
-            would_ms[group, row.state, row.tier][rate] += row.would_ms
-    return sorted((_line(key, is_ms[key], would_ms[key]) for key in is_ms), key=_order)
 
 
 def _line(key: Key, is_ms: ByRate, would_ms: ByRate) -> Line:
@@ -90,6 +100,12 @@ def _usd(by_rate: ByRate) -> Decimal:
 
 def _order(line: Line) -> tuple[str, int, int]:
     return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
+
+
+def _keys(rows: Sequence[Said], group_by: str) -> list[Key]:
+    """The line of each."""
+    groups = _groups(rows, group_by)
+    return [(group, row.state, row.tier) for group, row in zip(groups, rows, strict=True)]
 
 
 def _groups(rows: Sequence[Said], group_by: str) -> list[str]:

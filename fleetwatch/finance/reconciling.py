@@ -7,7 +7,7 @@ ledger's, else the model as a whole. All lines sum to invoices less ledger, to t
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeVar
@@ -119,11 +119,7 @@ def reconcile(
     lines += _unmatched(bill for bill in rounded if not bill.gpu_model)
     matched = {owner for pair in pairs for owner in pair.owners}
     lines += [_unbilled(owner, counted[owner]) for owner in ordered if owner not in matched]
-    explained = sum((line.gap.committed_usd for line in lines), ZERO)
-    left = sum((each.usd for each in missing.values()), -explained)
-    if left:
-        lines.append(_committed(left))
-    return _with_booked(lines, booked)
+    return _with_booked([*lines, *_committed(lines, missing)], booked)
 
 
 def total(lines: Iterable[Line]) -> Line:
@@ -223,11 +219,15 @@ def _unbilled(owner: Owner, counted: Counted) -> Line:
     )
 
 
-def _committed(left: Decimal) -> Line:
+def _committed(lines: Iterable[Line], missing: Missing) -> Iterator[Line]:
     """Dollars of commitments that no matched line bills by the hour: a line of the report already,
     so they are taken off the rest.
     """
-    return Line(
+    explained = sum((line.gap.committed_usd for line in lines), ZERO)
+    left = sum((each.usd for each in missing.values()), -explained)
+    if not left:
+        return
+    yield Line(
         key=_key(COMMITTED),
         kind=COMMITTED,
         label="Committed, not delivered",

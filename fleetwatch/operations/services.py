@@ -46,9 +46,11 @@ def record_run(
             run.save(update_fields=["ok", "did", "error", "finished_at"])
 
 
-def run_alone(name: str, work: Callable[[datetime], Mapping[str, Any]]) -> None:
-    """Records a run of the work; where another one is not over, one that skipped it."""
-    with advisory_lock(name) as held, record_run(name) as did:
+def run_alone(name: str, work: Callable[[datetime], Mapping[str, Any]], *, lock: str = "") -> None:
+    """Records a run of the work; where another one (of that lock) is not over, one that skipped
+    it.
+    """
+    with advisory_lock(lock or name) as held, record_run(name) as did:
         did.update(work(timezone.now()) if held else {"skipped": 1})
 
 

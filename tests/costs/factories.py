@@ -10,7 +10,6 @@ from fleetwatch.budgets import budgets
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs import services, sites
 from fleetwatch.costs.models import NodePlace, Rate, Region
-from fleetwatch.costs.rates.subjects import Subject
 from fleetwatch.costs.tco import Component
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
@@ -176,7 +175,7 @@ def a_run(
 
 
 def set_rate(
-    subject: Subject | GPU | Node | GPUModel,
+    subject: dict[str, object] | GPU | Node | GPUModel,
     price: Decimal,
     *,
     now: datetime,
@@ -185,8 +184,8 @@ def set_rate(
 ) -> Rate:
     """As the services do, of what a subject is said to cost."""
     kinds = {GPU: "gpu", Node: "node", GPUModel: "gpu_model"}
-    whom = subject if isinstance(subject, Subject) else Subject(**{kinds[type(subject)]: subject})
-    rate = Rate(**whom.fields, price_per_gpu_hour=price, **terms)
+    whom = subject if isinstance(subject, dict) else {kinds[type(subject)]: subject}
+    rate = Rate(**whom, price_per_gpu_hour=price, **terms)
     return services.set_rate(rate, now=now, components=components)
 
 

@@ -2,17 +2,18 @@
 node's region of then.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.energy import EXAMPLE_G_PER_KWH, Drawn, Site, energy_of, example_site
+from fleetwatch.costs.energy import EXAMPLE_G_PER_KWH, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.sites import energy, energy_of_node, withdraw_region
 from fleetwatch.figures.selectors import totals
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import Scope, nothing
 from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import (
@@ -31,8 +32,12 @@ KWH = 3_600_000.0
 HOME = Site("eu", pue=Decimal("1.25"), usd_per_kwh=Decimal("0.20"), g_per_kwh=Decimal(400))
 
 
+def drawn(energy_j, read_ms, capacity_ms):
+    return replace(nothing(), energy_j=energy_j, energy_ms=read_ms, capacity_ms=capacity_ms)
+
+
 def test_kilowatt_hours_become_dollars_and_grams_at_the_meter():
-    found = energy_of([Drawn(HOME, 2 * KWH, 3 * HOUR_MS, 4 * HOUR_MS)])
+    found = energy_of([(HOME, drawn(2 * KWH, 3 * HOUR_MS, 4 * HOUR_MS))])
 
     assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g) == (
         2,
@@ -49,7 +54,7 @@ def test_kilowatt_hours_become_dollars_and_grams_at_the_meter():
 
 
 def test_what_nobody_read_is_none_and_not_zero():
-    found = energy_of([Drawn(HOME, None, 0, HOUR_MS)])
+    found = energy_of([(HOME, drawn(None, 0, HOUR_MS))])
 
     assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g, found.coverage) == (
         None,
@@ -64,7 +69,7 @@ def test_what_nobody_read_is_none_and_not_zero():
 def test_where_a_price_or_a_grid_is_not_known_the_rest_is_told_in_kilowatt_hours():
     away = Site("x", pue=Decimal(2))
 
-    found = energy_of([Drawn(HOME, KWH, 1, 1), Drawn(away, KWH, 1, 1)])
+    found = energy_of([(HOME, drawn(KWH, 1, 1)), (away, drawn(KWH, 1, 1))])
 
     assert (found.usd, found.unpriced_kwh, found.co2e_g, found.unknown_grid_kwh) == (
         Decimal("0.25"),

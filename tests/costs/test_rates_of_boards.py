@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.models import ExchangeRate, GPURate
+from fleetwatch.costs.models import ExchangeRate, GPURate, Rate
 from fleetwatch.costs.rates.book import priced_models
-from fleetwatch.costs.rates.subjects import Subject, find
+from fleetwatch.costs.rates.subjects import doubt, find
 from fleetwatch.costs.services import BEGINNING, ensure_example_rates, withdraw_rate
 from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel
@@ -66,9 +66,7 @@ def test_the_boards_rate_of_a_class_a_pool_and_a_node_are_each_stronger_than_the
         ("6", {"node_class": "spot"}),
         ("5", {"node_class": "spot", "region": "eu"}),
     ):
-        set_rate(
-            Subject(gpu_model=board(quarter), **fields), Decimal(usd), valid_from=MAY, now=HOUR
-        )
+        set_rate({"gpu_model": board(quarter), **fields}, Decimal(usd), valid_from=MAY, now=HOUR)
         assert spans(quarter) == [(Decimal(usd) / 4, MAY, None)]
     a_rate("4", pool="train", valid_from=MAY)
     assert spans(quarter) == [(1, MAY, None)]
@@ -135,8 +133,8 @@ def test_an_admin_may_choose_a_board_that_no_node_shows_whole(quarter):
         ["GRID A100-10C"],
         ["A100-PCIE-40GB", "GRID A100-10C"],
     ]
-    assert Subject(gpu_model=board(quarter)).doubt == ""
+    assert doubt(Rate(gpu_model=board(quarter))) == ""
     assert (
-        Subject(gpu_model=GPUModel.objects.create(name="L4")).doubt
+        doubt(Rate(gpu_model=GPUModel.objects.create(name="L4")))
         == "No GPU of the model L4 is known."
     )

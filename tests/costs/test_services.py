@@ -11,7 +11,6 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.costs.services import (
     BEGINNING,
     RateError,
-    Subject,
     ensure_example_rates,
     withdraw_rate,
 )
@@ -258,9 +257,9 @@ def test_rates_of_a_gpu_a_pool_and_a_class_close_the_one_before_of_their_own_onl
     gpu = a_gpu()
     subjects = [
         gpu,
-        Subject(pool="train"),
-        Subject(gpu_model=gpu.model, node_class="spot"),
-        Subject(gpu_model=gpu.model, region="eu"),
+        {"pool": "train"},
+        {"gpu_model": gpu.model, "node_class": "spot"},
+        {"gpu_model": gpu.model, "region": "eu"},
     ]
     for subject in [*subjects, gpu.model]:
         set_rate(subject, Decimal(2), valid_from=MAY, now=NOW)
@@ -277,7 +276,7 @@ def test_a_rate_for_a_class_of_nodes_is_of_that_class():
 
     assert (
         set_rate(
-            Subject(gpu_model=model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW
+            {"gpu_model": model, "node_class": "spot"}, Decimal(1), valid_from=MAY, now=NOW
         ).pricing_class
         == "spot"
     )
@@ -290,11 +289,11 @@ def test_a_rate_for_a_class_of_nodes_is_of_that_class():
 @pytest.mark.parametrize(
     ("subject", "field"),
     [
-        (Subject(pool="x" * 64), "pool"),
-        (Subject(pool="a\nb"), "pool"),
-        (Subject(pool=" a"), "pool"),
-        (Subject(), "subject"),
-        (Subject(pool="a", region="eu"), "region"),
+        ({"pool": "x" * 64}, "pool"),
+        ({"pool": "a\nb"}, "pool"),
+        ({"pool": " a"}, "pool"),
+        ({}, "subject"),
+        ({"pool": "a", "region": "eu"}, "region"),
     ],
 )
 def test_a_subject_that_can_not_be_is_refused(subject, field):
@@ -309,7 +308,7 @@ def test_a_class_that_is_none_is_refused():
     with pytest.raises(RateError, match="A class is on_demand, reserved, spot, owned, not 'gold'"):
         set_rate(model, Decimal(1), valid_from=MAY, now=NOW, pricing_class="gold")
     with pytest.raises(RateError) as refused:
-        set_rate(Subject(gpu_model=model, node_class="gold"), Decimal(1), valid_from=MAY, now=NOW)
+        set_rate({"gpu_model": model, "node_class": "gold"}, Decimal(1), valid_from=MAY, now=NOW)
     assert refused.value.field == "node_class"
 
 
@@ -322,6 +321,6 @@ def test_an_instance_has_no_rate_of_its_own():
 
 def test_a_model_with_a_rate_for_spot_nodes_only_still_gets_its_example():
     gpu = a_gpu(model="H100 SXM")
-    set_rate(Subject(gpu_model=gpu.model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW)
+    set_rate({"gpu_model": gpu.model, "node_class": "spot"}, Decimal(1), valid_from=MAY, now=NOW)
 
     assert ensure_example_rates(NOW) == {"created": 1}

@@ -26,74 +26,32 @@ class ExamplePrice:
     source_date: date
 
 
-_LAMBDA = date(2026, 11, 20)
-_AWS = date(2025, 6, 30)
-_COREWEAVE = date(2025, 6, 30)
-
+_READ = {  # when whose list was read
+    "AWS": date(2025, 6, 30),
+    "CoreWeave": date(2025, 6, 30),
+    "Lambda": date(2026, 11, 20),
+}
 # The first pattern that is found in the model's name decides, so the narrower ones stand first.
-EXAMPLE_PRICES: tuple[ExamplePrice, ...] = (
-    ExamplePrice(
-        r"\bGB200\b",
-        Decimal("10.50"),
-        "CoreWeave list price, on demand, GB200 NVL72, 42.00 for 4 GPUs",
-        _COREWEAVE,
-    ),
-    ExamplePrice(
-        r"\bB200\b",
-        Decimal("6.89"),
-        "Lambda list price, on demand, 2x B200 SXM6, 13.78 for 2 GPUs",
-        _LAMBDA,
-    ),
-    ExamplePrice(
-        r"\bH200\b",
-        Decimal("6.305"),
-        "CoreWeave list price, on demand, HGX H200, 50.44 for 8 GPUs",
-        _COREWEAVE,
-    ),
-    ExamplePrice(
-        r"\bH100\b.*\bPCIe\b",
-        Decimal("3.29"),
-        "Lambda list price, on demand, 1x H100 PCIe",
-        _LAMBDA,
-    ),
-    ExamplePrice(
-        r"\bH100\b(?!.*NVL)",
-        Decimal("3.99"),
-        "Lambda list price, on demand, 8x H100 SXM5, 31.92 for 8 GPUs",
-        _LAMBDA,
-    ),
-    ExamplePrice(
-        r"\bA100\b.*80",
-        Decimal("2.79"),
-        "Lambda list price, on demand, 8x A100 80 GB SXM4, 22.32 for 8 GPUs",
-        _LAMBDA,
-    ),
-    ExamplePrice(
-        r"\bA100\b", Decimal("1.99"), "Lambda list price, on demand, 1x A100 40 GB", _LAMBDA
-    ),
-    ExamplePrice(
-        r"\bL40S\b", Decimal("1.861"), "AWS list price, on demand, us-east-1, g6e.xlarge", _AWS
-    ),
-    ExamplePrice(
-        r"\bL4\b", Decimal("0.8048"), "AWS list price, on demand, us-east-1, g6.xlarge", _AWS
-    ),
-    ExamplePrice(r"\bA10\b", Decimal("1.29"), "Lambda list price, on demand, 1x A10", _LAMBDA),
-    ExamplePrice(
-        r"\bT4\b", Decimal("0.526"), "AWS list price, on demand, us-east-1, g4dn.xlarge", _AWS
-    ),
-    ExamplePrice(
-        r"\bV100\b",
-        Decimal("0.79"),
-        "Lambda list price, on demand, 8x V100, 6.32 for 8 GPUs",
-        _LAMBDA,
-    ),
-    ExamplePrice(
-        r"\bA6000\b", Decimal("1.09"), "Lambda list price, on demand, 1x RTX A6000", _LAMBDA
-    ),
+_LISTS = (
+    (r"\bGB200\b", "10.50", "CoreWeave", "GB200 NVL72, 42.00 for 4 GPUs"),
+    (r"\bB200\b", "6.89", "Lambda", "2x B200 SXM6, 13.78 for 2 GPUs"),
+    (r"\bH200\b", "6.305", "CoreWeave", "HGX H200, 50.44 for 8 GPUs"),
+    (r"\bH100\b.*\bPCIe\b", "3.29", "Lambda", "1x H100 PCIe"),
+    (r"\bH100\b(?!.*NVL)", "3.99", "Lambda", "8x H100 SXM5, 31.92 for 8 GPUs"),
+    (r"\bA100\b.*80", "2.79", "Lambda", "8x A100 80 GB SXM4, 22.32 for 8 GPUs"),
+    (r"\bA100\b", "1.99", "Lambda", "1x A100 40 GB"),
+    (r"\bL40S\b", "1.861", "AWS", "us-east-1, g6e.xlarge"),
+    (r"\bL4\b", "0.8048", "AWS", "us-east-1, g6.xlarge"),
+    (r"\bA10\b", "1.29", "Lambda", "1x A10"),
+    (r"\bT4\b", "0.526", "AWS", "us-east-1, g4dn.xlarge"),
+    (r"\bV100\b", "0.79", "Lambda", "8x V100, 6.32 for 8 GPUs"),
+    (r"\bA6000\b", "1.09", "Lambda", "1x RTX A6000"),
     # not the RTX 6000 Ada and not the RTX PRO 6000, which are other products
-    ExamplePrice(
-        r"\bRTX 6000$", Decimal("0.69"), "Lambda list price, on demand, 1x RTX 6000", _LAMBDA
-    ),
+    (r"\bRTX 6000$", "0.69", "Lambda", "1x RTX 6000"),
+)
+EXAMPLE_PRICES = tuple(
+    ExamplePrice(pattern, Decimal(usd), f"{who} list price, on demand, {shape}", _READ[who])
+    for pattern, usd, who, shape in _LISTS
 )
 _COMPILED = tuple((re.compile(price.pattern, re.IGNORECASE), price) for price in EXAMPLE_PRICES)
 

@@ -15,7 +15,7 @@ from fleetwatch.costs.changing import RATES, OpenBook, open_book
 from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.rate_csv import Row, read
-from fleetwatch.costs.rates.subjects import RateError, Subject, find
+from fleetwatch.costs.rates.subjects import FIELDS, RateError, doubt, find, rates_like, subject_name
 from fleetwatch.lib.csv_rows import Fault, refuse
 
 # field of the service -> column of the file
@@ -50,22 +50,19 @@ def _of_subjects(rows: Sequence[Row], faults: list[Fault]) -> list[Row]:
     """The rows, each rate with its subject, of each the oldest first; what is wrong with others is
     added to the faults.
     """
-    by_subject: dict[Subject, list[Row]] = defaultdict(list)
+    by_subject: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.rate.valid_from):
-        rate = row.rate
         try:
-            subject = find(row.kind, row.name, node_class=rate.node_class, region=rate.region)
+            [(kind, thing)] = find(row.kind, row.name).items()
         except RateError as error:
             faults.append(Fault(row.line, error.field, str(error)))
             continue
-        setattr(rate, row.kind, getattr(subject, row.kind))
-        by_subject[subject].append(row)
-    return [
-        row for subject, several in by_subject.items() for row in _in_turn(subject, several, faults)
-    ]
+        setattr(row.rate, kind, thing)
+        by_subject[tuple(getattr(row.rate, name) for name in FIELDS)].append(row)
+    return [row for several in by_subject.values() for row in _in_turn(several, faults)]
 
 
-def _in_turn(subject: Subject, several: Sequence[Row], faults: list[Fault]) -> list[Row]:
+def _in_turn(several: Sequence[Row], faults: list[Fault]) -> list[Row]:
     """The rates of one subject, each ending where the file's next one begins; two for one time are
     a fault.
     """
@@ -75,7 +72,8 @@ def _in_turn(subject: Subject, several: Sequence[Row], faults: list[Fault]) -> l
         earlier.rate.valid_to = earlier.rate.valid_to or begins
         if earlier.rate.valid_from == begins or earlier.rate.valid_to > begins:
             clashing |= {earlier.line, later.line}
-            text = f"Line {earlier.line} has a rate of {subject.name} for that time too."
+            name = subject_name(later.rate)
+            text = f"Line {earlier.line} has a rate of {name} for that time too."
             faults.append(Fault(later.line, "valid_from", text))
     return [row for row in several if row.line not in clashing]
 
@@ -83,17 +81,16 @@ def _in_turn(subject: Subject, several: Sequence[Row], faults: list[Fault]) -> l
 def _doubts(rows: Sequence[Row]) -> list[Fault]:
     """What can be set and is like a slip of the pen, by line."""
     return [
-        Fault(row.line, row.kind, doubt)
+        Fault(row.line, row.kind, text)
         for row in sorted(rows, key=lambda row: row.line)
-        if (doubt := Subject.of_rate(row.rate).doubt)
+        if (text := doubt(row.rate))
     ]
 
 
 def _stands(rate: Rate) -> bool:
     """Whether the book has this very rate."""
     names = ("valid_from", "valid_to", "price_per_gpu_hour", "currency", "is_example")
-    wants = {name: getattr(rate, name) for name in names}
-    return Subject.of_rate(rate).rates.filter(**wants).exists()
+    return rates_like(rate).filter(**{name: getattr(rate, name) for name in names}).exists()
 
 
 def _set(book: OpenBook, row: Row, now: datetime, faults: list[Fault]) -> None:

@@ -2,10 +2,9 @@
 or of all).
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -16,8 +15,8 @@ from fleetwatch.lib.refusal import RefusedFieldError
 # before any GPU that FleetWatch can meet: "from the beginning"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 KINDS = {"gpu": "GPU", "node": "node", "pool": "pool", "gpu_model": "GPU model"}
-
-
+# of a Rate: exactly one of KINDS; class and region narrow a model's rate to such nodes
+FIELDS = (*KINDS, "node_class", "region")
 LONGEST_NAME = 63
 
 
@@ -25,65 +24,42 @@ class RateError(RefusedFieldError):
     """A rate that can't be set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Exactly one of gpu, node, pool and gpu_model; class and region narrow a model's rate to such
-    nodes.
+def rates_like(rate: Rate) -> QuerySet[Rate]:
+    """The rates of its subject, and nobody else's."""
+    named = {name: getattr(rate, name) for name in FIELDS}
+    return Rate.objects.filter(**{name: what for name, what in named.items() if what is not None})
+
+
+def subject_name(rate: Rate) -> str:
+    """For people: "GPU GPU-1a2b", "node gpu-07", "pool training", "H100 SXM, spot,
+    us-east-1".
     """
-
-    gpu: GPU | None = None
-    node: Node | None = None
-    pool: str = ""
-    gpu_model: GPUModel | None = None
-    node_class: str = ""
-    region: str = ""
-
-    @classmethod
-    def of_rate(cls, rate: Rate) -> Self:
-        return cls(rate.gpu, rate.node, rate.pool, rate.gpu_model, rate.node_class, rate.region)
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The subject as fields of a Rate."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @property
-    def rates(self) -> QuerySet[Rate]:
-        """The subject's own rates, and nobody else's."""
-        named = {name: value for name, value in self.fields.items() if value is not None}
-        return Rate.objects.filter(**named)
-
-    @property
-    def name(self) -> str:
-        """For people: "GPU GPU-1a2b", "node gpu-07", "pool training", "H100 SXM, spot,
-        us-east-1".
-        """
-        if self.gpu is not None:
-            return f"GPU {self.gpu.uuid}"
-        if self.node is not None:
-            return f"node {self.node.name}"
-        if self.gpu_model is None:
-            return f"pool {self.pool}"
-        narrowed = (self.node_class.replace("_", " "), self.region)
-        return ", ".join([self.gpu_model.name, *(text for text in narrowed if text)])
-
-    @property
-    def doubt(self) -> str:
-        """What makes its rate look like a slip of the pen, as a sentence; "" = nothing.
-
-        It may be right: GPUs may come later.
-        """
-        if self.gpu_model is not None and not (
-            self.gpu_model.gpus.exists() or self.gpu_model.slices.exists()
-        ):
-            return f"No GPU of the model {self.gpu_model.name} is known."
-        if self.pool and not NodePlace.objects.filter(pool=self.pool).exists():
-            return f"No node of the pool {self.pool} is known."
-        return ""
+    if rate.gpu is not None:
+        return f"GPU {rate.gpu.uuid}"
+    if rate.node is not None:
+        return f"node {rate.node.name}"
+    if rate.gpu_model is None:
+        return f"pool {rate.pool}"
+    narrowed = (rate.node_class.replace("_", " "), rate.region)
+    return ", ".join([rate.gpu_model.name, *(text for text in narrowed if text)])
 
 
-def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Subject:
-    """The subject of that kind (gpu, node, pool, gpu_model) and name (UUID, name, name, name).
+def doubt(rate: Rate) -> str:
+    """What makes a rate look like a slip of the pen, as a sentence; "" = nothing.
+
+    It may be right: GPUs may come later.
+    """
+    model = rate.gpu_model
+    if model is not None and not (model.gpus.exists() or model.slices.exists()):
+        return f"No GPU of the model {model.name} is known."
+    if rate.pool and not NodePlace.objects.filter(pool=rate.pool).exists():
+        return f"No node of the pool {rate.pool} is known."
+    return ""
+
+
+def find(kind: str, name: str) -> dict[str, Any]:
+    """As a field of a Rate what is of that kind (gpu, node, pool, gpu_model) and name (UUID, name,
+    name, name).
 
     Raises RateError where nothing bears the name. A pool need not have nodes yet.
     """
@@ -91,7 +67,7 @@ def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Sub
     if thing is None:
         meant = _meant(name) if kind == "gpu_model" else ""
         raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.{meant}", field=kind)
-    return Subject(**{kind: thing}, node_class=node_class, region=region)
+    return {kind: thing}
 
 
 def _stored(kind: str, name: str) -> Any:

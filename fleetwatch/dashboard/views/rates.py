@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.owned import Draw, measured_draw
-from fleetwatch.costs.services import RateError, Subject, set_rate
+from fleetwatch.costs.services import RateError, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned_form
 from fleetwatch.dashboard.choices import LONGEST, chosen
@@ -97,10 +97,10 @@ def _book(
     request: HttpRequest, model: GPUModel, parts: list[Component], period: Period
 ) -> dict[str, str]:
     """Sets the parts as the model's rate; what is wrong, where it can't be."""
-    subject = Subject(gpu_model=model, node_class=request.POST.get("node_class", ""))
     try:
         rate = Rate(
-            **subject.fields,
+            gpu_model=model,
+            node_class=request.POST.get("node_class", ""),
             price_per_gpu_hour=price(parts),
             valid_from=read_since(request.POST.get("since", ""), period.now),
             pricing_class="owned",

@@ -17,7 +17,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book
-from fleetwatch.costs.rates.subjects import Subject
+from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import changes, prices
 from fleetwatch.dashboard.asked import Asked, Done
@@ -158,7 +158,7 @@ def _money() -> Context:
     """Rates with what they can be for, commitments, regions."""
     gpu_models, priced_models = book.priced_models()
     return {
-        "rates": [(Subject.of_rate(rate).name, rate) for rate in book.rates()[:MAX_RATES]],
+        "rates": [(subject_name(rate), rate) for rate in book.rates()[:MAX_RATES]],
         "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
         "gpu_models": gpu_models,
         "priced_models": priced_models,
