@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Mapping, Optional
+from typing import Mapping
 
 from agent.config import Config, ConfigError, token_in
 from agent.json_parts import object_of
@@ -46,7 +46,7 @@ class EnrollingSender:
             outcome = self._sender.send(payload)
         if outcome.status != 401 or self._is_enrolled or not self._may_enrol:
             return outcome
-        token = self._exchange()
+        token = self._sender.enroll(self._chosen.node, earlier=self._kept.get("token"))
         if token is None:
             return outcome
         self._kept = {"given": _digest(self._given), "token": token}
@@ -84,16 +84,6 @@ class EnrollingSender:
         log.info("a new token is taken file=%s", file)
         self._take(token)
         return True
-
-    def _exchange(self) -> Optional[str]:
-        """The node's own token; the one of an earlier exchange where the hub says that the node has
-        one; else None.
-        """
-        status, answer = self._sender.enroll(self._chosen.node)
-        if status == 409:
-            return self._kept.get("token")
-        token = answer.get("token")
-        return token if status == 201 and isinstance(token, str) else None
 
 
 def _digest(text: str) -> str:

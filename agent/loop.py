@@ -114,8 +114,13 @@ class Loop:
     def advance(self) -> None:
         """Closes the window that is due, if any."""
         now_ms = self.clock.now_ms()
+        if self._follow(now_ms):
+            return
         end_ms = self._end_ms
-        if not self._follow(now_ms) and self._is_due(now_ms):
+        late_ms = now_ms - end_ms - self._grace_ms
+        is_read = self.sampler.has_finished(end_ms) or self._is_stuck
+        # it is worth waiting a little for the sampler to finish the window
+        if late_ms > PATIENCE_MS or (late_ms >= 0 and is_read):
             self._end_ms += self._window_ms
             self.close(end_ms, now_ms=now_ms)
 
@@ -229,14 +234,6 @@ class Loop:
         if self._is_stuck and not is_stuck:
             log.info("the driver answers again")
         self._is_stuck = is_stuck
-
-    def _is_due(self, now_ms: int) -> bool:
-        """False while the window goes on, and while it is worth waiting a little for the sampler
-        to finish it.
-        """
-        late_ms = now_ms - self._end_ms - self._grace_ms
-        is_read = self.sampler.has_finished(self._end_ms) or self._is_stuck
-        return late_ms > PATIENCE_MS or (late_ms >= 0 and is_read)
 
     def _leave(self, sampling: threading.Thread, pumping: threading.Thread) -> None:
         sampling.join(timeout=2)

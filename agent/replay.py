@@ -165,8 +165,8 @@ class _Windows:
             if window.observed_ms > 0:
                 windows.append(window)
             readings = self.kept[gpu.uuid]
-            before = [reading for reading in readings if reading.at_ms < self.start_ms]
-            self.kept[gpu.uuid] = before[-1:] + readings[len(before) :]
+            before = sum(reading.at_ms < self.start_ms for reading in readings)
+            self.kept[gpu.uuid] = readings[max(0, before - 1) :]
         if windows:
             yield batch.ClosedWindow(start_ms, windows)
 

@@ -147,16 +147,19 @@ class Sender:
                 Verdict.RETRY, "the hub at %s%s %s" % (self._server, PATH, _trouble(error))
             )
 
-    def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
-        """The hub's status and answer to this token as an enrolment token for the node; no status
-        without an answer.
+    def enroll(self, node: str, *, earlier: Optional[str] = None) -> Optional[str]:
+        """The node's own token in exchange for this one; that of an earlier exchange where the hub
+        says that the node has one; else None.
         """
         body = json.dumps({"node": node}).encode("utf-8")
         try:
             answer = self.ask("POST", ENROLL_PATH, body, self._headers("identity"))
         except NO_ANSWER:
-            return None, {}
-        return answer.status, object_of(answer.body)
+            return None
+        if answer.status == 409:
+            return earlier
+        token = object_of(answer.body).get("token")
+        return token if answer.status == 201 and isinstance(token, str) else None
 
     def ask(
         self,

@@ -141,7 +141,9 @@ class Spool:
             if not (is_disk_well and self._store.write(_name(sequence), content)):
                 sequence = self._hold(make)
             self._state.next_sequence = sequence + 1
-            self._clear_draft()
+            if self._drafted:
+                remove_if_possible(self._folder / _DRAFT)
+                self._drafted = 0
             return sequence
 
     def draft(self, make: Maker) -> None:
@@ -417,11 +419,6 @@ class Spool:
             if not self._rewrite(_name(entries[-1].sequence), entries):
                 return  # the draft stays the only copy on disk
         remove_if_possible(path)
-
-    def _clear_draft(self) -> None:
-        if self._drafted:
-            remove_if_possible(self._folder / _DRAFT)
-            self._drafted = 0
 
 
 def _name(sequence: int) -> str:

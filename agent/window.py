@@ -26,6 +26,16 @@ SPIN_DRAM = 0.02
 RATIO_DECIMALS = 5
 AMOUNT_DECIMALS = 3
 PERCENTILES = (("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90))
+# Column -> what of a reading it is the mean of, weighted by how long the reading counts.
+_MEANS = {
+    "power_w": "power_w",
+    "memory_util_mean": "memory_util",
+    "memory_used_bytes": "memory_used_bytes",
+    "memory_reserved_bytes": "memory_reserved_bytes",
+    "temperature_c": "temperature_c",
+    "memory_temperature_c": "memory_temperature_c",
+    "sm_clock_hz": "sm_clock_hz",
+}
 _VALUE = itemgetter(2)  # of a Level
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
@@ -87,19 +97,23 @@ def close_window(
     if pieces:
         columns = {
             **_utilisation(_levels(pieces), _value_before(readings, start_ms)),
-            **_power(pieces, gpu),
+            **_held(pieces, gpu),
             **_means(readings, start_ms, end_ms),
-            **_other_columns(pieces),
             "spin_fraction": _spin_fraction(pieces, gpu),
             "sm_clock_max_hz": gpu.sm_clock_max_hz,
         }
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
     read = {
-        name: round(value, RATIO_DECIMALS if name in wire.RATIOS else AMOUNT_DECIMALS)
-        for name, value in columns.items()
-        if value is not None
+        name: round(value, _decimals(name)) for name, value in columns.items() if value is not None
     }
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
+
+
+def _decimals(name: str) -> Optional[int]:
+    """None for what is whole."""
+    if name in wire.RATIOS:
+        return RATIO_DECIMALS
+    return None if name.endswith("_bytes") else AMOUNT_DECIMALS
 
 
 def _pieces(readings: Readings, start_ms: int, end_ms: int, interval_ms: float) -> List[Piece]:
@@ -239,13 +253,22 @@ def _longest_low_ms(levels: Levels) -> float:
     return longest
 
 
-def _power(pieces: Pieces, gpu: GPUInfo) -> Columns:
-    read = [piece.reading.power_w for piece in pieces if piece.reading.power_w is not None]
+def _held(pieces: Pieces, gpu: GPUInfo) -> Columns:
+    """Columns of what each reading says of its own moment."""
+    readings = [piece.reading for piece in pieces]
+    lengths = [piece.length_ms for piece in pieces]
+    watts = [reading.power_w for reading in readings if reading.power_w is not None]
+    errors = [item.ecc_uncorrected for item in readings if item.ecc_uncorrected is not None]
+    means = {
+        column: _mean(zip([getattr(reading, name) for reading in readings], lengths))
+        for column, name in _MEANS.items()
+    }
     return {
-        "power_w": _mean((piece.reading.power_w, piece.length_ms) for piece in pieces),
-        "power_min_w": min(read, default=None),
-        "power_max_w": max(read, default=None),
+        **means,
+        "power_min_w": min(watts, default=None),
+        "power_max_w": max(watts, default=None),
         "energy_j": _energy_j(pieces, gpu.power_limit_w),
+        "ecc_uncorrected": max(errors, default=None),
     }
 
 
@@ -341,25 +364,6 @@ def _spans_of(
             left = reading.at_ms
 
 
-def _other_columns(pieces: Pieces) -> Columns:
-    readings = [piece.reading for piece in pieces]
-    lengths = [piece.length_ms for piece in pieces]
-
-    def mean(name: str) -> Optional[float]:
-        return _mean(zip([getattr(reading, name) for reading in readings], lengths))
-
-    errors = [reading.ecc_uncorrected for reading in readings]
-    return {
-        "memory_util_mean": mean("memory_util"),
-        "memory_used_bytes": _rounded(mean("memory_used_bytes")),
-        "memory_reserved_bytes": _rounded(mean("memory_reserved_bytes")),
-        "temperature_c": mean("temperature_c"),
-        "memory_temperature_c": mean("memory_temperature_c"),
-        "sm_clock_hz": mean("sm_clock_hz"),
-        "ecc_uncorrected": max((count for count in errors if count is not None), default=None),
-    }
-
-
 def _mean(parts: Iterable[Tuple[Optional[float], float]]) -> Optional[float]:
     """Mean of the values that were read, weighted by milliseconds; None when none was."""
     total = weight = 0.0
@@ -368,7 +372,3 @@ def _mean(parts: Iterable[Tuple[Optional[float], float]]) -> Optional[float]:
             total += value * length
             weight += length
     return total / weight if weight else None
-
-
-def _rounded(value: Optional[float]) -> Optional[int]:
-    return None if value is None else round(value)

@@ -262,10 +262,8 @@ def encode(batch: Batch) -> bytes:
 
     Raises ValueError for NaN or infinity.
     """
-    keys = {item.name: getattr(batch, item.name) for item in fields(batch)}
-    return json.dumps(keys, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode(
-        "utf-8"
-    )
+    text = json.dumps(vars(batch), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.encode("utf-8")
 
 
 def compress(body: bytes) -> bytes:
