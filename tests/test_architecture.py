@@ -90,7 +90,6 @@ MAX_CONTENT = 120  # expressions and statements of a function
 LARGE_FUNCTIONS = {
     "budgets": 1,
     "finance": 2,
-    "inventory": 6,
     "ledger": 16,
 }
 

@@ -2,13 +2,12 @@
 statements, however many GPUs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Q
-
 from agent.wire import Batch
-from fleetwatch.inventory.gpu_models import facts_for
+from fleetwatch.inventory.gpu_models import ModelFacts, facts_for
+from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.vgpu import slice_of
 
@@ -32,9 +31,9 @@ def uuids_of(batch: Batch) -> set[str]:
     }
 
 
-def of_batch(node: Node, batch: Batch) -> tuple[dict[int, GPU], int]:
-    """The node's row of every GPU of the batch, by position, locked and with its parent; how many
-    were new and are made.
+def of_batch(node: Node, batch: Batch, *, order: list[int]) -> tuple[dict[int, GPU], Brought]:
+    """The node's row of every GPU of the batch, by position, locked and with its parent and what
+    the batch with this order says of it; how much of that is new.
     """
     uuids = uuids_of(batch)
     rows = _locked(node, uuids)
@@ -46,7 +45,7 @@ def of_batch(node: Node, batch: Batch) -> tuple[dict[int, GPU], int]:
         rows = _locked(node, uuids)
     gpus = {position: rows[item["uuid"]] for position, item in enumerate(batch.gpus)}
     _take_parents(batch, gpus, rows)
-    return gpus, len(missing)
+    return gpus, Brought(gpus=len(missing), gpu_models=_take_facts(batch, gpus, order))
 
 
 def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
@@ -54,7 +53,7 @@ def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
     return {row.pk: row for gpu in gpus for row in (gpu, gpu.parent) if row is not None}
 
 
-def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
+def _take_facts(batch: Batch, gpus: dict[int, GPU], order: list[int]) -> int:
     """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by
     any. How many models it made.
     """
@@ -62,19 +61,28 @@ def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
         gpus[position]: _news(gpus[position], item, is_newer=order >= gpus[position].facts_order)
         for position, item in enumerate(batch.gpus)
     }
-    products = {
-        gpu: facts_for(values["model_name"]).name
-        for gpu, values in news.items()
-        if "model_name" in values
-    }
-    models = {name: _model(name) for name in sorted(set(products.values()))}
-    for gpu, name in products.items():
-        news[gpu]["model"] = models[name][0]
+    made = _take_models(news)
     for gpu, values in news.items():
         for field, value in values.items():
             setattr(gpu, field, value)
     if fields := {field for values in news.values() for field in values}:
         GPU.objects.bulk_update([gpu for gpu in news if news[gpu]], sorted(fields))
+    return made
+
+
+def _take_models(news: Mapping[GPU, dict[str, Any]]) -> int:
+    """Adds to the news the products that drivers' new names stand for; how many of these it
+    made.
+    """
+    products = {
+        gpu: facts_for(values["model_name"])
+        for gpu, values in news.items()
+        if "model_name" in values
+    }
+    by_name = sorted(set(products.values()), key=lambda product: product.name)
+    models = {product: _model(product) for product in by_name}
+    for gpu, product in products.items():
+        news[gpu]["model"] = models[product][0]
     return sum(is_new for _, is_new in models.values())
 
 
@@ -82,14 +90,15 @@ def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
     """The node's GPUs by UUID, locked; the parents of MIG instances that the batch did not name are
     among them.
     """
-    own = GPU.objects.filter(node=node)
-    parents = own.filter(uuid__in=uuids).values("parent")
-    rows = own.filter(Q(uuid__in=uuids) | Q(pk__in=parents)).order_by("id")
-    by_id = {gpu.pk: gpu for gpu in rows.select_for_update(no_key=True)}
-    for gpu in by_id.values():
+    own = GPU.objects.select_for_update(no_key=True).filter(node=node).order_by("id")
+    rows = {gpu.pk: gpu for gpu in own.filter(uuid__in=uuids)}
+    # asked apart: the index on UUIDs answers for those that the batch names
+    if unnamed := {gpu.parent_id for gpu in rows.values() if gpu.parent_id} - rows.keys():
+        rows |= {gpu.pk: gpu for gpu in own.filter(pk__in=unnamed)}
+    for gpu in rows.values():
         gpu.node = node
-        gpu.parent = by_id.get(gpu.parent_id or 0)
-    return {gpu.uuid: gpu for gpu in by_id.values()}
+        gpu.parent = rows.get(gpu.parent_id or 0)
+    return {gpu.uuid: gpu for gpu in rows.values()}
 
 
 def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> None:
@@ -130,14 +139,13 @@ def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
     return news
 
 
-def _model(driver_name: str) -> tuple[GPUModel, bool]:
-    """The product that a driver's name stands for, and whether it is new; a virtual GPU's board is
-    one too, so that it can be given a rate.
+def _model(product: ModelFacts) -> tuple[GPUModel, bool]:
+    """The product's row, and whether it is new; a virtual GPU's board has one too, so that it can
+    be given a rate.
     """
-    facts = facts_for(driver_name)
-    figures: dict[str, Any] = {"idle_w": facts.idle_w, "limit_w": facts.limit_w}
-    part = slice_of(facts.name)
+    figures: dict[str, Any] = {"idle_w": product.idle_w, "limit_w": product.limit_w}
+    part = slice_of(product.name)
     if part is not None and part.board:
-        board = part.board
+        board = facts_for(part.board)
         figures |= {"board": lambda: _model(board)[0], "board_share": part.share}
-    return GPUModel.objects.get_or_create(name=facts.name, defaults=figures)
+    return GPUModel.objects.get_or_create(name=product.name, defaults=figures)

@@ -5,22 +5,21 @@ silent.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 import structlog
 from django.db import transaction
 
 from agent.wire import Batch
 from fleetwatch.inventory import gpu_rows, intake, moves
-from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.extents import newest_ms, windows_by_gpu
 from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.moves import Life
 from fleetwatch.inventory.silence import RETIRED_AFTER_MS
-from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -45,6 +44,19 @@ FROM (
 ) AS given
 WHERE gpu.id = given.id
 """
+
+# What a batch says of its node.
+NODE_FACTS = (
+    "last_ms",
+    "last_received_at",
+    "silent_ms",
+    "facts_order",
+    "facts_digest",
+    "labels",
+    "window_s",
+    "agent",
+    "clock_offset_ms",
+)
 
 log = structlog.get_logger(__name__)
 
@@ -108,19 +120,11 @@ def lock_node(
     that change places at once wait for each other and do not deadlock. NO KEY UPDATE: whoever only
     refers to a node (a foreign key of the ledger's entries) does not wait.
     """
-    left = (
-        _nodes_left(node_id, batch, to_ms(received_at))
-        if batch is not None and received_at is not None
-        else set()
-    )
-    locked = {
-        node.pk: node
-        for node in (
-            Node.objects.select_for_update(no_key=True)
-            .filter(pk__in={node_id, *left})
-            .order_by("pk")
-        )
-    }
+    left: set[int] = set()
+    if batch is not None and received_at is not None:
+        left = _nodes_left(node_id, batch, to_ms(received_at))
+    nodes = Node.objects.select_for_update(no_key=True).filter(pk__in={node_id, *left})
+    locked = {node.pk: node for node in nodes.order_by("pk")}
     settle(left)
     return locked[node_id]
 
@@ -147,39 +151,28 @@ def register_batch(
     order = [batch.boot_start_ms, batch.sequence]
     settle({node.pk})
     node.windows_ms = None
-    gpus, new_gpus = gpu_rows.of_batch(node, batch)
-    family = gpu_rows.with_parents(gpus.values())
+    gpus, brought = gpu_rows.of_batch(node, batch, order=order)
+    if brought != Brought():
+        intake.count({node.pk: brought}, received_at)
     windows = _windows_of(gpus, windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms))
-    hold_new([gpu for gpu in family.values() if gpu.pk in windows and gpu.first_ms is None])
-    lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
-    node_was_ms = node.last_ms
-    capacity_before = _capacities(lives.values())
-    made = gpu_rows.take_facts(batch, gpus, order=order)
-    if made or new_gpus:
-        intake.count({node.pk: Brought(gpu_models=made, gpus=new_gpus)}, received_at)
-    refused = _place(
-        family,
-        lives,
-        windows,
-        order=order,
-        named={gpu.pk for gpu in gpus.values()},
-        received_ms=to_ms(received_at),
-    )
-    _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
-    changes = _changes(capacity_before, _capacities(lives.values()))
-    if node_was_ms is not None and node.last_ms is not None:
-        # the node's GPUs that this batch does not name live as long as the node
-        changes[node.pk] = union([*changes.get(node.pk, []), (node_was_ms, node.last_ms)])
-    refused_gpus = {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused}
-    return Registered(gpus, changes, refused_gpus)
+    lives = _lives(gpus, windows)
+    refused = _place(gpus, lives, windows, received_ms=to_ms(received_at))
+    _write_gpus(node, lives, windows, _with_newer_facts(gpus.values(), order))
+    lived = _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
+    return Registered(gpus, _changes(lives.values(), {node.pk: lived}), refused)
 
 
-def hold_new(gpus: Iterable[GPU]) -> None:
-    """Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at
+def _lives(gpus: Mapping[int, GPU], windows: Container[int]) -> dict[int, Life]:
+    """The lives of the batch's GPUs and of their parents, by row id.
+
+    Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at
     once one is the first.
     """
-    for uuid in sorted(gpu.uuid for gpu in gpus):
+    family = gpu_rows.with_parents(gpus.values())
+    new = [gpu.uuid for gpu in family.values() if gpu.pk in windows and gpu.first_ms is None]
+    for uuid in sorted(new):
         wait_for_lock(f"inventory.gpu {uuid}")
+    return moves.lives(family.values())
 
 
 def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, list[Span]]:
@@ -195,52 +188,61 @@ def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, 
 
 
 def _place(
-    family: dict[int, GPU],
-    lives: dict[str, Life],
-    windows: dict[int, list[Span]],
+    gpus: Mapping[int, GPU],
+    lives: Mapping[int, Life],
+    windows: Mapping[int, list[Span]],
     *,
-    order: list[int],
-    named: set[int],
     received_ms: int,
 ) -> dict[int, Refused]:
-    """Writes stays and rows of the GPUs; by row id what of their windows does not count."""
-    before = {row_id: lives[family[row_id].uuid].reported_by(row_id) for row_id in windows}
+    """By position what of the windows does not count; the lives are brought up to date."""
     refused: dict[int, Refused] = {}
-    after: dict[int, Reported] = {}
     for row_id, spans in windows.items():
-        gpu = family[row_id]
-        life = lives[gpu.uuid]
-        after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
-        if rest := difference(spans, after[row_id].own):
-            refused[row_id] = Refused(moves.why_refused(life, gpu), rest)
-    _refuse_parts(refused, family, windows)
-    moves.write_stays(before, after, family)
-    rows = {
-        gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])
-    }
-    _order_facts(rows, [family[row_id] for row_id in named], order)
-    forget({gpu.node_id for gpu in rows.values()} - {gpu.node_id for gpu in family.values()})
-    _write_rows(rows.values())
-    return refused
+        own = moves.place(lives[row_id], spans, received_ms=received_ms)
+        if rest := difference(spans, own):
+            refused[row_id] = Refused(moves.why_refused(lives[row_id]), rest)
+    _refuse_parts(refused, [lives[row_id].gpu for row_id in windows])
+    return {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused}
 
 
-def _capacities(lives: Iterable[Life]) -> dict[tuple[int, int], list[Span]]:
-    """(node id, row id) -> when the GPU was capacity of the node."""
-    return {
-        (life.rows[row_id].node_id, row_id): spans
-        for life in lives
-        for row_id, spans in life.capacities().items()
-    }
+def _refuse_parts(refused: dict[int, Refused], gpus: Iterable[GPU]) -> None:
+    """Adds to the refused rows those of the GPUs whose whole GPU is refused."""
+    for gpu in gpus:
+        if gpu.parent is not None and gpu.parent.pk in refused:
+            whole = refused[gpu.parent.pk]
+            part = Refused(f"it is a part of {gpu.parent.uuid}: {whole.why}", whole.spans)
+            refused.setdefault(gpu.pk, part)
+
+
+def _with_newer_facts(gpus: Iterable[GPU], order: list[int]) -> list[GPU]:
+    """The rows whose facts this batch is the newest to say."""
+    newer = [gpu for gpu in gpus if gpu.facts_order < order]
+    for gpu in newer:
+        gpu.facts_order = order
+    return newer
+
+
+def _write_gpus(
+    node: Node, lives: Mapping[int, Life], windows: Iterable[int], others: Iterable[GPU]
+) -> None:
+    """Writes stays, and the rows that changed by the windows or otherwise."""
+    moves.write_stays(lives.values())
+    rows = {gpu for row_id in windows for gpu in moves.settle_rows(lives[row_id])}
+    rows.update(others)
+    forget({gpu.node_id for gpu in rows} - {node.pk})
+    _write_rows(rows)
 
 
 def _changes(
-    before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]
+    lives: Iterable[Life], lived: Mapping[int, list[Span]] = MappingProxyType({})
 ) -> dict[int, list[Span]]:
-    """Node id -> the time in which some GPU's capacity is not what it was."""
-    changes: dict[int, list[Span]] = defaultdict(list)
-    for key, spans in after.items():
-        changes[key[0]] += changed_time(before[key], spans)
-    return {node_id: union(spans) for node_id, spans in changes.items() if spans}
+    """Node id -> the time in which some GPU's capacity is not what it was: `lived` of those that
+    live as long as their nodes.
+    """
+    changes = defaultdict(list, lived)
+    for life in lives:
+        for node_id, spans in life.changes():
+            changes[node_id] = union([*changes[node_id], *spans])
+    return {node_id: spans for node_id, spans in changes.items() if spans}
 
 
 def _write_rows(gpus: Collection[GPU]) -> None:
@@ -263,15 +265,10 @@ def believe_silent(now: datetime) -> dict[int, list[Span]]:
     """Node id -> the time in which capacity changed, of all disputed windows that can be believed
     by now.
     """
-    disputed = (
-        Stay.objects.filter(is_believed=False)
-        .order_by("uuid")
-        .values_list("uuid", "gpu_id")
-        .distinct()
-    )
+    disputed = Stay.objects.filter(is_believed=False).order_by("uuid")
     changes: dict[int, list[Span]] = defaultdict(list)
-    for uuid, row_id in disputed:
-        for node_id, spans in _believe(uuid, row_id, received_ms=to_ms(now)).items():
+    for row_id in disputed.values_list("gpu_id", flat=True).distinct():
+        for node_id, spans in _believe(row_id, received_ms=to_ms(now)).items():
             changes[node_id] += spans
     return {node_id: union(spans) for node_id, spans in changes.items()}
 
@@ -281,45 +278,25 @@ def believe(gpu: GPU) -> dict[int, list[Span]]:
     """Node id -> the time in which capacity changed, now that the GPU is believed to be with the
     row's node: an admin said so.
     """
-    return _believe(gpu.uuid, gpu.pk, received_ms=None)
+    return _believe(gpu.pk, received_ms=None)
 
 
-def _refuse_parts(
-    refused: dict[int, Refused], family: Mapping[int, GPU], row_ids: Iterable[int]
-) -> None:
-    """Adds to the refused rows those whose whole GPU is refused."""
-    for row_id in row_ids:
-        parent_id = family[row_id].parent_id
-        if parent_id in refused:
-            whole = refused[parent_id]
-            part = Refused(f"it is a part of {family[parent_id].uuid}: {whole.why}", whole.spans)
-            refused.setdefault(row_id, part)
-
-
-def _order_facts(rows: dict[int, GPU], named: Iterable[GPU], order: list[int]) -> None:
-    """Adds to the rows to write those whose facts this batch is the newest to say."""
-    for gpu in named:
-        if gpu.facts_order < order:
-            gpu.facts_order = order
-            rows[gpu.pk] = gpu
-
-
-def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, list[Span]]:
+def _believe(row_id: int, *, received_ms: int | None) -> dict[int, list[Span]]:
     """Takes over the disputed windows of the row; with `received_ms` only where the former node may
     have been left by then.
     """
-    if not _may_take_over(moves.lives([uuid])[uuid], received_ms):
+    gpu = GPU.objects.filter(pk=row_id).select_related("node")
+    life = moves.lives(gpu.all())[row_id]
+    if not _may_take_over(life, received_ms):
         return {}
-    forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
-    life = moves.lives([uuid])[uuid]  # once more: now the nodes are locked
-    capacity_before = _capacities([life])
-    before = life.reported()
+    forget(GPU.objects.filter(uuid=life.gpu.uuid).values_list("node_id", flat=True))
+    life = moves.lives(gpu.all())[row_id]  # once more: now the nodes are locked
     take = moves.give if received_ms is None else moves.take_over
-    if not (_may_take_over(life, received_ms) and take(life, life.rows[row_id])):
+    if not (_may_take_over(life, received_ms) and take(life)):
         return {}
-    moves.write_stays(before, life.reported(), life.rows)
+    moves.write_stays([life])
     _write_rows(moves.settle_rows(life))
-    return _changes(capacity_before, _capacities([life]))
+    return _changes([life])
 
 
 def _may_take_over(life: Life, received_ms: int | None) -> bool:
@@ -329,7 +306,9 @@ def _may_take_over(life: Life, received_ms: int | None) -> bool:
 
 def _update_node(
     node: Node, batch: Batch, *, order: list[int], offset_ms: int, received_at: datetime
-) -> None:
+) -> list[Span]:
+    """The time by which the node's life became longer; none where it begins."""
+    was_ms = node.last_ms
     was_live = node.is_live
     newest = newest_ms(batch, offset_ms=offset_ms)
     if newest is not None:
@@ -344,19 +323,8 @@ def _update_node(
         node.agent = batch.agent
         node.clock_offset_ms = offset_ms
     node.facts_digest = None
-    node.save(
-        update_fields=[
-            "last_ms",
-            "last_received_at",
-            "silent_ms",
-            "facts_order",
-            "facts_digest",
-            "labels",
-            "window_s",
-            "agent",
-            "clock_offset_ms",
-        ]
-    )
+    node.save(update_fields=NODE_FACTS)
+    return [] if was_ms is None else union([(was_ms, node.last_ms or was_ms)])
 
 
 def retire_silent(now: datetime) -> list[tuple[int, Span]]:
@@ -366,28 +334,33 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     on, or is silent as a whole (silence.py). An import of old logs is judged like live data. A GPU
     that returns is capacity again. Needs a transaction.
     """
-    cutoff = to_ms(now)
-    before_ms = cutoff - RETIRED_AFTER_MS
+    before_ms = to_ms(now) - RETIRED_AFTER_MS
     # while batches only continued, a node that is silent as a whole spoke for its GPUs: now they
     # speak for themselves
     nodes = Node.objects.filter(windows_ms__isnull=False, last_ms__lte=before_ms)
     forget(nodes.values_list("pk", flat=True))
-    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=before_ms))
-    silent = [
-        gpu
-        for gpu in quiet.select_related("node").order_by("node_id", "id")
-        if min(gpu.node.live_ms or 0, cutoff) - (gpu.last_ms or 0) >= RETIRED_AFTER_MS
-    ]
+    silent = _silent(to_ms(now))
     forget({gpu.node_id for gpu in silent})
     retired = []
     for gpu in silent:
         # the conditions again in the UPDATE: a batch may have arrived since
-        if GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True).update(
-            retired_ms=gpu.last_ms
-        ):
+        same = GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True)
+        if same.update(retired_ms=gpu.last_ms):
             retired.append((gpu.node_id, (gpu.last_ms or 0, gpu.node.live_ms or 0)))
             log.info("gpu retired", gpu=gpu.uuid, node=gpu.node.name, last_ms=gpu.last_ms)
     return retired
+
+
+def _silent(now_ms: int) -> list[GPU]:
+    """The GPUs, with their nodes, that were on the bill for 7 days after their last windows."""
+    quiet = settled(
+        GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=now_ms - RETIRED_AFTER_MS)
+    )
+    return [
+        gpu
+        for gpu in quiet.select_related("node").order_by("node_id", "id")
+        if min(gpu.node.live_ms or 0, now_ms) - (gpu.last_ms or 0) >= RETIRED_AFTER_MS
+    ]
 
 
 @transaction.atomic

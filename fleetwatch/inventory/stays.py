@@ -5,8 +5,10 @@ windows that were received, in whatever order they came: stays of one GPU never 
 late batch of a former node finds its place as if it had come in time.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from fleetwatch.lib.spans import Span, difference, union
 
@@ -105,14 +107,11 @@ def capacity(
     """
     if not own:
         return []
-    ends = [*(start for start, _ in own[1:]), end_ms]
-    begins = sorted(start for start, _ in others)
     spans: list[Span] = []
-    for (start, last), until in zip(own, ends, strict=True):
-        is_last = start == own[-1][0]
-        is_left = any(
-            start < begin and (is_last or until is None or begin < until) for begin in begins
-        )
+    for (start, last), following in zip_longest(own, own[1:]):
+        next_ms = math.inf if following is None else following[0]
+        until = end_ms if following is None else following[0]
+        is_left = any(start < begin < next_ms for begin, _ in others)
         kept_ms = last if is_left or until is None else until
         spans.append((start, min([kept_ms, *(at_ms for at_ms in gone if at_ms >= last)])))
     return union(spans)

@@ -8,7 +8,7 @@ for the GPUs of that batch: all of them have windows as far as it has (GPU.newes
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -76,31 +76,37 @@ def remember(
     None when something newer came meanwhile, or a GPU is not simply one of the node's own
     (retired, elsewhere, silent while others report, a MIG instance whose parent is not among them).
     """
-    living = GPU.objects.filter(
-        node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False
-    )
-    newest_stay = (
-        Stay.objects.filter(gpu=OuterRef("pk"), is_believed=True)
-        .order_by("-first_ms")
-        .values("first_ms")[:1]
-    )
-    rows = {gpu.uuid: gpu for gpu in living.annotate(stay_ms=Subquery(newest_stay))}
-    ids = {gpu.pk for gpu in rows.values()}
-    if len(rows) < len(uuids) or any(
-        gpu.facts_order != order or gpu.parent_id not in {None, *ids} for gpu in rows.values()
-    ):
+    living = _living(node_id, uuids, order)
+    rows = {gpu.uuid: (gpu, stay_ms) for gpu, stay_ms in living}
+    if len(rows) < len(uuids) or not _live_together([gpu for gpu, _ in living]):
         return None
-    ends = [gpu.last_ms or 0 for gpu in rows.values()]
-    if ends and max(ends) - min(ends) >= GAP_MS:
-        return None
-    gpus: list[GPU] = [rows[uuid] for uuid in uuids]
-    begins = [rows[uuid].stay_ms for uuid in uuids]
+    gpus = [rows[uuid][0] for uuid in uuids]
+    begins = [rows[uuid][1] for uuid in uuids]
     digest = _digest(fingerprint, gpus, begins)
-    if not Node.objects.filter(pk=node_id, facts_order=order).update(
-        facts_digest=digest, continued_order=order
-    ):
+    node = Node.objects.filter(pk=node_id, facts_order=order)
+    if not node.update(facts_digest=digest, continued_order=order):
         return None
     return Remembered(gpus, begins, digest)
+
+
+def _living(node_id: int, uuids: Sequence[str], order: list[int]) -> list[tuple[GPU, int]]:
+    """Of the GPUs those that the batch with this order was the newest to name and that are capacity
+    of the node, each with the first window of its stay.
+    """
+    newest_stay = Stay.objects.filter(gpu=OuterRef("pk"), is_believed=True).order_by("-first_ms")
+    rows = GPU.objects.filter(
+        node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False, facts_order=order
+    ).annotate(stay_ms=Subquery(newest_stay.values("first_ms")[:1]))
+    return [(gpu, gpu.stay_ms) for gpu in rows]
+
+
+def _live_together(gpus: Collection[GPU]) -> bool:
+    """Whether no instance is without its parent, and none is silent while others report."""
+    parents = {None, *(gpu.pk for gpu in gpus)}
+    ends = [gpu.last_ms or 0 for gpu in gpus]
+    return all(gpu.parent_id in parents for gpu in gpus) and (
+        max(ends, default=0) - min(ends, default=0) < GAP_MS
+    )
 
 
 def _digest(fingerprint: bytes, gpus: Sequence[GPU], begins: Sequence[int]) -> bytes:

@@ -178,3 +178,9 @@ def test_lists_for_pages():
     assert [row.uuid for row in selectors.gpus(node_name="a", with_retired=True)] == ["GPU-3"]
     assert selectors.node("c") is None
     assert selectors.gpu("GPU-1").node.name == "b"
+
+
+def test_a_product_is_named_by_its_driver_once():
+    register(gpus=[gpu("GPU-1", model="NVIDIA Card MIG 1g.5gb MIG 2")])
+
+    assert GPU.objects.get().model.name == "Card MIG 1g.5gb"
