@@ -33,7 +33,6 @@ CONTEXT_STEP_MS = 10_000  # nodes with as much of it are worked on together
 NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
 
 Key = tuple[int, int]  # node and clock hour
-_Places = tuple[Ints, Ints]  # lane and cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +253,8 @@ def lanes(held: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[K
     together.
     """
     table = table_of(held, start_ms, end_ms)
-    job_id, gpu_id, at = _holders(table, start_ms)
-    shape = (len(job_id), (end_ms - start_ms) // CELL_MS)
-    total = _ms(table, cell_states.NAMES, at, shape)
+    job_id, gpu_id, ms = _holders(table, start_ms, (end_ms - start_ms) // CELL_MS)
+    total = ms.sum(axis=0)
     is_held = total > 0
     is_shared = shared(gpu_id, is_held)
     boards = lane_facts.gpus(gpu_id).at(gpu_id)
@@ -268,7 +266,7 @@ def lanes(held: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[K
         held_ms=_held_ms(total, is_shared, boards.sevenths),
         shared=is_shared,
         figures=_figures(gpu_id, is_held, start_ms, hours),
-        states={state: _share(table, state, at, total) for state in STATES},
+        states=_states(ms, total),
         **_of_boards(boards, end_ms),
         **_of_jobs(job_id, is_held, start_ms),
     )
@@ -304,42 +302,32 @@ def _of_jobs(job_id: Ints, is_held: Mask, start_ms: int) -> dict[str, Any]:
     }
 
 
-def _holders(table: cell_states.Table, start_ms: int) -> tuple[Ints, Ints, _Places]:
-    """Each job and GPU that it held, ascending, and which of them, and which cell, each row of the
-    table is of.
+def _holders(table: cell_states.Table, start_ms: int, count: int) -> tuple[Ints, Ints, Floats]:
+    """Each job and GPU that it held, ascending; and labels x these x so many cells, how long it was
+    held so.
     """
     jobs, job = np.unique(table["job_id"], return_inverse=True)
     gpus, gpu = np.unique(table["gpu_id"], return_inverse=True)
     pairs, row = np.unique(job * len(gpus) + gpu, return_inverse=True)
-    at = (row, (table["start_ms"] - start_ms) // CELL_MS)
-    return jobs[pairs // len(gpus)], gpus[pairs % len(gpus)], at
+    ms = np.zeros((len(cell_states.NAMES), len(pairs), count))
+    cell = (table["start_ms"] - start_ms) // CELL_MS
+    ms[:, row, cell] = [table[name] for name in cell_states.NAMES]
+    return jobs[pairs // len(gpus)], gpus[pairs % len(gpus)], ms
 
 
-def _share(table: cell_states.Table, state: str, at: _Places, total: Floats) -> Floats:
-    """The state's share of the cell's held time; NaN where it was not held."""
-    labels = zip(cell_states.NAMES, cell_states.LABELS, strict=True)
-    names = [name for name, label in labels if label[0] == state]
-    return ratio(_ms(table, names, at, total.shape), total)
-
-
-def _ms(
-    table: cell_states.Table, names: Sequence[str], at: _Places, shape: tuple[int, ...]
-) -> Floats:
-    """Lanes x cells: what the columns of these names make together."""
-    ms = np.zeros(shape)
-    ms[at] = sum(table[name] for name in names)
-    return ms
+def _states(ms: Floats, total: Floats) -> dict[str, Floats]:
+    """Of labels x lanes x cells each state's share of the held time; NaN where none was held."""
+    state_of = np.array([state for state, _ in cell_states.LABELS])
+    return {state: ratio(ms[state_of == state].sum(axis=0), total) for state in STATES}
 
 
 def _ages(is_held: Mask, starts_ms: Sequence[int | None], start_ms: int) -> Ints:
     """Cells since each row's job began: as its scheduler says, else since it is seen to hold the
     GPU.
     """
-    first = [
-        seen if began_ms is None else (began_ms - start_ms) // CELL_MS
-        for began_ms, seen in zip(starts_ms, is_held.argmax(axis=1).tolist(), strict=True)
-    ]
-    return np.arange(is_held.shape[1]) - np.array(first, dtype=np.int64).reshape(-1, 1)
+    began = (np.array(starts_ms, dtype=np.float64) - start_ms) // CELL_MS  # makes None NaN
+    first = np.where(np.isnan(began), is_held.argmax(axis=1), began)
+    return np.arange(is_held.shape[1]) - first.astype(np.int64)[:, None]
 
 
 def _figures(gpu_id: Ints, is_held: Mask, start_ms: int, hours: Mapping[Key, Hour]) -> Figures:

@@ -64,8 +64,7 @@ def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, in
     Two runs at once are fenced by the caller.
     """
     did = {"hours": 0, "jobs": 0}
-    hours = sorted(due(now, limit, is_live=is_live), key=_day, reverse=True)
-    for _, of_day in groupby(hours, key=_day):
+    for _, of_day in groupby(due(now, limit, is_live=is_live), key=_day):
         for node_ids, batch in _batches(list(of_day), to_ms(floor_hour(now))):
             with transaction.atomic():
                 did["jobs"] += _diagnose(node_ids, batch, now=now)

@@ -15,6 +15,11 @@ def ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
     return result
 
 
+def starts(values: NDArray[Any]) -> Ints:
+    """Where each stretch of one value begins; none of them is negative."""
+    return np.flatnonzero(np.diff(values, prepend=-1))
+
+
 def windowed(values: Floats, length: int) -> Floats:
     """Sum over each cell and the `length` - 1 before it."""
     total = np.cumsum(values, axis=1)

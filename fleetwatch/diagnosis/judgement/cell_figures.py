@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from fleetwatch.diagnosis.judgement import pauses
-from fleetwatch.diagnosis.judgement.array_tools import ratio
+from fleetwatch.diagnosis.judgement.array_tools import ratio, starts
 from fleetwatch.diagnosis.judgement.pauses import NOTHING, Before
 from fleetwatch.diagnosis.judgement.window_places import Grid, Places
 from fleetwatch.ledger.judgement.activity import ENGINES as ENGINE_COLUMNS
@@ -161,19 +161,19 @@ def _busiest_minute(windows: Windows, at: Places) -> Floats:
     rows = at.rows[~np.isnan(util[at.rows])]
     place = at.of_window[rows]
     minute = place * CELL_MS + windows.start_ms[rows] % CELL_MS // MINUTE_MS
-    starts = np.flatnonzero(np.diff(minute, prepend=-1))
-    means = _means_from(starts, util[rows], windows.observed_ms[rows])
-    place = place[starts]
-    firsts = np.flatnonzero(np.diff(place, prepend=-1))
+    minutes = starts(minute)
+    means = _means_from(minutes, util[rows], windows.observed_ms[rows])
+    place = place[minutes]
+    firsts = starts(place)
     busiest = np.full(at.size, np.nan)
     busiest[place[firsts]] = np.maximum.reduceat(means, firsts)
     return at.shaped(busiest)
 
 
-def _means_from(starts: Ints, values: Floats, weight: Ints) -> Floats:
-    """The mean by weight from each start up to the next."""
+def _means_from(first: Ints, values: Floats, weight: Ints) -> Floats:
+    """The mean by weight from each of the places up to the next."""
     by = weight.astype(np.float64)
-    means: Floats = np.add.reduceat(values * by, starts) / np.add.reduceat(by, starts)
+    means: Floats = np.add.reduceat(values * by, first) / np.add.reduceat(by, first)
     return means
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.diagnosis.judgement.array_tools import starts
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.ledger.judgement.observations import Ints
 
@@ -73,9 +74,7 @@ def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
     is_held = lanes.held.any(axis=1)
     first = np.where(is_held, lanes.held.argmax(axis=1), count)
     last = np.where(is_held, count - lanes.held[:, ::-1].argmax(axis=1), 0)
-    starts = np.flatnonzero(np.diff(lanes.job_id, prepend=-1))
-    sizes = np.diff(starts, append=len(first))
-    if not len(starts):
-        return first, last
-    first = np.repeat(np.minimum.reduceat(first, starts), sizes)
-    return first, np.repeat(np.maximum.reduceat(last, starts), sizes)
+    of_jobs = starts(lanes.job_id)
+    sizes = np.diff(of_jobs, append=len(first))
+    first = np.repeat(np.minimum.reduceat(first, of_jobs), sizes)
+    return first, np.repeat(np.maximum.reduceat(last, of_jobs), sizes)

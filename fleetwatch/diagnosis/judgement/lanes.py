@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.diagnosis.judgement.array_tools import starts
 from fleetwatch.diagnosis.judgement.lane_figures import Figures
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Mask
@@ -78,9 +79,9 @@ class Lanes:
     @cached_property
     def of_jobs(self) -> tuple[Ints, ...]:
         """The rows of jobs of one size at a time: jobs x their rows."""
-        starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))
-        sizes = np.diff(starts, append=len(self.job_id))
-        return tuple(starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
+        first = starts(self.job_id)
+        sizes = np.diff(first, append=len(self.job_id))
+        return tuple(first[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
 
     def at(self, rows: Ints, columns: Ints) -> "Lanes":
         """Some lanes, at [n, cell] the cell columns[n, cell] of the lane rows[n]."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.diagnosis.judgement.array_tools import ratio, rows_among
+from fleetwatch.diagnosis.judgement.array_tools import ratio, rows_among, starts
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Floats, Ints, Windows
 
@@ -59,8 +59,8 @@ class Places:
         place = np.where(windows.observed_ms > 0, began, NOWHERE)
         rows = np.flatnonzero(place >= 0)
         rows = rows[np.argsort(place[rows], kind="stable")]
-        starts = np.flatnonzero(np.diff(place[rows], prepend=NOWHERE))
-        return cls(grid, gpu, place, began, rows, starts, place[rows][starts])
+        first = starts(place[rows])
+        return cls(grid, gpu, place, began, rows, first, place[rows][first])
 
     @property
     def size(self) -> int:
