@@ -111,7 +111,6 @@ def made_hours(
     held: Mapping[int, Held],
     start_ms: int,
     end_ms: int,
-    context_ms: int = CONTEXT_MS,
     before: pauses.Before = pauses.NOTHING,
 ) -> dict[Key, Hour]:
     """The cells of nodes' held GPUs, from windows, up to the end of a clock hour.
@@ -124,18 +123,18 @@ def made_hours(
     nodes = list(held.items())
     for first in range(0, len(nodes), at_once):
         portion = dict(nodes[first : first + at_once])
-        made |= _made_hours(portion, start_ms, end_ms, context_ms, before)
+        made |= _made_hours(portion, start_ms, end_ms, before)
     return made
 
 
 def _made_hours(
-    held: Mapping[int, Held], start_ms: int, end_ms: int, context_ms: int, before: pauses.Before
+    held: Mapping[int, Held], start_ms: int, end_ms: int, before: pauses.Before
 ) -> dict[Key, Hour]:
     first_ms = floor_hour_ms(start_ms)
     here = {node_id: node.between(first_ms, end_ms) for node_id, node in held.items()}
     boards = lane_facts.gpus(np.concatenate([node.table["gpu_id"] for node in here.values()]))
     grid = _grid(here, boards, start_ms, end_ms)
-    windows, hosts = _frames(list(held), start_ms - context_ms, end_ms)
+    windows, hosts = _frames(list(held), start_ms - context_ms(before, start_ms), end_ms)
     cells = cell_figures.cells(_filled(windows, boards), hosts, grid, before)
     return _in_hours(here, grid, cells)
 

@@ -180,11 +180,11 @@ def _hours(
     """
     stored = lane_rows.stored_hours(list(held), low, high)
     fresh: dict[Key, Hour] = {}
-    for span, befores in _alike(held, hours, stored, this_hour).items():
+    for (start_ms, end_ms, _), befores in _alike(held, hours, stored, this_hour).items():
         nodes = {node_id: held[node_id] for node_id in befores}
-        made = lane_rows.made_hours(nodes, *span, pauses.together([*befores.values()]))
-        for key, hour in made.items():
-            first = (span[0] - key[1]) // CELL_MS
+        before = pauses.together([*befores.values()])
+        for key, hour in lane_rows.made_hours(nodes, start_ms, end_ms, before).items():
+            first = (start_ms - key[1]) // CELL_MS
             fresh[key] = lane_rows.continued(stored.get(key), hour, first)
     _keep(fresh)
     return stored | fresh
